@@ -1,0 +1,1 @@
+//! What each GPU is: limits, instruction forms, latencies, occupancy. Data with sources.

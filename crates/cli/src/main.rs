@@ -1,0 +1,3 @@
+//! The `warpwright` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Executes PTX with no GPU, and says what is wrong with it.

@@ -1,0 +1,251 @@
+//! The data types of the IR.
+
+use std::borrow::Cow;
+use std::panic;
+
+/// A position in the author's Rust source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Location {
+    /// Path as the compiler knows it.
+    pub file: &'static str,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+}
+
+impl From<&'static panic::Location<'static>> for Location {
+    fn from(location: &'static panic::Location<'static>) -> Self {
+        Self { file: location.file(), line: location.line(), column: location.column() }
+    }
+}
+
+/// What a virtual register holds: a width, or a predicate. Signedness and floatness belong to instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RegisterClass {
+    /// One bit: `.pred`.
+    Predicate,
+    /// 16 bits; 8-bit values live here too.
+    B16,
+    /// 32 bits.
+    B32,
+    /// 64 bits.
+    B64,
+    /// 128 bits.
+    B128,
+}
+
+/// A virtual register of one kernel: an index into [`Kernel::registers`].
+///
+/// A register may be written many times; it is a variable, not an SSA value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Register(pub u32);
+
+/// What an instruction reads or writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A virtual register.
+    Register(Register),
+    /// An integer literal.
+    Integer(i128),
+    /// A 32-bit floating literal, as bits.
+    F32(u32),
+    /// A 64-bit floating literal, as bits.
+    F64(u64),
+    /// A special register, with its `%`: `%tid.x`.
+    Special(Cow<'static, str>),
+    /// The address of a named variable or parameter: shared, local, global, constant.
+    Symbol(String),
+    /// `[base + offset]`, or `[base + offset, rest...]` for tensor copies.
+    Address {
+        /// A register, a symbol, or a literal.
+        base: Box<Operand>,
+        /// Bytes past the base.
+        offset: i64,
+        /// Coordinates and the like.
+        rest: Vec<Operand>,
+    },
+    /// `{a, b, ...}`
+    Vector(Vec<Operand>),
+    /// `!p`
+    Not(Register),
+    /// `p|q`
+    Pair(Register, Register),
+    /// `_`
+    Sink,
+}
+
+/// A PTX instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    /// `@p` when `Some((p, true))`, `@!p` when `Some((p, false))`.
+    pub guard: Option<(Register, bool)>,
+    /// The dotted opcode: `fma.rn.f32`.
+    pub opcode: Cow<'static, str>,
+    /// How many of the leading operands are written by the instruction. (A store writes none.)
+    pub destinations: usize,
+    /// All operands in PTX order, destinations first.
+    pub operands: Vec<Operand>,
+    /// Where the author wrote it.
+    pub location: Location,
+}
+
+/// Names a loop or a block that a `break` or `continue` can leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label(pub u32);
+
+/// A list of statements.
+pub type Body = Vec<Statement>;
+
+/// One statement of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// A PTX instruction.
+    Instruction(Instruction),
+    /// Two ways, on a predicate.
+    If {
+        /// The predicate.
+        condition: Register,
+        /// Where it holds.
+        then: Body,
+        /// Where it does not.
+        otherwise: Body,
+        /// Where the author wrote it.
+        location: Location,
+    },
+    /// Repeats until left by `Break` or `Return`.
+    Loop {
+        /// Its name for `Break` and `Continue`.
+        label: Label,
+        /// The statements repeated.
+        body: Body,
+        /// What `Continue` still executes before the next round: the step of a counted loop.
+        step: Body,
+        /// Where the author wrote it.
+        location: Location,
+    },
+    /// Runs once, and may be left early by `Break`: the body of an inlined helper with an early `return`.
+    Block {
+        /// Its name for `Break`.
+        label: Label,
+        /// The statements.
+        body: Body,
+    },
+    /// Leaves a `Loop` or `Block`.
+    Break(Label, Location),
+    /// Goes to the `step` of a `Loop`, then its next round.
+    Continue(Label, Location),
+    /// Ends the thread.
+    Return(Location),
+    /// `printf`: the format string (C conventions) and its arguments, already promoted to 32 or 64 bits.
+    Print {
+        /// The format string.
+        format: String,
+        /// Argument registers with, for each, whether it prints as a double (`%f`) rather than an integer or pointer.
+        arguments: Vec<(Register, bool)>,
+        /// Where the author wrote it.
+        location: Location,
+    },
+    /// `assert`: when the predicate is false, print the message and trap.
+    Assert {
+        /// What must hold.
+        condition: Register,
+        /// The author's text.
+        message: String,
+        /// Where the author wrote it.
+        location: Location,
+    },
+}
+
+/// The type of a kernel parameter as the host passes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParameterType {
+    /// A device pointer to elements of the named type; `writable` if the kernel takes `&mut`.
+    Pointer {
+        /// The element's name, as messages show it: `bf16`.
+        element: &'static str,
+        /// Bytes of one element; 0 where several share a byte.
+        element_bytes: u32,
+        /// Whether the kernel may write through it.
+        writable: bool,
+    },
+    /// A scalar.
+    Scalar {
+        /// The type's name: `u32`.
+        name: &'static str,
+        /// Its size in bytes.
+        bytes: u32,
+    },
+    /// Raw bytes passed by value, such as a tensor map.
+    Bytes {
+        /// Size in bytes.
+        size: u32,
+        /// Alignment in bytes.
+        align: u32,
+    },
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the author's source; the PTX name is derived from it.
+    pub name: String,
+    /// Its type.
+    pub ty: ParameterType,
+}
+
+/// A variable in shared or local memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryVariable {
+    /// The symbol.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Where the author asked for it.
+    pub location: Location,
+}
+
+/// What the kernel demands of its launch, and tells the assembler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// `.reqntid`: the block must have exactly these extents.
+    pub required_block: Option<[u32; 3]>,
+    /// `.maxntid`: at most these many threads.
+    pub maximum_threads: Option<u32>,
+    /// `.minnctapersm`
+    pub minimum_blocks_per_sm: Option<u32>,
+    /// `.maxnreg`
+    pub maximum_registers: Option<u32>,
+    /// `.reqnctapercluster`
+    pub cluster: Option<[u32; 3]>,
+}
+
+/// One kernel, ready to be verified and written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernel {
+    /// The entry's name in PTX.
+    pub name: String,
+    /// Parameters in order.
+    pub parameters: Vec<Parameter>,
+    /// The class of each virtual register.
+    pub registers: Vec<RegisterClass>,
+    /// Statically sized shared variables.
+    pub shared: Vec<MemoryVariable>,
+    /// Local arrays the author asked for.
+    pub local: Vec<MemoryVariable>,
+    /// Alignment in bytes of the dynamic shared memory, if it is used; its symbol is [`DYNAMIC_SHARED`].
+    pub dynamic_shared_align: Option<u32>,
+    /// Bytes of dynamic shared memory that a launch must provide.
+    pub dynamic_shared_bytes: u32,
+    /// Launch bounds.
+    pub launch: LaunchBounds,
+    /// The statements.
+    pub body: Body,
+    /// How many labels `body` uses: all are below this.
+    pub labels: u32,
+}
+
+/// The symbol of the dynamic shared memory.
+pub const DYNAMIC_SHARED: &str = "dynamic_shared";

@@ -1,0 +1,1 @@
+//! The kernel library: one file an idea, each with its reference.

@@ -1,0 +1,1 @@
+//! The kernel language: device values staged by ordinary Rust.

@@ -1,0 +1,1 @@
+//! Shape:stride layout algebra: what a tensor's coordinates mean in memory.

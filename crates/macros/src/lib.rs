@@ -1,0 +1,1 @@
+//! The attributes of the kernel language: #[kernel] and #[device].

@@ -1,0 +1,335 @@
+//! The syntax tree of a PTX module, as the parser makes it and the emulator reads it.
+//!
+//! The tree keeps what the text says and judges none of it: an opcode is its dotted words, an operand is a name, a
+//! number or an address. Which opcodes exist and what they mean is the reader's business, so that a module with an
+//! instruction nobody here knows still parses, and is refused later with its own line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A whole PTX file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Module {
+    /// `.version 9.0` is `(9, 0)`.
+    pub version: (u32, u32),
+    /// The words of `.target`, the architecture first: `["sm_90a", "debug"]`.
+    pub target: Vec<String>,
+    /// `.address_size`, 64 where the text leaves it out.
+    pub address_size: u32,
+    /// `.file` numbers and the paths they stand for.
+    pub files: BTreeMap<u32, String>,
+    /// Module-level variables, in order.
+    pub variables: Vec<Variable>,
+    /// Kernels and device functions, in order. A declaration has no body.
+    pub functions: Vec<Function>,
+}
+
+/// `.visible`, `.extern`, `.weak`, `.common`, or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Linkage {
+    /// No linking directive.
+    #[default]
+    Private,
+    /// `.visible`
+    Visible,
+    /// `.extern`
+    Extern,
+    /// `.weak`
+    Weak,
+    /// `.common`
+    Common,
+}
+
+/// Where a variable lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StateSpace {
+    /// `.reg`
+    Register,
+    /// `.const`
+    Constant,
+    /// `.global`
+    Global,
+    /// `.local`
+    Local,
+    /// `.param`
+    Parameter,
+    /// `.shared`
+    Shared,
+    /// `.tex` and the other opaque, read-only spaces of old PTX.
+    Texture,
+}
+
+/// A type word such as `.u32`, without its dot. Parsing keeps every word PTX has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each variant is the PTX word of the same spelling
+pub enum Type {
+    Pred,
+    B8,
+    B16,
+    B32,
+    B64,
+    B128,
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    F16,
+    F16x2,
+    Bf16,
+    Bf16x2,
+    Tf32,
+    F32,
+    F64,
+    E4m3,
+    E5m2,
+    TexRef,
+    SamplerRef,
+    SurfRef,
+}
+
+/// `.ptr .global .align 16` on a kernel parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerAttribute {
+    /// The space the pointer points to; `None` is generic.
+    pub space: Option<StateSpace>,
+    /// The alignment it promises, in bytes.
+    pub align: u32,
+}
+
+/// A variable, a register declaration or a formal parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its state space.
+    pub space: StateSpace,
+    /// Its linking directive.
+    pub linkage: Linkage,
+    /// `.align`, in bytes.
+    pub align: Option<u32>,
+    /// `.v2` or `.v4`, 1 where absent.
+    pub vector: u32,
+    /// The element type.
+    pub ty: Type,
+    /// `.ptr`, on kernel parameters.
+    pub pointer: Option<PointerAttribute>,
+    /// The name, or the prefix of a numbered run of registers.
+    pub name: String,
+    /// `Some(n)` for `%r<n>`: the names `%r0` to `%r(n-1)`.
+    pub numbered: Option<u32>,
+    /// Array dimensions, outermost first; `None` is the empty `[]`.
+    pub dimensions: Vec<Option<u64>>,
+    /// The initial value, flattened in order of nesting.
+    pub initializer: Option<Vec<Initializer>>,
+    /// The line of the text, from 1.
+    pub line: u32,
+}
+
+/// One element of an initializer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Initializer {
+    /// A number.
+    Number(Number),
+    /// The address of a symbol plus an offset; `generic` for `generic(symbol)`.
+    Address {
+        /// The symbol.
+        symbol: String,
+        /// Bytes past it.
+        offset: i64,
+        /// Whether the address is generic.
+        generic: bool,
+        /// `Some(mask)` for `0xFF00(symbol)`: the byte of the address that is taken.
+        mask: Option<u64>,
+    },
+    /// A brace-enclosed group, for nested arrays.
+    Group(Vec<Initializer>),
+}
+
+/// A literal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An integer, as its 64-bit two's complement.
+    Integer(i64),
+    /// `0fXXXXXXXX`, as bits.
+    F32(u32),
+    /// `0dXXXXXXXXXXXXXXXX` or a decimal floating literal, as bits.
+    F64(u64),
+}
+
+/// A kernel (`.entry`) or a device function (`.func`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// `true` for `.entry`.
+    pub is_entry: bool,
+    /// Its linking directive.
+    pub linkage: Linkage,
+    /// Its name.
+    pub name: String,
+    /// Return parameters of a `.func`.
+    pub returns: Vec<Variable>,
+    /// Formal parameters.
+    pub parameters: Vec<Variable>,
+    /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers.
+    pub directives: Vec<(String, Vec<i64>)>,
+    /// The body; `None` for a declaration.
+    pub body: Option<Vec<Statement>>,
+    /// The line of the text, from 1.
+    pub line: u32,
+}
+
+/// One statement of a body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// `name:`
+    Label(String),
+    /// An instruction.
+    Instruction(Instruction),
+    /// A `.reg`, `.shared`, `.local`, `.param`, `.global` or `.const` declaration.
+    Variable(Variable),
+    /// `.loc`: the source position of what follows.
+    Location(SourceLocation),
+    /// `{ ... }`: a scope for names.
+    Block(Vec<Statement>),
+    /// `name: .branchtargets a, b;`
+    BranchTargets {
+        /// The label of the table.
+        name: String,
+        /// The labels listed.
+        targets: Vec<String>,
+    },
+    /// `name: .callprototype ...;`
+    CallPrototype {
+        /// The label of the prototype.
+        name: String,
+        /// Return parameters.
+        returns: Vec<Variable>,
+        /// Formal parameters.
+        parameters: Vec<Variable>,
+    },
+    /// `.pragma "text";`
+    Pragma(String),
+}
+
+/// `.loc file line column`, with the call site where the code was inlined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceLocation {
+    /// The number of a `.file`.
+    pub file: u32,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 where unknown.
+    pub column: u32,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instruction {
+    /// `@p` or `@!p`.
+    pub guard: Option<Guard>,
+    /// The dotted name.
+    pub opcode: Opcode,
+    /// Operands as written, destination first.
+    pub operands: Vec<Operand>,
+    /// The line of the text, from 1.
+    pub line: u32,
+    /// The `.loc` in force, if any.
+    pub location: Option<SourceLocation>,
+}
+
+/// The predicate that guards an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// The predicate register.
+    pub predicate: String,
+    /// `true` for `@!p`.
+    pub negated: bool,
+}
+
+/// An instruction's dotted name: `ld.global.v4.f32`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Opcode(String);
+
+impl Opcode {
+    /// Takes the dotted text as it stands, without surrounding space.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The whole dotted text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first word: `ld`.
+    pub fn base(&self) -> &str {
+        self.0.split('.').next().unwrap_or("")
+    }
+
+    /// The words after the first. `::` stays inside a word: `shared::cluster`.
+    pub fn modifiers(&self) -> impl Iterator<Item = &str> {
+        self.0.split('.').skip(1)
+    }
+
+    /// Whether `word` is among the modifiers.
+    pub fn has(&self, word: &str) -> bool {
+        self.modifiers().any(|modifier| modifier == word)
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opcode({})", self.0)
+    }
+}
+
+/// An operand as written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A register, special register, label, variable or function name: `%r1`, `%tid.x`, `smem`, `$L_1`.
+    Name(String),
+    /// A literal.
+    Number(Number),
+    /// `!p`
+    Not(String),
+    /// `p|q`
+    Pair(Box<Operand>, Box<Operand>),
+    /// `{a, b, c, d}`
+    Vector(Vec<Operand>),
+    /// `(a, b)`: the argument or return list of a call.
+    List(Vec<Operand>),
+    /// `[base + offset]` or `[base, {coordinates}]`.
+    Address(Address),
+    /// `symbol + 8` outside brackets, as in `mov.u64 %rd, table+8`.
+    Offset(String, i64),
+    /// `_`
+    Sink,
+}
+
+/// A memory operand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Address {
+    /// A register or symbol, or a literal address.
+    pub base: AddressBase,
+    /// Bytes added to the base. `array[3]` is folded in by the reader that knows the element size: see `index`.
+    pub offset: i64,
+    /// What follows the base inside the brackets: coordinate vectors of TMA and texture instructions, a second
+    /// address, a mask. Empty for plain loads and stores.
+    pub rest: Vec<Operand>,
+}
+
+/// What an address is counted from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AddressBase {
+    /// A register or a symbol.
+    Name(String),
+    /// A literal.
+    Absolute(i64),
+}

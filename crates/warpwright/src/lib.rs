@@ -1,0 +1,1 @@
+//! Write, run, check and time tensor-core GPU kernels in stable Rust.
