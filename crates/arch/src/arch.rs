@@ -1,0 +1,281 @@
+//! One row a product.
+
+use crate::capability::{CAPABILITIES, Capability};
+
+/// One GPU product.
+#[derive(Debug, PartialEq)]
+pub struct Arch {
+    /// The name it is chosen by, in lower case: `h200`.
+    pub name: &'static str,
+    /// The vendor's name for it.
+    pub product: &'static str,
+    /// What its compute capability fixes.
+    pub capability: &'static Capability,
+    /// SMs enabled.
+    pub sm_count: u32,
+    /// Global memory, in bytes.
+    pub global_bytes: u64,
+    /// Bandwidth of global memory, in bytes per second.
+    pub bytes_per_second: f64,
+    /// L2 cache, in bytes.
+    pub l2_bytes: u64,
+    /// The SMs' highest clock, in MHz.
+    pub boost_mhz: u32,
+    /// The clock at which the vendor states the tensor rates, in MHz.
+    pub tensor_mhz: u32,
+    /// f32 multiply-adds of an SM in a clock, without tensor cores.
+    pub f32_per_sm_clock: u32,
+    /// f64 multiply-adds of an SM in a clock, without tensor cores.
+    pub f64_per_sm_clock: u32,
+    /// What its tensor cores do.
+    pub tensor: TensorRates,
+}
+
+/// Dense multiply-adds of one SM in one clock, by operand type; accumulation is f32 for floating types under 64 bits and s32
+/// for integers. 0 where the tensor cores lack the type.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TensorRates {
+    /// f64 operands.
+    pub f64: u32,
+    /// tf32 operands.
+    pub tf32: u32,
+    /// f16 and bf16 operands.
+    pub f16: u32,
+    /// e4m3 and e5m2 operands.
+    pub fp8: u32,
+    /// e2m1 operands.
+    pub fp4: u32,
+    /// s8 and u8 operands.
+    pub int8: u32,
+}
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// Every GPU known.
+///
+/// Sources: the vendor's white papers and data sheets of each part. Rates per clock are the data sheet's dense peak divided by SMs
+/// and clock; a test below multiplies them out again. Bandwidth of the B200 is its memory clock times the bus width its driver
+/// reports (7680 bits at 3996 MHz, two transfers a clock).
+pub static ARCHITECTURES: [Arch; 9] = [
+    Arch {
+        name: "a100",
+        product: "NVIDIA A100-SXM4-80GB",
+        capability: &CAPABILITIES[0],
+        sm_count: 108,
+        global_bytes: 80 * GIB,
+        bytes_per_second: 2039e9,
+        l2_bytes: 40 * MIB,
+        boost_mhz: 1410,
+        tensor_mhz: 1410,
+        f32_per_sm_clock: 64,
+        f64_per_sm_clock: 32,
+        tensor: TensorRates { f64: 64, tf32: 512, f16: 1024, fp8: 0, fp4: 0, int8: 2048 },
+    },
+    Arch {
+        name: "a10",
+        product: "NVIDIA A10",
+        capability: &CAPABILITIES[1],
+        sm_count: 72,
+        global_bytes: 24 * GIB,
+        bytes_per_second: 600e9,
+        l2_bytes: 6 * MIB,
+        boost_mhz: 1695,
+        tensor_mhz: 1695,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 256, f16: 512, fp8: 0, fp4: 0, int8: 1024 },
+    },
+    Arch {
+        name: "rtx3090",
+        product: "NVIDIA GeForce RTX 3090",
+        capability: &CAPABILITIES[1],
+        sm_count: 82,
+        global_bytes: 24 * GIB,
+        bytes_per_second: 936e9,
+        l2_bytes: 6 * MIB,
+        boost_mhz: 1695,
+        tensor_mhz: 1695,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 128, f16: 256, fp8: 0, fp4: 0, int8: 1024 },
+    },
+    Arch {
+        name: "l40s",
+        product: "NVIDIA L40S",
+        capability: &CAPABILITIES[2],
+        sm_count: 142,
+        global_bytes: 48 * GIB,
+        bytes_per_second: 864e9,
+        l2_bytes: 96 * MIB,
+        boost_mhz: 2520,
+        tensor_mhz: 2520,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 256, f16: 512, fp8: 1024, fp4: 0, int8: 1024 },
+    },
+    Arch {
+        name: "rtx4090",
+        product: "NVIDIA GeForce RTX 4090",
+        capability: &CAPABILITIES[2],
+        sm_count: 128,
+        global_bytes: 24 * GIB,
+        bytes_per_second: 1008e9,
+        l2_bytes: 72 * MIB,
+        boost_mhz: 2520,
+        tensor_mhz: 2520,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 128, f16: 256, fp8: 512, fp4: 0, int8: 1024 },
+    },
+    Arch {
+        name: "h100",
+        product: "NVIDIA H100 80GB HBM3",
+        capability: &CAPABILITIES[3],
+        sm_count: 132,
+        global_bytes: 80 * GIB,
+        bytes_per_second: 3352e9,
+        l2_bytes: 50 * MIB,
+        boost_mhz: 1980,
+        tensor_mhz: 1830,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 64,
+        tensor: TensorRates { f64: 128, tf32: 1024, f16: 2048, fp8: 4096, fp4: 0, int8: 4096 },
+    },
+    Arch {
+        name: "h200",
+        product: "NVIDIA H200",
+        capability: &CAPABILITIES[3],
+        sm_count: 132,
+        global_bytes: 141 * GIB,
+        bytes_per_second: 4800e9,
+        l2_bytes: 60 * MIB,
+        boost_mhz: 1980,
+        tensor_mhz: 1830,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 64,
+        tensor: TensorRates { f64: 128, tf32: 1024, f16: 2048, fp8: 4096, fp4: 0, int8: 4096 },
+    },
+    Arch {
+        name: "b200",
+        product: "NVIDIA B200",
+        capability: &CAPABILITIES[4],
+        sm_count: 148,
+        global_bytes: 180 * GIB,
+        bytes_per_second: 7672e9,
+        l2_bytes: 126 * MIB + MIB / 2,
+        boost_mhz: 1965,
+        tensor_mhz: 1850,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 64,
+        tensor: TensorRates { f64: 64, tf32: 2048, f16: 4096, fp8: 8192, fp4: 16384, int8: 8192 },
+    },
+    Arch {
+        name: "rtx5090",
+        product: "NVIDIA GeForce RTX 5090",
+        capability: &CAPABILITIES[5],
+        sm_count: 170,
+        global_bytes: 32 * GIB,
+        bytes_per_second: 1792e9,
+        l2_bytes: 96 * MIB,
+        boost_mhz: 2407,
+        tensor_mhz: 2407,
+        f32_per_sm_clock: 128,
+        f64_per_sm_clock: 2,
+        tensor: TensorRates { f64: 2, tf32: 128, f16: 256, fp8: 512, fp4: 2048, int8: 1024 },
+    },
+];
+
+/// No GPU of that name or target is in the table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no GPU is known as `{asked}`; known are {}", known())]
+pub struct UnknownArch {
+    /// What was asked for.
+    pub asked: String,
+}
+
+fn known() -> String {
+    let names: Vec<_> =
+        ARCHITECTURES.iter().map(|arch| format!("{} ({})", arch.name, arch.capability.target)).collect();
+    names.join(", ")
+}
+
+impl Arch {
+    /// The GPU named `name`, in any case: `h200`.
+    pub fn named(name: &str) -> Result<&'static Self, UnknownArch> {
+        let found = ARCHITECTURES.iter().find(|arch| arch.name.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| UnknownArch { asked: name.to_owned() })
+    }
+
+    /// The GPU that stands for a `.target` where no product is named: the one with the most memory of its capability.
+    pub fn for_target(target: &str) -> Result<&'static Self, UnknownArch> {
+        let unknown = || UnknownArch { asked: target.to_owned() };
+        let capability = Capability::for_target(target).ok_or_else(unknown)?;
+        let rows = ARCHITECTURES.iter().filter(|arch| arch.capability == capability);
+        rows.max_by_key(|arch| arch.global_bytes).ok_or_else(unknown)
+    }
+
+    /// The peak of the tensor cores for an operand's rate in [`TensorRates`], in operations per second (two for each
+    /// multiply-add).
+    pub fn tensor_peak(&self, per_sm_clock: u32) -> f64 {
+        2.0 * f64::from(per_sm_clock) * f64::from(self.sm_count) * f64::from(self.tensor_mhz) * 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_targets_find_their_row() {
+        for arch in &ARCHITECTURES {
+            assert_eq!(Arch::named(arch.name), Ok(arch));
+            assert_eq!(Arch::named(&arch.name.to_uppercase()), Ok(arch));
+            let of_target = Arch::for_target(arch.capability.target).expect("every target has a product");
+            assert_eq!(of_target.capability, arch.capability);
+        }
+        for capability in &CAPABILITIES {
+            assert!(Arch::for_target(capability.target).is_ok(), "{} has no product", capability.target);
+        }
+        assert_eq!(Arch::for_target("sm_90a").map(|arch| arch.name), Ok("h200"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_what_is_known() {
+        let message = Arch::named("h300").expect_err("no such GPU").to_string();
+        assert!(message.contains("`h300`") && message.contains("h200 (sm_90a)"), "{message}");
+        assert!(Arch::for_target("sm_70").is_err());
+    }
+
+    #[test]
+    fn rates_multiply_out_to_the_data_sheets() {
+        // (name, f16, tf32, int8, f32) as the vendor states them, in tera-operations per second, dense.
+        let stated = [
+            ("a100", 312.0, 156.0, 624.0, 19.5),
+            ("a10", 125.0, 62.5, 250.0, 31.2),
+            ("rtx3090", 71.0, 35.6, 284.0, 35.6),
+            ("l40s", 362.0, 183.0, 733.0, 91.6),
+            ("rtx4090", 165.2, 82.6, 660.6, 82.6),
+            ("h100", 989.4, 494.7, 1978.9, 66.9),
+            ("h200", 989.4, 494.7, 1978.9, 66.9),
+            ("b200", 2250.0, 1125.0, 4500.0, 74.5),
+            ("rtx5090", 209.5, 104.8, 838.0, 104.8),
+        ];
+        assert_eq!(stated.len(), ARCHITECTURES.len());
+        for (arch, (name, f16, tf32, int8, f32)) in ARCHITECTURES.iter().zip(stated) {
+            assert_eq!(arch.name, name);
+            let cores =
+                2.0 * f64::from(arch.f32_per_sm_clock * arch.sm_count) * f64::from(arch.boost_mhz) * 1e6;
+            let computed = [
+                (arch.tensor_peak(arch.tensor.f16), f16),
+                (arch.tensor_peak(arch.tensor.tf32), tf32),
+                (arch.tensor_peak(arch.tensor.int8), int8),
+                (cores, f32),
+            ];
+            for (computed, stated) in computed {
+                let error = (computed / (stated * 1e12) - 1.0).abs();
+                assert!(error < 0.02, "{name}: {} TFLOP/s against {stated} stated", computed / 1e12);
+            }
+        }
+    }
+}

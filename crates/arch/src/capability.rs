@@ -1,0 +1,234 @@
+//! What every GPU of one compute capability shares.
+
+/// The limits of one compute capability.
+///
+/// Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications; the allocation granularities are
+/// those of the occupancy calculator that ships with CUDA.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Compute capability, as (major, minor).
+    pub compute_capability: (u32, u32),
+    /// The `.target` that unlocks every instruction of this capability: `sm_90a`.
+    pub target: &'static str,
+    /// The first PTX ISA version that knows `target`, as (major, minor).
+    pub ptx_version: (u32, u32),
+    /// Lanes of a warp.
+    pub warp_size: u32,
+    /// Threads of one CTA, at most.
+    pub threads_per_cta: u32,
+    /// Extents of a CTA, at most.
+    pub cta_extents: [u32; 3],
+    /// Extents of a grid, at most.
+    pub grid_extents: [u32; 3],
+    /// CTAs of a cluster any kernel may ask for; 1 where there are no clusters.
+    pub ctas_per_cluster: u32,
+    /// CTAs of a cluster for a kernel that opts in to non-portable sizes.
+    pub ctas_per_cluster_opt_in: u32,
+    /// Threads resident on an SM.
+    pub threads_per_sm: u32,
+    /// Warps resident on an SM.
+    pub warps_per_sm: u32,
+    /// CTAs resident on an SM.
+    pub ctas_per_sm: u32,
+    /// 32-bit registers of an SM.
+    pub registers_per_sm: u32,
+    /// 32-bit registers one CTA may use.
+    pub registers_per_cta: u32,
+    /// Registers one thread may use.
+    pub registers_per_thread: u32,
+    /// Registers are given to warps in units of this many.
+    pub register_granularity: u32,
+    /// The SM's partitions, each with its own scheduler and share of the registers.
+    pub partitions_per_sm: u32,
+    /// Shared memory of an SM, in bytes.
+    pub shared_bytes_per_sm: u32,
+    /// Shared memory of a CTA that does not opt in, in bytes.
+    pub shared_bytes_per_cta: u32,
+    /// Shared memory of a CTA that opts in, in bytes.
+    pub shared_bytes_per_cta_opt_in: u32,
+    /// Shared memory the system takes for itself in each resident CTA, in bytes.
+    pub shared_bytes_reserved: u32,
+    /// Shared memory is given to CTAs in units of this many bytes.
+    pub shared_granularity: u32,
+    /// Columns of tensor memory (128 lanes of 32 bits each) in an SM; 0 where there is none.
+    pub tensor_memory_columns: u32,
+    /// Local memory of a thread, in bytes.
+    pub local_bytes_per_thread: u32,
+    /// Constant memory a module may declare, in bytes.
+    pub constant_bytes: u32,
+    /// Kernel parameters, in bytes, at most. PTX ISA, "Kernel Function Parameters" (since PTX 8.1).
+    pub parameter_bytes: u32,
+}
+
+const KIB: u32 = 1024;
+
+/// What sm_80 and all its successors have in common; the table below says only what differs.
+const SM_80: Capability = Capability {
+    compute_capability: (8, 0),
+    target: "sm_80",
+    ptx_version: (7, 0),
+    warp_size: 32,
+    threads_per_cta: 1024,
+    cta_extents: [1024, 1024, 64],
+    grid_extents: [0x7fff_ffff, 65535, 65535],
+    ctas_per_cluster: 1,
+    ctas_per_cluster_opt_in: 1,
+    threads_per_sm: 2048,
+    warps_per_sm: 64,
+    ctas_per_sm: 32,
+    registers_per_sm: 64 * KIB,
+    registers_per_cta: 64 * KIB,
+    registers_per_thread: 255,
+    register_granularity: 256,
+    partitions_per_sm: 4,
+    shared_bytes_per_sm: 164 * KIB,
+    shared_bytes_per_cta: 48 * KIB,
+    shared_bytes_per_cta_opt_in: 163 * KIB,
+    shared_bytes_reserved: KIB,
+    shared_granularity: 128,
+    tensor_memory_columns: 0,
+    local_bytes_per_thread: 512 * KIB,
+    constant_bytes: 64 * KIB,
+    parameter_bytes: 32764,
+};
+
+/// What the parts for graphics and inference (sm_86, sm_89, sm_120) have in common: a smaller SM.
+const SMALL_SM: Capability = Capability {
+    threads_per_sm: 1536,
+    warps_per_sm: 48,
+    shared_bytes_per_sm: 100 * KIB,
+    shared_bytes_per_cta_opt_in: 99 * KIB,
+    ..SM_80
+};
+
+/// Every compute capability known, oldest first.
+pub static CAPABILITIES: [Capability; 6] = [
+    SM_80,
+    Capability {
+        compute_capability: (8, 6),
+        target: "sm_86",
+        ptx_version: (7, 1),
+        ctas_per_sm: 16,
+        ..SMALL_SM
+    },
+    Capability {
+        compute_capability: (8, 9),
+        target: "sm_89",
+        ptx_version: (7, 8),
+        ctas_per_sm: 24,
+        ..SMALL_SM
+    },
+    Capability {
+        compute_capability: (9, 0),
+        target: "sm_90a",
+        ptx_version: (8, 0),
+        ctas_per_cluster: 8,
+        ctas_per_cluster_opt_in: 16,
+        shared_bytes_per_sm: 228 * KIB,
+        shared_bytes_per_cta_opt_in: 227 * KIB,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (10, 0),
+        target: "sm_100a",
+        ptx_version: (8, 6),
+        ctas_per_cluster: 8,
+        ctas_per_cluster_opt_in: 16,
+        shared_bytes_per_sm: 228 * KIB,
+        shared_bytes_per_cta_opt_in: 227 * KIB,
+        tensor_memory_columns: 512,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (12, 0),
+        target: "sm_120a",
+        ptx_version: (8, 7),
+        ctas_per_cluster: 8,
+        ctas_per_cluster_opt_in: 8,
+        ctas_per_sm: 24,
+        ..SMALL_SM
+    },
+];
+
+impl Capability {
+    /// The capability that runs `.target TARGET`: `sm_90`, `sm_90a` and `sm_90f` all name the one of 9.0.
+    pub fn for_target(target: &str) -> Option<&'static Self> {
+        let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
+        CAPABILITIES.iter().find(|capability| capability.sm_digits() == digits)
+    }
+
+    /// The capability numbered `(major, minor)`.
+    pub fn numbered(major: u32, minor: u32) -> Option<&'static Self> {
+        CAPABILITIES.iter().find(|capability| capability.compute_capability == (major, minor))
+    }
+
+    /// Whether a module for `.target TARGET` runs here.
+    ///
+    /// A plain target runs on its capability and every later one. One that ends in `a` runs on exactly its own; one that
+    /// ends in `f` on its own and later minor versions of the same major. PTX ISA, `.target`.
+    pub fn runs(&self, target: &str) -> bool {
+        let Some(name) = target.strip_prefix("sm_") else { return false };
+        let Ok(number) = name.trim_end_matches(['a', 'f']).parse::<u32>() else { return false };
+        let (major, minor) = self.compute_capability;
+        let own = major * 10 + minor;
+        match name.as_bytes().last() {
+            Some(b'a') => number == own,
+            Some(b'f') => number / 10 == major && number <= own,
+            _ => number <= own,
+        }
+    }
+
+    fn sm_digits(&self) -> &'static str {
+        self.target.trim_start_matches("sm_").trim_end_matches('a')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_is_consistent() {
+        for row in &CAPABILITIES {
+            let (major, minor) = row.compute_capability;
+            assert_eq!(row.sm_digits(), (major * 10 + minor).to_string());
+            assert_eq!(row.threads_per_sm, row.warps_per_sm * row.warp_size);
+            assert_eq!(row.shared_bytes_per_cta_opt_in + row.shared_bytes_reserved, row.shared_bytes_per_sm);
+            assert!(row.shared_bytes_per_cta <= row.shared_bytes_per_cta_opt_in);
+            assert_eq!(row.shared_bytes_per_sm % row.shared_granularity, 0);
+            assert_eq!(row.registers_per_sm % (row.partitions_per_sm * row.register_granularity), 0);
+            assert!(row.ctas_per_cluster <= row.ctas_per_cluster_opt_in);
+            assert_eq!(row.ctas_per_cluster > 1, major >= 9, "clusters came with 9.0");
+            assert_eq!(row.tensor_memory_columns > 0, major == 10);
+        }
+        assert!(CAPABILITIES.is_sorted_by_key(|row| row.compute_capability));
+    }
+
+    #[test]
+    fn targets_find_their_row() {
+        for row in &CAPABILITIES {
+            assert_eq!(Capability::for_target(row.target), Some(row));
+            assert_eq!(Capability::for_target(row.target.trim_end_matches('a')), Some(row));
+            let (major, minor) = row.compute_capability;
+            assert_eq!(Capability::numbered(major, minor), Some(row));
+        }
+        for wrong in ["", "sm_", "sm_9", "90a", "sm_90ax", "compute_90", "sm_70"] {
+            assert_eq!(Capability::for_target(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn targets_run_where_the_isa_says() {
+        let runs = |capability: (u32, u32), target| {
+            Capability::numbered(capability.0, capability.1).expect("in the table").runs(target)
+        };
+        assert!(runs((9, 0), "sm_80"));
+        assert!(runs((9, 0), "sm_70"), "older than the table, but still PTX that runs");
+        assert!(runs((9, 0), "sm_90a"));
+        assert!(!runs((8, 0), "sm_86"));
+        assert!(!runs((10, 0), "sm_90a"), "an `a` target runs on its own capability only");
+        assert!(runs((10, 0), "sm_100f"));
+        assert!(!runs((12, 0), "sm_100f"));
+        assert!(!runs((9, 0), "compute_80"));
+    }
+}

@@ -1,0 +1,226 @@
+//! How many CTAs of a kernel an SM holds at once.
+
+use crate::capability::Capability;
+
+/// What a kernel takes of an SM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelResources {
+    /// Threads of a CTA.
+    pub threads_per_cta: u32,
+    /// Registers of a thread, as the assembler reports them; 0 where unknown, which limits nothing.
+    pub registers_per_thread: u32,
+    /// Shared memory of a CTA, static and dynamic together, in bytes.
+    pub shared_bytes: u32,
+}
+
+/// What an SM holds of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// CTAs resident at once.
+    pub ctas_per_sm: u32,
+    /// Warps resident at once.
+    pub warps_per_sm: u32,
+    /// What stops one more CTA; the first of equals in the order of [`Limiter`].
+    pub limiter: Limiter,
+}
+
+/// What stops an SM from holding one more CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limiter {
+    /// Warp slots.
+    Warps,
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    Shared,
+    /// CTA slots.
+    Ctas,
+}
+
+/// A kernel of which an SM cannot hold even one CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OccupancyError {
+    /// A CTA without threads, or with too many.
+    #[error("a CTA has 1 to {limit} threads, not {threads}")]
+    Threads {
+        /// What was asked for.
+        threads: u32,
+        /// The most there may be.
+        limit: u32,
+    },
+    /// Too many registers for a thread.
+    #[error("a thread has at most {limit} registers, not {registers}")]
+    RegistersPerThread {
+        /// What was asked for.
+        registers: u32,
+        /// The most there may be.
+        limit: u32,
+    },
+    /// Too many registers for a CTA.
+    #[error(
+        "a CTA of {warps} warps at {registers} registers a thread takes {needed} of the {limit} registers a CTA may \
+         have; use fewer threads or fewer registers"
+    )]
+    RegistersPerCta {
+        /// Warps of a CTA.
+        warps: u32,
+        /// Registers of a thread.
+        registers: u32,
+        /// Registers the CTA takes, in whole units.
+        needed: u32,
+        /// Registers a CTA may have.
+        limit: u32,
+    },
+    /// Too much shared memory for a CTA.
+    #[error("a CTA has at most {limit} bytes of shared memory, not {bytes}")]
+    Shared {
+        /// What was asked for.
+        bytes: u32,
+        /// The most there may be.
+        limit: u32,
+    },
+}
+
+impl Capability {
+    /// How many CTAs of `kernel` an SM holds, and why not one more.
+    ///
+    /// The rules are those of CUDA's own calculator. A warp's registers are rounded up to whole units and lie in one
+    /// partition of the SM, so what counts is how many warps fit a partition; a launch is checked as if the CTA filled all partitions
+    /// evenly. Shared memory includes what the system reserves in each CTA, rounded up to whole units.
+    pub fn occupancy(&self, kernel: &KernelResources) -> Result<Occupancy, OccupancyError> {
+        let warps = kernel.threads_per_cta.div_ceil(self.warp_size);
+        if kernel.threads_per_cta == 0 || kernel.threads_per_cta > self.threads_per_cta {
+            return Err(OccupancyError::Threads {
+                threads: kernel.threads_per_cta,
+                limit: self.threads_per_cta,
+            });
+        }
+        let limits = [
+            (Limiter::Warps, self.warps_per_sm / warps),
+            (Limiter::Registers, self.ctas_by_registers(kernel.registers_per_thread, warps)?),
+            (Limiter::Shared, self.ctas_by_shared(kernel.shared_bytes)?),
+            (Limiter::Ctas, self.ctas_per_sm),
+        ];
+        let (limiter, ctas_per_sm) = limits.into_iter().min_by_key(|(_, ctas)| *ctas).expect("four limits");
+        Ok(Occupancy { ctas_per_sm, warps_per_sm: ctas_per_sm * warps, limiter })
+    }
+
+    fn ctas_by_registers(&self, registers: u32, warps: u32) -> Result<u32, OccupancyError> {
+        if registers == 0 {
+            return Ok(u32::MAX);
+        }
+        if registers > self.registers_per_thread {
+            return Err(OccupancyError::RegistersPerThread { registers, limit: self.registers_per_thread });
+        }
+        let per_warp = (registers * self.warp_size).next_multiple_of(self.register_granularity);
+        let needed = per_warp * warps.next_multiple_of(self.partitions_per_sm);
+        if needed > self.registers_per_cta {
+            let limit = self.registers_per_cta;
+            return Err(OccupancyError::RegistersPerCta { warps, registers, needed, limit });
+        }
+        let warps_per_partition = self.registers_per_sm / self.partitions_per_sm / per_warp;
+        Ok(warps_per_partition * self.partitions_per_sm / warps)
+    }
+
+    fn ctas_by_shared(&self, bytes: u32) -> Result<u32, OccupancyError> {
+        if bytes > self.shared_bytes_per_cta_opt_in {
+            return Err(OccupancyError::Shared { bytes, limit: self.shared_bytes_per_cta_opt_in });
+        }
+        let taken = (bytes + self.shared_bytes_reserved).next_multiple_of(self.shared_granularity);
+        Ok(self.shared_bytes_per_sm / taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CAPABILITIES;
+
+    fn sm(major: u32, minor: u32) -> &'static Capability {
+        Capability::numbered(major, minor).expect("in the table")
+    }
+
+    fn kernel(threads_per_cta: u32, registers_per_thread: u32, shared_bytes: u32) -> KernelResources {
+        KernelResources { threads_per_cta, registers_per_thread, shared_bytes }
+    }
+
+    #[test]
+    fn known_answers() {
+        let cases = [
+            // 48 registers: 1536 a warp, 10 warps a partition.
+            (sm(9, 0), kernel(32, 48, 0), (32, Limiter::Ctas)),
+            (sm(9, 0), kernel(64, 48, 0), (20, Limiter::Registers)),
+            // 168 registers leave 3 warps a partition, 200 leave 2: five CTAs of two warps go down to four.
+            (sm(8, 9), kernel(64, 168, 16_888), (5, Limiter::Shared)),
+            (sm(8, 9), kernel(64, 200, 16_888), (4, Limiter::Registers)),
+            // The reserved kilobyte: 48 KiB of user data is 49 KiB of the SM.
+            (sm(8, 0), kernel(128, 32, 48 << 10), (3, Limiter::Shared)),
+            (sm(9, 0), kernel(384, 168, 227 << 10), (1, Limiter::Registers)),
+            (sm(8, 6), kernel(256, 32, 0), (6, Limiter::Warps)),
+            (sm(12, 0), kernel(32, 16, 0), (24, Limiter::Ctas)),
+            (sm(9, 0), kernel(1024, 64, 0), (1, Limiter::Registers)),
+            (sm(9, 0), kernel(1024, 32, 0), (2, Limiter::Warps)),
+        ];
+        for (capability, kernel, (ctas, limiter)) in cases {
+            let occupancy = capability.occupancy(&kernel).expect("it fits");
+            assert_eq!((occupancy.ctas_per_sm, occupancy.limiter), (ctas, limiter), "{kernel:?}");
+            assert_eq!(occupancy.warps_per_sm, ctas * kernel.threads_per_cta.div_ceil(32));
+        }
+    }
+
+    #[test]
+    fn what_never_fits_is_refused() {
+        let refused = |kernel| sm(9, 0).occupancy(&kernel).expect_err("it does not fit");
+        assert!(matches!(refused(kernel(0, 32, 0)), OccupancyError::Threads { .. }));
+        assert!(matches!(refused(kernel(1025, 32, 0)), OccupancyError::Threads { .. }));
+        assert!(matches!(refused(kernel(32, 256, 0)), OccupancyError::RegistersPerThread { .. }));
+        assert!(matches!(refused(kernel(1024, 65, 0)), OccupancyError::RegistersPerCta { .. }));
+        // Five warps are checked as eight: 8 x 255 registers rounded up to 8192 a warp fill the file exactly.
+        assert_eq!(sm(9, 0).occupancy(&kernel(160, 255, 0)).map(|found| found.ctas_per_sm), Ok(1));
+        assert!(matches!(refused(kernel(288, 255, 0)), OccupancyError::RegistersPerCta { .. }));
+        assert!(matches!(refused(kernel(32, 32, (227 << 10) + 1)), OccupancyError::Shared { .. }));
+    }
+
+    /// Fills an SM CTA by CTA, placing each warp in the emptiest partition, until something runs out.
+    fn fill(capability: &Capability, kernel: &KernelResources) -> u32 {
+        let warps = kernel.threads_per_cta.div_ceil(capability.warp_size);
+        let per_warp = (kernel.registers_per_thread * 32).div_ceil(256) * 256;
+        let mut partitions = vec![capability.registers_per_sm / 4; 4];
+        let mut shared = capability.shared_bytes_per_sm;
+        let mut ctas = 0;
+        loop {
+            let taken = (kernel.shared_bytes + 1024).div_ceil(128) * 128;
+            if ctas == capability.ctas_per_sm
+                || (ctas + 1) * warps > capability.warps_per_sm
+                || shared < taken
+                || !(0..warps).all(|_| {
+                    let free = partitions.iter_mut().max().expect("four partitions");
+                    *free >= per_warp && {
+                        *free -= per_warp;
+                        true
+                    }
+                })
+            {
+                return ctas;
+            }
+            shared -= taken;
+            ctas += 1;
+        }
+    }
+
+    #[test]
+    fn agrees_with_filling_an_sm() {
+        for capability in &CAPABILITIES {
+            for threads in (32..=1024).step_by(32) {
+                for registers in (16..=255).step_by(8) {
+                    for shared in [0, 1, 3000, 16 << 10, 40_000, capability.shared_bytes_per_cta_opt_in] {
+                        let kernel = kernel(threads, registers, shared);
+                        if let Ok(found) = capability.occupancy(&kernel) {
+                            assert_eq!(found.ctas_per_sm, fill(capability, &kernel), "{kernel:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
