@@ -18,10 +18,46 @@ pub struct Module {
     pub address_size: u32,
     /// `.file` numbers and the paths they stand for.
     pub files: BTreeMap<u32, String>,
+    /// Module-level `.pragma` texts.
+    pub pragmas: Vec<String>,
+    /// `.alias name, function;`: pairs of a name and the function it stands for.
+    pub aliases: Vec<(String, String)>,
     /// Module-level variables, in order.
     pub variables: Vec<Variable>,
     /// Kernels and device functions, in order. A declaration has no body.
     pub functions: Vec<Function>,
+}
+
+impl Module {
+    /// Sets every line number to 0, so that two modules compare equal however their text is broken into lines.
+    pub fn erase_lines(&mut self) {
+        self.variables.iter_mut().for_each(|variable| variable.line = 0);
+        for function in &mut self.functions {
+            function.line = 0;
+            erase_variable_lines(&mut function.returns);
+            erase_variable_lines(&mut function.parameters);
+            function.body.iter_mut().for_each(|body| erase_statement_lines(body));
+        }
+    }
+}
+
+fn erase_variable_lines(variables: &mut [Variable]) {
+    variables.iter_mut().for_each(|variable| variable.line = 0);
+}
+
+fn erase_statement_lines(statements: &mut [Statement]) {
+    for statement in statements {
+        match statement {
+            Statement::Instruction(instruction) => instruction.line = 0,
+            Statement::Variable(variable) => variable.line = 0,
+            Statement::Block(block) => erase_statement_lines(block),
+            Statement::CallPrototype { returns, parameters, .. } => {
+                erase_variable_lines(returns);
+                erase_variable_lines(parameters);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// `.visible`, `.extern`, `.weak`, `.common`, or nothing.
@@ -91,6 +127,82 @@ pub enum Type {
     SurfRef,
 }
 
+impl StateSpace {
+    /// The space a declaration opens with: `shared`.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "reg" => Self::Register,
+            "const" => Self::Constant,
+            "global" => Self::Global,
+            "local" => Self::Local,
+            "param" => Self::Parameter,
+            "shared" => Self::Shared,
+            "tex" => Self::Texture,
+            _ => return None,
+        })
+    }
+
+    /// The PTX word, without its dot.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Register => "reg",
+            Self::Constant => "const",
+            Self::Global => "global",
+            Self::Local => "local",
+            Self::Parameter => "param",
+            Self::Shared => "shared",
+            Self::Texture => "tex",
+        }
+    }
+}
+
+/// Every type with its PTX word and its size in bytes; a predicate and an opaque handle have none.
+const TYPES: [(Type, &str, u32); 26] = [
+    (Type::Pred, "pred", 0),
+    (Type::B8, "b8", 1),
+    (Type::B16, "b16", 2),
+    (Type::B32, "b32", 4),
+    (Type::B64, "b64", 8),
+    (Type::B128, "b128", 16),
+    (Type::U8, "u8", 1),
+    (Type::U16, "u16", 2),
+    (Type::U32, "u32", 4),
+    (Type::U64, "u64", 8),
+    (Type::S8, "s8", 1),
+    (Type::S16, "s16", 2),
+    (Type::S32, "s32", 4),
+    (Type::S64, "s64", 8),
+    (Type::F16, "f16", 2),
+    (Type::F16x2, "f16x2", 4),
+    (Type::Bf16, "bf16", 2),
+    (Type::Bf16x2, "bf16x2", 4),
+    (Type::Tf32, "tf32", 4),
+    (Type::F32, "f32", 4),
+    (Type::F64, "f64", 8),
+    (Type::E4m3, "e4m3", 1),
+    (Type::E5m2, "e5m2", 1),
+    (Type::TexRef, "texref", 0),
+    (Type::SamplerRef, "samplerref", 0),
+    (Type::SurfRef, "surfref", 0),
+];
+
+impl Type {
+    /// The type of a PTX word without its dot: `u32`.
+    pub fn from_word(word: &str) -> Option<Self> {
+        TYPES.iter().find(|(_, name, _)| *name == word).map(|(ty, _, _)| *ty)
+    }
+
+    /// The PTX word, without its dot.
+    pub fn word(self) -> &'static str {
+        TYPES[self as usize].1
+    }
+
+    /// Bytes of one value in memory; 0 for predicates and opaque handles, which have no place there.
+    pub fn bytes(self) -> u32 {
+        TYPES[self as usize].2
+    }
+}
+
 /// `.ptr .global .align 16` on a kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerAttribute {
@@ -121,7 +233,9 @@ pub struct Variable {
     pub numbered: Option<u32>,
     /// Array dimensions, outermost first; `None` is the empty `[]`.
     pub dimensions: Vec<Option<u64>>,
-    /// The initial value, flattened in order of nesting.
+    /// What `.attribute(...)` lists, each as text: `managed`, `unified(1, 2)`.
+    pub attributes: Vec<String>,
+    /// The initial value: the elements of the outermost braces, or the one value of a scalar.
     pub initializer: Option<Vec<Initializer>>,
     /// The line of the text, from 1.
     pub line: u32,
@@ -171,7 +285,9 @@ pub struct Function {
     pub returns: Vec<Variable>,
     /// Formal parameters.
     pub parameters: Vec<Variable>,
-    /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers.
+    /// What `.attribute(...)` lists, as for variables.
+    pub attributes: Vec<String>,
+    /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers. A `.pragma` there opens `body`.
     pub directives: Vec<(String, Vec<i64>)>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
@@ -207,12 +323,21 @@ pub enum Statement {
         returns: Vec<Variable>,
         /// Formal parameters.
         parameters: Vec<Variable>,
+        /// `.noreturn`, `.abi_preserve 8` and the like, as in [`Function::directives`].
+        directives: Vec<(String, Vec<i64>)>,
+    },
+    /// `name: .calltargets f, g;`
+    CallTargets {
+        /// The label of the list.
+        name: String,
+        /// The functions listed.
+        targets: Vec<String>,
     },
     /// `.pragma "text";`
     Pragma(String),
 }
 
-/// `.loc file line column`, with the call site where the code was inlined.
+/// `.loc file line column`: the innermost position. The call site of inlined code (`inlined_at`) is read over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceLocation {
     /// The number of a `.file`.
@@ -318,7 +443,7 @@ pub enum Operand {
 pub struct Address {
     /// A register or symbol, or a literal address.
     pub base: AddressBase,
-    /// Bytes added to the base. `array[3]` is folded in by the reader that knows the element size: see `index`.
+    /// Bytes added to the base. `array[3]` is read as the bytes before element 3.
     pub offset: i64,
     /// What follows the base inside the brackets: coordinate vectors of TMA and texture instructions, a second
     /// address, a mask. Empty for plain loads and stores.

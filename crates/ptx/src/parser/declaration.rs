@@ -1,0 +1,213 @@
+//! Variables: registers, memory, parameters, and the values they begin with.
+
+use super::Parser;
+use super::cursor::{Parsed, opens_word};
+use crate::syntax::{Initializer, Linkage, PointerAttribute, StateSpace, Type, Variable};
+
+/// `.ptr` without `.align` promises this much (PTX ISA, "Kernel Parameter Attribute: .ptr").
+const DEFAULT_POINTER_ALIGN: u32 = 4;
+
+impl Parser<'_> {
+    /// What follows the state space, up to and with the `;`: one variable for each name.
+    pub(super) fn variables(&mut self, space: StateSpace, linkage: Linkage) -> Parsed<Vec<Variable>> {
+        let common = self.variable_type(space, linkage)?;
+        let mut variables = Vec::new();
+        loop {
+            variables.push(self.variable_name(common.clone())?);
+            if self.cursor.take(b';') {
+                return Ok(variables);
+            }
+            self.cursor.expect(b',', "or `;` after a declaration")?;
+        }
+    }
+
+    /// A parenthesised list of formal parameters.
+    pub(super) fn parameters(&mut self) -> Parsed<Vec<Variable>> {
+        self.cursor.expect(b'(', "before the parameters")?;
+        let mut parameters = Vec::new();
+        while !self.cursor.take(b')') {
+            if !parameters.is_empty() {
+                self.cursor.expect(b',', "or `)` after a parameter")?;
+            }
+            let Some(space) = self.cursor.directive().and_then(StateSpace::from_word) else {
+                return self.cursor.error("`.param` or `.reg` before a parameter");
+            };
+            let common = self.variable_type(space, Linkage::Private)?;
+            parameters.push(self.variable_name(common)?);
+        }
+        Ok(parameters)
+    }
+
+    /// Alignment, vector width, type and attributes, in any order; the name is left empty.
+    fn variable_type(&mut self, space: StateSpace, linkage: Linkage) -> Parsed<Variable> {
+        let mut variable = Variable {
+            space,
+            linkage,
+            align: None,
+            vector: 1,
+            ty: Type::B8,
+            pointer: None,
+            name: String::new(),
+            numbered: None,
+            dimensions: Vec::new(),
+            attributes: Vec::new(),
+            initializer: None,
+            line: self.cursor.mark().line(),
+        };
+        let mut has_type = false;
+        while self.cursor.peek() == b'.' {
+            let mark = self.cursor.mark();
+            match self.cursor.directive() {
+                Some("align") => variable.align = Some(self.count("an alignment in bytes")?),
+                Some("v2") => variable.vector = 2,
+                Some("v4") => variable.vector = 4,
+                Some("v8") => variable.vector = 8,
+                Some("attribute") => variable.attributes = self.attributes()?,
+                Some("ptr") => variable.pointer = Some(self.pointer_attribute()?),
+                word => match word.and_then(Type::from_word) {
+                    Some(ty) => {
+                        variable.ty = ty;
+                        has_type = true;
+                    }
+                    None => return self.cursor.error_at(mark, "a type such as `.u32`, `.align` or `.v4`"),
+                },
+            }
+        }
+        if has_type { Ok(variable) } else { self.cursor.error("a type such as `.u32`") }
+    }
+
+    fn pointer_attribute(&mut self) -> Parsed<PointerAttribute> {
+        let mut pointer = PointerAttribute { space: None, align: DEFAULT_POINTER_ALIGN };
+        let mark = self.cursor.mark();
+        pointer.space = self.cursor.directive().and_then(StateSpace::from_word);
+        if pointer.space.is_none() {
+            self.cursor.return_to(mark);
+        }
+        if self.cursor.take_directive("align") {
+            pointer.align = self.count("an alignment in bytes")?;
+        }
+        Ok(pointer)
+    }
+
+    /// `(.managed, .unified(1, 2))`
+    pub(super) fn attributes(&mut self) -> Parsed<Vec<String>> {
+        self.cursor.expect(b'(', "after `.attribute`")?;
+        let mut attributes = Vec::new();
+        loop {
+            let Some(word) = self.cursor.directive() else {
+                return self.cursor.error("an attribute such as `.managed`");
+            };
+            let mut text = word.to_owned();
+            if self.cursor.take(b'(') {
+                let numbers = self.integers()?;
+                let numbers: Vec<String> =
+                    numbers.iter().map(|&number| (number as u64).to_string()).collect();
+                self.cursor.expect(b')', "after the numbers of an attribute")?;
+                text = format!("{text}({})", numbers.join(", "));
+            }
+            attributes.push(text);
+            if self.cursor.take(b')') {
+                return Ok(attributes);
+            }
+            self.cursor.expect(b',', "or `)` after an attribute")?;
+        }
+    }
+
+    /// Integers separated by commas, at least one.
+    pub(super) fn integers(&mut self) -> Parsed<Vec<i64>> {
+        let mut integers = vec![self.integer("a whole number")?];
+        while self.cursor.take(b',') {
+            integers.push(self.integer("a whole number")?);
+        }
+        Ok(integers)
+    }
+
+    /// Name, numbering, dimensions and initial value, put into a copy of what the declaration has in common.
+    fn variable_name(&mut self, mut variable: Variable) -> Parsed<Variable> {
+        variable.line = self.cursor.mark().line();
+        variable.name = self.cursor.expect_word("the name of a variable")?.to_owned();
+        if self.cursor.take(b'<') {
+            variable.numbered = Some(self.count("how many registers are numbered")?);
+            self.cursor.expect(b'>', "after the count of registers")?;
+        }
+        while self.cursor.take(b'[') {
+            let dimension = if self.cursor.peek() == b']' { None } else { Some(self.dimension()?) };
+            variable.dimensions.push(dimension);
+            self.cursor.expect(b']', "after a dimension")?;
+        }
+        if self.cursor.take(b'=') {
+            variable.initializer = Some(if self.cursor.peek() == b'{' {
+                self.initializer_group()?
+            } else {
+                vec![self.initializer()?]
+            });
+        }
+        if !variable.dimensions.is_empty() {
+            self.arrays.push((variable.name.clone(), variable.ty.bytes() * variable.vector));
+        }
+        Ok(variable)
+    }
+
+    fn dimension(&mut self) -> Parsed<u64> {
+        let mark = self.cursor.mark();
+        match u64::try_from(self.integer("how many elements")?) {
+            Ok(dimension) => Ok(dimension),
+            Err(_) => self.cursor.error_at(mark, "how many elements, not a negative number"),
+        }
+    }
+
+    fn initializer_group(&mut self) -> Parsed<Vec<Initializer>> {
+        self.descend()?;
+        self.cursor.expect(b'{', "")?;
+        let mut elements = Vec::new();
+        while !self.cursor.take(b'}') {
+            if !elements.is_empty() {
+                self.cursor.expect(b',', "or `}` after an initial value")?;
+            }
+            elements.push(self.initializer()?);
+        }
+        self.ascend();
+        Ok(elements)
+    }
+
+    fn initializer(&mut self) -> Parsed<Initializer> {
+        let byte = self.cursor.peek();
+        if byte == b'{' {
+            return Ok(Initializer::Group(self.initializer_group()?));
+        }
+        if opens_word(byte) && byte != b'W' {
+            return self.symbol_address(None);
+        }
+        let mark = self.cursor.mark();
+        if byte == b'W' {
+            // `WARP_SZ` is a number; any other word with that letter is a symbol.
+            let is_number = self.cursor.word() == Some("WARP_SZ");
+            self.cursor.return_to(mark);
+            if !is_number {
+                return self.symbol_address(None);
+            }
+        }
+        let number = self.constant()?;
+        match number {
+            crate::syntax::Number::Integer(mask) if self.cursor.take(b'(') => {
+                let address = self.symbol_address(Some(mask as u64))?;
+                self.cursor.expect(b')', "after the symbol under a mask")?;
+                Ok(address)
+            }
+            _ => Ok(Initializer::Number(number)),
+        }
+    }
+
+    /// `symbol`, `symbol+8`, `generic(symbol)+8`
+    fn symbol_address(&mut self, mask: Option<u64>) -> Parsed<Initializer> {
+        let mut symbol = self.cursor.expect_word("a symbol or `generic(symbol)`")?;
+        let generic = symbol == "generic" && self.cursor.take(b'(');
+        if generic {
+            symbol = self.cursor.expect_word("a symbol")?;
+            self.cursor.expect(b')', "after the symbol of `generic`")?;
+        }
+        let symbol = symbol.to_owned();
+        let offset = if self.cursor.take(b'+') { self.integer("a whole number of bytes")? } else { 0 };
+        Ok(Initializer::Address { symbol, offset, generic, mask })
+    }
+}
