@@ -14,14 +14,20 @@
 //! | [`convert`] | `cvt` between all types, packed `cvt`, `cvt.pack` |
 //! | [`integer`] | `mul mad sad div rem add.cc dp4a dp2a` |
 //! | [`bits`] | `bfe bfi bfind brev clz popc fns bmsk szext prmt shf lop3 shl shr` |
-//! | [`video`] | `vadd vsub vabsdiff vmin vmax vshl vshr vmad vset` and their SIMD forms |
 //! | [`lanes`] | the hot f32 operations over the 32 lanes of a warp at once |
 //!
 //! Call the scalar functions in a loop over lanes with constant modes and they vectorise; `fma` needs the host's
 //! instruction to be fast, so prefer [`lanes`] for it.
 
+pub mod approximate;
+pub mod bits;
+pub mod compare;
+pub mod convert;
 pub mod double;
 pub mod format;
+pub mod half;
+pub mod integer;
+pub mod lanes;
 pub mod single;
 
 /// How a result that does not fit is rounded.

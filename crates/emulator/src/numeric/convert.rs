@@ -1,0 +1,242 @@
+//! `cvt`: PTX ISA, "Data Movement and Conversion Instructions: cvt" and "cvt.pack".
+//!
+//! One function serves every pair of types. A floating source becomes an exact f64 (a 64-bit integer one rounded to
+//! odd, which is as good for any narrower target), and is rounded once into the target.
+
+use super::format::Format;
+use super::{Rounding, double};
+
+/// A type that `cvt` reads or writes, one element of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// An integer of 8, 16, 32 or 64 bits.
+    Integer {
+        /// Bits.
+        width: u32,
+        /// Two's complement or unsigned.
+        signed: bool,
+    },
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    Bf16,
+    /// `.tf32`, in the top 19 bits of 32
+    Tf32,
+    /// `.f32`
+    F32,
+    /// `.f64`
+    F64,
+    /// `.e4m3`
+    E4m3,
+    /// `.e5m2`
+    E5m2,
+    /// `.e2m3`
+    E2m3,
+    /// `.e3m2`
+    E3m2,
+    /// `.e2m1`
+    E2m1,
+}
+
+impl Scalar {
+    /// Whether it is a floating type.
+    pub fn is_float(self) -> bool {
+        !matches!(self, Scalar::Integer { .. })
+    }
+
+    /// The layout of a floating type of at most 32 bits.
+    #[inline(always)]
+    fn format(self) -> Option<Format> {
+        Some(match self {
+            Scalar::F16 => Format::F16,
+            Scalar::Bf16 => Format::BF16,
+            Scalar::Tf32 => Format::TF32,
+            Scalar::F32 => Format::F32,
+            Scalar::E4m3 => Format::E4M3,
+            Scalar::E5m2 => Format::E5M2,
+            Scalar::E2m3 => Format::E2M3,
+            Scalar::E3m2 => Format::E3M2,
+            Scalar::E2m1 => Format::E2M1,
+            Scalar::F64 | Scalar::Integer { .. } => return None,
+        })
+    }
+}
+
+/// The modifiers of `cvt`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ConvertMode {
+    /// The rounding, of whichever kind the instruction names.
+    pub rounding: Rounding,
+    /// `.rni`, `.rzi`, `.rmi`, `.rpi`: round to an integral value.
+    pub integral: bool,
+    /// `.ftz`: subnormal f32 inputs and results become zero.
+    pub flush: bool,
+    /// `.sat`: clamp to the target's range, or to [0, 1] for a floating one.
+    pub saturate: bool,
+    /// `.satfinite`: a result past the largest finite number becomes that number.
+    pub finite: bool,
+    /// `.relu`: a negative result becomes +0.
+    pub relu: bool,
+}
+
+/// `cvt.to.from` of one element. Source bits above its width are ignored, result bits above the target's are zero;
+/// extending a narrow integer into a wider register is the caller's.
+#[inline(always)]
+pub fn convert(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
+    match (from, to) {
+        (Scalar::Integer { width, signed }, Scalar::Integer { width: to_width, signed: to_signed }) => {
+            integer_to_integer(extend(bits, width, signed), to_width, to_signed, mode.saturate)
+        }
+        (Scalar::Integer { width, signed }, _) => integer_to_float(extend(bits, width, signed), to, mode),
+        (_, Scalar::Integer { width, signed }) => {
+            let wide_nan = from == Scalar::F64 || width == 64;
+            float_to_integer(widen(bits, from, mode), width, signed, wide_nan, mode.rounding)
+        }
+        _ => float_to_float(bits, from, to, mode),
+    }
+}
+
+#[inline(always)]
+fn mask(width: u32) -> u64 {
+    u64::MAX >> (64 - width)
+}
+
+#[inline(always)]
+fn extend(bits: u64, width: u32, signed: bool) -> i128 {
+    let low = bits & mask(width);
+    if signed { i128::from((low << (64 - width)) as i64 >> (64 - width)) } else { i128::from(low) }
+}
+
+#[inline(always)]
+fn limits(width: u32, signed: bool) -> (i128, i128) {
+    if signed { (-(1 << (width - 1)), (1 << (width - 1)) - 1) } else { (0, (1 << width) - 1) }
+}
+
+#[inline(always)]
+fn integer_to_integer(value: i128, width: u32, signed: bool, saturate: bool) -> u64 {
+    let (low, high) = limits(width, signed);
+    let value = if saturate { value.clamp(low, high) } else { value };
+    value as u64 & mask(width)
+}
+
+#[inline(always)]
+fn integer_to_float(value: i128, to: Scalar, mode: ConvertMode) -> u64 {
+    let negative = value < 0;
+    let magnitude = value.unsigned_abs() as u64;
+    // An integer of up to 64 bits, split where both parts are exact in f64.
+    let high = (magnitude >> 32) as f64 * 4_294_967_296.0;
+    let low = (magnitude & 0xffff_ffff) as f64;
+    let signed = |x: f64| if negative { -x } else { x };
+    match to.format() {
+        Some(format) => {
+            let exact = signed(super::format::add_odd(high, low));
+            finish(exact, format, to, mode)
+        }
+        None => {
+            let rounding = super::FloatMode::rounding(mode.rounding);
+            let sum = double::add(signed(high).to_bits(), signed(low).to_bits(), rounding);
+            // Zero has no sign as an integer.
+            let sum = if magnitude == 0 { 0 } else { sum };
+            if mode.saturate { saturate_f64(sum) } else { sum }
+        }
+    }
+}
+
+/// The exact value of a floating source.
+#[inline(always)]
+fn widen(bits: u64, from: Scalar, mode: ConvertMode) -> f64 {
+    match from {
+        Scalar::F64 => f64::from_bits(bits),
+        Scalar::F32 => {
+            let bits = bits as u32;
+            f64::from(f32::from_bits(if mode.flush { super::single::flush(bits) } else { bits }))
+        }
+        Scalar::Tf32 => f64::from(f32::from_bits(bits as u32 & !0x1fff)),
+        _ => {
+            from.format().map_or(f64::NAN, |format| format.decode(bits as u32 & mask(format.width()) as u32))
+        }
+    }
+}
+
+/// Rounds to an integral value.
+#[inline(always)]
+fn to_integral(value: f64, rounding: Rounding) -> f64 {
+    match rounding {
+        Rounding::NearestEven => value.round_ties_even(),
+        Rounding::NearestAway => value.round(),
+        Rounding::Zero => value.trunc(),
+        Rounding::Down => value.floor(),
+        Rounding::Up => value.ceil(),
+    }
+}
+
+#[inline(always)]
+fn float_to_integer(value: f64, width: u32, signed: bool, wide_nan: bool, rounding: Rounding) -> u64 {
+    if value.is_nan() {
+        return if wide_nan { 1 << (width - 1) } else { 0 };
+    }
+    let (low, high) = limits(width, signed);
+    // `as` clamps, which is what the hardware does with or without `.sat`.
+    (to_integral(value, rounding) as i128).clamp(low, high) as u64 & mask(width)
+}
+
+#[inline(always)]
+fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
+    let value = widen(bits, from, mode);
+    let value = if mode.integral { to_integral(value, mode.rounding) } else { value };
+    match to.format() {
+        Some(format) => finish(value, format, to, mode),
+        None => {
+            let wide = if value.is_nan() { nan_to_f64(bits, from) } else { value.to_bits() };
+            if mode.saturate { saturate_f64(wide) } else { wide }
+        }
+    }
+}
+
+/// A NaN keeps its payload on the way to f64, made quiet.
+#[inline(always)]
+fn nan_to_f64(bits: u64, from: Scalar) -> u64 {
+    match from {
+        Scalar::F64 => bits | 1 << 51,
+        Scalar::F32 => (bits & 0x8000_0000) << 32 | 0x7ff8_0000_0000_0000 | (bits & 0x7f_ffff) << 29,
+        _ => 0x7fff_ffff_e000_0000,
+    }
+}
+
+#[inline(always)]
+fn saturate_f64(bits: u64) -> u64 {
+    let value = f64::from_bits(bits);
+    if value > 0.0 { value.min(1.0).to_bits() } else { 0 }
+}
+
+#[inline(always)]
+fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
+    // The comparisons are false for NaN, which saturates to +0.
+    let value = match mode.saturate {
+        true if value > 0.0 => value.min(1.0),
+        true => 0.0,
+        false => value,
+    };
+    let encoded = format.encode(value, mode.rounding, mode.finite);
+    let encoded = if mode.flush && to == Scalar::F32 { super::single::flush(encoded) } else { encoded };
+    let negative = encoded >> (format.width() - 1) & 1 == 1;
+    let encoded = if mode.relu && negative { 0 } else { encoded };
+    u64::from(if to == Scalar::Tf32 { encoded << 13 } else { encoded })
+}
+
+/// `cvt.x2`: converts `high` and `low` (the first and the second source of the instruction) and packs them.
+#[inline(always)]
+pub fn convert_pair(high: u64, low: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
+    let width = to.format().map_or(0, Format::width);
+    // e2m1 pairs fill a byte; 6-bit formats take a byte each.
+    let stride = if width == 6 { 8 } else { width };
+    convert(high, from, to, mode) << stride | convert(low, from, to, mode)
+}
+
+/// `cvt.pack.sat`: `a` and `b`, clamped to `width` bits and packed with `b` lowest; `c`, shifted up by both, above.
+#[inline(always)]
+pub fn pack(a: u32, b: u32, c: u32, width: u32, signed: bool) -> u32 {
+    let clamp = |x: u32| integer_to_integer(i128::from(x as i32), width, signed, true);
+    let pair = clamp(a) << width | clamp(b);
+    (pair | u64::from(c) << (2 * width)) as u32
+}
