@@ -1,0 +1,240 @@
+"""What a program of the corpus is, how it is compiled, and how its launch is written down.
+
+A program is a Python function that makes inputs from a seeded generator and computes the outputs with NumPy;
+`@program` says which source it belongs to, which kernel, and which launch. `make.py` walks all of them.
+"""
+
+import ctypes
+import dataclasses
+import json
+import pathlib
+import site
+
+import ml_dtypes
+import numpy as np
+
+HERE = pathlib.Path(__file__).parent
+NVRTC = "13.0.88"
+TRITON = "3.5.1"
+
+# Types that NumPy has no name for travel as their unsigned bits.
+NAMED = {
+    "bf16": (np.uint16, ml_dtypes.bfloat16),
+    "e4m3": (np.uint8, ml_dtypes.float8_e4m3fn),
+    "e5m2": (np.uint8, ml_dtypes.float8_e5m2),
+}
+NUMPY = {
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64,
+}
+
+
+def dtype_name(array):
+    for name, (_, named) in NAMED.items():
+        if array.dtype == named:
+            return name
+    for name, plain in NUMPY.items():
+        if array.dtype == plain:
+            return name
+    raise TypeError(f"no name for {array.dtype}")
+
+
+def to_bits(array):
+    name = dtype_name(array)
+    return array.view(NAMED[name][0]) if name in NAMED else array
+
+
+@dataclasses.dataclass
+class Buffer:
+    """A buffer argument: what it holds before, and what it must hold after (None: not looked at)."""
+    before: np.ndarray | str
+    after: np.ndarray | None = None
+    rtol: float = 0.0
+    atol: float = 0.0
+    shape: tuple = ()
+    dtype: str = ""
+
+
+def given(array):
+    """An input that the kernel only reads."""
+    return Buffer(np.ascontiguousarray(array))
+
+
+def updated(array, expected, rtol=0.0, atol=0.0):
+    """A buffer that the kernel reads and writes."""
+    return Buffer(np.ascontiguousarray(array), np.ascontiguousarray(expected), rtol, atol)
+
+
+def made(expected, rtol=0.0, atol=0.0, init="poison"):
+    """An output that the kernel writes whole."""
+    return Buffer(init, np.ascontiguousarray(expected), rtol, atol)
+
+
+def scratch(shape, dtype, init="zero"):
+    """Memory that the kernel needs and nobody looks at."""
+    return Buffer(init, shape=shape, dtype=dtype)
+
+
+@dataclasses.dataclass
+class Scalar:
+    """A scalar argument."""
+    dtype: str
+    value: object
+
+
+def s32(value):
+    return Scalar("s32", int(value))
+
+
+def u32(value):
+    return Scalar("u32", int(value))
+
+
+def u64(value):
+    return Scalar("u64", int(value))
+
+
+def f32(value):
+    return Scalar("f32", float(np.float32(value)))
+
+
+def f64(value):
+    return Scalar("f64", float(value))
+
+
+@dataclasses.dataclass
+class Bytes:
+    """An argument passed by value as bytes: a struct."""
+    data: bytes
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    source: str
+    entry: str
+    grid: tuple
+    block: tuple
+    shared: int
+    variants: tuple
+    arguments: object
+
+
+PROGRAMS = []
+DEFAULT = ("sm_80",)
+BOTH = ("sm_80", "sm_90a")
+DEBUG = ("sm_80", "sm_80-debug")
+ALL = ("sm_80", "sm_90a", "sm_80-debug", "sm_80-lineinfo")
+
+
+def triple(extent):
+    extent = (extent,) if isinstance(extent, int) else tuple(extent)
+    return extent + (1,) * (3 - len(extent))
+
+
+def program(source, grid, block, entry=None, shared=0, variants=BOTH):
+    """Registers a program: SOURCE (without its suffix), its kernel (the function's name unless said), and its launch."""
+    def register(function):
+        name = function.__name__
+        PROGRAMS.append(Program(name, source, entry or name, triple(grid), triple(block), shared, variants, function))
+        return function
+    return register
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# CUDA C++ through NVRTC
+
+
+def nvrtc_options(variant):
+    arch, _, how = variant.partition("-")
+    options = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "--std=c++17", "-default-device"]
+    options += {"": [], "debug": ["-G"], "lineinfo": ["-lineinfo"], "fast": ["--use_fast_math"]}[how]
+    for root in site.getsitepackages():
+        include = pathlib.Path(root) / "nvidia/cu13/include"
+        options += [f"-I{include}", f"-I{include / 'cccl'}"]
+    return options
+
+
+def compile_cuda(nvrtc, path, variant):
+    text = path.read_bytes()
+    handle = ctypes.c_void_p()
+
+    def check(code):
+        if code:
+            size = ctypes.c_size_t()
+            nvrtc.nvrtcGetProgramLogSize(handle, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            nvrtc.nvrtcGetProgramLog(handle, log)
+            raise RuntimeError(f"{path.name} ({variant}): {log.value.decode()}")
+
+    check(nvrtc.nvrtcCreateProgram(ctypes.byref(handle), text, path.name.encode(), 0, None, None))
+    options = [option.encode() for option in nvrtc_options(variant)]
+    check(nvrtc.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options)))
+    size = ctypes.c_size_t()
+    check(nvrtc.nvrtcGetPTXSize(handle, ctypes.byref(size)))
+    ptx = ctypes.create_string_buffer(size.value)
+    check(nvrtc.nvrtcGetPTX(handle, ptx))
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(handle))
+    return clean(ptx.value.decode())
+
+
+def clean(text):
+    """The compiler's text with the places where it was made (a path of this machine) cut down to file names."""
+    for root in site.getsitepackages():
+        text = text.replace(str(pathlib.Path(root)) + "/", "").replace(str(HERE) + "/", "")
+    return text.rstrip("\0\n") + "\n"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The launch, in the format of `warpwright exec`, and what is expected of it
+
+
+def write_launch(folder, item):
+    arguments, expectations = [], {}
+    generator = np.random.default_rng(list(item.name.encode()))
+    for index, argument in enumerate(item.arguments(generator)):
+        match argument:
+            case Scalar(dtype, value):
+                arguments.append({"scalar": {"dtype": dtype, "value": value}})
+            case Bytes(data):
+                arguments.append({"bytes": data.hex()})
+            case Buffer():
+                arguments.append({"buffer": buffer(folder, index, argument, expectations)})
+    texts = [f"../../ptx/{item.source}.{variant}.ptx" for variant in item.variants]
+    fields = {
+        "ptx": texts[0], "entry": item.entry, "grid": item.grid, "block": item.block, "cluster": [1, 1, 1],
+        "dynamic_shared_bytes": item.shared, "args": arguments,
+    }
+    (folder / "LAUNCH.json").write_text(lines(fields))
+    (folder / "EXPECTED.json").write_text(lines({"also": texts[1:], "buffers": expectations}))
+
+
+def buffer(folder, index, argument, expectations):
+    model = argument.after if argument.after is not None else argument.before
+    entry = {"dtype": argument.dtype, "shape": argument.shape}
+    if not isinstance(model, str):
+        entry = {"dtype": dtype_name(model), "shape": model.shape}
+    if isinstance(argument.before, str):
+        entry["init"] = argument.before
+    else:
+        np.save(folder / f"given{index}.npy", to_bits(argument.before))
+        entry["init"] = {"npy": f"given{index}.npy"}
+    if argument.after is not None:
+        np.save(folder / f"expected{index}.npy", to_bits(argument.after))
+        entry["save"] = f"saved{index}.npy"
+        expectations[entry["save"]] = {
+            "equals": f"expected{index}.npy", "dtype": entry["dtype"], "rtol": argument.rtol, "atol": argument.atol,
+        }
+    return entry
+
+
+def lines(fields):
+    """JSON with a line for each field, and for each item of a field that holds several things."""
+    def shown(value):
+        if isinstance(value, dict):
+            return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()) + "}"
+        if isinstance(value, list) and value and not isinstance(value[0], int):
+            return "[\n" + ",\n".join(f"    {json.dumps(v)}" for v in value) + "]"
+        return json.dumps(value)
+    return "{" + ",\n ".join(f"{json.dumps(name)}: {shown(value)}" for name, value in fields.items()) + "}\n"

@@ -1,0 +1,1 @@
+"""The programs: launches, inputs by seed, and references in NumPy."""
