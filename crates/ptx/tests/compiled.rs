@@ -12,10 +12,9 @@ fn every_compiled_text_parses_and_survives_printing() {
     for entry in fs::read_dir(&folder).expect("the folder of compiled texts") {
         let path = entry.expect("an entry").path();
         let text = fs::read_to_string(&path).expect("a text file");
-        let mut module =
-            parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut again = parse(&print(&module))
-            .unwrap_or_else(|error| panic!("{}, printed: {error}", path.display()));
+        let mut module = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut again =
+            parse(&print(&module)).unwrap_or_else(|error| panic!("{}, printed: {error}", path.display()));
         module.erase_lines();
         again.erase_lines();
         assert_eq!(module, again, "{}", path.display());
