@@ -5,4 +5,6 @@
 //! register classes in place of declarations, and the author's source position on everything.
 
 pub mod kernel;
+pub mod module;
 pub use kernel::*;
+pub use module::Module;

@@ -1,10 +1,16 @@
 //! PTX as text: a writer from IR and a parser into a typed syntax tree.
+//!
+//! [`parse`] reads what nvcc, NVRTC, Triton and [`write()`] produce into a [`syntax::Module`]; [`print()`] turns a tree
+//! back into text. [`write()`] is [`lower`], which makes the tree of an [`ir::Module`](warpwright_ir::Module), and
+//! [`print()`].
 
 mod error;
+mod lower;
 mod parser;
 mod print;
 pub mod syntax;
 
 pub use error::ParseError;
+pub use lower::{lower, write};
 pub use parser::parse;
 pub use print::print;

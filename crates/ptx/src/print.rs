@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::syntax::{
     Address, AddressBase, Function, Initializer, Instruction, Linkage, Module, Number, Operand,
-    SourceLocation, Statement, Variable,
+    SourceLocation, Statement, Type, Variable,
 };
 
 /// The PTX text of a module.
@@ -33,7 +33,7 @@ impl Display for Module {
             writeln!(f, ".pragma \"{text}\";")?;
         }
         for variable in &self.variables {
-            writeln!(f, "{variable};")?;
+            writeln!(f, "{variable};{}", text_comment(variable).unwrap_or_default())?;
         }
         for function in &self.functions {
             write!(f, "\n{function}")?;
@@ -221,6 +221,21 @@ impl Display for Address {
         }
         f.write_str("]")
     }
+}
+
+/// A comment that shows the bytes of a printable, zero-terminated string as text.
+fn text_comment(variable: &Variable) -> Option<String> {
+    let elements =
+        variable.initializer.as_deref().filter(|_| variable.ty == Type::B8 && variable.vector == 1)?;
+    let byte = |element: &Initializer| match element {
+        Initializer::Number(Number::Integer(value)) => u8::try_from(*value).ok(),
+        _ => None,
+    };
+    let (last, characters) = elements.split_last()?;
+    let characters: Vec<u8> = characters.iter().map(byte).collect::<Option<_>>()?;
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let is_string = byte(last) == Some(0) && characters.len() > 1 && characters.iter().all(is_text);
+    is_string.then(|| format!(" // {:?}", String::from_utf8_lossy(&characters)))
 }
 
 fn statements(f: &mut Formatter<'_>, statements_of_block: &[Statement], depth: usize) -> fmt::Result {
