@@ -1,0 +1,179 @@
+//! What stopped a launch, and where.
+
+use std::fmt;
+
+use crate::registers::lanes;
+
+/// The kinds of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access outside every allocation, or outside its space.
+    OutOfBounds,
+    /// An address that is not a multiple of the access size.
+    Misaligned,
+    /// An access to memory that was freed.
+    UseAfterFree,
+    /// A store to read-only memory.
+    ReadOnly,
+    /// An instruction used in a way the architecture forbids.
+    IllegalInstruction,
+    /// A launch that the device or the kernel does not allow.
+    BadLaunch,
+    /// No thread can ever move again.
+    Deadlock,
+    /// `trap` or `brkpt` was executed.
+    Trap,
+    /// An assertion of the kernel failed.
+    Assertion,
+    /// Calls are nested too deeply, or local memory is used up.
+    StackOverflow,
+    /// A barrier was used wrongly.
+    Barrier,
+    /// A warp-wide instruction names lanes that are not there.
+    LaneMask,
+    /// The launch executed more instructions than it was allowed.
+    InstructionLimit,
+}
+
+impl FaultKind {
+    /// A short name for machines.
+    pub fn code(self) -> &'static str {
+        match self {
+            FaultKind::OutOfBounds => "out-of-bounds",
+            FaultKind::Misaligned => "misaligned",
+            FaultKind::UseAfterFree => "use-after-free",
+            FaultKind::ReadOnly => "read-only",
+            FaultKind::IllegalInstruction => "illegal-instruction",
+            FaultKind::BadLaunch => "bad-launch",
+            FaultKind::Deadlock => "deadlock",
+            FaultKind::Trap => "trap",
+            FaultKind::Assertion => "assertion",
+            FaultKind::StackOverflow => "stack-overflow",
+            FaultKind::Barrier => "barrier",
+            FaultKind::LaneMask => "lane-mask",
+            FaultKind::InstructionLimit => "instruction-limit",
+        }
+    }
+}
+
+/// A position in the source that a `.loc` named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The path of the `.file`.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 where unknown.
+    pub column: u32,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        if self.column > 0 {
+            write!(f, ":{}", self.column)?;
+        }
+        Ok(())
+    }
+}
+
+/// What stopped a launch. The device stays usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of thing went wrong.
+    pub kind: FaultKind,
+    /// The kernel.
+    pub kernel: String,
+    /// The CTA's index in the grid, if the fault is one CTA's.
+    pub cta: Option<[u32; 3]>,
+    /// The warp in the CTA, if it is one warp's.
+    pub warp: Option<u32>,
+    /// The lanes it concerns, as a mask; 0 if none in particular.
+    pub lanes: u32,
+    /// The line of the PTX text.
+    pub ptx_line: Option<u32>,
+    /// The instruction.
+    pub ptx_text: Option<String>,
+    /// The position in the kernel's source, where the PTX tells it.
+    pub source: Option<Source>,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// What helps to understand it.
+    pub notes: Vec<String>,
+}
+
+impl Fault {
+    /// A fault of the launch itself.
+    pub(crate) fn bad_launch(kernel: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind: FaultKind::BadLaunch,
+            kernel: kernel.to_owned(),
+            cta: None,
+            warp: None,
+            lanes: 0,
+            ptx_line: None,
+            ptx_text: None,
+            source: None,
+            message: message.into(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// `lane 3`, `lanes 0-7`, `lanes 1, 4-5`.
+pub(crate) fn lane_list(mask: u32) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for lane in lanes(mask) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == lane => *last = lane,
+            _ => runs.push((lane, lane)),
+        }
+    }
+    let word = if mask.count_ones() == 1 { "lane" } else { "lanes" };
+    let runs: Vec<String> = runs
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{word} {}", runs.join(", "))
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        write!(f, "\n  in kernel `{}`", self.kernel)?;
+        if let Some([x, y, z]) = self.cta {
+            write!(f, ", CTA ({x}, {y}, {z})")?;
+        }
+        if let Some(warp) = self.warp {
+            write!(f, ", warp {warp}")?;
+        }
+        if self.lanes != 0 {
+            write!(f, ", {}", lane_list(self.lanes))?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, "\n  at {source}")?;
+        }
+        if let (Some(line), Some(text)) = (self.ptx_line, &self.ptx_text) {
+            write!(f, "\n  at PTX line {line}: {text}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\n  note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_read_as_runs() {
+        assert_eq!(lane_list(1 << 3), "lane 3");
+        assert_eq!(lane_list(0xff), "lanes 0-7");
+        assert_eq!(lane_list(0b11_0010), "lanes 1, 4-5");
+    }
+}

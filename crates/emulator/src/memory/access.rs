@@ -1,0 +1,63 @@
+//! What the 32 addresses of an access have in common, and what goes wrong with them.
+
+use crate::fault::FaultKind;
+use crate::registers::{FULL, LANES, lanes};
+
+/// Something that stops the launch, before it is known where it happened.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) kind: FaultKind,
+    /// The lanes it concerns.
+    pub(crate) lanes: u32,
+    pub(crate) message: String,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Trouble {
+    pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self { kind, lanes, message: message.into(), notes: Vec::new() })
+    }
+
+    pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// The extent and shape of the addresses of an access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// The lowest address.
+    pub(crate) first: u64,
+    /// The highest address.
+    pub(crate) last: u64,
+    /// All addresses or'ed together: its low bits tell whether all are aligned.
+    pub(crate) bits: u64,
+    /// Lane `i` is at `first + i * stride`, in all 32 lanes.
+    pub(crate) contiguous: bool,
+}
+
+/// The span of the lanes of a mask, which is not empty.
+#[inline(always)]
+pub(crate) fn span(addresses: &[u64; LANES], mask: u32, stride: u64) -> Span {
+    if mask == FULL {
+        let start = addresses[0];
+        let (mut first, mut last, mut bits, mut off) = (u64::MAX, 0, 0, 0);
+        for lane in 0..LANES {
+            let address = addresses[lane];
+            first = first.min(address);
+            last = last.max(address);
+            bits |= address;
+            off |= address ^ start.wrapping_add(lane as u64 * stride);
+        }
+        Span { first, last, bits, contiguous: off == 0 }
+    } else {
+        let mut span = Span { first: u64::MAX, last: 0, bits: 0, contiguous: false };
+        for lane in lanes(mask) {
+            span.first = span.first.min(addresses[lane]);
+            span.last = span.last.max(addresses[lane]);
+            span.bits |= addresses[lane];
+        }
+        span
+    }
+}

@@ -1,0 +1,344 @@
+//! Global memory: allocations at addresses that are never used twice.
+
+use std::alloc::{Layout, alloc, dealloc};
+
+use super::GLOBAL_BASE;
+
+/// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
+const ALIGNMENT: u64 = 256;
+/// Unused bytes after every allocation, so that running off an end never meets the next one.
+const RED_ZONE: u64 = 4096;
+/// What fresh memory holds: NaN as any float, -1 as any integer.
+pub(crate) const POISON: u8 = 0xff;
+
+/// Why memory could not be allocated, freed or copied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// There is not enough memory left.
+    #[error("{requested} bytes were asked for, and {free} of the device's {capacity} are free")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free.
+        free: u64,
+        /// Bytes in all.
+        capacity: u64,
+    },
+    /// An address that no allocation starts at was freed.
+    #[error("{address:#x} is not the start of an allocation, so it cannot be freed")]
+    NotAnAllocation {
+        /// The address.
+        address: u64,
+    },
+    /// An allocation was freed twice.
+    #[error("the allocation at {address:#x} was freed before")]
+    FreedTwice {
+        /// The address.
+        address: u64,
+    },
+    /// A copy, or a fill, touches bytes outside every live allocation.
+    #[error("bytes {address:#x} to {end:#x} are not inside a live allocation: {near}")]
+    OutOfBounds {
+        /// First byte of the range.
+        address: u64,
+        /// One past its last byte.
+        end: u64,
+        /// What is nearby.
+        near: String,
+    },
+}
+
+/// One allocation, live or freed.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) base: u64,
+    pub(crate) size: u64,
+    /// Null once freed.
+    host: *mut u8,
+    /// The module's variable, if it is one.
+    pub(crate) name: Option<String>,
+    pub(crate) read_only: bool,
+}
+
+impl Region {
+    fn layout(size: u64) -> Option<Layout> {
+        Layout::from_size_align(usize::try_from(size.max(1)).ok()?, ALIGNMENT as usize).ok()
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.size
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        !self.host.is_null()
+    }
+
+    /// How a report names it.
+    pub(crate) fn describe(&self) -> String {
+        match &self.name {
+            Some(name) => format!("the variable `{name}` ({} bytes at {:#x})", self.size, self.base),
+            None => format!("the allocation of {} bytes at {:#x}", self.size, self.base),
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.is_live() {
+            let layout = Self::layout(self.size).expect("the layout it was allocated with");
+            // SAFETY: `host` came from `alloc` with this very layout, and is freed once: it is null afterwards.
+            unsafe { dealloc(self.host, layout) };
+        }
+    }
+}
+
+/// The bytes of global memory that a warp used last: most accesses are in the same allocation again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionCache {
+    base: u64,
+    end: u64,
+    host: *mut u8,
+    read_only: bool,
+}
+
+impl Default for RegionCache {
+    fn default() -> Self {
+        Self { base: 1, end: 0, host: std::ptr::null_mut(), read_only: false }
+    }
+}
+
+/// The global memory of a device.
+///
+/// Its bytes are shared by all CTAs of a launch, on all host threads, and are reached through raw pointers: an access
+/// of a kernel is an access of the host of the same width, and a race in the kernel is a race of plain machine words.
+#[derive(Debug)]
+pub struct Memory {
+    /// In order of address, freed ones included.
+    regions: Vec<Region>,
+    next: u64,
+    used: u64,
+    capacity: u64,
+}
+
+// SAFETY: the regions' bytes are only reached by raw reads and writes inside their bounds, which any thread may do;
+// regions come and go only through `&mut self`.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Empty memory of `capacity` bytes.
+    pub fn new(capacity: u64) -> Self {
+        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity }
+    }
+
+    /// Bytes in live allocations.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Bytes in all.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Allocates `size` bytes, 256-byte aligned and poisoned with `0xff`. The address was never in use before.
+    pub fn allocate(&mut self, size: u64) -> Result<u64, MemoryError> {
+        self.reserve(size, ALIGNMENT, None, false)
+    }
+
+    pub(crate) fn reserve(
+        &mut self,
+        size: u64,
+        align: u64,
+        name: Option<String>,
+        read_only: bool,
+    ) -> Result<u64, MemoryError> {
+        let full = MemoryError::OutOfMemory {
+            requested: size,
+            free: self.capacity.saturating_sub(self.used),
+            capacity: self.capacity,
+        };
+        if size > self.capacity.saturating_sub(self.used) {
+            return Err(full);
+        }
+        let Some(layout) = Region::layout(size) else { return Err(full) };
+        // SAFETY: the layout is of at least one byte.
+        let host = unsafe { alloc(layout) };
+        if host.is_null() {
+            return Err(full);
+        }
+        // SAFETY: `host` is a fresh allocation of `layout.size()` bytes.
+        unsafe { host.write_bytes(POISON, layout.size()) };
+        let base = self.next.next_multiple_of(align.max(ALIGNMENT));
+        self.next = base + size + RED_ZONE;
+        self.used += size;
+        self.regions.push(Region { base, size, host, name, read_only });
+        Ok(base)
+    }
+
+    /// Frees an allocation. Later accesses to it are reported as use after free.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        let Ok(index) = self.regions.binary_search_by_key(&address, |region| region.base) else {
+            return Err(MemoryError::NotAnAllocation { address });
+        };
+        let region = &mut self.regions[index];
+        if !region.is_live() {
+            return Err(MemoryError::FreedTwice { address });
+        }
+        let layout = Region::layout(region.size).expect("the layout it was allocated with");
+        // SAFETY: `host` came from `alloc` with this very layout, and becomes null here.
+        unsafe { dealloc(region.host, layout) };
+        region.host = std::ptr::null_mut();
+        self.used -= region.size;
+        Ok(())
+    }
+
+    /// The region an address is in, or else the one before it, freed ones included.
+    pub(crate) fn nearest(&self, address: u64) -> Option<&Region> {
+        let after = self.regions.partition_point(|region| region.base <= address);
+        after.checked_sub(1).map(|index| &self.regions[index])
+    }
+
+    /// The host's pointer to `first..end`, if all of it is inside one live region that may be written (when `write`).
+    #[inline(always)]
+    pub(crate) fn locate(
+        &self,
+        cache: &mut RegionCache,
+        first: u64,
+        end: u64,
+        write: bool,
+    ) -> Option<*mut u8> {
+        if !(first >= cache.base && end <= cache.end) {
+            self.refill(cache, first, end)?;
+        }
+        if write && cache.read_only {
+            return None;
+        }
+        Some(cache.host.wrapping_add((first - cache.base) as usize))
+    }
+
+    #[cold]
+    fn refill(&self, cache: &mut RegionCache, first: u64, end: u64) -> Option<()> {
+        let region = self.nearest(first)?;
+        if !region.is_live() || end > region.end() || end < first {
+            return None;
+        }
+        *cache = RegionCache {
+            base: region.base,
+            end: region.end(),
+            host: region.host,
+            read_only: region.read_only,
+        };
+        Some(())
+    }
+
+    /// What a report says about an address that is in no live allocation.
+    pub(crate) fn describe(&self, address: u64) -> String {
+        let Some(region) = self.nearest(address) else {
+            return "nothing is allocated below it".to_owned();
+        };
+        if address < region.end() {
+            if region.is_live() {
+                format!("it is {} bytes into {}", address - region.base, region.describe())
+            } else {
+                format!("it is {} bytes into {}, which was freed", address - region.base, region.describe())
+            }
+        } else {
+            let state = if region.is_live() { "" } else { ", which was freed" };
+            format!("it is {} bytes past the end of {}{state}", address - region.end(), region.describe())
+        }
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> Result<*mut u8, MemoryError> {
+        let end = address.saturating_add(length as u64);
+        self.locate(&mut RegionCache::default(), address, end, false).ok_or_else(|| {
+            MemoryError::OutOfBounds { address, end, near: self.describe(address) }
+        })
+    }
+
+    /// Copies device bytes to the host.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let source = self.bytes(address, bytes.len())?;
+        // SAFETY: `source` is inside a live region for the whole length, and `bytes` is the host's own.
+        unsafe { std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies host bytes to the device.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let target = self.bytes(address, bytes.len())?;
+        // SAFETY: `target` is inside a live region for the whole length, and `bytes` is the host's own.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        Ok(())
+    }
+
+    /// Sets `length` bytes to `value`.
+    pub fn fill(&mut self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
+        if length == 0 {
+            return Ok(());
+        }
+        let target = self.bytes(address, length)?;
+        // SAFETY: `target` is inside a live region for the whole length.
+        unsafe { target.write_bytes(value, length) };
+        Ok(())
+    }
+
+    /// Copies between device addresses; the ranges may overlap.
+    pub fn copy(&mut self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
+        if length == 0 {
+            return Ok(());
+        }
+        let (source, target) = (self.bytes(source, length)?, self.bytes(target, length)?);
+        // SAFETY: both ranges are inside live regions; `copy` allows overlap.
+        unsafe { std::ptr::copy(source, target, length) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_written_are_read_back_and_fresh_ones_are_poison() {
+        let mut memory = Memory::new(1 << 20);
+        let address = memory.allocate(100).unwrap();
+        memory.write(address + 10, &[1, 2, 3]).unwrap();
+        let mut read = [0; 5];
+        memory.read(address + 9, &mut read).unwrap();
+        assert_eq!(read, [POISON, 1, 2, 3, POISON]);
+        assert_eq!(address % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn ranges_outside_live_allocations_are_refused() {
+        let mut memory = Memory::new(1 << 20);
+        let first = memory.allocate(64).unwrap();
+        let second = memory.allocate(64).unwrap();
+        assert!(matches!(memory.read(first + 60, &mut [0; 5]), Err(MemoryError::OutOfBounds { .. })));
+        assert!(matches!(memory.write(first + 64, &[0]), Err(MemoryError::OutOfBounds { .. })));
+        memory.free(first).unwrap();
+        let error = memory.read(first, &mut [0; 4]).unwrap_err();
+        assert!(error.to_string().contains("freed"), "{error}");
+        assert_eq!(memory.free(first), Err(MemoryError::FreedTwice { address: first }));
+        assert_eq!(memory.free(second + 8), Err(MemoryError::NotAnAllocation { address: second + 8 }));
+        let third = memory.allocate(64).unwrap();
+        assert!(third > second, "addresses are never used twice");
+    }
+
+    #[test]
+    fn capacity_is_kept() {
+        let mut memory = Memory::new(1000);
+        let address = memory.allocate(600).unwrap();
+        assert!(matches!(memory.allocate(500), Err(MemoryError::OutOfMemory { free: 400, .. })));
+        memory.free(address).unwrap();
+        memory.allocate(500).unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! Local memory of a warp's threads.
+//!
+//! Words of the 32 lanes lie next to each other, as they do on the device: when all lanes touch the same offset, as
+//! they do for spills and local arrays, an access is one column.
+
+use super::global::POISON;
+use crate::registers::{Column, LANES};
+
+/// The local memory of 32 threads, grown as their stacks grow.
+#[derive(Debug, Default)]
+pub(crate) struct LocalMemory {
+    words: Vec<Column<u32>>,
+}
+
+impl LocalMemory {
+    /// Makes room for `bytes` a thread.
+    pub(crate) fn reserve(&mut self, bytes: u32) {
+        let words = (bytes as usize).div_ceil(4);
+        if self.words.len() < words {
+            self.words.resize(words, Column([u32::from_ne_bytes([POISON; 4]); LANES]));
+        }
+    }
+
+    /// Bytes a thread.
+    pub(crate) fn size(&self) -> u64 {
+        self.words.len() as u64 * 4
+    }
+
+    /// Reads up to 16 bytes of one lane; `None` past the end.
+    pub(crate) fn read(&self, lane: usize, address: u64, bytes: &mut [u8]) -> Option<()> {
+        if address.checked_add(bytes.len() as u64)? > self.size() {
+            return None;
+        }
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let at = address as usize + index;
+            *byte = self.words[at / 4].0[lane].to_le_bytes()[at % 4];
+        }
+        Some(())
+    }
+
+    /// Writes up to 16 bytes of one lane; `None` past the end.
+    pub(crate) fn write(&mut self, lane: usize, address: u64, bytes: &[u8]) -> Option<()> {
+        if address.checked_add(bytes.len() as u64)? > self.size() {
+            return None;
+        }
+        for (index, byte) in bytes.iter().enumerate() {
+            let at = address as usize + index;
+            let word = &mut self.words[at / 4].0[lane];
+            let mut held = word.to_le_bytes();
+            held[at % 4] = *byte;
+            *word = u32::from_le_bytes(held);
+        }
+        Some(())
+    }
+
+    /// The word of all lanes at a byte offset that is a multiple of four, inside the size.
+    #[inline(always)]
+    pub(crate) fn column(&mut self, address: u64) -> Option<&mut [u32; LANES]> {
+        self.words.get_mut((address / 4) as usize).map(|column| &mut column.0)
+    }
+}

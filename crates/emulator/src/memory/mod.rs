@@ -1,0 +1,85 @@
+//! The address spaces of the emulated device.
+//!
+//! | space | where | generic address |
+//! |---|---|---|
+//! | global, constant | [`Memory`]: allocations with red zones, addresses never used twice | the same |
+//! | shared | [`SharedMemory`] of the CTA | [`SHARED_WINDOW`] + offset |
+//! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
+//! | kernel parameters | the bytes of the launch | [`PARAMETER_WINDOW`] + offset |
+//! | functions | nowhere: an index | [`CODE_WINDOW`] + 16 x index |
+
+mod access;
+mod global;
+mod local;
+mod shared;
+
+pub(crate) use access::{Span, Trouble, span};
+pub use global::{Memory, MemoryError};
+pub(crate) use global::{Region, RegionCache};
+pub(crate) use local::LocalMemory;
+pub(crate) use shared::SharedMemory;
+
+/// Generic addresses of shared memory begin here.
+pub const SHARED_WINDOW: u64 = 0x7e00_0000_0000;
+/// What a CTA of a cluster owns of the shared window.
+pub(crate) const SHARED_WINDOW_PER_CTA: u64 = 1 << 24;
+/// Generic addresses of local memory begin here.
+pub const LOCAL_WINDOW: u64 = 0x7d00_0000_0000;
+/// Generic addresses of kernel parameters begin here.
+pub const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000;
+/// Addresses of functions begin here.
+pub const CODE_WINDOW: u64 = 0x7b00_0000_0000;
+/// Every window is this long.
+pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
+/// Global allocations begin here.
+pub const GLOBAL_BASE: u64 = 0x10_0000_0000;
+
+/// A state space that an instruction names, or that a generic address turns out to be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    Global,
+    Constant,
+    Shared,
+    Local,
+    Parameter,
+    Generic,
+}
+
+impl Space {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Space::Global => "global",
+            Space::Constant => "constant",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Parameter => "parameter",
+            Space::Generic => "generic",
+        }
+    }
+
+    /// The space a generic address lies in, and its offset there.
+    pub(crate) fn of(address: u64) -> (Space, u64) {
+        let within = |window: u64| (window..window + WINDOW_BYTES).contains(&address);
+        if address < CODE_WINDOW || address >= SHARED_WINDOW + WINDOW_BYTES {
+            (Space::Global, address)
+        } else if within(SHARED_WINDOW) {
+            (Space::Shared, address - SHARED_WINDOW)
+        } else if within(LOCAL_WINDOW) {
+            (Space::Local, address - LOCAL_WINDOW)
+        } else if within(PARAMETER_WINDOW) {
+            (Space::Parameter, address - PARAMETER_WINDOW)
+        } else {
+            (Space::Global, address)
+        }
+    }
+
+    /// What is added to an address of this space to make it generic.
+    pub(crate) fn window(self) -> u64 {
+        match self {
+            Space::Shared => SHARED_WINDOW,
+            Space::Local => LOCAL_WINDOW,
+            Space::Parameter => PARAMETER_WINDOW,
+            Space::Global | Space::Constant | Space::Generic => 0,
+        }
+    }
+}

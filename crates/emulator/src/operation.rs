@@ -1,0 +1,105 @@
+//! A decoded instruction, ready to execute.
+
+use std::fmt;
+
+use crate::barrier::BarrierOperation;
+use crate::call::Call;
+use crate::collective::Collective;
+use crate::cta::Block;
+use crate::lanes::{LaneFn, Operands};
+use crate::launch::LaunchContext;
+use crate::memory::{LocalMemory, RegionCache, Trouble};
+use crate::registers::{Registers, Slot};
+
+/// One decoded instruction.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) guard: Guard,
+}
+
+/// The predicate that guards an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guard {
+    slot: Slot,
+    negated: bool,
+}
+
+impl Guard {
+    /// No guard.
+    pub(crate) const NONE: Guard = Guard { slot: Slot::MAX, negated: false };
+
+    pub(crate) fn new(slot: Slot, negated: bool) -> Self {
+        Self { slot, negated }
+    }
+
+    /// The lanes of `mask` that it lets through.
+    #[inline(always)]
+    pub(crate) fn apply(self, registers: &Registers, mask: u32) -> u32 {
+        if self.slot == Slot::MAX {
+            return mask;
+        }
+        let bits = registers.predicate(self.slot);
+        mask & if self.negated { !bits } else { bits }
+    }
+}
+
+/// What an operation does, by how it moves the lanes that execute it.
+pub(crate) enum Kind {
+    /// Registers to registers, each lane by itself.
+    Lanes { run: LaneFn, operands: Operands },
+    /// Something that reaches beyond the registers, each lane by itself.
+    Effect(Box<dyn Effect>),
+    /// Something that all live lanes of the warp do together.
+    Aligned(Box<dyn Effect>),
+    /// An exchange between the lanes of a member mask.
+    Collective(Box<Collective>),
+    /// A barrier of the CTA.
+    Barrier(Box<BarrierOperation>),
+    /// A branch.
+    Branch { target: u32 },
+    /// A branch by table.
+    BranchTable { index: Slot, targets: Box<[u32]> },
+    /// A call, direct or not.
+    Call(Box<Call>),
+    /// Back to the caller; of a kernel, the end.
+    Return,
+    /// The end of the thread.
+    Exit,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Lanes { operands, .. } => f.debug_tuple("Lanes").field(operands).finish(),
+            Kind::Effect(_) => f.write_str("Effect"),
+            Kind::Aligned(_) => f.write_str("Aligned"),
+            Kind::Collective(collective) => collective.fmt(f),
+            Kind::Barrier(barrier) => barrier.fmt(f),
+            Kind::Branch { target } => write!(f, "Branch({target})"),
+            Kind::BranchTable { targets, .. } => write!(f, "BranchTable({targets:?})"),
+            Kind::Call(call) => call.fmt(f),
+            Kind::Return => f.write_str("Return"),
+            Kind::Exit => f.write_str("Exit"),
+        }
+    }
+}
+
+/// What an effect may reach.
+pub(crate) struct Execution<'a> {
+    pub(crate) launch: &'a LaunchContext<'a>,
+    pub(crate) block: &'a mut Block,
+    pub(crate) registers: &'a mut Registers,
+    pub(crate) local: &'a mut LocalMemory,
+    pub(crate) cache: &'a mut RegionCache,
+    /// The warp's index in the CTA.
+    pub(crate) warp: u32,
+    /// Set by what a thread does over and over while it waits for another one.
+    pub(crate) polled: bool,
+}
+
+/// An operation that reaches beyond the registers.
+pub(crate) trait Effect: Send + Sync {
+    /// Executes in the lanes of `mask`, which is not empty.
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>>;
+}
