@@ -3,7 +3,8 @@
 use crate::collective::Place;
 use crate::fault::FaultKind;
 use crate::memory::Trouble;
-use crate::registers::Slot;
+use crate::operation::Execution;
+use crate::registers::{Slot, lanes};
 
 /// Barriers a CTA has (PTX ISA, "bar").
 pub(crate) const BARRIERS: usize = 16;
@@ -31,6 +32,72 @@ pub(crate) struct BarrierOperation {
     /// The predicate it reduces.
     pub(crate) predicate: Slot,
     pub(crate) negated: bool,
+}
+
+/// Lanes that wait at a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) id: u32,
+    /// The generation whose end they wait for.
+    pub(crate) generation: u32,
+    pub(crate) lanes: u32,
+}
+
+impl BarrierOperation {
+    /// The lanes of `active` arrive. Returns those that now wait, by barrier.
+    pub(crate) fn arrive(
+        &self,
+        execution: &mut Execution<'_>,
+        active: u32,
+    ) -> Result<Vec<Arrival>, Box<Trouble>> {
+        let ids = *execution.registers.word(self.id);
+        let counts = self.count.map(|slot| *execution.registers.word(slot));
+        let truths = if self.action == BarrierAction::Sync || self.action == BarrierAction::Arrive {
+            0
+        } else {
+            execution.registers.predicate(self.predicate) ^ if self.negated { u32::MAX } else { 0 }
+        };
+        let mut arrivals = Vec::new();
+        let mut left = active;
+        while left != 0 {
+            let leader = left.trailing_zeros() as usize;
+            let alike = |lane: &usize| {
+                ids[*lane] == ids[leader] && counts.is_none_or(|counts| counts[*lane] == counts[leader])
+            };
+            let group = lanes(left).filter(alike).fold(0, |mask, lane| mask | 1 << lane);
+            left &= !group;
+            let (id, count) = (ids[leader], counts.map(|counts| counts[leader]));
+            self.check(id, count, group, execution.block.alive.len() as u32)?;
+            let barrier = &mut execution.block.barriers[id as usize];
+            let warp = execution.warp as usize;
+            let generation = barrier.arrive(id as usize, warp, group, count, truths)?;
+            if self.action != BarrierAction::Arrive {
+                arrivals.push(Arrival { id, generation, lanes: group });
+            }
+        }
+        Ok(arrivals)
+    }
+
+    /// PTX ISA, "bar": sixteen barriers, counts in whole warps.
+    fn check(&self, id: u32, count: Option<u32>, lanes: u32, warps: u32) -> Result<(), Box<Trouble>> {
+        let trouble = |message: String| Err(Trouble::new(FaultKind::Barrier, lanes, message));
+        if id as usize >= BARRIERS {
+            return trouble(format!("There is no barrier {id}: a CTA has barriers 0 to {}.", BARRIERS - 1));
+        }
+        match count {
+            Some(count) if count == 0 || count % 32 != 0 => trouble(format!(
+                "Barrier {id} is given a count of {count} threads; it must be a multiple of the warp size, 32."
+            )),
+            Some(count) if count > 32 * warps => trouble(format!(
+                "Barrier {id} waits for {count} threads, and the CTA has {} in its {warps} warps.",
+                32 * warps
+            )),
+            None if self.action == BarrierAction::Arrive => {
+                trouble(format!("An arrival at barrier {id} must name a count of threads."))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What a reduction at a barrier told.
@@ -66,6 +133,13 @@ impl BarrierState {
             running: BarrierResult::default(),
             results: [BarrierResult::default(); 4],
         }
+    }
+
+    /// Forgets everything, for another CTA.
+    pub(crate) fn reset(&mut self) {
+        self.arrived.fill(0);
+        (self.expected, self.open, self.generation) = (None, false, 0);
+        self.running = BarrierResult::default();
     }
 
     pub(crate) fn generation(&self) -> u32 {

@@ -3,6 +3,8 @@
 use super::global::POISON;
 use crate::registers::Column;
 
+const POISONED: Column<u32> = Column([u32::from_ne_bytes([POISON; 4]); 32]);
+
 /// The bytes of one CTA's shared memory, poisoned at first.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
@@ -12,9 +14,13 @@ pub(crate) struct SharedMemory {
 
 impl SharedMemory {
     pub(crate) fn new(size: u64) -> Self {
-        let poison = u32::from_ne_bytes([POISON; 4]);
         let columns = (size as usize).div_ceil(size_of::<Column<u32>>());
-        Self { storage: vec![Column([poison; 32]); columns], size }
+        Self { storage: vec![POISONED; columns], size }
+    }
+
+    /// Forgets what it holds.
+    pub(crate) fn poison(&mut self) {
+        self.storage.fill(POISONED);
     }
 
     pub(crate) fn size(&self) -> u64 {

@@ -1,0 +1,120 @@
+//! The emulated device.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use warpwright_arch::Arch;
+use warpwright_ptx::syntax::Module;
+
+use crate::fault::Fault;
+use crate::launch::{self, Launch, LaunchContext, LaunchReport};
+use crate::memory::{Memory, MemoryError};
+use crate::program::{LoadError, Program};
+
+/// A device that executes PTX on the host's cores.
+#[derive(Debug)]
+pub struct Emulator {
+    arch: &'static Arch,
+    memory: Memory,
+    pool: rayon::ThreadPool,
+    launches: AtomicU64,
+}
+
+/// The host's threads could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("the emulator could not start its worker threads: {0}")]
+pub struct StartError(#[from] rayon::ThreadPoolBuildError);
+
+impl Emulator {
+    /// A device of the given architecture, on all cores of the host.
+    pub fn new(arch: &'static Arch) -> Result<Self, StartError> {
+        Self::with_threads(arch, 0)
+    }
+
+    /// A device on a number of host threads; 0 for one a core.
+    pub fn with_threads(arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
+    }
+
+    /// What it emulates.
+    pub fn arch(&self) -> &'static Arch {
+        self.arch
+    }
+
+    /// Host threads it runs CTAs on.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Its global memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Allocates global memory: 256-byte aligned, poisoned with `0xff`, at an address never used before.
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        self.memory.allocate(bytes)
+    }
+
+    /// Frees an allocation by its address.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        self.memory.free(address)
+    }
+
+    /// Copies device bytes to the host.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.memory.read(address, bytes)
+    }
+
+    /// Copies host bytes to the device.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory.write(address, bytes)
+    }
+
+    /// Sets bytes of the device.
+    pub fn fill(&mut self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
+        self.memory.fill(address, value, length)
+    }
+
+    /// Copies between device addresses.
+    pub fn copy(&mut self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
+        self.memory.copy(source, target, length)
+    }
+
+    /// Decodes a module, and places its variables in memory. An instruction that is not known is an error here, not
+    /// when it is reached.
+    pub fn load(&mut self, module: &Module) -> Result<Program, LoadError> {
+        crate::decode::load(module, self.arch, &mut self.memory)
+    }
+
+    /// Runs a kernel to its end, or to its first fault.
+    pub fn launch(
+        &self,
+        program: &Program,
+        kernel: &str,
+        launch: &Launch<'_>,
+    ) -> Result<LaunchReport, Box<Fault>> {
+        let Some(found) = program.kernel(kernel) else {
+            let known: Vec<&str> = program.kernels().collect();
+            let message = format!("The module has no kernel of this name; it has: {}.", known.join(", "));
+            return Err(Box::new(Fault::bad_launch(kernel, message)));
+        };
+        launch::check(found, launch, self.arch)?;
+        let context = LaunchContext {
+            kernel: found,
+            memory: &self.memory,
+            arch: self.arch,
+            grid: launch.grid,
+            block: launch.block,
+            parameters: launch.parameters,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes) + launch.dynamic_shared_bytes,
+            schedule: launch.schedule,
+            grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
+            started: Instant::now(),
+            stop: AtomicBool::new(false),
+        };
+        launch::run(&context, &self.pool)
+    }
+}

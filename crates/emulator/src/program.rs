@@ -1,0 +1,217 @@
+//! A loaded module.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warpwright_ptx::syntax::SourceLocation;
+
+use crate::fault::Source;
+use crate::operation::Operation;
+use crate::registers::{FrameBase, Slot};
+use crate::special::SpecialRegister;
+
+/// Why a module could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.sentence())]
+pub struct LoadError {
+    /// The function it is in, if it is in one.
+    pub function: Option<String>,
+    /// The line of the PTX text.
+    pub line: u32,
+    /// The instruction or declaration.
+    pub text: String,
+    /// What is wrong, in a sentence.
+    pub message: String,
+}
+
+impl LoadError {
+    fn sentence(&self) -> String {
+        let mut sentence = self.message.clone();
+        if let Some(function) = &self.function {
+            sentence += &format!("\n  in `{function}`");
+        }
+        if self.line > 0 {
+            sentence += &format!("\n  at PTX line {}", self.line);
+            if !self.text.is_empty() {
+                sentence += &format!(": {}", self.text);
+            }
+        }
+        sentence
+    }
+}
+
+/// A module whose kernels can be launched on the emulator that loaded it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(crate) kernels: Arc<BTreeMap<String, Kernel>>,
+    pub(crate) variables: Arc<BTreeMap<String, ModuleVariable>>,
+}
+
+/// A module variable in global or constant memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleVariable {
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl Program {
+    /// The names of the kernels, in order.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.keys().map(String::as_str)
+    }
+
+    /// A kernel by name.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.get(name)
+    }
+
+    /// A `.global` or `.const` variable of the module by name.
+    pub fn variable(&self, name: &str) -> Option<ModuleVariable> {
+        self.variables.get(name).copied()
+    }
+}
+
+/// A kernel, decoded with every function it may call.
+#[derive(Debug)]
+pub struct Kernel {
+    pub(crate) name: String,
+    /// All functions' operations, one after another; the kernel's own first.
+    pub(crate) operations: Vec<Operation>,
+    /// Where each operation came from.
+    pub(crate) origins: Vec<Origin>,
+    /// The kernel's functions, itself first.
+    pub(crate) functions: Vec<CodeFunction>,
+    /// From the index of a function in the module to its index here.
+    pub(crate) by_address: BTreeMap<u32, u32>,
+    pub(crate) files: Arc<BTreeMap<u32, String>>,
+    pub(crate) parameters: Vec<KernelParameter>,
+    pub(crate) static_shared_bytes: u32,
+    /// Where dynamic shared memory starts.
+    pub(crate) dynamic_shared_offset: u32,
+    pub(crate) bounds: LaunchBounds,
+}
+
+/// A kernel's formal parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelParameter {
+    /// Its name.
+    pub name: String,
+    /// Its offset in the parameter bytes.
+    pub offset: u32,
+    /// Its size in bytes.
+    pub size: u32,
+}
+
+/// What the directives of a kernel say about its launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// `.reqntid`
+    pub required_block: Option<[u32; 3]>,
+    /// `.maxntid`, as a number of threads.
+    pub most_threads: Option<u32>,
+    /// `.reqnctapercluster`
+    pub required_cluster: Option<[u32; 3]>,
+    /// `.maxnreg`
+    pub most_registers: Option<u32>,
+}
+
+impl Kernel {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its parameters, in order.
+    pub fn parameters(&self) -> &[KernelParameter] {
+        &self.parameters
+    }
+
+    /// How many parameter bytes a launch gives.
+    pub fn parameter_bytes(&self) -> u32 {
+        self.parameters.last().map_or(0, |last| last.offset + last.size)
+    }
+
+    /// Shared memory that its `.shared` variables take.
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.static_shared_bytes
+    }
+
+    /// What its directives say about launches.
+    pub fn bounds(&self) -> &LaunchBounds {
+        &self.bounds
+    }
+
+    /// How many operations it was decoded to, device functions included.
+    pub fn operations(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub(crate) fn source(&self, location: SourceLocation) -> Source {
+        let file = self.files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
+        Source { file, line: location.line, column: location.column }
+    }
+}
+
+/// Where an operation came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) line: u32,
+    pub(crate) text: Arc<str>,
+    pub(crate) location: Option<SourceLocation>,
+}
+
+/// One function of a kernel's code.
+#[derive(Clone, Debug)]
+pub(crate) struct CodeFunction {
+    pub(crate) name: String,
+    pub(crate) entry: u32,
+    pub(crate) frame: FrameBase,
+    /// Columns to fill when it is entered.
+    pub(crate) preloads: Vec<Preload>,
+    pub(crate) parameters: Vec<Formal>,
+    pub(crate) results: Vec<Formal>,
+}
+
+/// A register that holds the same value for a thread's life.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preload {
+    pub(crate) place: PreloadPlace,
+    pub(crate) value: PreloadValue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PreloadPlace {
+    Word(Slot),
+    Long(Slot),
+    Predicate(Slot),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PreloadValue {
+    Bits(u64),
+    Special(SpecialRegister),
+}
+
+/// A formal parameter or result on the callee's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Formal {
+    Word(Slot),
+    Long(Slot),
+    Predicate(Slot),
+    /// Bytes of the callee's local frame.
+    Bytes { offset: u32, size: u32 },
+}
+
+impl PreloadValue {
+    /// Whether it differs between the CTAs of a launch.
+    pub(crate) fn depends_on_cta(self) -> bool {
+        matches!(
+            self,
+            PreloadValue::Special(
+                SpecialRegister::CtaIndex(_) | SpecialRegister::ClusterIndex(_) | SpecialRegister::Sm
+            )
+        )
+    }
+}
