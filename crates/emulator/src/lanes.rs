@@ -1,17 +1,18 @@
 //! From a function of one lane to an operation of the warp.
 //!
-//! `vector2(|a: u32, b: u32| a.wrapping_add(b))` is the whole of an instruction: it becomes one loop over 32 lanes,
-//! compiled three times (AVX-512, AVX2 with FMA, and what the target always has), of which the machine's best is
-//! chosen when a program is loaded. `scalar2` compiles it once, for functions that would not vectorise.
+//! `two(|a: u32, b: u32| a.wrapping_add(b))` is the whole of an instruction: it becomes one loop over 32 lanes. A
+//! *vectored* one is compiled three times (AVX-512, AVX2 with FMA, and what the target always has), and the machine's
+//! best is chosen when the program is loaded; a *plain* one once, for functions that would not vectorise.
+
+use std::marker::PhantomData;
 
 use crate::registers::{LANES, Lane, Registers, Slot};
 
 /// The registers of a lane operation. Those a shape does not use are zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Operands {
-    /// The destination.
+    /// The destination, and the second one where there are two.
     pub(crate) d: Slot,
-    /// The second destination, where there are two.
     pub(crate) e: Slot,
     /// Sources.
     pub(crate) a: Slot,
@@ -20,37 +21,63 @@ pub(crate) struct Operands {
     pub(crate) x: Slot,
 }
 
-/// Runs an operation in the lanes of a mask.
-///
-/// The pointer is unsafe to call because it may need instructions that not every processor has; `select` hands out
-/// only those that this one has.
-pub(crate) type LaneFn = unsafe fn(&mut Registers, &Operands, u32);
-
-trait Kernel {
-    fn run(registers: &mut Registers, operands: &Operands, mask: u32);
+/// An operation on registers, each lane by itself.
+pub(crate) trait LaneOperation: Send + Sync {
+    /// Executes in the lanes of a mask.
+    fn run(&self, registers: &mut Registers, mask: u32);
 }
 
-fn portable<K: Kernel>(registers: &mut Registers, operands: &Operands, mask: u32) {
-    K::run(registers, operands, mask);
+/// The loop of a lane operation, before it is compiled for a machine.
+pub(crate) trait LaneLoop: Send + Sync + 'static {
+    fn bind(&mut self, operands: Operands);
+    fn run(&self, registers: &mut Registers, mask: u32);
+}
+
+struct Portable<L>(L);
+
+impl<L: LaneLoop> LaneOperation for Portable<L> {
+    fn run(&self, registers: &mut Registers, mask: u32) {
+        self.0.run(registers, mask);
+    }
+}
+
+/// A loop compiled for a wider machine. Only `vectored` makes one, after it has looked.
+#[cfg(target_arch = "x86_64")]
+struct Avx512<L>(L);
+#[cfg(target_arch = "x86_64")]
+struct Avx2<L>(L);
+
+#[cfg(target_arch = "x86_64")]
+impl<L: LaneLoop> LaneOperation for Avx512<L> {
+    fn run(&self, registers: &mut Registers, mask: u32) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn run<L: LaneLoop>(body: &L, registers: &mut Registers, mask: u32) {
+            body.run(registers, mask);
+        }
+        // SAFETY: `vectored` makes this type only on a processor that has these features.
+        unsafe { run(&self.0, registers, mask) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn avx512<K: Kernel>(registers: &mut Registers, operands: &Operands, mask: u32) {
-    K::run(registers, operands, mask);
+impl<L: LaneLoop> LaneOperation for Avx2<L> {
+    fn run(&self, registers: &mut Registers, mask: u32) {
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn run<L: LaneLoop>(body: &L, registers: &mut Registers, mask: u32) {
+            body.run(registers, mask);
+        }
+        // SAFETY: `vectored` makes this type only on a processor that has these features.
+        unsafe { run(&self.0, registers, mask) }
+    }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn avx2<K: Kernel>(registers: &mut Registers, operands: &Operands, mask: u32) {
-    K::run(registers, operands, mask);
-}
-
-/// What the processor can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How wide the processor's vectors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Portable,
+    #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
@@ -79,22 +106,20 @@ pub(crate) fn width() -> Width {
     Width::Portable
 }
 
-fn select<K: Kernel>() -> LaneFn {
+/// A loop compiled for the machine's vectors.
+pub(crate) fn vectored<L: LaneLoop>(body: L) -> Box<dyn LaneOperation> {
     match width() {
         #[cfg(target_arch = "x86_64")]
-        Width::Avx512 => avx512::<K>,
+        Width::Avx512 => Box::new(Avx512(body)),
         #[cfg(target_arch = "x86_64")]
-        Width::Avx2 => avx2::<K>,
-        _ => portable::<K>,
+        Width::Avx2 => Box::new(Avx2(body)),
+        Width::Portable => Box::new(Portable(body)),
     }
 }
 
-/// The one value of a closure type that captures nothing.
-#[inline(always)]
-fn stateless<F: Copy + 'static>() -> F {
-    const { assert!(size_of::<F>() == 0, "a lane function captures nothing") };
-    // SAFETY: `F` has no bytes, and the public constructors below were given a value of it, which is `Copy`.
-    unsafe { std::ptr::NonNull::<F>::dangling().read() }
+/// A loop compiled once.
+pub(crate) fn plain<L: LaneLoop>(body: L) -> Box<dyn LaneOperation> {
+    Box::new(Portable(body))
 }
 
 /// What a lane function returns: one value, or two for operations with two destinations.
@@ -147,37 +172,42 @@ impl<R: Lane, S: Lane> Output for (R, S) {
 }
 
 macro_rules! shapes {
-    ($($kernel:ident, $vector:ident, $scalar:ident, ($($T:ident $value:ident $slot:ident),*);)*) => {$(
-        struct $kernel<$($T,)* R, F>(std::marker::PhantomData<($($T,)* R, F)>);
+    ($($kernel:ident, $name:ident, ($($T:ident $value:ident $slot:ident),*);)*) => {$(
+        /// A function applied to every lane.
+        pub(crate) struct $kernel<$($T,)* R, F> {
+            operands: Operands,
+            function: F,
+            types: PhantomData<fn($($T),*) -> R>,
+        }
 
-        impl<$($T: Lane,)* R: Output, F: Fn($($T),*) -> R + Copy + 'static> Kernel for $kernel<$($T,)* R, F> {
+        impl<$($T: Lane,)* R: Output, F: Fn($($T),*) -> R + Send + Sync + 'static> LaneLoop for $kernel<$($T,)* R, F> {
+            fn bind(&mut self, operands: Operands) {
+                self.operands = operands;
+            }
+
             #[inline(always)]
-            fn run(registers: &mut Registers, operands: &Operands, mask: u32) {
-                let function = stateless::<F>();
-                $(let $value = $T::read(registers, operands.$slot);)*
+            fn run(&self, registers: &mut Registers, mask: u32) {
+                $(let $value = $T::read(registers, self.operands.$slot);)*
                 let mut result = R::columns();
                 for lane in 0..LANES {
-                    R::set(&mut result, lane, function($($value[lane]),*));
+                    R::set(&mut result, lane, (self.function)($($value[lane]),*));
                 }
-                R::write(registers, operands, mask, result);
+                R::write(registers, &self.operands, mask, result);
             }
         }
 
-        /// The operation that applies a function to every lane, compiled for the machine's vectors.
-        pub(crate) fn $vector<$($T: Lane,)* R: Output, F: Fn($($T),*) -> R + Copy + 'static>(_: F) -> LaneFn {
-            select::<$kernel<$($T,)* R, F>>()
-        }
-
-        /// The operation that applies a function to every lane, one after another.
-        pub(crate) fn $scalar<$($T: Lane,)* R: Output, F: Fn($($T),*) -> R + Copy + 'static>(_: F) -> LaneFn {
-            portable::<$kernel<$($T,)* R, F>>
+        /// A lane loop over a function of this many sources.
+        pub(crate) fn $name<$($T: Lane,)* R: Output, F: Fn($($T),*) -> R + Send + Sync + 'static>(
+            function: F,
+        ) -> $kernel<$($T,)* R, F> {
+            $kernel { operands: Operands::default(), function, types: PhantomData }
         }
     )*};
 }
 
 shapes! {
-    Map1, vector1, scalar1, (A a a);
-    Map2, vector2, scalar2, (A a a, B b b);
-    Map3, vector3, scalar3, (A a a, B b b, C c c);
-    Map4, vector4, scalar4, (A a a, B b b, C c c, X x x);
+    Map1, one, (A a a);
+    Map2, two, (A a a, B b b);
+    Map3, three, (A a a, B b b, C c c);
+    Map4, four, (A a a, B b b, C c c, X x x);
 }

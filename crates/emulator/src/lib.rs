@@ -1,4 +1,61 @@
 //! Executes PTX with no GPU, and says what is wrong with it.
+//!
+//! ```
+//! use warpwright_arch::Arch;
+//! use warpwright_emulator::{Emulator, Launch};
+//!
+//! let text = "
+//!     .version 8.0
+//!     .target sm_80
+//!     .address_size 64
+//!     .visible .entry double(.param .u64 values) {
+//!         .reg .u32 %r<3>;
+//!         .reg .u64 %rd<4>;
+//!         ld.param.u64 %rd0, [values];
+//!         mov.u32 %r0, %tid.x;
+//!         mul.wide.u32 %rd1, %r0, 4;
+//!         add.u64 %rd2, %rd0, %rd1;
+//!         ld.global.u32 %r1, [%rd2];
+//!         shl.b32 %r2, %r1, 1;
+//!         st.global.u32 [%rd2], %r2;
+//!         ret;
+//!     }";
+//! let mut device = Emulator::new(Arch::named("a100")?)?;
+//! let program = device.load(&warpwright_ptx::parse(text)?)?;
+//! let values = device.allocate(16)?;
+//! device.write(values, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0])?;
+//! let launch = Launch { block: [4, 1, 1], parameters: &values.to_le_bytes(), ..Launch::default() };
+//! device.launch(&program, "double", &launch)?;
+//! let mut doubled = [0; 16];
+//! device.read(values, &mut doubled)?;
+//! assert_eq!(doubled, [2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0, 8, 0, 0, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! How it works, and where its time goes, is told in `docs/emulator.md`.
 
+mod barrier;
+mod call;
+mod collective;
+mod cta;
+mod decode;
+mod emulator;
+mod fault;
+mod instructions;
+mod lanes;
+mod launch;
+mod memory;
 pub mod numeric;
+mod operation;
+mod path;
+mod program;
+mod registers;
+mod special;
 pub mod tensor;
+mod warp;
+
+pub use emulator::{Emulator, StartError};
+pub use fault::{Fault, FaultKind, Source};
+pub use launch::{Launch, LaunchReport, Schedule};
+pub use memory::{Memory, MemoryError};
+pub use program::{Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, Program};

@@ -6,7 +6,7 @@ use crate::barrier::BarrierOperation;
 use crate::call::Call;
 use crate::collective::Collective;
 use crate::cta::Block;
-use crate::lanes::{LaneFn, Operands};
+use crate::lanes::{LaneOperation, Width, width};
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble};
 use crate::registers::{Registers, Slot};
@@ -47,7 +47,7 @@ impl Guard {
 /// What an operation does, by how it moves the lanes that execute it.
 pub(crate) enum Kind {
     /// Registers to registers, each lane by itself.
-    Lanes { run: LaneFn, operands: Operands },
+    Lanes(Box<dyn LaneOperation>),
     /// Something that reaches beyond the registers, each lane by itself.
     Effect(Box<dyn Effect>),
     /// Something that all live lanes of the warp do together.
@@ -71,7 +71,7 @@ pub(crate) enum Kind {
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Lanes { operands, .. } => f.debug_tuple("Lanes").field(operands).finish(),
+            Kind::Lanes(_) => f.write_str("Lanes"),
             Kind::Effect(_) => f.write_str("Effect"),
             Kind::Aligned(_) => f.write_str("Aligned"),
             Kind::Collective(collective) => collective.fmt(f),
@@ -102,4 +102,58 @@ pub(crate) struct Execution<'a> {
 pub(crate) trait Effect: Send + Sync {
     /// Executes in the lanes of `mask`, which is not empty.
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>>;
+}
+
+/// An effect whose body is worth compiling for the machine's vectors.
+pub(crate) trait EffectBody: Send + Sync + 'static {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>>;
+}
+
+struct Portable<E>(E);
+
+impl<E: EffectBody> Effect for Portable<E> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        self.0.execute(execution, mask)
+    }
+}
+
+/// A body compiled for a wider machine. Only `vectored_effect` makes one, after it has looked.
+#[cfg(target_arch = "x86_64")]
+struct Avx512<E>(E);
+#[cfg(target_arch = "x86_64")]
+struct Avx2<E>(E);
+
+#[cfg(target_arch = "x86_64")]
+impl<E: EffectBody> Effect for Avx512<E> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn run<E: EffectBody>(body: &E, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+            body.execute(execution, mask)
+        }
+        // SAFETY: `vectored_effect` makes this type only on a processor that has these features.
+        unsafe { run(&self.0, execution, mask) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<E: EffectBody> Effect for Avx2<E> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn run<E: EffectBody>(body: &E, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+            body.execute(execution, mask)
+        }
+        // SAFETY: `vectored_effect` makes this type only on a processor that has these features.
+        unsafe { run(&self.0, execution, mask) }
+    }
+}
+
+/// An effect compiled for the machine's vectors.
+pub(crate) fn vectored_effect<E: EffectBody>(body: E) -> Box<dyn Effect> {
+    match width() {
+        #[cfg(target_arch = "x86_64")]
+        Width::Avx512 => Box::new(Avx512(body)),
+        #[cfg(target_arch = "x86_64")]
+        Width::Avx2 => Box::new(Avx2(body)),
+        Width::Portable => Box::new(Portable(body)),
+    }
 }

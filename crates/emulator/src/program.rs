@@ -192,6 +192,8 @@ pub(crate) enum PreloadPlace {
 pub(crate) enum PreloadValue {
     Bits(u64),
     Special(SpecialRegister),
+    /// The start of dynamic shared memory, plus an offset.
+    DynamicShared(i64),
 }
 
 /// A formal parameter or result on the callee's side.

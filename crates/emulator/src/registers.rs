@@ -8,10 +8,10 @@
 //! meet, since a lane only ever touches its own element of a column.
 
 /// Lanes in a warp.
-pub const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
 
 /// The mask of a whole warp.
-pub const FULL: u32 = u32::MAX;
+pub(crate) const FULL: u32 = u32::MAX;
 
 /// A register's place in its file, counted from the base of the running function.
 pub(crate) type Slot = u32;

@@ -303,10 +303,9 @@ impl Warp {
             let operation = &code[pc as usize];
             let active = operation.guard.apply(execution.registers, mask);
             match &operation.kind {
-                Kind::Lanes { run, operands } => {
+                Kind::Lanes(lanes) => {
                     if active != 0 {
-                        // SAFETY: `run` was selected at load for what this processor has.
-                        unsafe { run(execution.registers, operands, active) };
+                        lanes.run(execution.registers, active);
                     }
                     pc += 1;
                 }
@@ -534,7 +533,8 @@ impl Path {
 }
 
 fn check_members(collective: &Collective, members: &[u32; LANES], active: u32) -> Result<(), Box<Trouble>> {
-    let missing = lanes(active).filter(|&lane| members[lane] >> lane & 1 == 0).fold(0, |m, lane| m | 1 << lane);
+    let missing: u32 =
+        lanes(active).filter(|&lane| members[lane] >> lane & 1 == 0).fold(0, |m, lane| m | 1 << lane);
     if missing == 0 {
         return Ok(());
     }
@@ -559,6 +559,9 @@ impl Preload {
         let values = match self.value {
             PreloadValue::Bits(bits) => [bits; LANES],
             PreloadValue::Special(register) => register.column(launch, position),
+            PreloadValue::DynamicShared(offset) => {
+                [u64::from(launch.kernel.dynamic_shared_offset).wrapping_add_signed(offset); LANES]
+            }
         };
         match self.place {
             PreloadPlace::Word(slot) => blend(registers.word_mut(slot), mask, values.map(|value| value as u32)),

@@ -11,28 +11,30 @@
 mod access;
 mod global;
 mod local;
+mod resolve;
 mod shared;
 
-pub(crate) use access::{Span, Trouble, span};
+pub(crate) use access::Trouble;
+pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
-pub(crate) use global::{Region, RegionCache};
 pub(crate) use local::LocalMemory;
+pub(crate) use resolve::{Located, Purpose, addresses, bad_access, resolve, split_generic};
 pub(crate) use shared::SharedMemory;
 
 /// Generic addresses of shared memory begin here.
-pub const SHARED_WINDOW: u64 = 0x7e00_0000_0000;
+pub(crate) const SHARED_WINDOW: u64 = 0x7e00_0000_0000;
 /// What a CTA of a cluster owns of the shared window.
 pub(crate) const SHARED_WINDOW_PER_CTA: u64 = 1 << 24;
 /// Generic addresses of local memory begin here.
-pub const LOCAL_WINDOW: u64 = 0x7d00_0000_0000;
+pub(crate) const LOCAL_WINDOW: u64 = 0x7d00_0000_0000;
 /// Generic addresses of kernel parameters begin here.
-pub const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000;
+pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000;
 /// Addresses of functions begin here.
-pub const CODE_WINDOW: u64 = 0x7b00_0000_0000;
+pub(crate) const CODE_WINDOW: u64 = 0x7b00_0000_0000;
 /// Every window is this long.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// Global allocations begin here.
-pub const GLOBAL_BASE: u64 = 0x10_0000_0000;
+pub(crate) const GLOBAL_BASE: u64 = 0x10_0000_0000;
 
 /// A state space that an instruction names, or that a generic address turns out to be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

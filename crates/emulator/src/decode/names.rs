@@ -1,0 +1,99 @@
+//! What the names in a function's body stand for.
+
+use std::collections::HashMap;
+
+use warpwright_ptx::syntax::Type;
+
+use crate::registers::Slot;
+
+/// A register file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum File {
+    Word,
+    Long,
+    /// Two longs.
+    Quad,
+    Predicate,
+}
+
+impl File {
+    /// The file that registers of a type live in.
+    pub(crate) fn of(ty: Type) -> File {
+        match (ty, ty.bytes()) {
+            (Type::Pred, _) => File::Predicate,
+            (_, 8) => File::Long,
+            (_, 16) => File::Quad,
+            (_, 0) => File::Long,
+            _ => File::Word,
+        }
+    }
+}
+
+/// A register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Register {
+    pub(crate) file: File,
+    pub(crate) slot: Slot,
+    pub(crate) ty: Type,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Symbol {
+    Register(Register),
+    /// A `.v2` or `.v4` register.
+    Vector(Vec<Register>),
+    /// A variable in shared memory, at an offset.
+    Shared(u32),
+    /// An `extern .shared` array: dynamic shared memory.
+    DynamicShared,
+    /// A local variable, or a `.param` variable of a device function, in the frame.
+    Local { offset: u32, size: u32 },
+    /// A parameter of the kernel.
+    KernelParameter { offset: u32 },
+    /// A global or constant variable, or a literal address.
+    Global(u64),
+    /// A function, by its index in the module.
+    Function(u32),
+    /// A label, by number.
+    Label(u32),
+    /// A `.branchtargets` list.
+    Targets(Vec<u32>),
+    /// A `.callprototype` or `.calltargets`.
+    Prototype,
+}
+
+/// The names of one pair of braces.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    symbols: HashMap<String, Symbol>,
+    /// `%r<100>`: prefix, count and type. Registers are given slots when they are first named.
+    runs: Vec<(String, u32, Type)>,
+}
+
+impl Scope {
+    pub(crate) fn insert(&mut self, name: impl Into<String>, symbol: Symbol) {
+        self.symbols.insert(name.into(), symbol);
+    }
+
+    pub(crate) fn insert_run(&mut self, prefix: &str, count: u32, ty: Type) {
+        self.runs.push((prefix.to_owned(), count, ty));
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Symbol> {
+        self.symbols.get(name)
+    }
+
+    /// The type of a register of a run, if the name is one.
+    pub(crate) fn run_type(&self, name: &str) -> Option<Type> {
+        self.runs.iter().find_map(|(prefix, count, ty)| {
+            let number = name.strip_prefix(prefix.as_str())?;
+            let plain = number == "0" || !number.starts_with('0');
+            (plain && number.bytes().all(|byte| byte.is_ascii_digit()))
+                .then(|| number.parse::<u32>().ok())
+                .flatten()
+                .filter(|number| number < count)
+                .map(|_| *ty)
+        })
+    }
+}

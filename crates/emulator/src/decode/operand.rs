@@ -1,0 +1,238 @@
+//! Operands: from what the text says to register slots.
+
+use warpwright_ptx::syntax::{Address, AddressBase, Number, Operand, Type};
+
+use super::function::FunctionDecoder;
+use super::names::{File, Register, Symbol};
+use super::variables::number_bits;
+use super::DecodeError;
+use crate::call::function_address;
+use crate::memory::Space;
+use crate::operation::Kind;
+use crate::program::{PreloadPlace, PreloadValue};
+use crate::registers::Slot;
+use crate::special::Special;
+
+/// Where an address is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BaseOperand {
+    /// The offset alone.
+    Absolute,
+    /// The function's local frame.
+    Frame,
+    Word(Slot),
+    Long(Slot),
+}
+
+/// A memory operand, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressOperand {
+    pub(crate) base: BaseOperand,
+    pub(crate) offset: i64,
+    /// The space of the variable it names, if it names one.
+    pub(crate) space: Option<Space>,
+}
+
+impl FunctionDecoder<'_, '_> {
+    /// An operand of the instruction, by position.
+    pub(crate) fn operand<'o>(&self, operands: &'o [Operand], index: usize) -> Result<&'o Operand, DecodeError> {
+        operands.get(index).ok_or_else(|| {
+            DecodeError::new(format!("The instruction has {} operands, and needs more.", operands.len()))
+        })
+    }
+
+    /// The register an operand names.
+    pub(crate) fn register(&mut self, operand: &Operand) -> Result<Register, DecodeError> {
+        let Operand::Name(name) = operand else {
+            return Err(DecodeError::new(format!("`{operand}` stands where a register must.")));
+        };
+        match self.symbol(name)? {
+            Symbol::Register(register) => Ok(register),
+            _ => Err(DecodeError::new(format!("`{name}` stands where a register must."))),
+        }
+    }
+
+    /// The slot of a destination of a type. `_` is a slot that nobody reads.
+    pub(crate) fn destination(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
+        if *operand == Operand::Sink {
+            return Ok(self.scratch(File::of(ty)));
+        }
+        let register = self.register(operand)?;
+        check_file(operand, register, ty)?;
+        Ok(register.slot)
+    }
+
+    /// The slot that holds a source of a type: a register, or a column that holds the constant.
+    pub(crate) fn source(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
+        match operand {
+            Operand::Number(number) => self.constant(*number, ty),
+            Operand::Name(_) | Operand::Offset(..) => {
+                let register = self.value(operand, ty)?;
+                check_file(operand, register, ty)?;
+                Ok(register.slot)
+            }
+            _ => Err(DecodeError::new(format!("`{operand}` stands where a value of type .{} must.", ty.word()))),
+        }
+    }
+
+    /// A source register of any width, or a constant of the type.
+    pub(crate) fn wide_source(&mut self, operand: &Operand, ty: Type) -> Result<Register, DecodeError> {
+        match operand {
+            Operand::Number(number) => {
+                Ok(Register { file: File::of(ty), slot: self.constant(*number, ty)?, ty })
+            }
+            Operand::Name(_) | Operand::Offset(..) => self.value(operand, ty),
+            _ => Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
+        }
+    }
+
+    /// A column that holds a literal.
+    pub(crate) fn constant(&mut self, number: Number, ty: Type) -> Result<Slot, DecodeError> {
+        let bits = number_bits(number, ty)?;
+        Ok(self.bits(bits, File::of(ty)))
+    }
+
+    /// A column of a file that holds the same bits in every lane.
+    pub(crate) fn bits(&mut self, bits: u64, file: File) -> Slot {
+        self.preloaded(PreloadValue::Bits(bits), file)
+    }
+
+    /// A register, or a register-like value: a special register, or the address of something.
+    fn value(&mut self, operand: &Operand, ty: Type) -> Result<Register, DecodeError> {
+        let (name, offset) = match operand {
+            Operand::Name(name) => (name, 0),
+            Operand::Offset(name, offset) => (name, *offset),
+            _ => return Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
+        };
+        if let Some(special) = Special::named(name) {
+            return Ok(self.special(special, ty));
+        }
+        let file = File::of(ty);
+        let constant = |slot| Ok(Register { file, slot, ty });
+        match self.symbol(name)? {
+            Symbol::Register(register) if offset == 0 => Ok(register),
+            Symbol::Shared(start) => constant(self.bits((i64::from(start) + offset) as u64, file)),
+            Symbol::DynamicShared => constant(self.preloaded(PreloadValue::DynamicShared(offset), file)),
+            Symbol::Global(address) => constant(self.bits(address.wrapping_add_signed(offset), file)),
+            Symbol::KernelParameter { offset: start } => constant(self.bits((i64::from(start) + offset) as u64, file)),
+            Symbol::Function(index) => {
+                self.mention_function(index);
+                constant(self.bits(function_address(index), file))
+            }
+            Symbol::Local { offset: start, .. } => {
+                let slot = self.scratch(file);
+                self.emit(Kind::Effect(crate::instructions::frame_address(i64::from(start) + offset, file, slot)));
+                constant(slot)
+            }
+            _ => Err(DecodeError::new(format!("`{name}` stands where a value must."))),
+        }
+    }
+
+    fn special(&mut self, special: Special, ty: Type) -> Register {
+        let file = File::of(ty);
+        let slot = match special {
+            Special::Constant(register) => self.preloaded(PreloadValue::Special(register), file),
+            Special::Clock(clock) => {
+                let slot = self.scratch(file);
+                self.emit(Kind::Effect(crate::instructions::read_clock(clock, file, slot)));
+                slot
+            }
+        };
+        Register { file, slot, ty }
+    }
+
+    fn preloaded(&mut self, value: PreloadValue, file: File) -> Slot {
+        if file == File::Quad {
+            let low = self.scratch(File::Quad);
+            self.preload(PreloadPlace::Long(low), value);
+            self.preload(PreloadPlace::Long(low + 1), PreloadValue::Bits(0));
+            return low;
+        }
+        if let Some(slot) = self.constants.get(&(file, value)) {
+            return *slot;
+        }
+        let slot = self.scratch(file);
+        let place = match file {
+            File::Word => PreloadPlace::Word(slot),
+            File::Long | File::Quad => PreloadPlace::Long(slot),
+            File::Predicate => PreloadPlace::Predicate(slot),
+        };
+        self.preload(place, value);
+        self.constants.insert((file, value), slot);
+        slot
+    }
+
+    /// A predicate source: its slot, and whether it is negated.
+    pub(crate) fn predicate(&mut self, operand: &Operand) -> Result<(Slot, bool), DecodeError> {
+        match operand {
+            Operand::Not(name) => {
+                Ok((self.source(&Operand::Name(name.clone()), Type::Pred)?, true))
+            }
+            _ => Ok((self.source(operand, Type::Pred)?, false)),
+        }
+    }
+
+    /// The elements of a vector operand; a lone operand is a vector of one.
+    pub(crate) fn elements(&mut self, operand: &Operand) -> Result<Vec<Operand>, DecodeError> {
+        match operand {
+            Operand::Vector(elements) => Ok(elements.clone()),
+            Operand::Name(name) if matches!(self.symbol(name), Ok(Symbol::Vector(_))) => {
+                let Symbol::Vector(registers) = self.symbol(name)? else { return Ok(Vec::new()) };
+                Ok(["x", "y", "z", "w"][..registers.len()].iter().map(|axis| Operand::Name(format!("{name}.{axis}"))).collect())
+            }
+            other => Ok(vec![other.clone()]),
+        }
+    }
+
+    /// The address inside brackets.
+    pub(crate) fn address<'o>(&self, operand: &'o Operand) -> Result<&'o Address, DecodeError> {
+        match operand {
+            Operand::Address(address) => Ok(address),
+            _ => Err(DecodeError::new(format!("`{operand}` stands where an address in brackets must."))),
+        }
+    }
+
+    /// A memory operand.
+    pub(crate) fn memory(&mut self, operand: &Operand) -> Result<AddressOperand, DecodeError> {
+        let address = self.address(operand)?;
+        self.memory_base(&address.base, address.offset)
+    }
+
+    fn memory_base(&mut self, base: &AddressBase, offset: i64) -> Result<AddressOperand, DecodeError> {
+        let at = |base, offset, space| Ok(AddressOperand { base, offset, space });
+        let name = match base {
+            AddressBase::Absolute(address) => return at(BaseOperand::Absolute, address.wrapping_add(offset), None),
+            AddressBase::Name(name) => name,
+        };
+        match self.symbol(name)? {
+            Symbol::Register(register) => match register.file {
+                File::Word => at(BaseOperand::Word(register.slot), offset, None),
+                File::Long => at(BaseOperand::Long(register.slot), offset, None),
+                _ => Err(DecodeError::new(format!("`{name}` cannot hold an address."))),
+            },
+            Symbol::Shared(start) => at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Shared)),
+            Symbol::DynamicShared => {
+                let slot = self.preloaded(PreloadValue::DynamicShared(0), File::Long);
+                at(BaseOperand::Long(slot), offset, Some(Space::Shared))
+            }
+            Symbol::Local { offset: start, .. } => at(BaseOperand::Frame, i64::from(start) + offset, Some(Space::Local)),
+            Symbol::KernelParameter { offset: start } => {
+                at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Parameter))
+            }
+            Symbol::Global(address) => at(BaseOperand::Absolute, address as i64 + offset, Some(Space::Global)),
+            _ => Err(DecodeError::new(format!("`{name}` has no address."))),
+        }
+    }
+}
+
+
+fn check_file(operand: &Operand, register: Register, ty: Type) -> Result<(), DecodeError> {
+    if register.file == File::of(ty) {
+        return Ok(());
+    }
+    Err(DecodeError::new(format!(
+        "`{operand}` is a .{} register, and the instruction's type there is .{}.",
+        register.ty.word(),
+        ty.word()
+    )))
+}

@@ -1,0 +1,156 @@
+//! Module variables: sizes, addresses and initial values.
+
+use std::collections::BTreeMap;
+
+use warpwright_ptx::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
+
+use super::DecodeError;
+use crate::call::function_address;
+use crate::memory::Memory;
+use crate::program::{LoadError, ModuleVariable};
+
+/// The bytes of one element. Texture handles are 64 bits wide.
+fn element_bytes(variable: &Variable) -> u64 {
+    let scalar = match variable.ty {
+        Type::TexRef | Type::SamplerRef | Type::SurfRef => 8,
+        ty => ty.bytes(),
+    };
+    u64::from(scalar) * u64::from(variable.vector.max(1))
+}
+
+/// The bytes of a variable. An array without a length has that of its initializer.
+pub(super) fn size(variable: &Variable) -> u64 {
+    let given = variable.initializer.as_ref().map_or(0, |values| flattened(values).len() as u64);
+    let inner: u64 = variable.dimensions.iter().skip(1).map(|length| length.unwrap_or(1)).product();
+    let outer = match variable.dimensions.first() {
+        Some(Some(length)) => *length,
+        Some(None) => given.div_ceil(inner.max(1)),
+        None => 1,
+    };
+    element_bytes(variable) * outer * inner
+}
+
+/// The alignment of a variable.
+pub(super) fn alignment(variable: &Variable) -> u64 {
+    variable.align.map_or_else(|| element_bytes(variable).max(1), u64::from)
+}
+
+/// Whether it is the array of unknown length that stands for dynamic shared memory.
+pub(super) fn is_dynamic(variable: &Variable) -> bool {
+    variable.linkage == Linkage::Extern && variable.space == StateSpace::Shared && size(variable) == 0
+}
+
+fn flattened(values: &[Initializer]) -> Vec<&Initializer> {
+    values
+        .iter()
+        .flat_map(|value| match value {
+            Initializer::Group(inner) => flattened(inner),
+            plain => vec![plain],
+        })
+        .collect()
+}
+
+/// Places all global and constant variables, then fills them.
+pub(super) fn place(
+    module: &Module,
+    memory: &mut Memory,
+) -> Result<BTreeMap<String, ModuleVariable>, LoadError> {
+    let mut placed = BTreeMap::new();
+    let in_memory =
+        |variable: &&Variable| matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture);
+    for variable in module.variables.iter().filter(in_memory) {
+        let defined = |other: &&Variable| other.name == variable.name && other.linkage != Linkage::Extern;
+        if placed.contains_key(&variable.name)
+            || (variable.linkage == Linkage::Extern && module.variables.iter().any(|v| defined(&v)))
+        {
+            continue;
+        }
+        let size = size(variable);
+        let read_only = variable.space == StateSpace::Constant;
+        let address = memory
+            .reserve(size, alignment(variable), Some(variable.name.clone()), read_only)
+            .map_err(|error| at(variable, error.to_string()))?;
+        placed.insert(variable.name.clone(), ModuleVariable { address, size });
+    }
+    for variable in module.variables.iter().filter(in_memory) {
+        let target = placed[&variable.name];
+        if variable.linkage == Linkage::Extern {
+            continue;
+        }
+        let bytes = initial_bytes(module, variable, target.size, &placed)
+            .map_err(|error| error.at(None, variable.line, variable.name.clone()))?;
+        memory.write(target.address, &bytes).map_err(|error| at(variable, error.to_string()))?;
+    }
+    Ok(placed)
+}
+
+fn at(variable: &Variable, message: String) -> LoadError {
+    DecodeError::new(message).at(None, variable.line, variable.name.clone())
+}
+
+/// A variable's initial bytes: what its initializer says, and zeros after (PTX ISA, "Initializers").
+fn initial_bytes(
+    module: &Module,
+    variable: &Variable,
+    size: u64,
+    placed: &BTreeMap<String, ModuleVariable>,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut bytes = Vec::with_capacity(size as usize);
+    let width = element_bytes(variable) as usize / variable.vector.max(1) as usize;
+    for value in flattened(variable.initializer.as_deref().unwrap_or(&[])) {
+        let bits = match value {
+            Initializer::Number(number) => number_bits(*number, variable.ty)?,
+            Initializer::Address { symbol, offset, mask, .. } => {
+                let function = function_index(module, symbol);
+                let address = match (placed.get(symbol), function) {
+                    (Some(variable), _) => variable.address,
+                    (None, Some(index)) => function_address(index),
+                    (None, None) => {
+                        return Err(DecodeError::new(format!("The initializer names `{symbol}`, which is not declared.")));
+                    }
+                };
+                let address = address.wrapping_add_signed(*offset);
+                match mask {
+                    Some(mask) => (address & mask) >> mask.trailing_zeros(),
+                    None => address,
+                }
+            }
+            Initializer::Group(_) => unreachable!("groups are flattened"),
+        };
+        bytes.extend_from_slice(&u128::from(bits).to_le_bytes()[..width]);
+    }
+    bytes.resize(size as usize, 0);
+    Ok(bytes)
+}
+
+/// A literal as the bits of a type.
+pub(super) fn number_bits(number: Number, ty: Type) -> Result<u64, DecodeError> {
+    let keep = |bits: u64| match ty.bytes() {
+        1 => bits & 0xff,
+        2 => bits & 0xffff,
+        4 => bits & 0xffff_ffff,
+        _ => bits,
+    };
+    Ok(match (number, ty) {
+        (Number::F32(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
+        (Number::F32(bits), _) => u64::from(bits),
+        (Number::F64(bits), Type::F32 | Type::Tf32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+        (Number::F64(bits), Type::F64 | Type::B64 | Type::U64 | Type::S64) => bits,
+        (Number::F64(_), _) => {
+            return Err(DecodeError::new(format!("A floating-point literal does not fit .{}.", ty.word())));
+        }
+        (Number::Integer(value), Type::F32) => u64::from((value as f32).to_bits()),
+        (Number::Integer(value), Type::F64) => (value as f64).to_bits(),
+        (Number::Integer(value), Type::Pred) => u64::from(value != 0),
+        (Number::Integer(value), _) => keep(value as u64),
+    })
+}
+
+/// The index of a function in the module: of its definition, if there is one besides declarations.
+pub(super) fn function_index(module: &Module, name: &str) -> Option<u32> {
+    let named = |defined: bool| {
+        let found = |function: &Function| function.name == name && function.body.is_some() == defined;
+        module.functions.iter().position(found)
+    };
+    named(true).or_else(|| named(false)).map(|index| index as u32)
+}

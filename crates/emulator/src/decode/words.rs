@@ -1,0 +1,64 @@
+//! The dotted words of an opcode, taken one by one. Those that nobody takes are an error.
+
+use warpwright_ptx::syntax::{Opcode, Type};
+
+use super::DecodeError;
+
+/// The modifiers of an instruction.
+pub(crate) struct Words<'a> {
+    left: Vec<Option<&'a str>>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(opcode: &'a Opcode) -> Self {
+        Self { left: opcode.modifiers().map(Some).collect() }
+    }
+
+    /// Takes a word if it is there.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        match self.left.iter_mut().find(|left| **left == Some(word)) {
+            Some(found) => {
+                *found = None;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes the first word that a function recognises.
+    pub(crate) fn take_first<T>(&mut self, recognise: impl Fn(&str) -> Option<T>) -> Option<T> {
+        for left in &mut self.left {
+            if let Some(found) = left.and_then(&recognise) {
+                *left = None;
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Takes the first word of a table, and gives what stands beside it.
+    pub(crate) fn choose<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
+        self.take_first(|word| table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value))
+    }
+
+    /// Takes the first type.
+    pub(crate) fn ty(&mut self) -> Result<Type, DecodeError> {
+        self.optional_ty().ok_or_else(|| DecodeError::new("The instruction names no type."))
+    }
+
+    pub(crate) fn optional_ty(&mut self) -> Option<Type> {
+        self.take_first(Type::from_word)
+    }
+
+    /// Refuses what is left.
+    pub(crate) fn finish(&self) -> Result<(), DecodeError> {
+        let left: Vec<String> = self.left.iter().flatten().map(|word| format!(".{word}")).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(DecodeError::new(format!(
+            "The emulator does not know this form of the instruction: {} is not understood here.",
+            left.join(" ")
+        )))
+    }
+}

@@ -1,0 +1,167 @@
+//! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
+
+use warpwright_ptx::syntax::{Instruction, Operand, Type, Variable};
+
+use super::{Decoder, print};
+use crate::call::{Call, Callee, Passed};
+use crate::decode::{DecodeError, File, Symbol, Words};
+use crate::fault::FaultKind;
+use crate::memory::Trouble;
+use crate::operation::{Effect, Execution, Kind};
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    match i.opcode.base() {
+        "bra" => branch(d, i, w),
+        "brx" => branch_by_table(d, i, w),
+        "call" => call(d, i, w),
+        "ret" => {
+            w.take("uni");
+            d.emit(Kind::Return);
+            Ok(())
+        }
+        "exit" => {
+            d.emit(Kind::Exit);
+            Ok(())
+        }
+        "trap" => {
+            d.emit(Kind::Effect(Box::new(Trap("The kernel executed `trap`."))));
+            Ok(())
+        }
+        "brkpt" => {
+            d.emit(Kind::Effect(Box::new(Trap("The kernel executed `brkpt`, and there is no debugger."))));
+            Ok(())
+        }
+        "nanosleep" => {
+            w.ty()?;
+            d.source(d.operand(&i.operands, 0)?, Type::U32)?;
+            d.emit(Kind::Effect(Box::new(Sleep)));
+            Ok(())
+        }
+        _ => {
+            w.take("mask");
+            Ok(())
+        }
+    }
+}
+
+struct Trap(&'static str);
+
+impl Effect for Trap {
+    fn execute(&self, _: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        Err(Trouble::new(FaultKind::Trap, mask, self.0))
+    }
+}
+
+/// Time passes by itself: sleeping only tells that the thread waits.
+struct Sleep;
+
+impl Effect for Sleep {
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+        execution.polled = true;
+        Ok(())
+    }
+}
+
+fn name<'o>(d: Decoder<'_, '_, '_>, i: &'o Instruction, index: usize) -> Result<&'o str, DecodeError> {
+    match d.operand(&i.operands, index)? {
+        Operand::Name(name) => Ok(name),
+        other => Err(DecodeError::new(format!("`{other}` stands where a name must."))),
+    }
+}
+
+fn branch(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("uni");
+    let target = name(d, i, 0)?;
+    let label = d.label(target)?;
+    d.emit(Kind::Branch { target: label });
+    Ok(())
+}
+
+fn branch_by_table(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("idx");
+    w.take("uni");
+    let index = d.source(d.operand(&i.operands, 0)?, Type::U32)?;
+    let table = name(d, i, 1)?;
+    let Symbol::Targets(targets) = d.symbol(table)? else {
+        return Err(DecodeError::new(format!("`{table}` is not a .branchtargets list.")));
+    };
+    d.emit(Kind::BranchTable { index, targets: targets.into() });
+    Ok(())
+}
+
+/// `call{.uni} (results), function, (arguments){, prototype}`: results and arguments may be absent.
+fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("uni");
+    let mut operands = i.operands.iter().peekable();
+    let results: &[Operand] = match operands.peek() {
+        Some(Operand::List(results)) => {
+            operands.next();
+            results
+        }
+        _ => &[],
+    };
+    let Some(Operand::Name(target)) = operands.next() else {
+        return Err(DecodeError::new("`call` names no function."));
+    };
+    let arguments: &[Operand] = match operands.next() {
+        Some(Operand::List(arguments)) => arguments,
+        _ => &[],
+    };
+    let symbol = d.symbol(target)?;
+    let (callee, formals) = match symbol {
+        Symbol::Function(index) => {
+            let function = d.function(index);
+            if function.body.is_none() {
+                let effect = print::provided(d, target, results, arguments)?;
+                d.emit(Kind::Effect(effect));
+                return Ok(());
+            }
+            (Callee::Direct(d.callee(index)), Some(function))
+        }
+        Symbol::Register(register) if register.file == File::Long => {
+            d.mention_tables();
+            (Callee::Indirect(register.slot), None)
+        }
+        _ => return Err(DecodeError::new(format!("`{target}` is not a function."))),
+    };
+    if let Some(function) = formals
+        && (function.parameters.len() != arguments.len() || function.returns.len() != results.len())
+    {
+        return Err(DecodeError::new(format!(
+            "`{target}` takes {} arguments and gives {} results; the call has {} and {}.",
+            function.parameters.len(),
+            function.returns.len(),
+            arguments.len(),
+            results.len()
+        )));
+    }
+    let formal = |formals: Option<&[Variable]>, index: usize| formals.and_then(|formals| formals.get(index)).map(|v| v.ty);
+    let arguments: Result<Vec<Passed>, DecodeError> = arguments
+        .iter()
+        .enumerate()
+        .map(|(index, operand)| passed(d, operand, formal(formals.map(|f| f.parameters.as_slice()), index)))
+        .collect();
+    let results: Result<Vec<Passed>, DecodeError> = results
+        .iter()
+        .enumerate()
+        .map(|(index, operand)| passed(d, operand, formal(formals.map(|f| f.returns.as_slice()), index)))
+        .collect();
+    d.emit(Kind::Call(Box::new(Call { callee, arguments: arguments?, results: results? })));
+    Ok(())
+}
+
+/// One argument or result: a register, a `.param` variable, or a literal of the formal's type.
+pub(super) fn passed(d: Decoder<'_, '_, '_>, operand: &Operand, formal: Option<Type>) -> Result<Passed, DecodeError> {
+    if let Operand::Name(name) = operand
+        && let Symbol::Local { offset, size } = d.symbol(name)?
+    {
+        return Ok(Passed::Bytes { offset, size });
+    }
+    let register = d.wide_source(operand, formal.unwrap_or(Type::B64))?;
+    match register.file {
+        File::Word => Ok(Passed::Word(register.slot)),
+        File::Long => Ok(Passed::Long(register.slot)),
+        File::Predicate => Ok(Passed::Predicate(register.slot)),
+        File::Quad => Err(DecodeError::new("A 128-bit register cannot be passed.")),
+    }
+}

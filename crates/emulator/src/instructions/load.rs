@@ -1,0 +1,237 @@
+//! `ld`, `ldu` (PTX ISA, "Data Movement and Conversion Instructions").
+
+use warpwright_ptx::syntax::{Instruction, Operand, Type};
+
+use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
+use super::{Decoder, address, unsupported};
+use crate::decode::{AddressOperand, DecodeError, File, Words};
+use crate::memory::{Located, Purpose, Space, Trouble, addresses, bad_access, resolve, split_generic};
+use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
+use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
+
+/// A value in memory, as wide registers see it.
+pub(super) trait Element: Copy + Default + Send + Sync + 'static {
+    fn word(self) -> u32;
+    fn long(self) -> u64;
+    fn high(self) -> u64;
+    fn from_bytes(bytes: [u8; 16]) -> Self;
+}
+
+macro_rules! elements {
+    ($($ty:ty),*) => {$(
+        impl Element for $ty {
+            #[inline(always)]
+            fn word(self) -> u32 {
+                self as u32
+            }
+
+            #[inline(always)]
+            fn long(self) -> u64 {
+                self as u64
+            }
+
+            #[inline(always)]
+            fn high(self) -> u64 {
+                (self as u128 >> 64) as u64
+            }
+
+            #[inline(always)]
+            fn from_bytes(bytes: [u8; 16]) -> Self {
+                u128::from_le_bytes(bytes) as Self
+            }
+        }
+    )*};
+}
+
+elements!(u8, i8, u16, i16, u32, i32, u64, u128);
+
+/// A register that a load fills.
+#[derive(Clone, Copy, Debug)]
+struct Destination {
+    file: File,
+    slot: Slot,
+}
+
+impl Destination {
+    #[inline(always)]
+    fn write<T: Element>(self, registers: &mut Registers, mask: u32, values: [T; LANES]) {
+        match self.file {
+            File::Word => {
+                let mut column = [0; LANES];
+                for lane in 0..LANES {
+                    column[lane] = values[lane].word();
+                }
+                blend(registers.word_mut(self.slot), mask, column);
+            }
+            File::Long | File::Quad => {
+                let mut column = [0; LANES];
+                for lane in 0..LANES {
+                    column[lane] = values[lane].long();
+                }
+                blend(registers.long_mut(self.slot), mask, column);
+                if self.file == File::Quad {
+                    blend(registers.long_mut(self.slot + 1), mask, values.map(T::high));
+                }
+            }
+            File::Predicate => {}
+        }
+    }
+}
+
+struct Load<T> {
+    address: AddressOperand,
+    space: Space,
+    ordered: Ordered,
+    destinations: Vec<Destination>,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element> EffectBody for Load<T> {
+    #[inline(always)]
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.polled |= self.ordered.polls;
+        let addresses = addresses(execution, &self.address);
+        match self.space {
+            Space::Generic => self.generic(execution, &addresses, mask)?,
+            Space::Local => self.local(execution, &addresses, mask)?,
+            space => self.linear(execution, space, &addresses, mask)?,
+        }
+        self.ordered.after();
+        Ok(())
+    }
+}
+
+impl<T: Element> Load<T> {
+    fn generic(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
+        for (space, part, addresses) in split_generic(addresses, mask) {
+            match space {
+                Space::Local => self.local(execution, &addresses, part)?,
+                space => self.linear(execution, space, &addresses, part)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn linear(
+        &self,
+        execution: &mut Execution<'_>,
+        space: Space,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
+        let size = (self.destinations.len() * size_of::<T>()) as u64;
+        let located = resolve(execution, space, addresses, mask, size, Purpose::Load)?;
+        for (index, destination) in self.destinations.iter().enumerate() {
+            let mut values = [T::default(); LANES];
+            let offset = index * size_of::<T>();
+            match &located {
+                Located::Together { host, uniform: true, .. } => {
+                    // SAFETY: `resolve` found `size` bytes for every lane, and all lanes have the same.
+                    values = [unsafe { host.add(offset).cast::<T>().read_unaligned() }; LANES];
+                }
+                Located::Together { host, contiguous: true, .. } if self.destinations.len() == 1 => {
+                    // SAFETY: `resolve` found 32 elements one after another.
+                    values = unsafe { host.cast::<[T; LANES]>().read_unaligned() };
+                }
+                _ if mask == FULL => {
+                    for (lane, value) in values.iter_mut().enumerate() {
+                        // SAFETY: `resolve` found `size` bytes for every lane.
+                        *value = unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
+                    }
+                }
+                _ => {
+                    for lane in lanes(mask) {
+                        // SAFETY: `resolve` found `size` bytes for every lane of the mask.
+                        values[lane] =
+                            unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
+                    }
+                }
+            }
+            destination.write(execution.registers, mask, values);
+        }
+        Ok(())
+    }
+
+    fn local(&self, execution: &mut Execution<'_>, addresses: &[u64; LANES], mask: u32) -> Result<(), Box<Trouble>> {
+        let size = (self.destinations.len() * size_of::<T>()) as u64;
+        let mut bad = 0;
+        for (index, destination) in self.destinations.iter().enumerate() {
+            let mut values = [T::default(); LANES];
+            for lane in lanes(mask) {
+                let mut bytes = [0; 16];
+                let address = addresses[lane] + (index * size_of::<T>()) as u64;
+                let read = execution.local.read(lane, address, &mut bytes[..size_of::<T>()]);
+                if read.is_none() || !addresses[lane].is_multiple_of(size) {
+                    bad |= 1 << lane;
+                }
+                values[lane] = T::from_bytes(bytes);
+            }
+            destination.write(execution.registers, mask, values);
+        }
+        if bad != 0 {
+            return Err(bad_access(execution, Space::Local, addresses, bad, size, Purpose::Load));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let ordered = ordered(w);
+    let named = address::space(w);
+    let hinted = cache_hints(w);
+    let count = vector(w);
+    let ty = w.ty()?;
+    d.expect_operands(i, 2 + usize::from(hinted))?;
+    if hinted {
+        policy(d, i.operands.get(2))?;
+    }
+    let elements = d.elements(&i.operands[0])?;
+    if elements.len() != count {
+        return Err(DecodeError::new(format!("The load names {} registers, and its type has {count}.", elements.len())));
+    }
+    let mut destinations = Vec::new();
+    for element in &elements {
+        let (file, slot) = match element {
+            Operand::Sink => (File::of(ty), d.scratch(File::of(ty))),
+            operand => {
+                let register = d.register(operand)?;
+                if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
+                    return Err(DecodeError::new(format!("`{operand}` is too narrow for a load of .{}.", ty.word())));
+                }
+                (register.file, register.slot)
+            }
+        };
+        destinations.push(Destination { file, slot });
+    }
+    let address = d.memory(&i.operands[1])?;
+    let space = space_of(d, named, &address);
+    macro_rules! emit {
+        ($ty:ty) => {
+            d.emit(Kind::Effect(vectored_effect(Load::<$ty> {
+                address,
+                space,
+                ordered,
+                destinations,
+                element: std::marker::PhantomData,
+            })))
+        };
+    }
+    match ty {
+        Type::B8 | Type::U8 | Type::E4m3 | Type::E5m2 => emit!(u8),
+        Type::S8 => emit!(i8),
+        Type::B16 | Type::U16 | Type::F16 | Type::Bf16 => emit!(u16),
+        Type::S16 => emit!(i16),
+        Type::S32 => emit!(i32),
+        Type::B32 | Type::U32 | Type::F32 | Type::F16x2 | Type::Bf16x2 | Type::Tf32 => emit!(u32),
+        Type::B64 | Type::U64 | Type::S64 | Type::F64 => emit!(u64),
+        Type::B128 => emit!(u128),
+        _ => return Err(unsupported(i, ty)),
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! The instructions, one file a family: how each is decoded, and what it does.
+//!
+//! To add one: find its family below, and add its line there. A lane function is enough for what only touches
+//! registers; what reaches further is an [`Effect`](crate::operation::Effect).
+
+mod address;
+mod atomic;
+mod bits;
+mod compare;
+mod control;
+mod float;
+mod half;
+mod integer;
+mod load;
+mod memory_words;
+mod print;
+mod store;
+mod synchronize;
+mod transfer;
+
+use warpwright_ptx::syntax::{Instruction, Type};
+
+pub(crate) use address::{frame_address, read_clock};
+
+use crate::decode::{DecodeError, FunctionDecoder, Words};
+
+type Decoder<'d, 'k, 'm> = &'d mut FunctionDecoder<'k, 'm>;
+
+/// Decodes one instruction.
+pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    match i.opcode.base() {
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" => arithmetic(d, i, w),
+        "addc" | "subc" | "madc" | "mul24" | "mad24" | "sad" | "dp4a" | "dp2a" => integer::decode(d, i, w),
+        "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" | "copysign" | "testp" => {
+            float::decode(d, i, w)
+        }
+        "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shl" | "shr" | "shf" | "bfe" | "bfi" | "bfind" | "brev"
+        | "clz" | "popc" | "fns" | "bmsk" | "szext" | "prmt" => bits::decode(d, i, w),
+        "setp" | "set" | "selp" | "slct" => compare::decode(d, i, w),
+        "mov" | "cvt" => transfer::decode(d, i, w),
+        "cvta" | "isspacep" | "mapa" | "getctarank" => address::decode(d, i, w),
+        "ld" | "ldu" => load::decode(d, i, w),
+        "st" => store::decode(d, i, w),
+        "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => memory_words::hint(d, i, w),
+        "atom" | "red" => atomic::decode(d, i, w),
+        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent" => {
+            control::decode(d, i, w)
+        }
+        "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" => {
+            synchronize::decode(d, i, w)
+        }
+        base => Err(DecodeError::new(format!("The emulator does not know the instruction `{base}`."))),
+    }
+}
+
+/// Arithmetic goes by its type.
+fn arithmetic(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    match i.opcode.modifiers().filter_map(Type::from_word).last() {
+        Some(Type::F32 | Type::F64) => float::decode(d, i, w),
+        Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => half::decode(d, i, w),
+        _ => integer::decode(d, i, w),
+    }
+}
+
+/// Refuses a combination of opcode and type that PTX does not have.
+fn unsupported(i: &Instruction, ty: Type) -> DecodeError {
+    DecodeError::new(format!("`{}` does not exist for the type .{}.", i.opcode.base(), ty.word()))
+}

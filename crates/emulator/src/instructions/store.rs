@@ -1,0 +1,212 @@
+//! `st` (PTX ISA, "Data Movement and Conversion Instructions").
+
+use warpwright_ptx::syntax::Instruction;
+
+use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
+use super::{Decoder, address, unsupported};
+use crate::decode::{AddressOperand, DecodeError, File, Words};
+use crate::memory::{Located, Purpose, Space, Trouble, addresses, bad_access, resolve, split_generic};
+use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
+use crate::registers::{FULL, LANES, Registers, Slot, lanes};
+
+/// A value in memory, cut from a register.
+trait Element: Copy + Default + Send + Sync + 'static {
+    fn cut(low: u64, high: u64) -> Self;
+    fn bytes(self) -> [u8; 16];
+}
+
+macro_rules! elements {
+    ($($ty:ty),*) => {$(
+        impl Element for $ty {
+            #[inline(always)]
+            fn cut(low: u64, high: u64) -> Self {
+                (u128::from(low) | u128::from(high) << 64) as Self
+            }
+
+            #[inline(always)]
+            fn bytes(self) -> [u8; 16] {
+                (self as u128).to_le_bytes()
+            }
+        }
+    )*};
+}
+
+elements!(u8, u16, u32, u64, u128);
+
+/// A register that a store reads.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    file: File,
+    slot: Slot,
+}
+
+impl Source {
+    #[inline(always)]
+    fn read<T: Element>(self, registers: &Registers) -> [T; LANES] {
+        let mut values = [T::default(); LANES];
+        match self.file {
+            File::Word | File::Predicate => {
+                let column = registers.word(self.slot);
+                for lane in 0..LANES {
+                    values[lane] = T::cut(column[lane].into(), 0);
+                }
+            }
+            File::Long => {
+                let column = registers.long(self.slot);
+                for lane in 0..LANES {
+                    values[lane] = T::cut(column[lane], 0);
+                }
+            }
+            File::Quad => {
+                let (low, high) = (registers.long(self.slot), registers.long(self.slot + 1));
+                for lane in 0..LANES {
+                    values[lane] = T::cut(low[lane], high[lane]);
+                }
+            }
+        }
+        values
+    }
+}
+
+struct Store<T> {
+    address: AddressOperand,
+    space: Space,
+    ordered: Ordered,
+    sources: Vec<Source>,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element> EffectBody for Store<T> {
+    #[inline(always)]
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        self.ordered.before();
+        let addresses = addresses(execution, &self.address);
+        match self.space {
+            Space::Generic => self.generic(execution, &addresses, mask),
+            Space::Local => self.local(execution, &addresses, mask),
+            space => self.linear(execution, space, &addresses, mask),
+        }
+    }
+}
+
+impl<T: Element> Store<T> {
+    fn generic(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
+        for (space, part, addresses) in split_generic(addresses, mask) {
+            match space {
+                Space::Local => self.local(execution, &addresses, part)?,
+                space => self.linear(execution, space, &addresses, part)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn linear(
+        &self,
+        execution: &mut Execution<'_>,
+        space: Space,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
+        let size = (self.sources.len() * size_of::<T>()) as u64;
+        let located = resolve(execution, space, addresses, mask, size, Purpose::Store)?;
+        for (index, source) in self.sources.iter().enumerate() {
+            let values = source.read::<T>(execution.registers);
+            let offset = index * size_of::<T>();
+            match &located {
+                Located::Together { host, contiguous: true, .. } if self.sources.len() == 1 => {
+                    // SAFETY: `resolve` found 32 elements one after another, that may be written.
+                    unsafe { host.cast::<[T; LANES]>().write_unaligned(values) };
+                }
+                _ if mask == FULL => {
+                    for (lane, value) in values.iter().enumerate() {
+                        // SAFETY: `resolve` found `size` bytes for every lane, that may be written.
+                        unsafe { located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(*value) };
+                    }
+                }
+                _ => {
+                    for lane in lanes(mask) {
+                        // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may be written.
+                        unsafe { located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(values[lane]) };
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn local(&self, execution: &mut Execution<'_>, addresses: &[u64; LANES], mask: u32) -> Result<(), Box<Trouble>> {
+        let size = (self.sources.len() * size_of::<T>()) as u64;
+        let mut bad = 0;
+        for (index, source) in self.sources.iter().enumerate() {
+            let values = source.read::<T>(execution.registers);
+            for lane in lanes(mask) {
+                let address = addresses[lane] + (index * size_of::<T>()) as u64;
+                let bytes = values[lane].bytes();
+                if !addresses[lane].is_multiple_of(size)
+                    || execution.local.write(lane, address, &bytes[..size_of::<T>()]).is_none()
+                {
+                    bad |= 1 << lane;
+                }
+            }
+        }
+        if bad != 0 {
+            return Err(bad_access(execution, Space::Local, addresses, bad, size, Purpose::Store));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    if i.opcode.has("async") || i.opcode.has("bulk") {
+        return Err(DecodeError::new("Asynchronous stores are not emulated."));
+    }
+    let ordered = ordered(w);
+    let named = address::space(w);
+    let hinted = cache_hints(w);
+    let count = vector(w);
+    let ty = w.ty()?;
+    d.expect_operands(i, 2 + usize::from(hinted))?;
+    if hinted {
+        policy(d, i.operands.get(2))?;
+    }
+    let elements = d.elements(&i.operands[1])?;
+    if elements.len() != count {
+        return Err(DecodeError::new(format!("The store names {} registers, and its type has {count}.", elements.len())));
+    }
+    let mut sources = Vec::new();
+    for element in &elements {
+        let register = d.wide_source(element, ty)?;
+        if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
+            return Err(DecodeError::new(format!("`{element}` is too narrow for a store of .{}.", ty.word())));
+        }
+        sources.push(Source { file: register.file, slot: register.slot });
+    }
+    let address = d.memory(&i.operands[0])?;
+    let space = space_of(d, named, &address);
+    macro_rules! emit {
+        ($ty:ty) => {
+            d.emit(Kind::Effect(vectored_effect(Store::<$ty> {
+                address,
+                space,
+                ordered,
+                sources,
+                element: std::marker::PhantomData,
+            })))
+        };
+    }
+    match ty.bytes() {
+        1 => emit!(u8),
+        2 => emit!(u16),
+        4 => emit!(u32),
+        8 => emit!(u64),
+        16 => emit!(u128),
+        _ => return Err(unsupported(i, ty)),
+    }
+    Ok(())
+}

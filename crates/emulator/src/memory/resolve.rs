@@ -1,0 +1,215 @@
+//! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
+
+use super::access::{Trouble, span};
+use super::Space;
+use crate::decode::{AddressOperand, BaseOperand};
+use crate::fault::FaultKind;
+use crate::operation::Execution;
+use crate::registers::{LANES, lanes};
+
+/// What an instruction does with memory, for the words of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Load,
+    Store,
+    Atomic,
+    Copy,
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Load => "load",
+            Purpose::Store => "store",
+            Purpose::Atomic => "atomic operation",
+            Purpose::Copy => "copy",
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Purpose::Store | Purpose::Atomic)
+    }
+}
+
+/// The addresses of all lanes. Those of lanes that do not take part are whatever their registers hold.
+#[inline(always)]
+pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> [u64; LANES] {
+    let offset = operand.offset as u64;
+    let mut result = [offset; LANES];
+    match operand.base {
+        BaseOperand::Absolute => {}
+        BaseOperand::Frame => {
+            let base = u64::from(execution.registers.base().local);
+            result = [base.wrapping_add(offset); LANES];
+        }
+        BaseOperand::Word(slot) => {
+            let column = execution.registers.word(slot);
+            for lane in 0..LANES {
+                result[lane] = u64::from(column[lane]).wrapping_add(offset);
+            }
+        }
+        BaseOperand::Long(slot) => {
+            let column = execution.registers.long(slot);
+            for lane in 0..LANES {
+                result[lane] = column[lane].wrapping_add(offset);
+            }
+        }
+    }
+    result
+}
+
+/// The host's pointer to a range of a space that is one piece of memory.
+#[inline(always)]
+fn locate(execution: &mut Execution<'_>, space: Space, first: u64, end: u64, writes: bool) -> Option<*mut u8> {
+    match space {
+        Space::Global | Space::Constant => execution.launch.memory.locate(execution.cache, first, end, writes),
+        Space::Shared => execution.block.shared.locate(first, end),
+        Space::Parameter => {
+            let parameters = execution.launch.parameters;
+            let inside = !writes && first <= end && end <= parameters.len() as u64;
+            inside.then(|| parameters.as_ptr().cast_mut().wrapping_add(first as usize))
+        }
+        Space::Local | Space::Generic => None,
+    }
+}
+
+/// Where the lanes' bytes are on the host.
+pub(crate) enum Located {
+    /// All in one piece of memory: lane `i` at `host + (addresses[i] - first)`.
+    Together { host: *mut u8, first: u64, contiguous: bool, uniform: bool },
+    /// Each somewhere.
+    Apart(Box<[*mut u8; LANES]>),
+}
+
+impl Located {
+    /// The bytes of a lane.
+    #[inline(always)]
+    pub(crate) fn lane(&self, lane: usize, addresses: &[u64; LANES]) -> *mut u8 {
+        match self {
+            Located::Together { host, first, .. } => host.wrapping_add((addresses[lane] - first) as usize),
+            Located::Apart(hosts) => hosts[lane],
+        }
+    }
+}
+
+/// Finds the bytes of the lanes of a mask, `size` for each; local memory is not asked for here.
+#[inline(always)]
+pub(crate) fn resolve(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Trouble>> {
+    let span = span(addresses, mask, size);
+    let aligned = span.bits & (size - 1) == 0;
+    let host = locate(execution, space, span.first, span.last.wrapping_add(size), purpose.writes());
+    match host {
+        Some(host) if aligned => Ok(Located::Together {
+            host,
+            first: span.first,
+            contiguous: span.contiguous,
+            uniform: span.first == span.last,
+        }),
+        _ => resolve_apart(execution, space, addresses, mask, size, purpose),
+    }
+}
+
+#[cold]
+fn resolve_apart(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Trouble>> {
+    let mut hosts = [std::ptr::null_mut(); LANES];
+    let mut bad = 0;
+    for lane in lanes(mask) {
+        let address = addresses[lane];
+        let host = locate(execution, space, address, address.wrapping_add(size), purpose.writes());
+        match host {
+            Some(host) if address.is_multiple_of(size) => hosts[lane] = host,
+            _ => bad |= 1 << lane,
+        }
+    }
+    if bad == 0 {
+        return Ok(Located::Apart(Box::new(hosts)));
+    }
+    Err(bad_access(execution, space, addresses, bad, size, purpose))
+}
+
+/// Says what is wrong with the addresses of the lanes of `bad`.
+#[cold]
+pub(crate) fn bad_access(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    bad: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Box<Trouble> {
+    let lane = bad.trailing_zeros() as usize;
+    let address = addresses[lane];
+    let what = format!("A {} of {size} bytes at {} address {address:#x}", purpose.name(), space.name());
+    if !address.is_multiple_of(size) {
+        return Trouble::new(
+            FaultKind::Misaligned,
+            bad,
+            format!("{what} is misaligned: the address must be a multiple of {size}."),
+        );
+    }
+    match space {
+        Space::Global | Space::Constant => {
+            let memory = execution.launch.memory;
+            let freed = memory
+                .nearest(address)
+                .is_some_and(|region| !region.is_live() && address < region.base + region.size);
+            let kind = if freed {
+                FaultKind::UseAfterFree
+            } else if locate(execution, space, address, address.wrapping_add(size), false).is_some() {
+                return Trouble::new(FaultKind::ReadOnly, bad, format!("{what} goes to memory that may only be read."));
+            } else {
+                FaultKind::OutOfBounds
+            };
+            let message = if freed {
+                format!("{what} goes to memory that was freed.")
+            } else {
+                format!("{what} is outside every allocation.")
+            };
+            Trouble::new(kind, bad, message).note(memory.describe(address))
+        }
+        Space::Shared => {
+            let size = execution.block.shared.size();
+            Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the CTA's shared memory."))
+                .note(format!("the CTA has {size} bytes of it, static and dynamic"))
+        }
+        Space::Local => Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the thread's local memory."))
+            .note(format!("the thread uses {} bytes of it", execution.local.size())),
+        Space::Parameter => {
+            Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the kernel's parameters."))
+                .note(format!("the kernel has {} bytes of them, which may only be read", execution.launch.parameters.len()))
+        }
+        Space::Generic => Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is in no state space.")),
+    }
+}
+
+/// Splits lanes with generic addresses by space, each with its addresses there.
+pub(crate) fn split_generic(addresses: &[u64; LANES], mask: u32) -> Vec<(Space, u32, [u64; LANES])> {
+    let mut parts: Vec<(Space, u32, [u64; LANES])> = Vec::new();
+    for lane in lanes(mask) {
+        let (space, offset) = Space::of(addresses[lane]);
+        let part = match parts.iter_mut().find(|(found, ..)| *found == space) {
+            Some(part) => part,
+            None => {
+                parts.push((space, 0, [0; LANES]));
+                parts.last_mut().expect("one was just pushed")
+            }
+        };
+        part.1 |= 1 << lane;
+        part.2[lane] = offset;
+    }
+    parts
+}

@@ -1,0 +1,135 @@
+//! Launching a kernel on buffers of plain numbers.
+#![allow(dead_code)] // every test binary uses a part of it
+
+use warpwright_arch::Arch;
+use warpwright_emulator::{Emulator, Fault, Launch, LaunchReport, Program, Schedule};
+
+/// An argument of a launch.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A buffer that the kernel reads and writes; its address is passed.
+    Buffer(Vec<u8>),
+    U32(u32),
+    U64(u64),
+    F32(f32),
+}
+
+/// A buffer of any plain numbers.
+pub fn words(values: impl IntoIterator<Item = u32>) -> Argument {
+    Argument::Buffer(values.into_iter().flat_map(u32::to_le_bytes).collect())
+}
+
+pub fn longs(values: impl IntoIterator<Item = u64>) -> Argument {
+    Argument::Buffer(values.into_iter().flat_map(u64::to_le_bytes).collect())
+}
+
+pub fn floats(values: impl IntoIterator<Item = f32>) -> Argument {
+    Argument::Buffer(values.into_iter().flat_map(f32::to_le_bytes).collect())
+}
+
+/// What a launch left behind.
+pub struct Finished {
+    pub report: LaunchReport,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Finished {
+    pub fn words(&self, buffer: usize) -> Vec<u32> {
+        self.buffers[buffer].chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
+    }
+
+    pub fn longs(&self, buffer: usize) -> Vec<u64> {
+        self.buffers[buffer].chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
+    }
+
+    pub fn floats(&self, buffer: usize) -> Vec<f32> {
+        self.words(buffer).into_iter().map(f32::from_bits).collect()
+    }
+
+    pub fn bytes(&self, buffer: usize) -> &[u8] {
+        &self.buffers[buffer]
+    }
+}
+
+pub fn device(name: &str) -> Emulator {
+    Emulator::with_threads(Arch::named(name).unwrap(), 2).unwrap()
+}
+
+pub fn load(device: &mut Emulator, text: &str) -> Program {
+    let module = warpwright_ptx::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    device.load(&module).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub schedule: Schedule,
+}
+
+pub fn shape(grid: u32, block: u32) -> Shape {
+    Shape { grid: [grid, 1, 1], block: [block, 1, 1], shared: 0, schedule: Schedule::Eager }
+}
+
+/// Runs the first kernel of a module on an emulated H200.
+pub fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Result<Finished, Box<Fault>> {
+    let mut device = device("h200");
+    let program = load(&mut device, text);
+    let kernel = program.kernels().next().unwrap().to_owned();
+    let mut parameters: Vec<u8> = Vec::new();
+    let mut addresses = Vec::new();
+    for (argument, formal) in arguments.iter().zip(program.kernel(&kernel).unwrap().parameters()) {
+        parameters.resize(formal.offset as usize, 0);
+        match argument {
+            Argument::Buffer(bytes) => {
+                let address = device.allocate(bytes.len() as u64).unwrap();
+                device.write(address, bytes).unwrap();
+                addresses.push((address, bytes.len()));
+                parameters.extend(address.to_le_bytes());
+            }
+            Argument::U32(value) => parameters.extend(value.to_le_bytes()),
+            Argument::U64(value) => parameters.extend(value.to_le_bytes()),
+            Argument::F32(value) => parameters.extend(value.to_le_bytes()),
+        }
+    }
+    let launch = Launch {
+        grid: shape.grid,
+        block: shape.block,
+        dynamic_shared_bytes: shape.shared,
+        parameters: &parameters,
+        schedule: shape.schedule,
+        ..Launch::default()
+    };
+    let report = device.launch(&program, &kernel, &launch)?;
+    let buffers = addresses
+        .into_iter()
+        .map(|(address, length)| {
+            let mut bytes = vec![0; length];
+            device.read(address, &mut bytes).unwrap();
+            bytes
+        })
+        .collect();
+    Ok(Finished { report, buffers })
+}
+
+pub fn run(text: &str, shape: Shape, arguments: &[Argument]) -> Finished {
+    try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+/// A kernel of 64-bit pointer parameters `p0`, `p1`, ... with registers of all kinds declared, and `%tid.x` in `%t`.
+pub fn kernel(pointers: usize, body: &str) -> String {
+    let formals: Vec<String> = (0..pointers).map(|index| format!(".param .u64 p{index}")).collect();
+    let loads: String = (0..pointers).map(|index| format!("ld.param.u64 %p{index}, [p{index}];\n")).collect();
+    format!(
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k({}) {{
+         .reg .pred %q<64>; .reg .b16 %h<64>; .reg .b32 %r<128>; .reg .b64 %d<128>; .reg .f32 %f<64>; .reg .f64 %e<64>;
+         .reg .b64 %p<8>; .reg .b32 %t; .reg .b64 %a<8>;
+         mov.u32 %t, %tid.x;
+         {loads}
+         {body}
+         ret; }}",
+        formals.join(", ")
+    )
+}
