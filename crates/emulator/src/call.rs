@@ -44,7 +44,10 @@ pub(crate) enum Passed {
     Long(Slot),
     Predicate(Slot),
     /// A `.param` variable in the caller's frame.
-    Bytes { offset: u32, size: u32 },
+    Bytes {
+        offset: u32,
+        size: u32,
+    },
 }
 
 /// A caller's frame, to which a path returns.
@@ -77,7 +80,8 @@ impl Call {
         let mut left = active;
         while left != 0 {
             let address = addresses[left.trailing_zeros() as usize];
-            let group = lanes(left).filter(|&lane| addresses[lane] == address).fold(0, |m, lane| m | 1 << lane);
+            let group =
+                lanes(left).filter(|&lane| addresses[lane] == address).fold(0, |m, lane| m | 1 << lane);
             left &= !group;
             let index = address.wrapping_sub(CODE_WINDOW) / ADDRESS_STEP;
             let function = u32::try_from(index)
@@ -115,7 +119,11 @@ impl Call {
                 mask,
                 format!("The call of `{}` is nested too deeply.", callee.name),
             )
-            .note(format!("{} calls are open, and use {} bytes of local memory", path.callers.len(), base.local)));
+            .note(format!(
+                "{} calls are open, and use {} bytes of local memory",
+                path.callers.len(),
+                base.local
+            )));
         }
         if self.arguments.len() != callee.parameters.len() {
             return Err(Trouble::new(
@@ -204,7 +212,9 @@ fn transfer(execution: &mut Execution<'_>, mask: u32, from: (FrameBase, Formal),
     };
     execution.registers.set_base(to.0);
     match to.1 {
-        Formal::Word(slot) => blend(execution.registers.word_mut(slot), mask, values.map(|value| value as u32)),
+        Formal::Word(slot) => {
+            blend(execution.registers.word_mut(slot), mask, values.map(|value| value as u32))
+        }
         Formal::Long(slot) => blend(execution.registers.long_mut(slot), mask, values),
         Formal::Predicate(slot) => {
             let bits = lanes(mask).fold(0, |bits, lane| bits | u32::from(values[lane] != 0) << lane);

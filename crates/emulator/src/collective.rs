@@ -36,8 +36,14 @@ pub(crate) enum Reduction {
     Or,
     Xor,
     /// Of f32; `absolute` compares magnitudes, `nan` lets NaN through.
-    MinFloat { absolute: bool, nan: bool },
-    MaxFloat { absolute: bool, nan: bool },
+    MinFloat {
+        absolute: bool,
+        nan: bool,
+    },
+    MaxFloat {
+        absolute: bool,
+        nan: bool,
+    },
 }
 
 /// The kinds of exchange.

@@ -98,12 +98,13 @@ impl Cta {
 
     /// How much its warps have executed since this was last asked.
     pub(crate) fn take_counts(&mut self) -> Counts {
-        self.warps.iter_mut().map(|warp| std::mem::take(&mut warp.counts)).fold(Counts::default(), |sum, counts| {
-            Counts {
+        self.warps.iter_mut().map(|warp| std::mem::take(&mut warp.counts)).fold(
+            Counts::default(),
+            |sum, counts| Counts {
                 warp_instructions: sum.warp_instructions + counts.warp_instructions,
                 lane_operations: sum.lane_operations + counts.lane_operations,
-            }
-        })
+            },
+        )
     }
 
     /// Runs until all threads have exited, or all that can move only poll.
@@ -163,7 +164,8 @@ impl Cta {
         let waiting: Vec<(&Warp, &Path)> =
             self.warps.iter().flat_map(|warp| warp.paths.iter().map(move |path| (warp, path))).collect();
         let (warp, path) = waiting[0];
-        let message = "Deadlock: every thread of the CTA that has not exited waits, and none of them can be released.";
+        let message =
+            "Deadlock: every thread of the CTA that has not exited waits, and none of them can be released.";
         let mut trouble = Trouble::new(FaultKind::Deadlock, path.mask, message);
         for (warp, path) in &waiting {
             let origin = &launch.kernel.origins[path.pc as usize];

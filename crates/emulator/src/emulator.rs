@@ -109,7 +109,8 @@ impl Emulator {
             block: launch.block,
             parameters: launch.parameters,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
-            shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes) + launch.dynamic_shared_bytes,
+            shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes)
+                + launch.dynamic_shared_bytes,
             schedule: launch.schedule,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),

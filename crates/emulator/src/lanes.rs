@@ -50,7 +50,9 @@ struct Avx2<L>(L);
 #[cfg(target_arch = "x86_64")]
 impl<L: LaneLoop> LaneOperation for Avx512<L> {
     fn run(&self, registers: &mut Registers, mask: u32) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+        )]
         fn run<L: LaneLoop>(body: &L, registers: &mut Registers, mask: u32) {
             body.run(registers, mask);
         }

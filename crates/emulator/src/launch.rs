@@ -138,12 +138,17 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
     let threads = x * y * z;
     if threads > limits.threads_per_cta {
         let most = limits.threads_per_cta;
-        return refuse(format!("A block of {x} x {y} x {z} has {threads} threads; the device allows {most}."));
+        return refuse(format!(
+            "A block of {x} x {y} x {z} has {threads} threads; the device allows {most}."
+        ));
     }
     if let Some(required) = kernel.bounds.required_block
         && required != launch.block
     {
-        return refuse(format!("The kernel requires a block of {required:?} (.reqntid); {:?} was given.", launch.block));
+        return refuse(format!(
+            "The kernel requires a block of {required:?} (.reqntid); {:?} was given.",
+            launch.block
+        ));
     }
     if let Some(most) = kernel.bounds.most_threads
         && threads > most
@@ -151,7 +156,10 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
         return refuse(format!("The kernel allows {most} threads a block (.maxntid); {threads} were given."));
     }
     if launch.cluster.contains(&0) {
-        return refuse(format!("A cluster of {:?} has no CTAs; every extent must be at least 1.", launch.cluster));
+        return refuse(format!(
+            "A cluster of {:?} has no CTAs; every extent must be at least 1.",
+            launch.cluster
+        ));
     }
     let cluster: u32 = launch.cluster.iter().product();
     if cluster > limits.ctas_per_cluster_opt_in.max(1) {
@@ -165,11 +173,16 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
         && required != launch.cluster
     {
         let given = launch.cluster;
-        return refuse(format!("The kernel requires clusters of {required:?} (.reqnctapercluster); {given:?} was given."));
+        return refuse(format!(
+            "The kernel requires clusters of {required:?} (.reqnctapercluster); {given:?} was given."
+        ));
     }
     for axis in 0..3 {
         if !launch.grid[axis].is_multiple_of(launch.cluster[axis]) {
-            return refuse(format!("A grid of {:?} is not made of whole clusters of {:?}.", launch.grid, launch.cluster));
+            return refuse(format!(
+                "A grid of {:?} is not made of whole clusters of {:?}.",
+                launch.grid, launch.cluster
+            ));
         }
     }
     if cluster > 1 {

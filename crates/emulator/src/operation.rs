@@ -126,8 +126,14 @@ struct Avx2<E>(E);
 #[cfg(target_arch = "x86_64")]
 impl<E: EffectBody> Effect for Avx512<E> {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-        fn run<E: EffectBody>(body: &E, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn run<E: EffectBody>(
+            body: &E,
+            execution: &mut Execution<'_>,
+            mask: u32,
+        ) -> Result<(), Box<Trouble>> {
             body.execute(execution, mask)
         }
         // SAFETY: `vectored_effect` makes this type only on a processor that has these features.
@@ -139,7 +145,11 @@ impl<E: EffectBody> Effect for Avx512<E> {
 impl<E: EffectBody> Effect for Avx2<E> {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-        fn run<E: EffectBody>(body: &E, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        fn run<E: EffectBody>(
+            body: &E,
+            execution: &mut Execution<'_>,
+            mask: u32,
+        ) -> Result<(), Box<Trouble>> {
             body.execute(execution, mask)
         }
         // SAFETY: `vectored_effect` makes this type only on a processor that has these features.

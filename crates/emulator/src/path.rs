@@ -64,9 +64,8 @@ impl Path {
         if self.callers.is_empty() && other.callers.is_empty() {
             return self.pc.cmp(&other.pc);
         }
-        let position = |path: &Self, depth: usize| {
-            path.callers.get(depth).map_or(path.pc, |caller| caller.pc)
-        };
+        let position =
+            |path: &Self, depth: usize| path.callers.get(depth).map_or(path.pc, |caller| caller.pc);
         let depth = self.callers.len().min(other.callers.len());
         for level in 0..=depth {
             match position(self, level).cmp(&position(other, level)) {

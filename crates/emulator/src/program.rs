@@ -149,7 +149,8 @@ impl Kernel {
     }
 
     pub(crate) fn source(&self, location: SourceLocation) -> Source {
-        let file = self.files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
+        let file =
+            self.files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
         Source { file, line: location.line, column: location.column }
     }
 }
@@ -203,7 +204,10 @@ pub(crate) enum Formal {
     Long(Slot),
     Predicate(Slot),
     /// Bytes of the callee's local frame.
-    Bytes { offset: u32, size: u32 },
+    Bytes {
+        offset: u32,
+        size: u32,
+    },
 }
 
 impl PreloadValue {

@@ -202,7 +202,8 @@ impl Warp {
                         let result = barrier.result(generation);
                         let path = &mut self.paths[index];
                         path.wait = Wait::Ready;
-                        let Kind::Barrier(operation) = &launch.kernel.operations[path.pc as usize].kind else {
+                        let Kind::Barrier(operation) = &launch.kernel.operations[path.pc as usize].kind
+                        else {
                             unreachable!("a path that waits at a barrier stands at a barrier instruction")
                         };
                         path.pc += 1;
@@ -231,10 +232,10 @@ impl Warp {
             _ => unreachable!("a path that waits for members stands at an exchange"),
         };
         let exchange = collective(&self.paths[index]).exchange;
-        let takes_part = |path: &Path| {
-            path.wait == Wait::Members(members) && collective(path).exchange == exchange
-        };
-        let present = self.paths.iter().filter(|path| takes_part(path)).fold(0, |mask, path| mask | path.mask);
+        let takes_part =
+            |path: &Path| path.wait == Wait::Members(members) && collective(path).exchange == exchange;
+        let present =
+            self.paths.iter().filter(|path| takes_part(path)).fold(0, |mask, path| mask | path.mask);
         if present != members & self.alive {
             return;
         }
@@ -369,7 +370,10 @@ impl Warp {
                             fail!(Trouble::new(
                                 FaultKind::IllegalInstruction,
                                 same,
-                                format!("The branch index is {choice}, and the table has {} targets.", targets.len()),
+                                format!(
+                                    "The branch index is {choice}, and the table has {} targets.",
+                                    targets.len()
+                                ),
                             ));
                         };
                         let mut branch = path.split(same, target);
@@ -564,7 +568,9 @@ impl Preload {
             }
         };
         match self.place {
-            PreloadPlace::Word(slot) => blend(registers.word_mut(slot), mask, values.map(|value| value as u32)),
+            PreloadPlace::Word(slot) => {
+                blend(registers.word_mut(slot), mask, values.map(|value| value as u32))
+            }
             PreloadPlace::Long(slot) => blend(registers.long_mut(slot), mask, values),
             PreloadPlace::Predicate(slot) => {
                 registers.set_predicate(slot, mask, if values[0] != 0 { u32::MAX } else { 0 });
@@ -573,7 +579,13 @@ impl Preload {
     }
 }
 
-fn deliver(registers: &mut Registers, operation: &BarrierOperation, mask: u32, population: u32, arrived: u32) {
+fn deliver(
+    registers: &mut Registers,
+    operation: &BarrierOperation,
+    mask: u32,
+    population: u32,
+    arrived: u32,
+) {
     let truth = match operation.action {
         BarrierAction::ReduceAnd => population == arrived,
         BarrierAction::ReduceOr => population != 0,

@@ -25,7 +25,11 @@ fn saxpy_of_a_length_that_divides_nothing() {
     let n = 1003;
     let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
     let y: Vec<f32> = (0..n).map(|i| 0.5 * i as f32).collect();
-    let done = run(text, shape(8, 128), &[floats(x.clone()), floats(y.clone()), Argument::F32(3.0), Argument::U32(n)]);
+    let done = run(
+        text,
+        shape(8, 128),
+        &[floats(x.clone()), floats(y.clone()), Argument::F32(3.0), Argument::U32(n)],
+    );
     for i in 0..n as usize {
         assert_eq!(done.floats(1)[i], 3.0f32.mul_add(x[i], y[i]));
     }
@@ -163,8 +167,7 @@ fn device_functions_recursion_and_calls_through_tables() {
               call.uni (value), factorial, (argument);
               ld.param.b32 %r2, [value]; }
             mul.lo.u32 %r3, %r2, %r0; st.param.b32 [result], %r3; ret; }";
-    let expected: Vec<u32> =
-        (0..12u32).map(|n| if n % 2 == 1 { 2 * n } else { (1..=n).product() }).collect();
+    let expected: Vec<u32> = (0..12u32).map(|n| if n % 2 == 1 { 2 * n } else { (1..=n).product() }).collect();
     assert_eq!(run(text, shape(1, 12), &[words(vec![0; 12])]).words(0), expected);
 }
 
@@ -213,13 +216,15 @@ fn a_barrier_that_some_never_reach_is_a_deadlock_with_names() {
 
 #[test]
 fn bad_accesses_name_the_lane_and_the_allocation() {
-    let store = |offset: &str| kernel(1, &format!("mad.wide.u32 %d0, %t, 4, %p0; st.global.u32 [%d0+{offset}], %t;"));
+    let store =
+        |offset: &str| kernel(1, &format!("mad.wide.u32 %d0, %t, 4, %p0; st.global.u32 [%d0+{offset}], %t;"));
     let fault = try_run(&store("4"), shape(1, 32), &[words(vec![0; 32])]).err().unwrap();
     assert_eq!((fault.kind, fault.lanes), (FaultKind::OutOfBounds, 1 << 31));
     assert!(fault.to_string().contains("0 bytes past the end of the allocation of 128 bytes"), "{fault}");
     let fault = try_run(&store("2"), shape(1, 32), &[words(vec![0; 32])]).err().unwrap();
     assert_eq!((fault.kind, fault.lanes), (FaultKind::Misaligned, u32::MAX));
-    let shared = kernel(0, ".shared .b32 s[4]; mov.u32 %r0, s; mad.lo.u32 %r0, %t, 4, %r0; st.shared.u32 [%r0], %t;");
+    let shared =
+        kernel(0, ".shared .b32 s[4]; mov.u32 %r0, s; mad.lo.u32 %r0, %t, 4, %r0; st.shared.u32 [%r0], %t;");
     let fault = try_run(&shared, shape(1, 8), &[]).err().unwrap();
     assert_eq!((fault.kind, fault.lanes), (FaultKind::OutOfBounds, 0xf0));
     assert_eq!(fault.ptx_text.as_deref(), Some("st.shared.u32 [%r0], %t;"));

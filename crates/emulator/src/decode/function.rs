@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use warpwright_ptx::syntax::{Function, Instruction, Statement, StateSpace, Type, Variable};
+use warpwright_ptx::syntax::{Function, Instruction, StateSpace, Statement, Type, Variable};
 
 use super::kernel::KernelDecoder;
 use super::names::{File, Register, Scope, Symbol};
@@ -195,7 +195,9 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 } else if variable.vector > 1 {
                     let registers: Vec<Register> =
                         (0..variable.vector).map(|_| self.new_register(variable.ty)).collect();
-                    for (register, axes) in registers.iter().zip([["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]]) {
+                    for (register, axes) in
+                        registers.iter().zip([["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]])
+                    {
                         for axis in axes {
                             self.scope().insert(format!("{name}.{axis}"), Symbol::Register(*register));
                         }
@@ -212,7 +214,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                     let size = variables::size(variable) as u32;
                     let offset = self.frame.local.next_multiple_of(variables::alignment(variable) as u32);
                     self.frame.local = offset + size;
-                    let name = if variable.numbered.is_some() { format!("{name}{copy}") } else { name.clone() };
+                    let name =
+                        if variable.numbered.is_some() { format!("{name}{copy}") } else { name.clone() };
                     self.scope().insert(name, Symbol::Local { offset, size });
                 }
             }
@@ -221,7 +224,9 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 self.scope().insert(name, symbol);
             }
             StateSpace::Global | StateSpace::Constant | StateSpace::Texture => {
-                return Err(DecodeError::new("Global and constant variables are declared outside functions."));
+                return Err(DecodeError::new(
+                    "Global and constant variables are declared outside functions.",
+                ));
             }
         }
         Ok(())
@@ -268,9 +273,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 return Ok(Symbol::Register(register));
             }
         }
-        self.kernel
-            .module_symbol(name)
-            .ok_or_else(|| DecodeError::new(format!("`{name}` is not declared.")))
+        self.kernel.module_symbol(name).ok_or_else(|| DecodeError::new(format!("`{name}` is not declared.")))
     }
 
     /// A label's number, to branch to.
@@ -395,5 +398,4 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             }
         }
     }
-
 }

@@ -243,4 +243,3 @@ fn bounds(function: &Function) -> LaunchBounds {
         most_registers: numbers("maxnreg").map(|[registers, ..]| registers),
     }
 }
-

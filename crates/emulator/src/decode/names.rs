@@ -48,9 +48,14 @@ pub(crate) enum Symbol {
     /// An `extern .shared` array: dynamic shared memory.
     DynamicShared,
     /// A local variable, or a `.param` variable of a device function, in the frame.
-    Local { offset: u32, size: u32 },
+    Local {
+        offset: u32,
+        size: u32,
+    },
     /// A parameter of the kernel.
-    KernelParameter { offset: u32 },
+    KernelParameter {
+        offset: u32,
+    },
     /// A global or constant variable, or a literal address.
     Global(u64),
     /// A function, by its index in the module.

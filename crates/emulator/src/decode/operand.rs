@@ -2,10 +2,10 @@
 
 use warpwright_ptx::syntax::{Address, AddressBase, Number, Operand, Type};
 
+use super::DecodeError;
 use super::function::FunctionDecoder;
 use super::names::{File, Register, Symbol};
 use super::variables::number_bits;
-use super::DecodeError;
 use crate::call::function_address;
 use crate::memory::Space;
 use crate::operation::Kind;
@@ -35,7 +35,11 @@ pub(crate) struct AddressOperand {
 
 impl FunctionDecoder<'_, '_> {
     /// An operand of the instruction, by position.
-    pub(crate) fn operand<'o>(&self, operands: &'o [Operand], index: usize) -> Result<&'o Operand, DecodeError> {
+    pub(crate) fn operand<'o>(
+        &self,
+        operands: &'o [Operand],
+        index: usize,
+    ) -> Result<&'o Operand, DecodeError> {
         operands.get(index).ok_or_else(|| {
             DecodeError::new(format!("The instruction has {} operands, and needs more.", operands.len()))
         })
@@ -71,7 +75,10 @@ impl FunctionDecoder<'_, '_> {
                 check_file(operand, register, ty)?;
                 Ok(register.slot)
             }
-            _ => Err(DecodeError::new(format!("`{operand}` stands where a value of type .{} must.", ty.word()))),
+            _ => Err(DecodeError::new(format!(
+                "`{operand}` stands where a value of type .{} must.",
+                ty.word()
+            ))),
         }
     }
 
@@ -114,14 +121,20 @@ impl FunctionDecoder<'_, '_> {
             Symbol::Shared(start) => constant(self.bits((i64::from(start) + offset) as u64, file)),
             Symbol::DynamicShared => constant(self.preloaded(PreloadValue::DynamicShared(offset), file)),
             Symbol::Global(address) => constant(self.bits(address.wrapping_add_signed(offset), file)),
-            Symbol::KernelParameter { offset: start } => constant(self.bits((i64::from(start) + offset) as u64, file)),
+            Symbol::KernelParameter { offset: start } => {
+                constant(self.bits((i64::from(start) + offset) as u64, file))
+            }
             Symbol::Function(index) => {
                 self.mention_function(index);
                 constant(self.bits(function_address(index), file))
             }
             Symbol::Local { offset: start, .. } => {
                 let slot = self.scratch(file);
-                self.emit(Kind::Effect(crate::instructions::frame_address(i64::from(start) + offset, file, slot)));
+                self.emit(Kind::Effect(crate::instructions::frame_address(
+                    i64::from(start) + offset,
+                    file,
+                    slot,
+                )));
                 constant(slot)
             }
             _ => Err(DecodeError::new(format!("`{name}` stands where a value must."))),
@@ -165,9 +178,7 @@ impl FunctionDecoder<'_, '_> {
     /// A predicate source: its slot, and whether it is negated.
     pub(crate) fn predicate(&mut self, operand: &Operand) -> Result<(Slot, bool), DecodeError> {
         match operand {
-            Operand::Not(name) => {
-                Ok((self.source(&Operand::Name(name.clone()), Type::Pred)?, true))
-            }
+            Operand::Not(name) => Ok((self.source(&Operand::Name(name.clone()), Type::Pred)?, true)),
             _ => Ok((self.source(operand, Type::Pred)?, false)),
         }
     }
@@ -178,7 +189,10 @@ impl FunctionDecoder<'_, '_> {
             Operand::Vector(elements) => Ok(elements.clone()),
             Operand::Name(name) if matches!(self.symbol(name), Ok(Symbol::Vector(_))) => {
                 let Symbol::Vector(registers) = self.symbol(name)? else { return Ok(Vec::new()) };
-                Ok(["x", "y", "z", "w"][..registers.len()].iter().map(|axis| Operand::Name(format!("{name}.{axis}"))).collect())
+                Ok(["x", "y", "z", "w"][..registers.len()]
+                    .iter()
+                    .map(|axis| Operand::Name(format!("{name}.{axis}")))
+                    .collect())
             }
             other => Ok(vec![other.clone()]),
         }
@@ -201,7 +215,9 @@ impl FunctionDecoder<'_, '_> {
     fn memory_base(&mut self, base: &AddressBase, offset: i64) -> Result<AddressOperand, DecodeError> {
         let at = |base, offset, space| Ok(AddressOperand { base, offset, space });
         let name = match base {
-            AddressBase::Absolute(address) => return at(BaseOperand::Absolute, address.wrapping_add(offset), None),
+            AddressBase::Absolute(address) => {
+                return at(BaseOperand::Absolute, address.wrapping_add(offset), None);
+            }
             AddressBase::Name(name) => name,
         };
         match self.symbol(name)? {
@@ -210,21 +226,26 @@ impl FunctionDecoder<'_, '_> {
                 File::Long => at(BaseOperand::Long(register.slot), offset, None),
                 _ => Err(DecodeError::new(format!("`{name}` cannot hold an address."))),
             },
-            Symbol::Shared(start) => at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Shared)),
+            Symbol::Shared(start) => {
+                at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Shared))
+            }
             Symbol::DynamicShared => {
                 let slot = self.preloaded(PreloadValue::DynamicShared(0), File::Long);
                 at(BaseOperand::Long(slot), offset, Some(Space::Shared))
             }
-            Symbol::Local { offset: start, .. } => at(BaseOperand::Frame, i64::from(start) + offset, Some(Space::Local)),
+            Symbol::Local { offset: start, .. } => {
+                at(BaseOperand::Frame, i64::from(start) + offset, Some(Space::Local))
+            }
             Symbol::KernelParameter { offset: start } => {
                 at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Parameter))
             }
-            Symbol::Global(address) => at(BaseOperand::Absolute, address as i64 + offset, Some(Space::Global)),
+            Symbol::Global(address) => {
+                at(BaseOperand::Absolute, address as i64 + offset, Some(Space::Global))
+            }
             _ => Err(DecodeError::new(format!("`{name}` has no address."))),
         }
     }
 }
-
 
 fn check_file(operand: &Operand, register: Register, ty: Type) -> Result<(), DecodeError> {
     if register.file == File::of(ty) {

@@ -56,8 +56,9 @@ pub(super) fn place(
     memory: &mut Memory,
 ) -> Result<BTreeMap<String, ModuleVariable>, LoadError> {
     let mut placed = BTreeMap::new();
-    let in_memory =
-        |variable: &&Variable| matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture);
+    let in_memory = |variable: &&Variable| {
+        matches!(variable.space, StateSpace::Global | StateSpace::Constant | StateSpace::Texture)
+    };
     for variable in module.variables.iter().filter(in_memory) {
         let defined = |other: &&Variable| other.name == variable.name && other.linkage != Linkage::Extern;
         if placed.contains_key(&variable.name)
@@ -106,7 +107,9 @@ fn initial_bytes(
                     (Some(variable), _) => variable.address,
                     (None, Some(index)) => function_address(index),
                     (None, None) => {
-                        return Err(DecodeError::new(format!("The initializer names `{symbol}`, which is not declared.")));
+                        return Err(DecodeError::new(format!(
+                            "The initializer names `{symbol}`, which is not declared."
+                        )));
                     }
                 };
                 let address = address.wrapping_add_signed(*offset);

@@ -47,8 +47,12 @@ fn combine(update: Update, ty: Type) -> Option<Combine> {
         (Update::Add, Type::U32 | Type::S32 | Type::U64 | Type::S64) => |a, b| a.wrapping_add(b),
         (Update::Add, Type::F32) => |a, b| single::add(a as u32, b as u32, FloatMode::NEAREST).into(),
         (Update::Add, Type::F64) => |a, b| double::add(a as u64, b as u64, FloatMode::NEAREST).into(),
-        (Update::Add, Type::F16) => |a, b| half::add(Format::F16, a as u16, b as u16, FloatMode::NEAREST).into(),
-        (Update::Add, Type::Bf16) => |a, b| half::add(Format::BF16, a as u16, b as u16, FloatMode::NEAREST).into(),
+        (Update::Add, Type::F16) => {
+            |a, b| half::add(Format::F16, a as u16, b as u16, FloatMode::NEAREST).into()
+        }
+        (Update::Add, Type::Bf16) => {
+            |a, b| half::add(Format::BF16, a as u16, b as u16, FloatMode::NEAREST).into()
+        }
         (Update::Add, Type::F16x2) => |a, b| {
             half::pair2(a as u32, b as u32, |x, y| half::add(Format::F16, x, y, FloatMode::NEAREST)).into()
         },
@@ -227,7 +231,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         ("min", Update::Minimum),
         ("max", Update::Maximum),
     ]);
-    let operation = operation.ok_or_else(|| DecodeError::new("The instruction names no atomic operation."))?;
+    let operation =
+        operation.ok_or_else(|| DecodeError::new("The instruction names no atomic operation."))?;
     w.take("noftz");
     let ty = w.ty()?;
     let combine = combine(operation, ty).ok_or_else(|| unsupported(i, ty))?;
@@ -246,7 +251,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let compares = operation == Update::CompareAndSwap;
     let wanted = 2 + usize::from(compares) + usize::from(hinted);
     if operands.len() != wanted {
-        return Err(DecodeError::new(format!("The instruction has {} operands, and needs {}.", i.operands.len(), wanted + usize::from(returns))));
+        return Err(DecodeError::new(format!(
+            "The instruction has {} operands, and needs {}.",
+            i.operands.len(),
+            wanted + usize::from(returns)
+        )));
     }
     let address = d.memory(&operands[0])?;
     let space = space_of(d, named, &address);
@@ -259,7 +268,10 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         policy(d, operands.last())?;
     }
     if values.len() != count {
-        return Err(DecodeError::new(format!("The instruction names {} values, and its type has {count}.", values.len())));
+        return Err(DecodeError::new(format!(
+            "The instruction names {} values, and its type has {count}.",
+            values.len()
+        )));
     }
     d.emit(Kind::Effect(Box::new(Atomic {
         address,

@@ -92,11 +92,14 @@ fn logic_of_three(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) ->
         }
         _ => return Err(DecodeError::new("This form of `lop3` has two destinations, `d|p`.")),
     }
-    d.lanes(slots, four(move |a: u32, b: u32, c: u32, q: bool| {
-        let result = bits::lop3(a, b, c, table);
-        let (set, q) = (result != 0, q != negated);
-        (result, if and { set & q } else { set | q })
-    }));
+    d.lanes(
+        slots,
+        four(move |a: u32, b: u32, c: u32, q: bool| {
+            let result = bits::lop3(a, b, c, table);
+            let (set, q) = (result != 0, q != negated);
+            (result, if and { set & q } else { set | q })
+        }),
+    );
     Ok(())
 }
 
@@ -123,10 +126,15 @@ fn funnel_shift(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
     w.ty()?;
     let types = [Type::B32, Type::B32, Type::U32];
     match left {
-        Some(true) => d.vector(i, Type::B32, &types, three(move |a: u32, b: u32, c: u32| bits::shf_left(a, b, c, wrap))),
-        Some(false) => {
-            d.vector(i, Type::B32, &types, three(move |a: u32, b: u32, c: u32| bits::shf_right(a, b, c, wrap)))
+        Some(true) => {
+            d.vector(i, Type::B32, &types, three(move |a: u32, b: u32, c: u32| bits::shf_left(a, b, c, wrap)))
         }
+        Some(false) => d.vector(
+            i,
+            Type::B32,
+            &types,
+            three(move |a: u32, b: u32, c: u32| bits::shf_right(a, b, c, wrap)),
+        ),
         None => Err(DecodeError::new("`shf` names no direction, .l or .r.")),
     }
 }
@@ -161,8 +169,12 @@ fn find(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     let ty = w.ty()?;
     let signed = matches!(ty, Type::S32 | Type::S64);
     match ty {
-        Type::U32 | Type::S32 => d.vector(i, Type::U32, &[ty], one(move |a: u32| bits::bfind_b32(a, signed, amount))),
-        Type::U64 | Type::S64 => d.vector(i, Type::U32, &[ty], one(move |a: u64| bits::bfind_b64(a, signed, amount))),
+        Type::U32 | Type::S32 => {
+            d.vector(i, Type::U32, &[ty], one(move |a: u32| bits::bfind_b32(a, signed, amount)))
+        }
+        Type::U64 | Type::S64 => {
+            d.vector(i, Type::U32, &[ty], one(move |a: u64| bits::bfind_b64(a, signed, amount)))
+        }
         _ => Err(unsupported(i, ty)),
     }
 }
@@ -193,7 +205,12 @@ fn permute(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
         ])
         .unwrap_or(PermuteMode::Index);
     if mode == PermuteMode::Index {
-        return d.vector(i, ty, &[Type::B32; 3], three(|a: u32, b: u32, c: u32| bits::prmt(a, b, c, PermuteMode::Index)));
+        return d.vector(
+            i,
+            ty,
+            &[Type::B32; 3],
+            three(|a: u32, b: u32, c: u32| bits::prmt(a, b, c, PermuteMode::Index)),
+        );
     }
     d.scalar(i, ty, &[Type::B32; 3], three(move |a: u32, b: u32, c: u32| bits::prmt(a, b, c, mode)))
 }

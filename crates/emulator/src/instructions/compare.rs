@@ -87,9 +87,12 @@ fn compare_as(
         Type::S32 => compare::<i32>(d, slots, whole),
         Type::B64 | Type::U64 => compare::<u64>(d, slots, whole),
         Type::S64 => compare::<i64>(d, slots, whole),
-        Type::F32 if flush => d.plain_lanes(slots, two(move |a: u32, b: u32| {
-            comparison.test(f32::from_bits(single::flush(a)), f32::from_bits(single::flush(b)))
-        })),
+        Type::F32 if flush => d.plain_lanes(
+            slots,
+            two(move |a: u32, b: u32| {
+                comparison.test(f32::from_bits(single::flush(a)), f32::from_bits(single::flush(b)))
+            }),
+        ),
         Type::F32 => compare::<f32>(d, slots, comparison),
         Type::F64 => compare::<f64>(d, slots, comparison),
         Type::F16 | Type::Bf16 => {
@@ -191,12 +194,15 @@ fn set_predicate_pair(
         Some(combine) => Some((combine, d.predicate(&i.operands[3])?)),
         None => None,
     };
-    d.plain_lanes(Operands { d: low, e: high, a, b, ..Operands::default() }, two(move |a: u32, b: u32| {
-        (
-            half_test(format, a as u16, b as u16, comparison, flush),
-            half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
-        )
-    }));
+    d.plain_lanes(
+        Operands { d: low, e: high, a, b, ..Operands::default() },
+        two(move |a: u32, b: u32| {
+            (
+                half_test(format, a as u16, b as u16, comparison, flush),
+                half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
+            )
+        }),
+    );
     finish(d, with, p, low, Some((q, high)))
 }
 
@@ -215,12 +221,15 @@ fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
     let packed = matches!(ty, Type::F16x2 | Type::Bf16x2);
     if packed {
         let format = if ty == Type::F16x2 { Format::F16 } else { Format::BF16 };
-        d.plain_lanes(operands, two(move |a: u32, b: u32| {
-            (
-                half_test(format, a as u16, b as u16, comparison, flush),
-                half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
-            )
-        }));
+        d.plain_lanes(
+            operands,
+            two(move |a: u32, b: u32| {
+                (
+                    half_test(format, a as u16, b as u16, comparison, flush),
+                    half_test(format, (a >> 16) as u16, (b >> 16) as u16, comparison, flush),
+                )
+            }),
+        );
     } else {
         compare_as(d, i, ty, comparison, flush, operands)?;
     }
@@ -243,7 +252,10 @@ fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
                 Type::Bf16x2 => 0x3f80,
                 _ => 0xffff,
             };
-            d.lanes(slots, two(move |low: bool, high: bool| u32::from(low) * one | (u32::from(high) * one) << 16));
+            d.lanes(
+                slots,
+                two(move |low: bool, high: bool| u32::from(low) * one | (u32::from(high) * one) << 16),
+            );
         }
         _ => return Err(unsupported(i, result)),
     }
@@ -253,7 +265,9 @@ fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
 fn select(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let ty = w.ty()?;
     match ty.bytes() {
-        2 | 4 => d.vector(i, ty, &[ty, ty, Type::Pred], three(|a: u32, b: u32, c: bool| if c { a } else { b })),
+        2 | 4 => {
+            d.vector(i, ty, &[ty, ty, Type::Pred], three(|a: u32, b: u32, c: bool| if c { a } else { b }))
+        }
         8 => d.vector(i, ty, &[ty, ty, Type::Pred], three(|a: u64, b: u64, c: bool| if c { a } else { b })),
         _ => Err(unsupported(i, ty)),
     }
@@ -265,16 +279,28 @@ fn select_by_sign(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) ->
     let (ty, by) = (w.ty()?, w.ty()?);
     let types = [ty, ty, by];
     match (ty.bytes(), by) {
-        (2 | 4, Type::S32) => d.vector(i, ty, &types, three(|a: u32, b: u32, c: i32| if c >= 0 { a } else { b })),
+        (2 | 4, Type::S32) => {
+            d.vector(i, ty, &types, three(|a: u32, b: u32, c: i32| if c >= 0 { a } else { b }))
+        }
         (8, Type::S32) => d.vector(i, ty, &types, three(|a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
-        (2 | 4, Type::F32) => d.scalar(i, ty, &types, three(move |a: u32, b: u32, c: u32| {
-            let c = if flush { single::flush(c) } else { c };
-            if f32::from_bits(c) >= 0.0 { a } else { b }
-        })),
-        (8, Type::F32) => d.scalar(i, ty, &types, three(move |a: u64, b: u64, c: u32| {
-            let c = if flush { single::flush(c) } else { c };
-            if f32::from_bits(c) >= 0.0 { a } else { b }
-        })),
+        (2 | 4, Type::F32) => d.scalar(
+            i,
+            ty,
+            &types,
+            three(move |a: u32, b: u32, c: u32| {
+                let c = if flush { single::flush(c) } else { c };
+                if f32::from_bits(c) >= 0.0 { a } else { b }
+            }),
+        ),
+        (8, Type::F32) => d.scalar(
+            i,
+            ty,
+            &types,
+            three(move |a: u64, b: u64, c: u32| {
+                let c = if flush { single::flush(c) } else { c };
+                if f32::from_bits(c) >= 0.0 { a } else { b }
+            }),
+        ),
         _ => Err(unsupported(i, by)),
     }
 }

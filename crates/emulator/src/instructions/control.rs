@@ -135,7 +135,9 @@ fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
             results.len()
         )));
     }
-    let formal = |formals: Option<&[Variable]>, index: usize| formals.and_then(|formals| formals.get(index)).map(|v| v.ty);
+    let formal = |formals: Option<&[Variable]>, index: usize| {
+        formals.and_then(|formals| formals.get(index)).map(|v| v.ty)
+    };
     let arguments: Result<Vec<Passed>, DecodeError> = arguments
         .iter()
         .enumerate()
@@ -151,7 +153,11 @@ fn call(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
 }
 
 /// One argument or result: a register, a `.param` variable, or a literal of the formal's type.
-pub(super) fn passed(d: Decoder<'_, '_, '_>, operand: &Operand, formal: Option<Type>) -> Result<Passed, DecodeError> {
+pub(super) fn passed(
+    d: Decoder<'_, '_, '_>,
+    operand: &Operand,
+    formal: Option<Type>,
+) -> Result<Passed, DecodeError> {
     if let Operand::Name(name) = operand
         && let Symbol::Local { offset, size } = d.symbol(name)?
     {

@@ -62,9 +62,15 @@ fn two_operands(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
         ("add", true, false) => d.vector(i, ty, &types, two(|a: f32, b: f32| canonical(a + b))),
         ("sub", true, false) => d.vector(i, ty, &types, two(|a: f32, b: f32| canonical(a - b))),
         ("mul", true, false) => d.vector(i, ty, &types, two(|a: f32, b: f32| canonical(a * b))),
-        ("add", true, true) => d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) + number(b))))),
-        ("sub", true, true) => d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) - number(b))))),
-        ("mul", true, true) => d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) * number(b))))),
+        ("add", true, true) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) + number(b)))))
+        }
+        ("sub", true, true) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) - number(b)))))
+        }
+        ("mul", true, true) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| flush(canonical(number(a) * number(b)))))
+        }
         ("add", ..) => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::add(a, b, mode))),
         ("sub", ..) => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::sub(a, b, mode))),
         _ => d.scalar(i, ty, &types, two(move |a: u32, b: u32| single::mul(a, b, mode))),
@@ -83,14 +89,21 @@ fn fused(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(
     let types = [ty; 3];
     let plain = FloatMode { flush: mode.flush, ..FloatMode::NEAREST };
     match (ty, mode == plain, mode.flush) {
-        (Type::F64, ..) => d.vector(i, ty, &types, three(move |a: u64, b: u64, c: u64| double::fma(a, b, c, mode))),
+        (Type::F64, ..) => {
+            d.vector(i, ty, &types, three(move |a: u64, b: u64, c: u64| double::fma(a, b, c, mode)))
+        }
         (Type::F32, true, false) => {
             d.vector(i, ty, &types, three(|a: f32, b: f32, c: f32| canonical(a.mul_add(b, c))))
         }
-        (Type::F32, true, true) => d.vector(i, ty, &types, three(|a: u32, b: u32, c: u32| {
-            flush(canonical(number(a).mul_add(number(b), number(c))))
-        })),
-        (Type::F32, ..) => d.scalar(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode))),
+        (Type::F32, true, true) => d.vector(
+            i,
+            ty,
+            &types,
+            three(|a: u32, b: u32, c: u32| flush(canonical(number(a).mul_add(number(b), number(c))))),
+        ),
+        (Type::F32, ..) => {
+            d.scalar(i, ty, &types, three(move |a: u32, b: u32, c: u32| single::fma(a, b, c, mode)))
+        }
         _ => Err(unsupported(i, ty)),
     }
 }
@@ -102,8 +115,12 @@ fn quotient(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
     let types = [ty, ty];
     let ftz = mode.flush;
     match (ty, approximate, full) {
-        (Type::F32, true, _) => d.vector(i, ty, &types, two(move |a: u32, b: u32| approximate::div(a, b, ftz))),
-        (Type::F32, _, true) => d.vector(i, ty, &types, two(move |a: u32, b: u32| approximate::div_full(a, b, ftz))),
+        (Type::F32, true, _) => {
+            d.vector(i, ty, &types, two(move |a: u32, b: u32| approximate::div(a, b, ftz)))
+        }
+        (Type::F32, _, true) => {
+            d.vector(i, ty, &types, two(move |a: u32, b: u32| approximate::div_full(a, b, ftz)))
+        }
         (Type::F32, ..) => d.vector(i, ty, &types, two(move |a: u32, b: u32| single::div(a, b, mode))),
         (Type::F64, ..) => d.scalar(i, ty, &types, two(move |a: u64, b: u64| double::div(a, b, mode))),
         _ => Err(unsupported(i, ty)),
@@ -155,9 +172,14 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
             let maximum = mode.maximum;
             d.scalar(i, ty, &[ty; 2], two(move |a: u64, b: u64| compare::extremum_f64(a, b, maximum)))
         }
-        (Type::F32, 4) => d.vector(i, ty, &[ty; 3], three(move |a: u32, b: u32, c: u32| {
-            compare::extremum(Format::F32, compare::extremum(Format::F32, a, b, mode), c, mode)
-        })),
+        (Type::F32, 4) => d.vector(
+            i,
+            ty,
+            &[ty; 3],
+            three(move |a: u32, b: u32, c: u32| {
+                compare::extremum(Format::F32, compare::extremum(Format::F32, a, b, mode), c, mode)
+            }),
+        ),
         (Type::F32, _) => {
             d.vector(i, ty, &[ty; 2], two(move |a: u32, b: u32| compare::extremum(Format::F32, a, b, mode)))
         }

@@ -48,12 +48,24 @@ fn sum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
     let add = i.opcode.base() == "add";
     let types = [ty, ty];
     match (ty, add, saturate) {
-        (Type::U32 | Type::S32, true, false) => d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_add(b))),
-        (Type::U32 | Type::S32, false, false) => d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_sub(b))),
-        (Type::U64 | Type::S64, true, false) => d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_add(b))),
-        (Type::U64 | Type::S64, false, false) => d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_sub(b))),
-        (Type::U16 | Type::S16, true, false) => d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_add(b))),
-        (Type::U16 | Type::S16, false, false) => d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_sub(b))),
+        (Type::U32 | Type::S32, true, false) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_add(b)))
+        }
+        (Type::U32 | Type::S32, false, false) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_sub(b)))
+        }
+        (Type::U64 | Type::S64, true, false) => {
+            d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_add(b)))
+        }
+        (Type::U64 | Type::S64, false, false) => {
+            d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_sub(b)))
+        }
+        (Type::U16 | Type::S16, true, false) => {
+            d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_add(b)))
+        }
+        (Type::U16 | Type::S16, false, false) => {
+            d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_sub(b)))
+        }
         (Type::S32, true, true) => d.scalar(i, ty, &types, two(|a: i32, b: i32| a.saturating_add(b))),
         (Type::S32, false, true) => d.scalar(i, ty, &types, two(|a: i32, b: i32| a.saturating_sub(b))),
         _ => Err(unsupported(i, ty)),
@@ -65,9 +77,12 @@ fn sum_of_pairs(d: Decoder<'_, '_, '_>, i: &Instruction) -> Result<(), DecodeErr
     if i.opcode.base() != "add" {
         return Err(unsupported(i, Type::B32));
     }
-    d.vector(i, Type::B32, &[Type::B32; 2], two(|a: u32, b: u32| {
-        (a.wrapping_add(b) & 0xffff) | ((a >> 16).wrapping_add(b >> 16) << 16)
-    }))
+    d.vector(
+        i,
+        Type::B32,
+        &[Type::B32; 2],
+        two(|a: u32, b: u32| (a.wrapping_add(b) & 0xffff) | ((a >> 16).wrapping_add(b >> 16) << 16)),
+    )
 }
 
 /// `add.cc`, `addc`, `sub.cc`, `subc`: the carry flag is a predicate of the function.
@@ -94,9 +109,15 @@ fn product(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     let ty = w.ty()?;
     let types = [ty, ty];
     match (ty, part) {
-        (Type::U32 | Type::S32, Part::Low) => d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_mul(b))),
-        (Type::U64 | Type::S64, Part::Low) => d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_mul(b))),
-        (Type::U16 | Type::S16, Part::Low) => d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_mul(b))),
+        (Type::U32 | Type::S32, Part::Low) => {
+            d.vector(i, ty, &types, two(|a: u32, b: u32| a.wrapping_mul(b)))
+        }
+        (Type::U64 | Type::S64, Part::Low) => {
+            d.vector(i, ty, &types, two(|a: u64, b: u64| a.wrapping_mul(b)))
+        }
+        (Type::U16 | Type::S16, Part::Low) => {
+            d.vector(i, ty, &types, two(|a: u16, b: u16| a.wrapping_mul(b)))
+        }
         (Type::U32, Part::High) => d.vector(i, ty, &types, two(integer::mul_hi_u32)),
         (Type::S32, Part::High) => d.vector(i, ty, &types, two(integer::mul_hi_s32)),
         (Type::U64, Part::High) => d.scalar(i, ty, &types, two(integer::mul_hi_u64)),
@@ -107,10 +128,18 @@ fn product(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
         (Type::S16, Part::High) => {
             d.vector(i, ty, &types, two(|a: i16, b: i16| ((i32::from(a) * i32::from(b)) >> 16) as i16))
         }
-        (Type::U32, Part::Wide) => d.vector(i, Type::U64, &types, two(|a: u32, b: u32| u64::from(a) * u64::from(b))),
-        (Type::S32, Part::Wide) => d.vector(i, Type::S64, &types, two(|a: i32, b: i32| i64::from(a) * i64::from(b))),
-        (Type::U16, Part::Wide) => d.vector(i, Type::U32, &types, two(|a: u16, b: u16| u32::from(a) * u32::from(b))),
-        (Type::S16, Part::Wide) => d.vector(i, Type::S32, &types, two(|a: i16, b: i16| i32::from(a) * i32::from(b))),
+        (Type::U32, Part::Wide) => {
+            d.vector(i, Type::U64, &types, two(|a: u32, b: u32| u64::from(a) * u64::from(b)))
+        }
+        (Type::S32, Part::Wide) => {
+            d.vector(i, Type::S64, &types, two(|a: i32, b: i32| i64::from(a) * i64::from(b)))
+        }
+        (Type::U16, Part::Wide) => {
+            d.vector(i, Type::U32, &types, two(|a: u16, b: u16| u32::from(a) * u32::from(b)))
+        }
+        (Type::S16, Part::Wide) => {
+            d.vector(i, Type::S32, &types, two(|a: i16, b: i16| i32::from(a) * i32::from(b)))
+        }
         _ => Err(unsupported(i, ty)),
     }
 }
@@ -125,9 +154,12 @@ fn multiply_add(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
     let types = [ty, ty, ty];
     if saturate {
         return match (ty, part) {
-            (Type::S32, Part::High) => d.scalar(i, ty, &types, three(|a: i32, b: i32, c: i32| {
-                integer::mul_hi_s32(a, b).saturating_add(c)
-            })),
+            (Type::S32, Part::High) => d.scalar(
+                i,
+                ty,
+                &types,
+                three(|a: i32, b: i32, c: i32| integer::mul_hi_s32(a, b).saturating_add(c)),
+            ),
             _ => Err(unsupported(i, ty)),
         };
     }
@@ -141,42 +173,64 @@ fn multiply_add(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> R
         (Type::U16 | Type::S16, Part::Low) => {
             d.vector(i, ty, &types, three(|a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c)))
         }
-        (Type::U32, Part::High) => d.vector(i, ty, &types, three(|a: u32, b: u32, c: u32| {
-            integer::mul_hi_u32(a, b).wrapping_add(c)
-        })),
-        (Type::S32, Part::High) => d.vector(i, ty, &types, three(|a: i32, b: i32, c: i32| {
-            integer::mul_hi_s32(a, b).wrapping_add(c)
-        })),
-        (Type::U64, Part::High) => d.scalar(i, ty, &types, three(|a: u64, b: u64, c: u64| {
-            integer::mul_hi_u64(a, b).wrapping_add(c)
-        })),
-        (Type::S64, Part::High) => d.scalar(i, ty, &types, three(|a: i64, b: i64, c: i64| {
-            integer::mul_hi_s64(a, b).wrapping_add(c)
-        })),
-        (Type::U16, Part::High) => d.scalar(i, ty, &types, three(|a: u16, b: u16, c: u16| {
-            (((u32::from(a) * u32::from(b)) >> 16) as u16).wrapping_add(c)
-        })),
-        (Type::S16, Part::High) => d.scalar(i, ty, &types, three(|a: i16, b: i16, c: i16| {
-            (((i32::from(a) * i32::from(b)) >> 16) as i16).wrapping_add(c)
-        })),
-        (Type::U32, Part::Wide) => d.vector(i, Type::U64, &[ty, ty, Type::U64], three(|a: u32, b: u32, c: u64| {
-            (u64::from(a) * u64::from(b)).wrapping_add(c)
-        })),
-        (Type::S32, Part::Wide) => d.vector(i, Type::S64, &[ty, ty, Type::S64], three(|a: i32, b: i32, c: i64| {
-            (i64::from(a) * i64::from(b)).wrapping_add(c)
-        })),
-        (Type::U16, Part::Wide) => d.vector(i, Type::U32, &[ty, ty, Type::U32], three(|a: u16, b: u16, c: u32| {
-            (u32::from(a) * u32::from(b)).wrapping_add(c)
-        })),
-        (Type::S16, Part::Wide) => d.vector(i, Type::S32, &[ty, ty, Type::S32], three(|a: i16, b: i16, c: i32| {
-            (i32::from(a) * i32::from(b)).wrapping_add(c)
-        })),
+        (Type::U32, Part::High) => {
+            d.vector(i, ty, &types, three(|a: u32, b: u32, c: u32| integer::mul_hi_u32(a, b).wrapping_add(c)))
+        }
+        (Type::S32, Part::High) => {
+            d.vector(i, ty, &types, three(|a: i32, b: i32, c: i32| integer::mul_hi_s32(a, b).wrapping_add(c)))
+        }
+        (Type::U64, Part::High) => {
+            d.scalar(i, ty, &types, three(|a: u64, b: u64, c: u64| integer::mul_hi_u64(a, b).wrapping_add(c)))
+        }
+        (Type::S64, Part::High) => {
+            d.scalar(i, ty, &types, three(|a: i64, b: i64, c: i64| integer::mul_hi_s64(a, b).wrapping_add(c)))
+        }
+        (Type::U16, Part::High) => d.scalar(
+            i,
+            ty,
+            &types,
+            three(|a: u16, b: u16, c: u16| (((u32::from(a) * u32::from(b)) >> 16) as u16).wrapping_add(c)),
+        ),
+        (Type::S16, Part::High) => d.scalar(
+            i,
+            ty,
+            &types,
+            three(|a: i16, b: i16, c: i16| (((i32::from(a) * i32::from(b)) >> 16) as i16).wrapping_add(c)),
+        ),
+        (Type::U32, Part::Wide) => d.vector(
+            i,
+            Type::U64,
+            &[ty, ty, Type::U64],
+            three(|a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c)),
+        ),
+        (Type::S32, Part::Wide) => d.vector(
+            i,
+            Type::S64,
+            &[ty, ty, Type::S64],
+            three(|a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c)),
+        ),
+        (Type::U16, Part::Wide) => d.vector(
+            i,
+            Type::U32,
+            &[ty, ty, Type::U32],
+            three(|a: u16, b: u16, c: u32| (u32::from(a) * u32::from(b)).wrapping_add(c)),
+        ),
+        (Type::S16, Part::Wide) => d.vector(
+            i,
+            Type::S32,
+            &[ty, ty, Type::S32],
+            three(|a: i16, b: i16, c: i32| (i32::from(a) * i32::from(b)).wrapping_add(c)),
+        ),
         _ => Err(unsupported(i, ty)),
     }
 }
 
 /// `mad.cc` and `madc`: the product's part, then a sum with carry.
-fn multiply_add_carried(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+fn multiply_add_carried(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    w: &mut Words<'_>,
+) -> Result<(), DecodeError> {
     let part = part(w);
     let sets = w.take("cc");
     let ty = w.ty()?;
@@ -217,13 +271,21 @@ fn product_of_24_bits(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>
         return d.scalar(i, ty, &[ty; 2], two(move |a: u32, b: u32| integer::mul24(a, b, signed, high)));
     }
     if saturate {
-        return d.scalar(i, ty, &[ty; 3], three(move |a: u32, b: u32, c: i32| {
-            (integer::mul24(a, b, signed, high) as i32).saturating_add(c)
-        }));
+        return d.scalar(
+            i,
+            ty,
+            &[ty; 3],
+            three(move |a: u32, b: u32, c: i32| {
+                (integer::mul24(a, b, signed, high) as i32).saturating_add(c)
+            }),
+        );
     }
-    d.scalar(i, ty, &[ty; 3], three(move |a: u32, b: u32, c: u32| {
-        integer::mul24(a, b, signed, high).wrapping_add(c)
-    }))
+    d.scalar(
+        i,
+        ty,
+        &[ty; 3],
+        three(move |a: u32, b: u32, c: u32| integer::mul24(a, b, signed, high).wrapping_add(c)),
+    )
 }
 
 fn quotient(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -234,14 +296,22 @@ fn quotient(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
         ("div", Type::S32) => d.scalar(i, ty, &types, two(integer::div_s32)),
         ("div", Type::U64) => d.scalar(i, ty, &types, two(integer::div_u64)),
         ("div", Type::S64) => d.scalar(i, ty, &types, two(integer::div_s64)),
-        ("div", Type::U16) => d.scalar(i, ty, &types, two(|a: u16, b: u16| integer::div_u32(a.into(), b.into()) as u16)),
-        ("div", Type::S16) => d.scalar(i, ty, &types, two(|a: i16, b: i16| integer::div_s32(a.into(), b.into()) as i16)),
+        ("div", Type::U16) => {
+            d.scalar(i, ty, &types, two(|a: u16, b: u16| integer::div_u32(a.into(), b.into()) as u16))
+        }
+        ("div", Type::S16) => {
+            d.scalar(i, ty, &types, two(|a: i16, b: i16| integer::div_s32(a.into(), b.into()) as i16))
+        }
         ("rem", Type::U32) => d.scalar(i, ty, &types, two(integer::rem_u32)),
         ("rem", Type::S32) => d.scalar(i, ty, &types, two(integer::rem_s32)),
         ("rem", Type::U64) => d.scalar(i, ty, &types, two(integer::rem_u64)),
         ("rem", Type::S64) => d.scalar(i, ty, &types, two(integer::rem_s64)),
-        ("rem", Type::U16) => d.scalar(i, ty, &types, two(|a: u16, b: u16| integer::rem_u32(a.into(), b.into()) as u16)),
-        ("rem", Type::S16) => d.scalar(i, ty, &types, two(|a: i16, b: i16| integer::rem_s32(a.into(), b.into()) as i16)),
+        ("rem", Type::U16) => {
+            d.scalar(i, ty, &types, two(|a: u16, b: u16| integer::rem_u32(a.into(), b.into()) as u16))
+        }
+        ("rem", Type::S16) => {
+            d.scalar(i, ty, &types, two(|a: i16, b: i16| integer::rem_s32(a.into(), b.into()) as i16))
+        }
         _ => Err(unsupported(i, ty)),
     }
 }
@@ -264,15 +334,20 @@ fn extremum(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
     let relu = w.take("relu");
     let minimum = i.opcode.base() == "min";
     if let Some(signed) = w.choose(&[("u16x2", false), ("s16x2", true)]) {
-        return d.vector(i, Type::B32, &[Type::B32; 2], two(move |a: u32, b: u32| {
-            let half = |shift: u32| {
-                let (a, b) = ((a >> shift) as u16, (b >> shift) as u16);
-                let a_first = if signed { (a as i16) < b as i16 } else { a < b };
-                let chosen = if a_first == minimum { a } else { b };
-                u32::from(if relu && (chosen as i16) < 0 { 0 } else { chosen }) << shift
-            };
-            half(0) | half(16)
-        }));
+        return d.vector(
+            i,
+            Type::B32,
+            &[Type::B32; 2],
+            two(move |a: u32, b: u32| {
+                let half = |shift: u32| {
+                    let (a, b) = ((a >> shift) as u16, (b >> shift) as u16);
+                    let a_first = if signed { (a as i16) < b as i16 } else { a < b };
+                    let chosen = if a_first == minimum { a } else { b };
+                    u32::from(if relu && (chosen as i16) < 0 { 0 } else { chosen }) << shift
+                };
+                half(0) | half(16)
+            }),
+        );
     }
     let ty = w.ty()?;
     let types = [ty, ty];
@@ -315,10 +390,18 @@ fn dot_product(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Re
     let (a_signed, b_signed) = (a_type == Type::S32, b_type == Type::S32);
     let types = [Type::B32; 3];
     if i.opcode.base() == "dp4a" {
-        d.vector(i, Type::B32, &types, three(move |a: u32, b: u32, c: u32| integer::dp4a(a, b, c, a_signed, b_signed)))
+        d.vector(
+            i,
+            Type::B32,
+            &types,
+            three(move |a: u32, b: u32, c: u32| integer::dp4a(a, b, c, a_signed, b_signed)),
+        )
     } else {
-        d.vector(i, Type::B32, &types, three(move |a: u32, b: u32, c: u32| {
-            integer::dp2a(a, b, c, a_signed, b_signed, high)
-        }))
+        d.vector(
+            i,
+            Type::B32,
+            &types,
+            three(move |a: u32, b: u32, c: u32| integer::dp2a(a, b, c, a_signed, b_signed, high)),
+        )
     }
 }

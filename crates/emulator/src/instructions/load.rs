@@ -142,7 +142,8 @@ impl<T: Element> Load<T> {
                 _ if mask == FULL => {
                     for (lane, value) in values.iter_mut().enumerate() {
                         // SAFETY: `resolve` found `size` bytes for every lane.
-                        *value = unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
+                        *value =
+                            unsafe { located.lane(lane, addresses).add(offset).cast::<T>().read_unaligned() };
                     }
                 }
                 _ => {
@@ -158,7 +159,12 @@ impl<T: Element> Load<T> {
         Ok(())
     }
 
-    fn local(&self, execution: &mut Execution<'_>, addresses: &[u64; LANES], mask: u32) -> Result<(), Box<Trouble>> {
+    fn local(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         let mut bad = 0;
         for (index, destination) in self.destinations.iter().enumerate() {
@@ -193,7 +199,10 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let elements = d.elements(&i.operands[0])?;
     if elements.len() != count {
-        return Err(DecodeError::new(format!("The load names {} registers, and its type has {count}.", elements.len())));
+        return Err(DecodeError::new(format!(
+            "The load names {} registers, and its type has {count}.",
+            elements.len()
+        )));
     }
     let mut destinations = Vec::new();
     for element in &elements {
@@ -202,7 +211,10 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             operand => {
                 let register = d.register(operand)?;
                 if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
-                    return Err(DecodeError::new(format!("`{operand}` is too narrow for a load of .{}.", ty.word())));
+                    return Err(DecodeError::new(format!(
+                        "`{operand}` is too narrow for a load of .{}.",
+                        ty.word()
+                    )));
                 }
                 (register.file, register.slot)
             }

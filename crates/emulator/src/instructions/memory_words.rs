@@ -86,11 +86,7 @@ pub(super) fn vector(w: &mut Words<'_>) -> usize {
 }
 
 /// The space of an access: that of the variable it names, or the one the instruction names.
-pub(super) fn space_of(
-    d: Decoder<'_, '_, '_>,
-    named: Option<Space>,
-    operand: &AddressOperand,
-) -> Space {
+pub(super) fn space_of(d: Decoder<'_, '_, '_>, named: Option<Space>, operand: &AddressOperand) -> Space {
     match (named, operand.space) {
         // A `.param` variable of a device function lives in its local frame.
         (_, Some(Space::Local)) => Space::Local,

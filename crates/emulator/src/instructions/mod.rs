@@ -29,26 +29,29 @@ type Decoder<'d, 'k, 'm> = &'d mut FunctionDecoder<'k, 'm>;
 /// Decodes one instruction.
 pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.base() {
-        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" => arithmetic(d, i, w),
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" => {
+            arithmetic(d, i, w)
+        }
         "addc" | "subc" | "madc" | "mul24" | "mad24" | "sad" | "dp4a" | "dp2a" => integer::decode(d, i, w),
         "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" | "copysign" | "testp" => {
             float::decode(d, i, w)
         }
-        "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shl" | "shr" | "shf" | "bfe" | "bfi" | "bfind" | "brev"
-        | "clz" | "popc" | "fns" | "bmsk" | "szext" | "prmt" => bits::decode(d, i, w),
+        "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shl" | "shr" | "shf" | "bfe" | "bfi" | "bfind"
+        | "brev" | "clz" | "popc" | "fns" | "bmsk" | "szext" | "prmt" => bits::decode(d, i, w),
         "setp" | "set" | "selp" | "slct" => compare::decode(d, i, w),
         "mov" | "cvt" => transfer::decode(d, i, w),
         "cvta" | "isspacep" | "mapa" | "getctarank" => address::decode(d, i, w),
         "ld" | "ldu" => load::decode(d, i, w),
         "st" => store::decode(d, i, w),
-        "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => memory_words::hint(d, i, w),
+        "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => {
+            memory_words::hint(d, i, w)
+        }
         "atom" | "red" => atomic::decode(d, i, w),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent" => {
             control::decode(d, i, w)
         }
-        "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" => {
-            synchronize::decode(d, i, w)
-        }
+        "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect"
+        | "activemask" => synchronize::decode(d, i, w),
         base => Err(DecodeError::new(format!("The emulator does not know the instruction `{base}`."))),
     }
 }

@@ -103,7 +103,12 @@ fn argument(execution: &Execution<'_>, lane: usize, passed: Passed) -> u64 {
 }
 
 /// Reads bytes at a generic address of a lane.
-fn read(execution: &mut Execution<'_>, lane: usize, address: u64, bytes: &mut [u8]) -> Result<(), Box<Trouble>> {
+fn read(
+    execution: &mut Execution<'_>,
+    lane: usize,
+    address: u64,
+    bytes: &mut [u8],
+) -> Result<(), Box<Trouble>> {
     let read = match Space::of(address) {
         (Space::Local, offset) => execution.local.read(lane, offset, bytes),
         (Space::Global, address) => execution.launch.memory.read(address, bytes).ok(),
@@ -269,10 +274,24 @@ impl Specification {
                 let value = (values.next(execution, lane, size)? << shift) as i64 >> shift;
                 self.integer(value.unsigned_abs().to_string(), value < 0, "")
             }
-            b'u' => self.integer((values.next(execution, lane, size)? << shift >> shift).to_string(), false, ""),
-            b'o' => self.integer(format!("{:o}", values.next(execution, lane, size)? << shift >> shift), false, "0"),
-            b'x' => self.integer(format!("{:x}", values.next(execution, lane, size)? << shift >> shift), false, "0x"),
-            b'X' => self.integer(format!("{:X}", values.next(execution, lane, size)? << shift >> shift), false, "0X"),
+            b'u' => {
+                self.integer((values.next(execution, lane, size)? << shift >> shift).to_string(), false, "")
+            }
+            b'o' => self.integer(
+                format!("{:o}", values.next(execution, lane, size)? << shift >> shift),
+                false,
+                "0",
+            ),
+            b'x' => self.integer(
+                format!("{:x}", values.next(execution, lane, size)? << shift >> shift),
+                false,
+                "0x",
+            ),
+            b'X' => self.integer(
+                format!("{:X}", values.next(execution, lane, size)? << shift >> shift),
+                false,
+                "0X",
+            ),
             b'p' => self.pad(format!("{:#x}", values.next(execution, lane, 8)?)),
             b'c' => {
                 let value = values.next(execution, lane, 4)? as u8;

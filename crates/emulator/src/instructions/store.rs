@@ -126,13 +126,21 @@ impl<T: Element> Store<T> {
                 _ if mask == FULL => {
                     for (lane, value) in values.iter().enumerate() {
                         // SAFETY: `resolve` found `size` bytes for every lane, that may be written.
-                        unsafe { located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(*value) };
+                        unsafe {
+                            located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(*value)
+                        };
                     }
                 }
                 _ => {
                     for lane in lanes(mask) {
                         // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may be written.
-                        unsafe { located.lane(lane, addresses).add(offset).cast::<T>().write_unaligned(values[lane]) };
+                        unsafe {
+                            located
+                                .lane(lane, addresses)
+                                .add(offset)
+                                .cast::<T>()
+                                .write_unaligned(values[lane])
+                        };
                     }
                 }
             }
@@ -140,7 +148,12 @@ impl<T: Element> Store<T> {
         Ok(())
     }
 
-    fn local(&self, execution: &mut Execution<'_>, addresses: &[u64; LANES], mask: u32) -> Result<(), Box<Trouble>> {
+    fn local(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         let mut bad = 0;
         for (index, source) in self.sources.iter().enumerate() {
@@ -177,13 +190,19 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let elements = d.elements(&i.operands[1])?;
     if elements.len() != count {
-        return Err(DecodeError::new(format!("The store names {} registers, and its type has {count}.", elements.len())));
+        return Err(DecodeError::new(format!(
+            "The store names {} registers, and its type has {count}.",
+            elements.len()
+        )));
     }
     let mut sources = Vec::new();
     for element in &elements {
         let register = d.wide_source(element, ty)?;
         if register.file == File::Predicate || register.ty.bytes() < ty.bytes() {
-            return Err(DecodeError::new(format!("`{element}` is too narrow for a store of .{}.", ty.word())));
+            return Err(DecodeError::new(format!(
+                "`{element}` is too narrow for a store of .{}.",
+                ty.word()
+            )));
         }
         sources.push(Source { file: register.file, slot: register.slot });
     }

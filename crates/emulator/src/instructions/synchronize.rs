@@ -75,14 +75,8 @@ fn barrier(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
         return Err(DecodeError::new("The barrier instruction names no action."));
     };
     let mut operands = i.operands.as_slice();
-    let mut operation = BarrierOperation {
-        action,
-        id: 0,
-        count: None,
-        result: Place::None,
-        predicate: 0,
-        negated: false,
-    };
+    let mut operation =
+        BarrierOperation { action, id: 0, count: None, result: Place::None, predicate: 0, negated: false };
     let reduces = !matches!(action, BarrierAction::Sync | BarrierAction::Arrive);
     if reduces {
         let ty = w.ty()?;

@@ -40,11 +40,19 @@ fn element(ty: Type, count: usize) -> Result<Type, DecodeError> {
         2 => Ok(Type::B16),
         4 => Ok(Type::B32),
         8 => Ok(Type::B64),
-        _ => Err(DecodeError::new(format!("A value of type .{} cannot be cut into {count} elements.", ty.word()))),
+        _ => Err(DecodeError::new(format!(
+            "A value of type .{} cannot be cut into {count} elements.",
+            ty.word()
+        ))),
     }
 }
 
-fn pack_elements(d: Decoder<'_, '_, '_>, i: &Instruction, ty: Type, elements: &[Operand]) -> Result<(), DecodeError> {
+fn pack_elements(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    ty: Type,
+    elements: &[Operand],
+) -> Result<(), DecodeError> {
     let part = element(ty, elements.len())?;
     let mut slots = Operands { d: d.destination(&i.operands[0], ty)?, ..Operands::default() };
     let mut sources = [0; 4];
@@ -57,19 +65,30 @@ fn pack_elements(d: Decoder<'_, '_, '_>, i: &Instruction, ty: Type, elements: &[
         (4, 2) => d.lanes(slots, two(|a: u16, b: u16| u32::from(a) | u32::from(b) << 16)),
         (4, 4) => d.lanes(slots, four(|a: u8, b: u8, c: u8, x: u8| u32::from_le_bytes([a, b, c, x]))),
         (8, 2) => d.lanes(slots, two(|a: u32, b: u32| u64::from(a) | u64::from(b) << 32)),
-        (8, 4) => d.lanes(slots, four(|a: u16, b: u16, c: u16, x: u16| {
-            u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(x) << 48
-        })),
+        (8, 4) => d.lanes(
+            slots,
+            four(|a: u16, b: u16, c: u16, x: u16| {
+                u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(x) << 48
+            }),
+        ),
         (16, 2) => d.plain_lanes(slots, two(|a: u64, b: u64| u128::from(a) | u128::from(b) << 64)),
-        (16, 4) => d.plain_lanes(slots, four(|a: u32, b: u32, c: u32, x: u32| {
-            u128::from(a) | u128::from(b) << 32 | u128::from(c) << 64 | u128::from(x) << 96
-        })),
+        (16, 4) => d.plain_lanes(
+            slots,
+            four(|a: u32, b: u32, c: u32, x: u32| {
+                u128::from(a) | u128::from(b) << 32 | u128::from(c) << 64 | u128::from(x) << 96
+            }),
+        ),
         _ => return Err(unsupported(i, ty)),
     }
     Ok(())
 }
 
-fn unpack(d: Decoder<'_, '_, '_>, i: &Instruction, ty: Type, elements: &[Operand]) -> Result<(), DecodeError> {
+fn unpack(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    ty: Type,
+    elements: &[Operand],
+) -> Result<(), DecodeError> {
     let part = element(ty, elements.len())?;
     let source = d.source(&i.operands[1], ty)?;
     let mut slots = Vec::new();
@@ -83,12 +102,19 @@ fn unpack(d: Decoder<'_, '_, '_>, i: &Instruction, ty: Type, elements: &[Operand
         match (ty.bytes(), part) {
             (2, Type::B8) => d.lanes(operands, one(|a: u16| (a as u8, (a >> 8) as u8))),
             (4, Type::B16) => d.lanes(operands, one(|a: u32| (a as u16, (a >> 16) as u16))),
-            (4, Type::B8) => d.lanes(operands, one(move |a: u32| ((a >> shift) as u8, (a >> (shift + 8)) as u8))),
+            (4, Type::B8) => {
+                d.lanes(operands, one(move |a: u32| ((a >> shift) as u8, (a >> (shift + 8)) as u8)))
+            }
             (8, Type::B32) => d.lanes(operands, one(|a: u64| (a as u32, (a >> 32) as u32))),
-            (8, Type::B16) => d.lanes(operands, one(move |a: u64| ((a >> shift) as u16, (a >> (shift + 16)) as u16))),
+            (8, Type::B16) => {
+                d.lanes(operands, one(move |a: u64| ((a >> shift) as u16, (a >> (shift + 16)) as u16)))
+            }
             (16, Type::B64) => d.plain_lanes(operands, one(|a: u128| (a as u64, (a >> 64) as u64))),
             (16, Type::B32) => {
-                d.plain_lanes(operands, one(move |a: u128| ((a >> shift) as u32, (a >> (shift + 32)) as u32)));
+                d.plain_lanes(
+                    operands,
+                    one(move |a: u128| ((a >> shift) as u32, (a >> (shift + 32)) as u32)),
+                );
             }
             _ => return Err(unsupported(i, ty)),
         }
@@ -105,7 +131,8 @@ struct Packed {
 }
 
 fn packed(word: &str) -> Option<Packed> {
-    let integer = |width, signed, register| Packed { scalar: Scalar::Integer { width, signed }, count: 1, register };
+    let integer =
+        |width, signed, register| Packed { scalar: Scalar::Integer { width, signed }, count: 1, register };
     let of = |scalar, count, register| Packed { scalar, count, register };
     Some(match word {
         "u8" => integer(8, false, Type::U8),
@@ -161,9 +188,14 @@ fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
         (1, 1) => convert_one(d, i, from, to, mode),
         (1, 2) => {
             let (from_scalar, to_scalar) = (from.scalar, to.scalar);
-            d.vector(i, to.register, &[from.register; 2], two(move |a: u32, b: u32| {
-                convert::convert_pair(a.into(), b.into(), from_scalar, to_scalar, mode) as u32
-            }))
+            d.vector(
+                i,
+                to.register,
+                &[from.register; 2],
+                two(move |a: u32, b: u32| {
+                    convert::convert_pair(a.into(), b.into(), from_scalar, to_scalar, mode) as u32
+                }),
+            )
         }
         _ => convert_two(d, i, from, to, mode),
     }
@@ -182,10 +214,15 @@ fn convert_two(
     }
     let stride = from.register.bytes() * 4;
     let keep = (1u64 << stride) - 1;
-    d.scalar(i, to.register, &[from.register], one(move |a: u32| {
-        let a = u64::from(a);
-        convert::convert_pair(a >> stride & keep, a & keep, from.scalar, to.scalar, mode) as u32
-    }))
+    d.scalar(
+        i,
+        to.register,
+        &[from.register],
+        one(move |a: u32| {
+            let a = u64::from(a);
+            convert::convert_pair(a >> stride & keep, a & keep, from.scalar, to.scalar, mode) as u32
+        }),
+    )
 }
 
 /// `cvt` of one element. Its registers may be wider than its types.
@@ -199,7 +236,9 @@ fn convert_one(
     d.expect_operands(i, 2)?;
     let source = d.wide_source(&i.operands[1], from.register)?;
     let destination = match &i.operands[0] {
-        Operand::Sink => Register { file: File::of(to.register), slot: d.scratch(File::of(to.register)), ty: to.register },
+        Operand::Sink => {
+            Register { file: File::of(to.register), slot: d.scratch(File::of(to.register)), ty: to.register }
+        }
         operand => d.register(operand)?,
     };
     let too_narrow = |register: Register, ty: Type| register.ty.bytes() < ty.bytes();
@@ -207,7 +246,8 @@ fn convert_one(
         return Err(DecodeError::new("A register of `cvt` is narrower than its type."));
     }
     let slots = Operands { d: destination.slot, a: source.slot, ..Operands::default() };
-    let plain = mode == ConvertMode { rounding: mode.rounding, integral: mode.integral, ..ConvertMode::default() };
+    let plain =
+        mode == ConvertMode { rounding: mode.rounding, integral: mode.integral, ..ConvertMode::default() };
     let simple = plain && source.file == File::of(from.register) && destination.file == File::of(to.register);
     match (from.register, to.register) {
         (Type::U32, Type::U64 | Type::S64) if simple => d.lanes(slots, one(|a: u32| u64::from(a))),
@@ -255,16 +295,28 @@ fn convert_any(
 fn pack(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("sat");
     let narrow = w.take_first(|word| {
-        [("u16", 16, false), ("s16", 16, true), ("u8", 8, false), ("s8", 8, true), ("u4", 4, false), ("s4", 4, true), ("u2", 2, false), ("s2", 2, true)]
-            .into_iter()
-            .find(|(name, ..)| *name == word)
+        [
+            ("u16", 16, false),
+            ("s16", 16, true),
+            ("u8", 8, false),
+            ("s8", 8, true),
+            ("u4", 4, false),
+            ("s4", 4, true),
+            ("u2", 2, false),
+            ("s2", 2, true),
+        ]
+        .into_iter()
+        .find(|(name, ..)| *name == word)
     });
     let (_, width, signed) = narrow.ok_or_else(|| DecodeError::new("`cvt.pack` names no narrow type."))?;
     w.ty()?;
     if w.optional_ty().is_some() {
-        return d.vector(i, Type::B32, &[Type::S32, Type::S32, Type::B32], three(move |a: u32, b: u32, c: u32| {
-            convert::pack(a, b, c, width, signed)
-        }));
+        return d.vector(
+            i,
+            Type::B32,
+            &[Type::S32, Type::S32, Type::B32],
+            three(move |a: u32, b: u32, c: u32| convert::pack(a, b, c, width, signed)),
+        );
     }
     d.vector(i, Type::B32, &[Type::S32; 2], two(move |a: u32, b: u32| convert::pack(a, b, 0, width, signed)))
 }

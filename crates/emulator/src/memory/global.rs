@@ -252,9 +252,8 @@ impl Memory {
 
     fn bytes(&self, address: u64, length: usize) -> Result<*mut u8, MemoryError> {
         let end = address.saturating_add(length as u64);
-        self.locate(&mut RegionCache::default(), address, end, false).ok_or_else(|| {
-            MemoryError::OutOfBounds { address, end, near: self.describe(address) }
-        })
+        self.locate(&mut RegionCache::default(), address, end, false)
+            .ok_or_else(|| MemoryError::OutOfBounds { address, end, near: self.describe(address) })
     }
 
     /// Copies device bytes to the host.

@@ -1,7 +1,7 @@
 //! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
 
-use super::access::{Trouble, span};
 use super::Space;
+use super::access::{Trouble, span};
 use crate::decode::{AddressOperand, BaseOperand};
 use crate::fault::FaultKind;
 use crate::operation::Execution;
@@ -60,9 +60,17 @@ pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> 
 
 /// The host's pointer to a range of a space that is one piece of memory.
 #[inline(always)]
-fn locate(execution: &mut Execution<'_>, space: Space, first: u64, end: u64, writes: bool) -> Option<*mut u8> {
+fn locate(
+    execution: &mut Execution<'_>,
+    space: Space,
+    first: u64,
+    end: u64,
+    writes: bool,
+) -> Option<*mut u8> {
     match space {
-        Space::Global | Space::Constant => execution.launch.memory.locate(execution.cache, first, end, writes),
+        Space::Global | Space::Constant => {
+            execution.launch.memory.locate(execution.cache, first, end, writes)
+        }
         Space::Shared => execution.block.shared.locate(first, end),
         Space::Parameter => {
             let parameters = execution.launch.parameters;
@@ -170,7 +178,11 @@ pub(crate) fn bad_access(
             let kind = if freed {
                 FaultKind::UseAfterFree
             } else if locate(execution, space, address, address.wrapping_add(size), false).is_some() {
-                return Trouble::new(FaultKind::ReadOnly, bad, format!("{what} goes to memory that may only be read."));
+                return Trouble::new(
+                    FaultKind::ReadOnly,
+                    bad,
+                    format!("{what} goes to memory that may only be read."),
+                );
             } else {
                 FaultKind::OutOfBounds
             };
@@ -186,11 +198,16 @@ pub(crate) fn bad_access(
             Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the CTA's shared memory."))
                 .note(format!("the CTA has {size} bytes of it, static and dynamic"))
         }
-        Space::Local => Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the thread's local memory."))
-            .note(format!("the thread uses {} bytes of it", execution.local.size())),
+        Space::Local => {
+            Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the thread's local memory."))
+                .note(format!("the thread uses {} bytes of it", execution.local.size()))
+        }
         Space::Parameter => {
             Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the kernel's parameters."))
-                .note(format!("the kernel has {} bytes of them, which may only be read", execution.launch.parameters.len()))
+                .note(format!(
+                    "the kernel has {} bytes of them, which may only be read",
+                    execution.launch.parameters.len()
+                ))
         }
         Space::Generic => Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is in no state space.")),
     }
