@@ -16,6 +16,7 @@
 
 mod arch;
 mod capability;
+pub mod instructions;
 mod occupancy;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};

@@ -1,0 +1,266 @@
+//! The instructions of PTX as data: how each is spelled, what operands it takes, and where it exists.
+//!
+//! The table's rows are [`Form`]s. A form spells an instruction's dotted name with its alternatives, and its operands
+//! with the widths they have:
+//!
+//! ```text
+//! form("mad .wide .T:u16|s16|u32|s32", "2T = T, T, 2T")
+//! form("setp .C:lt|gt .ftz? .f32",      "pred/pred = f32, f32")
+//! ```
+//!
+//! **Names.** The first word may have alternatives (`add|sub`). Each further element begins with a dot: its
+//! alternatives are separated by `|` and may hold several words (`.xorsign.abs`), a `?` makes it optional, and a
+//! capital letter before a `:` names it for the operands.
+//!
+//! **Operands.** Those before `=` are written; those before `+=` are read as well. Each is
+//! - a type (`b32`, `f64`, `pred`), the name of an element that is one (`T`), or twice its width (`2T`); a source may
+//!   also be a literal, except of a type PTX has no literals for, or after `!`, which demands a register;
+//! - `T+`: a register at least as wide as `T`, as loads, stores and conversions allow;
+//! - `~pred`: a predicate or its negation;
+//! - `T_`: a register or `_`;
+//! - `a|b`: a pair; `a/b`: `a` or a pair;
+//! - `{b32*4}`: a vector; the count may be an element (`{T*V}`, 4 for `v4`, a scalar where the element is absent) or
+//!   the number after a letter of an element, divided (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the
+//!   most bits that the whole may have;
+//! - `[]`: an address; `[*N]`: a tensor map and as many coordinates;
+//! - `#`: an integer literal; `sym`: the address of a symbol, or a special register; `_`: just that;
+//! - any of these with `?`: may be left out, with all after it; with `@word`: there if `word` is in the name.
+
+mod convert;
+mod float;
+mod integer;
+mod matrix;
+mod memory;
+mod pattern;
+mod synchronize;
+mod transfer;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+pub use pattern::{Address, Operand, Scalar, Signature};
+use pattern::{NamePattern, OperandPatterns};
+
+/// One spelling of an instruction with its operands: a row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The dotted name, with its alternatives.
+    pub name: &'static str,
+    /// The operands.
+    pub operands: &'static str,
+    /// The first PTX ISA version that has it, as (major, minor).
+    pub ptx_version: (u32, u32),
+    /// The first architecture that has it: `80` for sm_80.
+    pub first_sm: u32,
+    /// The targets that have it, if it is tied to architectures rather than kept by all later ones; else empty.
+    pub only_on: &'static [&'static str],
+}
+
+/// A form that every sm_80 has.
+const fn form(name: &'static str, operands: &'static str) -> Form {
+    Form { name, operands, ptx_version: (7, 0), first_sm: 80, only_on: &[] }
+}
+
+impl Form {
+    /// The same form, there since a PTX version and an architecture.
+    const fn since(self, ptx_version: (u32, u32), first_sm: u32) -> Self {
+        Self { ptx_version, first_sm, ..self }
+    }
+
+    /// The same form, on some `a` targets alone.
+    const fn only_on(self, ptx_version: (u32, u32), targets: &'static [&'static str]) -> Self {
+        Self { ptx_version, only_on: targets, ..self }
+    }
+
+    /// The first PTX ISA version in which the form has the spelling `name`: some words came later than their forms.
+    pub fn ptx_version_of(&self, name: &str) -> (u32, u32) {
+        let words =
+            name.split('.').flat_map(|word| LATER_WORDS.iter().filter(move |(later, _)| *later == word));
+        words.map(|(_, version)| *version).fold(self.ptx_version, std::cmp::max)
+    }
+
+    /// Whether code for `target` (`sm_90a`) can have it.
+    pub fn exists_on(&self, target: &str) -> bool {
+        if !self.only_on.is_empty() {
+            return self.only_on.contains(&target);
+        }
+        let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
+        digits.parse::<u32>().is_ok_and(|sm| sm >= self.first_sm)
+    }
+
+    /// Where it exists, in words: `sm_90 and later`, `sm_90a only`.
+    pub fn availability(&self) -> String {
+        match self.only_on {
+            [] => format!("sm_{} and later", self.first_sm),
+            targets => format!("{} only", targets.join(", ")),
+        }
+    }
+
+    /// Every spelling of the name with the operands it takes, at most `limit` of them, spread evenly; each alternative
+    /// of each element is among them.
+    pub fn instances(&self, limit: usize) -> Vec<(String, Signature)> {
+        let pattern = NamePattern::parse(self.name);
+        let operands = OperandPatterns::parse(self.operands);
+        let instances = pattern.instances(limit).into_iter();
+        instances.filter_map(|(name, bound)| Some((name, operands.resolve(&bound)?))).collect()
+    }
+}
+
+/// Words that PTX let stand in older forms, with the version that did.
+const LATER_WORDS: [(&str, (u32, u32)); 5] = [
+    ("shared::cta", (7, 8)),
+    ("L2::cache_hint", (7, 4)),
+    ("L2::64B", (7, 4)),
+    ("L2::128B", (7, 4)),
+    ("L2::256B", (7, 4)),
+];
+
+/// The forms of every instruction, by family.
+static FAMILIES: [&[Form]; 7] = [
+    integer::FORMS,
+    float::FORMS,
+    convert::FORMS,
+    memory::FORMS,
+    transfer::FORMS,
+    synchronize::FORMS,
+    matrix::FORMS,
+];
+
+/// Every row of the table.
+pub fn forms() -> impl Iterator<Item = &'static Form> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// A row with its patterns taken apart.
+struct ParsedForm {
+    form: &'static Form,
+    name: NamePattern,
+    operands: OperandPatterns,
+}
+
+fn index() -> &'static HashMap<&'static str, Vec<ParsedForm>> {
+    static INDEX: OnceLock<HashMap<&'static str, Vec<ParsedForm>>> = OnceLock::new();
+    INDEX.get_or_init(|| {
+        let mut index: HashMap<&'static str, Vec<ParsedForm>> = HashMap::new();
+        for form in forms() {
+            for base in NamePattern::parse(form.name).bases {
+                index.entry(base).or_default().push(ParsedForm {
+                    form,
+                    name: NamePattern::parse(form.name),
+                    operands: OperandPatterns::parse(form.operands),
+                });
+            }
+        }
+        index
+    })
+}
+
+/// The forms that an instruction's dotted name fits, each with the operands it then takes.
+///
+/// Several fit where the operands tell them apart: `mov.b32` moves a register, and packs two halves.
+///
+/// ```
+/// let forms = warpwright_arch::instructions::forms_of("mad.wide.u16");
+/// assert_eq!(forms.len(), 1);
+/// assert_eq!(forms[0].1.to_string(), "b32 = b16, b16, b32");
+/// ```
+pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
+    let mut words = opcode.split('.');
+    let base = words.next().unwrap_or("");
+    let words: Vec<&str> = words.collect();
+    let candidates = index().get(base).map_or(&[][..], Vec::as_slice);
+    let fitting = candidates.iter().filter_map(|candidate| {
+        let bound = candidate.name.matches(&words)?;
+        Some((candidate.form, candidate.operands.resolve(&bound)?))
+    });
+    fitting.collect()
+}
+
+/// Every spelling pattern of the instructions whose first word is `base`: what a message offers for a name that fits
+/// none.
+pub fn spellings(base: &str) -> Vec<&'static str> {
+    index().get(base).map_or(Vec::new(), |forms| forms.iter().map(|parsed| parsed.form.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_spelling_of_every_row_is_found_again() {
+        for form in forms() {
+            let instances = form.instances(200);
+            assert!(!instances.is_empty(), "{}", form.name);
+            for (name, signature) in instances {
+                let found = forms_of(&name);
+                assert!(found.iter().any(|(row, _)| *row == form), "{name} of {}", form.name);
+                let same = found.iter().filter(|(_, other)| *other == signature).count();
+                assert!(same >= 1, "{name}: {signature}");
+                assert!(signature.destinations <= signature.required, "{name}: {signature}");
+                assert!(form.ptx_version_of(&name) >= form.ptx_version);
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_stands_twice() {
+        let mut seen = HashSet::new();
+        for form in forms() {
+            assert!(seen.insert((form.name, form.operands)), "{} {}", form.name, form.operands);
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_instruction_fit_nothing() {
+        for wrong in [
+            "",
+            "add",
+            "add.f23",
+            "add.u32.sat",
+            "fma.f32",
+            "ld.u24",
+            "ld.v4.f64",
+            "mov.u32.u32",
+            "frobnicate",
+        ] {
+            assert_eq!(forms_of(wrong), [], "{wrong}");
+        }
+        assert!(spellings("frobnicate").is_empty());
+        assert!(spellings("rcp").iter().any(|row| row.contains(".approx")));
+    }
+
+    #[test]
+    fn operands_follow_the_name() {
+        let signature = |name: &str| -> Vec<String> {
+            forms_of(name).iter().map(|(_, signature)| signature.to_string()).collect()
+        };
+        assert_eq!(signature("add.f32"), ["b32 = b32, b32"]);
+        assert_eq!(signature("mul.wide.s32"), ["b64 = b32, b32"]);
+        assert_eq!(signature("setp.lt.and.u64"), ["pred/pred = b64, b64, pred"]);
+        assert_eq!(signature("ld.shared.v4.f32"), ["{b32*4} = []"]);
+        assert_eq!(signature("ld.global.L2::cache_hint.f32"), ["b32 = [], b64"]);
+        assert_eq!(signature("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16").len(), 2);
+        assert_eq!(
+            signature("wgmma.mma_async.sync.aligned.m64n128k16.f16.f16.f16")[0],
+            "{b32*32} += b64, b64, pred, #, #, #, #"
+        );
+        assert_eq!(
+            signature("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"),
+            ["[], [*2], []"]
+        );
+        assert_eq!(signature("bar.sync"), ["b32, b32?"]);
+    }
+
+    #[test]
+    fn availability_is_told_apart() {
+        let row = |name: &str| forms_of(name)[0].0;
+        assert!(row("add.f32").exists_on("sm_80") && row("add.f32").exists_on("sm_120a"));
+        assert!(!row("mapa.u64").exists_on("sm_89") && row("mapa.u64").exists_on("sm_90"));
+        let fence = row("wgmma.fence.sync.aligned");
+        assert!(fence.exists_on("sm_90a") && !fence.exists_on("sm_90") && !fence.exists_on("sm_100a"));
+        assert_eq!(fence.availability(), "sm_90a only");
+        assert_eq!(row("mapa.u64").availability(), "sm_90 and later");
+        assert_eq!(row("ld.shared::cta.u32").ptx_version_of("ld.shared::cta.u32"), (7, 8));
+    }
+}

@@ -1,0 +1,140 @@
+//! Loads, stores, atomics and cache control (PTX ISA, "Data Movement and Conversion Instructions", "Parallel
+//! Synchronization and Communication Instructions": `atom`, `red`).
+
+use super::{Form, form};
+
+pub(super) const FORMS: &[Form] = &[
+    form(
+        "ld .weak? .global|shared|local|const|param|shared::cta? .V:v2|v4? \
+         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = []",
+    ),
+    form(
+        "ld .global? .ca|cg|cs|lu|cv .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = []",
+    ),
+    form(
+        "ld .weak? .global? .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
+         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = [], b64!@L2::cache_hint",
+    )
+    .since((7, 4), 80),
+    form(
+        "ld .global .ca|cg|cs? .nc .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = []",
+    ),
+    form(
+        "ld .global .nc .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
+         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = [], b64!@L2::cache_hint",
+    )
+    .since((7, 4), 80),
+    form(
+        "ld .volatile .global|shared? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = []",
+    ),
+    form(
+        "ld .relaxed|acquire .cta|gpu|sys .global|shared? .V:v2|v4? \
+         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "{T+*V:128} = []",
+    ),
+    form("ld .relaxed|acquire .cluster .global|shared::cluster? .V:v2|v4? .T:b32|b64|u32|f32|f64", "{T+*V:128} = []")
+        .since((7, 8), 90),
+    form("ld .shared::cluster .V:v2|v4? .T:b8|b16|b32|b64|u32|s32|f32|f64", "{T+*V:128} = []").since((7, 8), 90),
+    form("ld .mmio .relaxed .sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "T+ = []")
+        .since((8, 2), 80),
+    form("ld .weak? .global|shared? .b128", "b128 = []").since((8, 3), 80),
+    form("ld .global .V:v4 .T:b64|u64|s64|f64", "{T+*V} = []").since((8, 8), 100),
+    form("ld .global .V:v8 .T:b32|u32|s32|f32", "{T+*V} = []").since((8, 8), 100),
+    form("ldu .global? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "{T+*V:128} = []"),
+    form(
+        "st .weak? .global|shared|local|shared::cta? .V:v2|v4? \
+         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "[], {T+*V:128}",
+    ),
+    form(
+        "st .global? .wb|cg|cs|wt .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "[], {T+*V:128}",
+    ),
+    form(
+        "st .weak? .global? .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
+         .L2::cache_hint? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "[], {T+*V:128}, b64!@L2::cache_hint",
+    )
+    .since((7, 4), 80),
+    form(
+        "st .volatile .global|shared? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "[], {T+*V:128}",
+    ),
+    form(
+        "st .relaxed|release .cta|gpu|sys .global|shared? .V:v2|v4? \
+         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "[], {T+*V:128}",
+    ),
+    form("st .relaxed|release .cluster .global|shared::cluster? .V:v2|v4? .T:b32|b64|u32|f32|f64", "[], {T+*V:128}")
+        .since((7, 8), 90),
+    form("st .shared::cluster .V:v2|v4? .T:b8|b16|b32|b64|u32|s32|f32|f64", "[], {T+*V:128}").since((7, 8), 90),
+    form("st .mmio .relaxed .sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "[], T+")
+        .since((8, 2), 80),
+    form("st .weak? .global|shared? .b128", "[], b128").since((8, 3), 80),
+    form("st .global .V:v4 .T:b64|u64|s64|f64", "[], {T+*V}").since((8, 8), 100),
+    form("st .global .V:v8 .T:b32|u32|s32|f32", "[], {T+*V}").since((8, 8), 100),
+    form("prefetch .global|local? .L1|L2", "[]"),
+    form("prefetch .global .L2::evict_last|L2::evict_normal", "[]").since((7, 4), 80),
+    form("prefetch .const|param? .tensormap", "[]").since((8, 0), 90),
+    form("prefetchu .L1", "[]"),
+    form("applypriority .global? .L2::evict_normal", "[], #").since((7, 4), 80),
+    form("discard .global? .L2", "[], #").since((7, 4), 80),
+    form(
+        "createpolicy .fractional \
+         .L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged .L2::evict_first|L2::evict_unchanged? .b64",
+        "b64 = f32?",
+    )
+    .since((7, 4), 80),
+    form(
+        "createpolicy .range .global? \
+         .L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged .L2::evict_first|L2::evict_unchanged? .b64",
+        "b64 = [], b32, b32",
+    )
+    .since((7, 4), 80),
+    form("createpolicy .cvt .L2 .b64", "b64 = b64").since((7, 4), 80),
+    form(
+        "atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .and|or|xor .T:b32|b64",
+        "T_ = [], T",
+    ),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .exch .T:b32|b64", "T_ = [], T"),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .cas .T:b16|b32|b64", "T_ = [], T, T"),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .add .T:u32|s32|u64|f32|f64", "T_ = [], T"),
+    form(
+        "atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .min|max .T:u32|s32|u64|s64",
+        "T_ = [], T",
+    ),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .inc|dec .u32", "b32_ = [], b32"),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .add .noftz .T:f16|f16x2", "T_ = [], T"),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global|shared? .add .noftz .T:bf16|bf16x2", "T = [], T")
+        .since((7, 8), 90),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu? .global|shared? .exch .b128", "b128_ = [], b128").since((8, 3), 90),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu? .global|shared? .cas .b128", "b128_ = [], b128, b128").since((8, 3), 90),
+    form("atom .relaxed|acquire|release|acq_rel? .sys .global|shared? .exch .b128", "b128_ = [], b128").since((8, 4), 90),
+    form("atom .relaxed|acquire|release|acq_rel? .sys .global|shared? .cas .b128", "b128_ = [], b128, b128").since((8, 4), 90),
+    form(
+        "atom .relaxed|acquire|release|acq_rel .cluster .global|shared|shared::cluster? .add .T:u32|s32|u64|f32|f64",
+        "T_ = [], T",
+    )
+    .since((7, 8), 90),
+    form("atom .relaxed? .gpu? .global .add .L2::cache_hint .T:u32|s32|u64|f32|f64", "T_ = [], T, b64!")
+        .since((7, 4), 80),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global .add .V:v2|v4 .f32", "{f32*V} = [], {f32*V}").since((8, 1), 90),
+    form("atom .relaxed|acquire|release|acq_rel? .cta|gpu|sys? .global .add|min|max .noftz .V:v2|v4|v8 .T:f16|bf16", "{T*V} = [], {T*V}").since((8, 1), 90),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .and|or|xor .T:b32|b64", "[], T"),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .add .T:u32|s32|u64|f32|f64", "[], T"),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .min|max .T:u32|s32|u64|s64", "[], T"),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .inc|dec .u32", "[], b32"),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .add .noftz .T:f16|f16x2", "[], T"),
+    form("red .relaxed|release? .cta|gpu|sys? .global|shared? .add .noftz .T:bf16|bf16x2", "[], T").since((7, 8), 90),
+    form("red .relaxed|release .cluster .global|shared|shared::cluster? .add .T:u32|s32|u64|f32|f64", "[], T")
+        .since((7, 8), 90),
+    form("red .relaxed? .gpu? .global .add .L2::cache_hint .T:u32|s32|u64|f32|f64", "[], T, b64!").since((7, 4), 80),
+    form("red .relaxed|release? .cta|gpu|sys? .global .add .V:v2|v4 .f32", "[], {f32*V}").since((8, 1), 90),
+    form("red .relaxed|release? .cta|gpu|sys? .global .add|min|max .noftz .V:v2|v4|v8 .T:f16|bf16", "[], {T*V}").since((8, 1), 90),
+];

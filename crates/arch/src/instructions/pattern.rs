@@ -1,0 +1,403 @@
+//! The patterns of the instruction table: names with alternatives, and operands.
+
+use std::fmt;
+
+/// The words that elements named by a capital letter stand for in one instruction.
+///
+/// An element that is left out is missing. The words of the whole name come along for operands that depend on them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bound {
+    elements: Vec<(char, String)>,
+    words: Vec<String>,
+}
+
+impl Bound {
+    fn word(&self, name: char) -> Option<&str> {
+        self.elements.iter().find(|(element, _)| *element == name).map(|(_, word)| word.as_str())
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|own| own == word)
+    }
+}
+
+/// The dotted name of a form.
+pub(super) struct NamePattern {
+    pub(super) bases: Vec<&'static str>,
+    elements: Vec<Element>,
+}
+
+struct Element {
+    name: Option<char>,
+    alternatives: Vec<&'static str>,
+    optional: bool,
+}
+
+impl Element {
+    fn parse(text: &'static str) -> Self {
+        let text = text.strip_prefix('.').unwrap_or(text);
+        let (text, optional) = match text.strip_suffix('?') {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
+        let first = text.chars().next();
+        let is_named = text[1..].starts_with(':') && !text[1..].starts_with("::");
+        let (name, text) = if is_named { (first, &text[2..]) } else { (None, text) };
+        Self { name, alternatives: text.split('|').collect(), optional }
+    }
+
+    /// How many ways there are: one for each alternative, and one for nothing.
+    fn ways(&self) -> usize {
+        self.alternatives.len() + usize::from(self.optional)
+    }
+}
+
+impl NamePattern {
+    pub(super) fn parse(text: &'static str) -> Self {
+        let mut parts = text.split_whitespace();
+        let bases = parts.next().unwrap_or("").split('|').collect();
+        Self { bases, elements: parts.map(Element::parse).collect() }
+    }
+
+    /// What the elements stand for in a name whose words after the first are `words`; `None` if it does not fit.
+    pub(super) fn matches(&self, words: &[&str]) -> Option<Bound> {
+        let mut elements = Vec::new();
+        if !match_elements(&self.elements, words, &mut elements) {
+            return None;
+        }
+        Some(Bound { elements, words: words.iter().map(|word| (*word).to_owned()).collect() })
+    }
+
+    /// Names of the pattern with what their elements stand for: all, or `limit` and a few.
+    pub(super) fn instances(&self, limit: usize) -> Vec<(String, Bound)> {
+        let ways: Vec<usize> =
+            std::iter::once(self.bases.len()).chain(self.elements.iter().map(Element::ways)).collect();
+        let total = ways.iter().fold(1usize, |product, ways| product.saturating_mul(*ways));
+        let mut choices: Vec<Vec<usize>> = Vec::new();
+        // Each alternative in turn, the others at their first.
+        for (position, ways) in ways.iter().enumerate() {
+            choices.extend((0..*ways).map(|way| {
+                (0..=self.elements.len()).map(|at| if at == position { way } else { 0 }).collect()
+            }));
+        }
+        let stride = total.div_ceil(limit.max(1));
+        choices.extend((0..total).step_by(stride).map(|index| mixed_radix(index, &ways)));
+        choices.sort();
+        choices.dedup();
+        choices.iter().map(|choice| self.instance(choice)).collect()
+    }
+
+    fn instance(&self, choice: &[usize]) -> (String, Bound) {
+        let mut name = self.bases[choice[0]].to_owned();
+        let mut bound = Bound::default();
+        for (element, way) in self.elements.iter().zip(&choice[1..]) {
+            let Some(alternative) = element.alternatives.get(*way) else { continue };
+            name = format!("{name}.{alternative}");
+            bound.words.extend(alternative.split('.').map(str::to_owned));
+            bound.elements.extend(element.name.map(|letter| (letter, (*alternative).to_owned())));
+        }
+        (name, bound)
+    }
+}
+
+fn mixed_radix(mut index: usize, radices: &[usize]) -> Vec<usize> {
+    let mut digits = Vec::with_capacity(radices.len());
+    for radix in radices {
+        digits.push(index % radix);
+        index /= radix;
+    }
+    digits
+}
+
+fn match_elements(elements: &[Element], words: &[&str], bound: &mut Vec<(char, String)>) -> bool {
+    let Some((element, later)) = elements.split_first() else {
+        return words.is_empty();
+    };
+    for alternative in &element.alternatives {
+        let length = alternative.split('.').count();
+        if words.len() >= length && alternative.split('.').eq(words[..length].iter().copied()) {
+            let before = bound.len();
+            bound.extend(element.name.map(|letter| (letter, (*alternative).to_owned())));
+            if match_elements(later, &words[length..], bound) {
+                return true;
+            }
+            bound.truncate(before);
+        }
+    }
+    element.optional && match_elements(later, words, bound)
+}
+
+/// The operands an instruction takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The operands, in order, those that are written first.
+    pub operands: Vec<Operand>,
+    /// How many of them are written.
+    pub destinations: usize,
+    /// How many of them must be there.
+    pub required: usize,
+    /// Whether what is written is read first: the accumulator of `wgmma`.
+    pub accumulates: bool,
+}
+
+/// One operand of a [`Signature`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A register, or what [`Scalar`] allows in its place.
+    Scalar(Scalar),
+    /// Two registers `a|b`, the second of which may be missing if `optional`.
+    Pair {
+        /// The first.
+        first: Scalar,
+        /// The second.
+        second: Scalar,
+        /// Whether the first may stand alone.
+        optional: bool,
+    },
+    /// `{a, b, ...}`
+    Vector {
+        /// What each element is.
+        element: Scalar,
+        /// How many there are.
+        count: usize,
+    },
+    /// `[...]`
+    Address(Address),
+    /// An integer literal.
+    Literal,
+    /// The address of a symbol, or a special register.
+    Symbol,
+    /// `_`, and nothing else.
+    Sink,
+}
+
+/// A register operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// Its width in bits; 1 is a predicate, and 8-bit values live in 16 bits.
+    pub bits: u32,
+    /// Whether a wider register will do.
+    pub or_wider: bool,
+    /// Whether a literal will do.
+    pub literal: bool,
+    /// Whether `!p` will do.
+    pub negatable: bool,
+    /// Whether `_` will do.
+    pub sink: bool,
+    /// Whether the literal is a floating one.
+    pub float: bool,
+}
+
+/// An address operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Coordinates inside the brackets, 0 for a plain address.
+    pub coordinates: usize,
+    /// Whether a 32-bit register will do as the base: where the name says a space of 32-bit addresses.
+    pub narrow: bool,
+}
+
+impl Operand {
+    /// The operand as the table writes it: `b32`, `{b32*4}`, `[]`.
+    fn spelling(&self) -> String {
+        let plain = |scalar: &Scalar| match scalar.bits {
+            1 => "pred".to_owned(),
+            bits => format!("b{bits}"),
+        };
+        match self {
+            Self::Scalar(scalar) => plain(scalar),
+            Self::Pair { first, second, optional } => {
+                format!("{}{}{}", plain(first), if *optional { "/" } else { "|" }, plain(second))
+            }
+            Self::Vector { element, count } => format!("{{{}*{count}}}", plain(element)),
+            Self::Address(Address { coordinates: 0, .. }) => "[]".to_owned(),
+            Self::Address(address) => format!("[*{}]", address.coordinates),
+            Self::Literal => "#".to_owned(),
+            Self::Symbol => "sym".to_owned(),
+            Self::Sink => "_".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spelling())
+    }
+}
+
+impl fmt::Display for Signature {
+    /// As the table writes it: `b32 = b32, b32`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spelled: Vec<String> = (self.operands.iter().enumerate())
+            .map(|(index, operand)| format!("{operand}{}", if index < self.required { "" } else { "?" }))
+            .collect();
+        let (written, read) = spelled.split_at(self.destinations);
+        if !written.is_empty() {
+            write!(f, "{} {} ", written.join(", "), if self.accumulates { "+=" } else { "=" })?;
+        }
+        f.write_str(&read.join(", "))
+    }
+}
+
+/// The operands of a form, before its elements are known.
+pub(super) struct OperandPatterns {
+    destinations: Vec<&'static str>,
+    sources: Vec<&'static str>,
+    accumulates: bool,
+}
+
+impl OperandPatterns {
+    pub(super) fn parse(text: &'static str) -> Self {
+        let (destinations, sources) = text.split_once('=').unwrap_or(("", text));
+        let (destinations, accumulates) = strip(destinations, '+');
+        let list =
+            |text: &'static str| text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+        Self { destinations: list(destinations), sources: list(sources), accumulates }
+    }
+
+    /// The operands of one instruction; `None` where its vector is too large for the form.
+    pub(super) fn resolve(&self, bound: &Bound) -> Option<Signature> {
+        let mut signature =
+            Signature { operands: Vec::new(), destinations: 0, required: 0, accumulates: self.accumulates };
+        for (patterns, is_source) in [(&self.destinations, false), (&self.sources, true)] {
+            for pattern in patterns {
+                let (pattern, condition) = match pattern.split_once('@') {
+                    Some((pattern, word)) => (pattern, Some(word)),
+                    None => (*pattern, None),
+                };
+                if condition.is_some_and(|word| !bound.has(word)) {
+                    continue;
+                }
+                let (pattern, optional) = match pattern.strip_suffix('?') {
+                    Some(pattern) => (pattern, true),
+                    None => (pattern, false),
+                };
+                signature.operands.push(operand(pattern, is_source, bound)?);
+                signature.destinations += usize::from(!is_source);
+                if !optional {
+                    signature.required = signature.operands.len();
+                }
+            }
+        }
+        Some(signature)
+    }
+}
+
+fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
+    let between = |open, close| pattern.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    match pattern {
+        "#" => return Some(Operand::Literal),
+        "sym" => return Some(Operand::Symbol),
+        "_" => return Some(Operand::Sink),
+        _ => {}
+    }
+    if let Some(inside) = between('[', ']') {
+        let coordinates = inside.strip_prefix('*').and_then(|count| self::count(count, bound)).unwrap_or(0);
+        // A space in the name speaks of the operand it stands for; a name with two spaces allows both widths.
+        let narrow = bound.words.iter().any(|word| NARROW_SPACES.contains(&word.as_str()));
+        return Some(Operand::Address(Address { coordinates, narrow }));
+    }
+    if let Some(inside) = between('{', '}') {
+        return vector(inside, is_source, bound);
+    }
+    for (separator, optional) in [('|', false), ('/', true)] {
+        if let Some((first, second)) = pattern.split_once(separator) {
+            let [first, second] = [first, second].map(|part| scalar(part, is_source, bound));
+            return Some(Operand::Pair { first, second, optional });
+        }
+    }
+    Some(Operand::Scalar(scalar(pattern, is_source, bound)))
+}
+
+/// Spaces whose addresses fit 32 bits.
+const NARROW_SPACES: [&str; 6] = ["shared", "shared::cta", "shared::cluster", "local", "param", "const"];
+
+/// The inside of `{element*count}` or `{element*count:most_bits}`.
+fn vector(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
+    let (pattern, most_bits) = pattern.split_once(':').unwrap_or((pattern, ""));
+    let (element, count) = pattern.split_once('*').unwrap_or((pattern, "1"));
+    let element = scalar(element, is_source, bound);
+    let Some(count) = self::count(count, bound) else {
+        return Some(Operand::Scalar(element));
+    };
+    if most_bits.parse().is_ok_and(|most: usize| count * element.bits as usize > most) {
+        return None;
+    }
+    Some(Operand::Vector { element: Scalar { literal: false, ..element }, count })
+}
+
+/// `4`, an element (`V` is 4 for `v4`), or the number after a letter of one, divided (`M.n/2`).
+///
+/// `None` where the element is absent.
+fn count(text: &str, bound: &Bound) -> Option<usize> {
+    if let Ok(count) = text.parse() {
+        return Some(count);
+    }
+    let word = bound.word(text.chars().next()?)?;
+    let Some((letter, divisor)) = text[1..].strip_prefix('.').and_then(|rest| rest.split_once('/')) else {
+        return word.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
+    };
+    let digits = word.split_once(letter)?.1;
+    let number = digits.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()?;
+    Some(number / divisor.parse::<usize>().ok()?)
+}
+
+fn scalar(pattern: &str, is_source: bool, bound: &Bound) -> Scalar {
+    let (pattern, or_wider) = strip(pattern, '+');
+    let (pattern, sink) = strip(pattern, '_');
+    let (pattern, register_only) = strip(pattern, '!');
+    let (pattern, negatable) = match pattern.strip_prefix('~') {
+        Some(rest) => (rest, true),
+        None => (pattern, false),
+    };
+    let (pattern, doubled) = match pattern.strip_prefix('2') {
+        Some(rest) => (rest, 2),
+        None => (pattern, 1),
+    };
+    let mut letters = pattern.chars();
+    let word = match (letters.next(), letters.next()) {
+        (Some(name), None) => bound.word(name).unwrap_or(""),
+        _ => pattern,
+    };
+    let (bits, kind) = type_of(word);
+    let literal = is_source && !register_only && matches!(kind, Kind::Integer | Kind::Float);
+    Scalar { bits: bits * doubled, or_wider, literal, negatable, sink, float: kind == Kind::Float }
+}
+
+fn strip(text: &str, suffix: char) -> (&str, bool) {
+    match text.strip_suffix(suffix) {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Integer literals are PTX.
+    Integer,
+    /// Floating literals are PTX.
+    Float,
+    /// There are no literals of this type.
+    Opaque,
+}
+
+/// The register width and the kind of literal of a type word.
+///
+/// # Panics
+/// For a word that is no type: the table's tests walk all of them.
+fn type_of(word: &str) -> (u32, Kind) {
+    match word {
+        "pred" => (1, Kind::Opaque),
+        "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => (16, Kind::Integer),
+        "b32" | "u32" | "s32" => (32, Kind::Integer),
+        "b64" | "u64" | "s64" => (64, Kind::Integer),
+        "f32" => (32, Kind::Float),
+        "f64" => (64, Kind::Float),
+        "f16" | "bf16" => (16, Kind::Opaque),
+        "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" => (16, Kind::Opaque),
+        "f16x2" | "bf16x2" | "u16x2" | "s16x2" | "tf32" => (32, Kind::Opaque),
+        "f32x2" => (64, Kind::Opaque),
+        "b128" => (128, Kind::Opaque),
+        other => panic!("`{other}` in the instruction table is no type"),
+    }
+}

@@ -1,0 +1,82 @@
+//! Asynchronous copies and the tensor memory accelerator (PTX ISA, "Data Movement and Conversion Instructions:
+//! Asynchronous copy", "Tensor copy", "Bulk copy").
+
+use super::{Form, form};
+
+const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
+
+pub(super) const FORMS: &[Form] = &[
+    form("cp .async .ca|cg .shared|shared::cta .global .L2::64B|L2::128B|L2::256B?", "[], [], #, b32!?"),
+    form("cp .async .ca|cg .shared|shared::cta .global .L2::64B|L2::128B|L2::256B?", "[], [], #, pred").since((7, 5), 80),
+    form("cp .async .ca|cg .shared|shared::cta .global .L2::cache_hint .L2::64B|L2::128B|L2::256B?", "[], [], #, b64!"),
+    form("cp .async .ca|cg .shared|shared::cta .global .L2::cache_hint .L2::64B|L2::128B|L2::256B?", "[], [], #, b32!, b64!"),
+    form("cp .async .commit_group", ""),
+    form("cp .async .wait_group", "#"),
+    form("cp .async .wait_all", ""),
+    form("cp .async .mbarrier .arrive .noinc? .shared|shared::cta? .b64", "[]"),
+    form("cp .async .bulk .commit_group", "").since(HOPPER.0, HOPPER.1),
+    form("cp .async .bulk .wait_group .read?", "#").since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .shared::cluster .global .mbarrier::complete_tx::bytes .multicast::cluster? .L2::cache_hint?",
+        "[], [], b32, [], b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form("cp .async .bulk .shared::cta .global .mbarrier::complete_tx::bytes .L2::cache_hint?", "[], [], b32, [], b64!@L2::cache_hint")
+        .since((8, 6), 90),
+    form("cp .async .bulk .shared::cluster .shared::cta .mbarrier::complete_tx::bytes", "[], [], b32, []")
+        .since(HOPPER.0, HOPPER.1),
+    form("cp .async .bulk .global .shared::cta .bulk_group .L2::cache_hint?", "[], [], b32, b64!@L2::cache_hint")
+        .since(HOPPER.0, HOPPER.1),
+    form("cp .async .bulk .prefetch .L2 .global .L2::cache_hint?", "[], b32, b64!@L2::cache_hint")
+        .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .global .shared::cta .bulk_group .L2::cache_hint? .add.u32|add.s32|add.u64|inc.u32|dec.u32|min.u32|min.s32|min.u64|min.s64|max.u32|max.s32|max.u64|max.s64|and.b32|and.b64|or.b32|or.b64|xor.b32|xor.b64",
+        "[], [], b32, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .global .shared::cta .bulk_group .L2::cache_hint? .add .f32|f64",
+        "[], [], b32, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .global .shared::cta .bulk_group .L2::cache_hint? .add.noftz|min|max .f16|bf16",
+        "[], [], b32, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cluster .global .tile? .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .L2::cache_hint?",
+        "[], [*N], [], b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .shared::cta .global .tile? .mbarrier::complete_tx::bytes .L2::cache_hint?",
+        "[], [*N], [], b64!@L2::cache_hint",
+    )
+    .since((8, 6), 90),
+    form(
+        "cp .async .bulk .tensor .N:1d|2d|3d|4d|5d .global .shared::cta .tile? .bulk_group .L2::cache_hint?",
+        "[*N], [], b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form("cp .async .bulk .prefetch .tensor .N:1d|2d|3d|4d|5d .L2 .global .tile? .L2::cache_hint?", "[*N], b64!@L2::cache_hint")
+        .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .tensor .N:1d|2d|3d|4d|5d .global .shared::cta .add|min|max|inc|dec|and|or|xor .tile? \
+         .bulk_group .L2::cache_hint?",
+        "[*N], [], b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form("st .async .weak? .shared::cluster .mbarrier::complete_tx::bytes .V:v2|v4? .T:b32|b64|u32|u64|s32|s64|f32|f64", "[], {T*V:128}, []")
+        .since((8, 1), 90),
+    form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .inc|dec|min|max|add .u32", "[], b32, []")
+        .since((8, 1), 90),
+    form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .and|or|xor .b32", "[], b32, []")
+        .since((8, 1), 90),
+    form("multimem .ld_reduce .relaxed .cta|gpu|sys .global? .add .T:u32|s32|u64|f32|f64", "T = []").since((8, 1), 90),
+    form("multimem .ld_reduce .relaxed .cta|gpu|sys .global? .add .V:v4|v2 .T:f32|f16x2|bf16x2", "{T*V} = []")
+        .since((8, 1), 90),
+    form("multimem .st .relaxed .cta|gpu|sys .global? .T:u32|s32|u64|f32|f64", "[], T").since((8, 1), 90),
+    form("multimem .red .relaxed .cta|gpu|sys .global? .add .T:u32|s32|u64|f32|f64", "[], T").since((8, 1), 90),
+];
