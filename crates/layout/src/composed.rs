@@ -1,0 +1,286 @@
+//! [`ComposedLayout`]: functions applied after a layout, such as a swizzle.
+
+use crate::{Coordinate, Error, Int, IntTuple, Layout, Offset, Swizzle, Tiler};
+use std::fmt;
+
+/// One function applied to offsets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Exchanges bits.
+    Swizzle(Swizzle),
+    /// Reads the offset as an index of a layout.
+    Layout(Layout),
+    /// Adds a constant.
+    Shift(Int),
+}
+
+/// `A o offset o B`: the coordinate goes through the layout `B`, gains `offset`, and goes through the functions `A`.
+///
+/// With a swizzle for `A` this is a swizzled tile; with nothing for `A` a layout seen from an offset, which is what a
+/// slice of a tensor is. Its shape is that of `B`; operations on the domain act on `B` alone.
+///
+/// ```
+/// use warpwright_layout::{All, Layout, Swizzle};
+/// let tile = Layout::column_major((8, 8))?.swizzled(Swizzle::new(3, 2, 3)?);
+/// assert_eq!(tile.to_string(), "Swizzle<3,2,3> o 0 o (8,8):(1,8)");
+/// assert_eq!(tile.at(32)?, 36);
+/// let column = tile.slice(&(All, 4).into())?;
+/// assert_eq!(column.to_string(), "Swizzle<3,2,3> o 32 o (8):(1)");
+/// # Ok::<(), warpwright_layout::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ComposedLayout {
+    outer: Vec<Stage>,
+    offset: Offset,
+    inner: Layout,
+}
+
+impl From<Layout> for ComposedLayout {
+    fn from(inner: Layout) -> ComposedLayout {
+        ComposedLayout { outer: Vec::new(), offset: Offset::ZERO, inner }
+    }
+}
+
+impl From<&Layout> for ComposedLayout {
+    fn from(inner: &Layout) -> ComposedLayout {
+        inner.clone().into()
+    }
+}
+
+impl From<Swizzle> for Stage {
+    fn from(swizzle: Swizzle) -> Stage {
+        Stage::Swizzle(swizzle)
+    }
+}
+
+impl From<Layout> for Stage {
+    fn from(layout: Layout) -> Stage {
+        Stage::Layout(layout)
+    }
+}
+
+impl Layout {
+    /// `swizzle o 0 o self`.
+    pub fn swizzled(&self, swizzle: Swizzle) -> ComposedLayout {
+        ComposedLayout::new(swizzle, 0, self.clone())
+    }
+}
+
+impl ComposedLayout {
+    /// `outer o offset o inner`.
+    pub fn new(outer: impl Into<Stage>, offset: impl Into<Offset>, inner: Layout) -> ComposedLayout {
+        ComposedLayout { outer: vec![outer.into()], offset: offset.into(), inner }
+    }
+
+    /// `stages o offset o inner`, the leftmost stage applied last.
+    pub fn of_stages(stages: Vec<Stage>, offset: impl Into<Offset>, inner: Layout) -> ComposedLayout {
+        ComposedLayout { outer: stages, offset: offset.into(), inner }
+    }
+
+    /// `stage o self`.
+    pub fn after(mut self, stage: impl Into<Stage>) -> ComposedLayout {
+        self.outer.insert(0, stage.into());
+        self
+    }
+
+    /// The functions applied to offsets, the last one first.
+    pub fn outer(&self) -> &[Stage] {
+        &self.outer
+    }
+
+    /// What is added to the inner layout's offsets.
+    pub fn offset(&self) -> &Offset {
+        &self.offset
+    }
+
+    /// The layout that takes the coordinate.
+    pub fn inner(&self) -> &Layout {
+        &self.inner
+    }
+
+    /// The swizzle, if that is the only function applied.
+    pub fn swizzle(&self) -> Option<Swizzle> {
+        match self.outer.as_slice() {
+            [] => Some(Swizzle::IDENTITY),
+            [Stage::Swizzle(swizzle)] => Some(*swizzle),
+            _ => None,
+        }
+    }
+
+    /// The layout alone, if nothing is applied to it and nothing added.
+    pub fn as_layout(&self) -> Option<&Layout> {
+        (self.outer.is_empty() && self.offset == Offset::ZERO).then_some(&self.inner)
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &IntTuple {
+        self.inner.shape()
+    }
+
+    /// The number of modes.
+    pub fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    /// The number of coordinates.
+    pub fn size(&self) -> Result<Int, Error> {
+        self.inner.size()
+    }
+
+    /// One more than the largest offset, found by listing them unless nothing is applied.
+    pub fn cosize(&self) -> Result<Int, Error> {
+        if self.outer.is_empty() {
+            return self.inner.cosize()?.plus(self.offset.linear()?);
+        }
+        Ok(Int::Known(self.offsets()?.into_iter().max().unwrap_or(0) + 1))
+    }
+
+    /// The offset of a coordinate: `A(offset + B(c))`.
+    ///
+    /// # Errors
+    /// As for [`Layout::evaluate`]; also if a swizzle meets a device value whose bits it would exchange. For such
+    /// values lower [`inner_offset`](ComposedLayout::inner_offset) and apply the [`outer`](ComposedLayout::outer) stages.
+    pub fn evaluate(&self, coordinate: &IntTuple) -> Result<Offset, Error> {
+        self.through_outer(self.inner_offset(coordinate)?)
+    }
+
+    /// `offset + B(c)`: the offset before the outer functions.
+    pub fn inner_offset(&self, coordinate: &IntTuple) -> Result<Offset, Error> {
+        self.offset.plus(&self.inner.evaluate(coordinate)?)
+    }
+
+    /// The offset in memory of a coordinate.
+    pub fn index(&self, coordinate: &IntTuple) -> Result<Int, Error> {
+        Ok(self.evaluate(coordinate)?.linear()?.clone())
+    }
+
+    /// The offset in memory of the element number `index`.
+    pub fn at(&self, index: i64) -> Result<i64, Error> {
+        self.index(&index.into())?.require("at", "it computes a number")
+    }
+
+    /// The offsets of all elements in the order of their index.
+    pub fn offsets(&self) -> Result<Vec<i64>, Error> {
+        let start = self.offset.linear()?.require("offsets", "it computes numbers")?;
+        let inner = self.inner.offsets()?.into_iter();
+        inner
+            .map(|offset| {
+                let offset = offset.checked_add(start).ok_or(Error::Overflow)?;
+                match self.outer.as_slice() {
+                    [] => Ok(offset),
+                    [Stage::Swizzle(swizzle)] => Ok(swizzle.apply(offset)),
+                    _ => self
+                        .through_outer(Offset::from(offset))?
+                        .linear()?
+                        .require("offsets", "it computes numbers"),
+                }
+            })
+            .collect()
+    }
+
+    fn through_outer(&self, offset: Offset) -> Result<Offset, Error> {
+        self.outer.iter().rev().try_fold(offset, |offset, stage| match stage {
+            Stage::Swizzle(swizzle) => Ok(Offset::Linear(swizzle.apply_to(offset.linear()?)?)),
+            Stage::Layout(layout) => layout.evaluate(&IntTuple::from(offset.linear()?)),
+            Stage::Shift(by) => offset.plus(&Offset::Linear(by.clone())),
+        })
+    }
+
+    /// The same functions after `operation` of the inner layout: every operation on the domain is one of these.
+    ///
+    /// ```
+    /// use warpwright_layout::{Layout, Swizzle};
+    /// let tile = Layout::row_major((64, 64))?.swizzled(Swizzle::new(3, 3, 3)?);
+    /// let tiles = tile.map_inner(|inner| inner.zipped_divide((16, 16)))?;
+    /// assert_eq!(tiles.to_string(), "Swizzle<3,3,3> o 0 o ((16,16),(4,4)):((64,1),(1024,16))");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn map_inner(
+        &self,
+        operation: impl FnOnce(&Layout) -> Result<Layout, Error>,
+    ) -> Result<ComposedLayout, Error> {
+        Ok(ComposedLayout { inner: operation(&self.inner)?, ..self.clone() })
+    }
+
+    /// `A o offset o (B o tiler)`.
+    pub fn compose(&self, tiler: impl Into<Tiler>) -> Result<ComposedLayout, Error> {
+        self.map_inner(|inner| inner.compose(tiler))
+    }
+
+    /// The kept modes, with the offset of the rest of the coordinate taken in.
+    ///
+    /// Post-condition: `L(c) = slice(kept part of c)`.
+    pub fn slice(&self, coordinate: &Coordinate) -> Result<ComposedLayout, Error> {
+        let (inner, offset) = self.inner.slice(coordinate)?;
+        Ok(ComposedLayout { inner, offset: self.offset.plus(&offset)?, outer: self.outer.clone() })
+    }
+
+    /// The layout seen from `offset` further on.
+    pub fn shifted(&self, offset: impl Into<Offset>) -> Result<ComposedLayout, Error> {
+        Ok(ComposedLayout { offset: self.offset.plus(&offset.into())?, ..self.clone() })
+    }
+
+    /// `B^-1 o (-offset) o A^-1`.
+    ///
+    /// Post-condition: `L(R(i)) = i` for the offsets `i` that `L` takes, when `B` is a bijection onto `[0, size)`
+    /// and the offset is 0.
+    ///
+    /// ```
+    /// use warpwright_layout::{Layout, Swizzle};
+    /// let tile = Layout::row_major((8, 8))?.swizzled(Swizzle::new(3, 0, 3)?);
+    /// let back = tile.right_inverse()?;
+    /// assert!((0..64).all(|i| tile.at(back.at(i).unwrap()).unwrap() == i));
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn right_inverse(&self) -> Result<ComposedLayout, Error> {
+        self.inverse(|layout| layout.right_inverse())
+    }
+
+    /// `B^-1 o (-offset) o A^-1` with left inverses.
+    ///
+    /// Post-condition: `R(L(i)) = i` where `B` is injective.
+    pub fn left_inverse(&self) -> Result<ComposedLayout, Error> {
+        self.inverse(|layout| layout.left_inverse())
+    }
+
+    fn inverse(&self, invert: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<ComposedLayout, Error> {
+        let size = self.cosize()?;
+        let back = Int::ZERO.minus(self.offset.linear()?)?;
+        let mut stages = vec![Stage::Layout(invert(&self.inner)?)];
+        if !back.is(0) {
+            stages.push(Stage::Shift(back));
+        }
+        for stage in &self.outer {
+            stages.push(match stage {
+                Stage::Swizzle(swizzle) => Stage::Swizzle(*swizzle),
+                Stage::Layout(layout) => Stage::Layout(invert(layout)?),
+                Stage::Shift(by) => Stage::Shift(Int::ZERO.minus(by)?),
+            });
+        }
+        Ok(ComposedLayout { outer: stages, offset: Offset::ZERO, inner: Layout::contiguous(size) })
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Swizzle(swizzle) => swizzle.fmt(f),
+            Stage::Layout(layout) => layout.fmt(f),
+            Stage::Shift(by) => by.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ComposedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stage in &self.outer {
+            stage.fmt(f)?;
+            f.write_str(" o ")?;
+        }
+        if !self.outer.is_empty() || self.offset != Offset::ZERO {
+            self.offset.fmt(f)?;
+            f.write_str(" o ")?;
+        }
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,253 @@
+//! What can be wrong with a layout, said with the layouts themselves.
+
+use crate::{Int, Layout, Tuple};
+use std::fmt;
+use std::ops::Range;
+
+/// Why an operation of the algebra was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No layout equals A(B(c)).
+    #[error("{0}")]
+    NotRepresentable(Box<Illustration>),
+    /// An operation that inverts or completes a layout met one that maps two coordinates to one offset.
+    #[error("{0}")]
+    NotInjective(Box<Illustration>),
+    /// A block, vector or tile does not divide what it is to fill.
+    #[error("{0}")]
+    DoesNotDivide(Box<Illustration>),
+    /// A swizzle moves elements that an access needs side by side.
+    #[error("{0}")]
+    BreaksVector(Box<Illustration>),
+    /// The operation must know a leaf that only the device knows.
+    #[error("{operation} needs to know `{leaf}` when the kernel is built: {reason}")]
+    NeedsKnown {
+        /// The operation.
+        operation: &'static str,
+        /// The leaf, as printed.
+        leaf: String,
+        /// Why the operation needs it.
+        reason: String,
+    },
+    /// Shape and stride (or profile) have different tuple structures.
+    #[error("shape {shape} and {stride} have different tuple structures: give one stride for each extent")]
+    Incongruent {
+        /// The shape, as printed.
+        shape: String,
+        /// The other tuple, as printed.
+        stride: String,
+    },
+    /// An extent below 1.
+    #[error("{layout} has an extent of {extent}: extents are at least 1")]
+    EmptyExtent {
+        /// The layout, as printed.
+        layout: String,
+        /// The extent.
+        extent: i64,
+    },
+    /// A coordinate that does not fit its shape.
+    #[error(
+        "coordinate {coordinate} does not fit shape {shape}: it may have at most the shape's own tuple structure"
+    )]
+    BadCoordinate {
+        /// The coordinate, as printed.
+        coordinate: String,
+        /// The shape, as printed.
+        shape: String,
+    },
+    /// A mode that is not there.
+    #[error("{layout} has no mode {mode}: its rank is {rank}")]
+    NoSuchMode {
+        /// The layout, as printed.
+        layout: String,
+        /// The mode asked for.
+        mode: usize,
+        /// How many there are.
+        rank: usize,
+    },
+    /// A tiler, profile or coordinate with more modes than the layout.
+    #[error("{layout} has rank {rank}, but {given} has {wanted} modes: leave out or group the extra ones")]
+    RankTooSmall {
+        /// The layout, as printed.
+        layout: String,
+        /// Its rank.
+        rank: usize,
+        /// The tiler or profile, as printed.
+        given: String,
+        /// How many modes that has.
+        wanted: usize,
+    },
+    /// Integers beyond 64 bits.
+    #[error("an extent or offset exceeds 64 bits")]
+    Overflow,
+    /// A zero divisor.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// More elements than an operation that lists them all is willing to.
+    #[error("{layout} has {size} elements; listing stops at {most}")]
+    TooLarge {
+        /// The layout, as printed.
+        layout: String,
+        /// Its size.
+        size: i64,
+        /// The limit.
+        most: i64,
+    },
+    /// An offset in memory was asked of a layout that returns coordinates.
+    #[error("{0} gives coordinates, not offsets in memory: its strides have bases")]
+    IsCoordinate(String),
+    /// A layout whose strides are of two kinds.
+    #[error("{0} and {1} cannot be added: one is an offset, the other a coordinate of another structure")]
+    MixedStrides(String, String),
+    /// An argument outside its range.
+    #[error("{what} is {given}, but must be {legal}")]
+    BadArgument {
+        /// The argument.
+        what: &'static str,
+        /// Its value, as printed.
+        given: String,
+        /// The legal values.
+        legal: String,
+    },
+    /// A text that is not an expression of the layout language.
+    #[error("{0}")]
+    Syntax(Box<Illustration>),
+}
+
+impl Error {
+    pub(crate) fn needs_known(operation: &'static str, leaf: &Int, reason: &str) -> Error {
+        Error::NeedsKnown { operation, leaf: leaf.to_string(), reason: reason.into() }
+    }
+
+    pub(crate) fn bad_argument(
+        what: &'static str,
+        given: impl fmt::Display,
+        legal: impl Into<String>,
+    ) -> Error {
+        Error::BadArgument { what, given: given.to_string(), legal: legal.into() }
+    }
+
+    /// The first sentence of the message, on one line.
+    pub fn summary(&self) -> String {
+        match self {
+            Error::NotRepresentable(picture)
+            | Error::NotInjective(picture)
+            | Error::DoesNotDivide(picture)
+            | Error::BreaksVector(picture)
+            | Error::Syntax(picture) => picture.summary.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A message with the layouts it is about, the offending modes marked, and a way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Illustration {
+    /// What is wrong, in a sentence.
+    pub summary: String,
+    /// The layouts, each with its mark.
+    pub lines: Vec<Marked>,
+    /// The nearest legal choice, if one is known.
+    pub suggestion: Option<String>,
+}
+
+/// A named text with a part of it marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// What the text is called: `A`, `tiler`, ...
+    pub label: String,
+    /// The text.
+    pub text: String,
+    /// The marked columns (in characters), if any.
+    pub span: Option<Range<usize>>,
+    /// What to say at the mark.
+    pub note: String,
+}
+
+impl Illustration {
+    pub(crate) fn new(summary: impl Into<String>) -> Illustration {
+        Illustration { summary: summary.into(), lines: Vec::new(), suggestion: None }
+    }
+
+    /// Adds `layout` with its leaf number `leaf` marked in shape.
+    pub(crate) fn mark(mut self, label: &str, layout: &Layout, leaf: usize, note: impl Into<String>) -> Self {
+        let mut next = 0;
+        let mut text = String::new();
+        let span = write_and_find(&mut text, layout.shape(), leaf, &mut next);
+        let text = layout.to_string();
+        self.lines.push(Marked { label: label.into(), text, span, note: note.into() });
+        self
+    }
+
+    /// Adds a line without a mark.
+    pub(crate) fn show(mut self, label: &str, text: impl fmt::Display) -> Self {
+        let (text, note) = (text.to_string(), String::new());
+        self.lines.push(Marked { label: label.into(), text, span: None, note });
+        self
+    }
+
+    /// Adds a line with a mark on some columns.
+    pub(crate) fn mark_text(
+        mut self,
+        label: &str,
+        text: &str,
+        span: Range<usize>,
+        note: impl Into<String>,
+    ) -> Self {
+        let marked = Marked { label: label.into(), text: text.into(), span: Some(span), note: note.into() };
+        self.lines.push(marked);
+        self
+    }
+
+    pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+}
+
+/// Writes `tuple` and returns the columns of its leaf number `wanted`.
+fn write_and_find<T: fmt::Display>(
+    text: &mut String,
+    tuple: &Tuple<T>,
+    wanted: usize,
+    next: &mut usize,
+) -> Option<Range<usize>> {
+    match tuple {
+        Tuple::Leaf(leaf) => {
+            let start = text.len();
+            text.push_str(&leaf.to_string());
+            *next += 1;
+            (*next - 1 == wanted).then(|| start..text.len())
+        }
+        Tuple::Node(modes) => {
+            let mut found = None;
+            text.push('(');
+            for (position, mode) in modes.iter().enumerate() {
+                if position > 0 {
+                    text.push(',');
+                }
+                found = found.or(write_and_find(text, mode, wanted, next));
+            }
+            text.push(')');
+            found
+        }
+    }
+}
+
+impl fmt::Display for Illustration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary)?;
+        let width = self.lines.iter().map(|line| line.label.chars().count()).max().unwrap_or(0);
+        for line in &self.lines {
+            write!(f, "\n  {:>width$} = {}", line.label, line.text)?;
+            if let Some(span) = &line.span {
+                let indent = width + 5 + span.start;
+                write!(f, "\n{:indent$}{} {}", "", "^".repeat(span.len().max(1)), line.note)?;
+            }
+        }
+        match &self.suggestion {
+            Some(suggestion) => write!(f, "\n  {suggestion}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Inverses, null spaces, and what two layouts have in common.
+
+use crate::coalesce::merged;
+use crate::error::Illustration;
+use crate::layout::FlatMode;
+use crate::{Error, Int, Layout, Stride};
+
+/// A mode with the stride of its coordinate in the layout's index.
+struct Placed {
+    extent: Int,
+    stride: Int,
+    place: Int,
+}
+
+impl Layout {
+    /// The longest layout of consecutive offsets from 0 up, read back to indices.
+    ///
+    /// Post-condition: `L(R(i)) = i` for all `i < size(R)`.
+    ///
+    /// Modes are taken by rising stride while each starts where the last ended; as in the reference implementation
+    /// a mode of stride 0 (or one that repeats offsets) ends the run.
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// assert_eq!(Layout::new((4, 8), (8, 1))?.right_inverse()?.to_string(), "(8,4):(4,1)");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn right_inverse(&self) -> Result<Layout, Error> {
+        let mut modes = self.placed_modes()?;
+        modes.retain(|mode| mode.stride.known().is_some());
+        modes.sort_by_key(|mode| (mode.stride.known(), mode.extent.known(), mode.place.known()));
+        run_from_one(modes.iter())
+    }
+
+    /// [`right_inverse`](Layout::right_inverse) of the layout without its modes of stride 0.
+    pub(crate) fn right_inverse_of_filtered(&self) -> Result<Layout, Error> {
+        let mut modes = self.placed_modes()?;
+        modes.retain(|mode| mode.stride.known().is_some_and(|stride| stride != 0));
+        modes.sort_by_key(|mode| (mode.stride.known(), mode.extent.known(), mode.place.known()));
+        run_from_one(modes.iter())
+    }
+
+    /// A layout that leads each offset of this one back to an index of it.
+    ///
+    /// Post-condition: `L(R(L(i))) = L(i)`, and `R(L(i)) = i` where `L` is injective.
+    ///
+    /// # Errors
+    /// If `L` is not injective (its modes of stride 0 apart), or its strides do not nest: each stride must divide the
+    /// next larger one.
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// assert_eq!(Layout::new(4, 2)?.left_inverse()?.to_string(), "(2,4):(4,1)");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn left_inverse(&self) -> Result<Layout, Error> {
+        let mut modes = self.placed_modes()?;
+        modes.retain(|mode| !mode.stride.is(0));
+        if modes.len() > 1 {
+            for mode in &modes {
+                mode.stride.require("left_inverse", "it orders the modes by stride")?;
+            }
+        }
+        modes.sort_by_key(|mode| (mode.stride.known(), mode.extent.known(), mode.place.known()));
+        if fills_exactly(&modes)? {
+            return Layout::of_modes([self.clone(), self.complement(1)?]).right_inverse_of_filtered();
+        }
+        self.digits_between_strides(&modes)
+    }
+
+    /// The left inverse that reads, for each mode, the digit between its stride and the next.
+    fn digits_between_strides(&self, modes: &[Placed]) -> Result<Layout, Error> {
+        let (mut result, mut below, mut place) = (Vec::new(), Int::ONE, Int::ZERO);
+        for mode in modes {
+            let nested = mode.stride.divisible_by(&below) == Some(true);
+            let digit = mode.stride.divided_by(&below)?;
+            let room = match result.len() {
+                0 => true,
+                _ => previous_fits(modes, result.len() - 1, &digit),
+            };
+            if !nested || !room {
+                self.require_injective("left_inverse")?;
+                return Err(self.strides_do_not_nest(&mode.stride, &below));
+            }
+            result.push(FlatMode::new(digit, Stride::plain(place)));
+            (below, place) = (mode.stride.clone(), mode.place.clone());
+        }
+        let top = modes.last().map_or(Int::ONE, |mode| mode.extent.clone());
+        result.push(FlatMode::new(top, Stride::plain(place)));
+        result.retain(|mode| !mode.extent.is(1));
+        Layout::of_flat_modes(merged(result)?)
+    }
+
+    fn strides_do_not_nest(&self, stride: &Int, below: &Int) -> Error {
+        let leaf = self.stride().leaves().iter().position(|leaf| leaf.scale == *stride).unwrap_or(0);
+        let summary =
+            format!("left_inverse is not a layout: stride {stride} starts inside the mode of stride {below}");
+        let picture = Illustration::new(summary).mark("L", self, leaf, format!("stride {stride}"));
+        Error::NotRepresentable(Box::new(
+            picture.suggest(format!(
+                "the nearest legal stride is a multiple of {below} past the end of that mode"
+            )),
+        ))
+    }
+
+    /// The layout of the indices that this one maps to 0: its modes of stride 0.
+    ///
+    /// Post-condition: `L(R(i)) = 0` for all `i < size(R)`.
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// assert_eq!(Layout::new((4, 2, 8), (1, 0, 4))?.nullspace()?.to_string(), "2:4");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn nullspace(&self) -> Result<Layout, Error> {
+        let kernel = self.placed_modes()?.into_iter().filter(|mode| mode.stride.is(0));
+        Layout::of_flat_modes(merged(
+            kernel.map(|mode| FlatMode::new(mode.extent, Stride::plain(mode.place))).collect(),
+        )?)
+    }
+
+    /// The longest layout over which this layout and `other` both count 0, 1, 2, ...
+    ///
+    /// Post-condition: `A(R(i)) = i = B(R(i))` for all `i < size(R)`.
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// let (a, b) = (Layout::new((4, 8), (1, 4))?, Layout::new((4, 8), (1, 8))?);
+    /// assert_eq!(a.max_common_layout(&b)?.to_string(), "4:1");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn max_common_layout(&self, other: &Layout) -> Result<Layout, Error> {
+        let (a, b) = (self.coalesce()?.placed_modes()?, other.coalesce()?.placed_modes()?);
+        let mut common = Vec::new();
+        let mut next = Int::ONE;
+        loop {
+            let starts = |mode: &&Placed| mode.stride == next && mode.extent.known().is_some();
+            let pairs = a.iter().filter(starts).flat_map(|a| b.iter().filter(starts).map(move |b| (a, b)));
+            let same = pairs.filter(|(a, b)| a.place == b.place);
+            let longest = same.max_by_key(|(a, b)| a.extent.known().min(b.extent.known()));
+            let Some((a, b)) = longest else { break };
+            let extent = a.extent.minimum(&b.extent);
+            common.push(FlatMode::new(extent.clone(), Stride::plain(a.place.clone())));
+            if a.extent != b.extent {
+                break;
+            }
+            next = next.times(&extent)?;
+        }
+        Layout::of_flat_modes(merged(common)?)
+    }
+
+    /// The number of elements that both layouts keep side by side and in the same order: the widest vector that a copy
+    /// between them may use.
+    ///
+    /// Post-condition: it is the size of [`max_common_layout`](Layout::max_common_layout).
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// let (a, b) = (Layout::new((4, 8), (1, 4))?, Layout::new((4, 8), (1, 8))?);
+    /// assert_eq!(a.max_common_vector(&b)?, 4);
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn max_common_vector(&self, other: &Layout) -> Result<i64, Error> {
+        self.max_common_layout(other)?.known_size("max_common_vector")
+    }
+
+    fn placed_modes(&self) -> Result<Vec<Placed>, Error> {
+        let mut place = Int::ONE;
+        let mut placed = Vec::new();
+        for mode in self.flat_modes() {
+            let next = place.times(&mode.extent)?;
+            if !mode.stride.is_plain() {
+                return Err(Error::IsCoordinate(self.to_string()));
+            }
+            if !mode.extent.is(1) {
+                placed.push(Placed { extent: mode.extent, stride: mode.stride.scale, place });
+            }
+            place = next;
+        }
+        Ok(placed)
+    }
+}
+
+/// The layout of the modes whose strides continue one another from 1 up.
+fn run_from_one<'a>(modes: impl Iterator<Item = &'a Placed>) -> Result<Layout, Error> {
+    let mut run = Vec::new();
+    let mut next = Int::ONE;
+    for mode in modes {
+        if mode.stride != next {
+            break;
+        }
+        next = next.times(&mode.extent)?;
+        run.push(FlatMode::new(mode.extent.clone(), Stride::plain(mode.place.clone())));
+    }
+    Layout::of_flat_modes(merged(run)?)
+}
+
+/// Whether each mode ends at a divisor of the next stride, so that the gaps between them are whole.
+fn fills_exactly(modes: &[Placed]) -> Result<bool, Error> {
+    let mut end = Int::ONE;
+    for mode in modes {
+        if mode.stride.divisible_by(&end) != Some(true) {
+            return Ok(false);
+        }
+        end = mode.stride.times(&mode.extent)?;
+    }
+    Ok(true)
+}
+
+/// Whether mode `position` ends within `digit` steps of its stride.
+fn previous_fits(modes: &[Placed], position: usize, digit: &Int) -> bool {
+    match (modes[position].extent.known(), digit.known()) {
+        (Some(extent), Some(digit)) => extent <= digit,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Layout {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn left_inverse_holds_where_gaps_are_not_whole() {
+        let l = layout("(2,2):(1,5)");
+        let inverse = l.left_inverse().unwrap();
+        for i in 0..4 {
+            assert_eq!(inverse.at(l.at(i).unwrap()).unwrap(), i);
+        }
+    }
+
+    #[test]
+    fn left_inverse_of_a_broadcast_leads_back_to_the_same_offset() {
+        let l = layout("(2,4):(0,1)");
+        let inverse = l.left_inverse().unwrap();
+        for i in 0..8 {
+            let offset = l.at(i).unwrap();
+            assert_eq!(l.at(inverse.at(offset).unwrap()).unwrap(), offset);
+        }
+    }
+
+    #[test]
+    fn left_inverse_refuses_what_repeats() {
+        assert!(matches!(layout("(2,2):(1,1)").left_inverse(), Err(Error::NotInjective(_))));
+    }
+
+    #[test]
+    fn common_vector_of_a_transpose_is_one() {
+        assert_eq!(layout("(4,8):(1,4)").max_common_vector(&layout("(4,8):(8,1)")).unwrap(), 1);
+    }
+}
