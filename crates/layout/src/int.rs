@@ -189,7 +189,15 @@ impl Int {
                 }
                 _ => Ok(Int::operation(Operator::Multiply, self, other)),
             },
-            _ => Ok(Int::operation(Operator::Multiply, self, other)),
+            (Int::Device(left), Int::Device(right)) => match (&**left, &**right) {
+                (Expression::Operation(Operator::Multiply, factor @ Int::Known(_), rest), _) => {
+                    factor.times(&rest.times(other)?)
+                }
+                (_, Expression::Operation(Operator::Multiply, factor @ Int::Known(_), rest)) => {
+                    factor.times(&self.times(rest)?)
+                }
+                _ => Ok(Int::operation(Operator::Multiply, self, other)),
+            },
         }
     }
 

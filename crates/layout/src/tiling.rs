@@ -12,7 +12,7 @@ impl ComposedLayout {
     /// let (m, k, block) = (Int::device(0, "m"), Int::device(1, "k"), Int::device(2, "bx"));
     /// let a = ComposedLayout::from(Layout::new((m, k.clone()), (k, 1))?);
     /// let tiles = a.local_tile((128, 32), &(block, All).into())?;
-    /// assert_eq!(tiles.to_string(), "bx*(128*k) o (128,32,(k+31)/32):(k,1,32)");
+    /// assert_eq!(tiles.to_string(), "128*bx*k o (128,32,(k+31)/32):(k,1,32)");
     /// # Ok::<(), warpwright_layout::Error>(())
     /// ```
     pub fn local_tile(
