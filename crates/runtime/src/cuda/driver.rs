@@ -1,0 +1,254 @@
+//! The functions of the CUDA driver that the runtime calls, found in `libcuda.so.1` when first asked for.
+//!
+//! This is the whole foreign interface: types as `cuda.h` lays them out, one table of functions, and constants. Each method of
+//! [`Driver`] is one driver function with its status turned into a `Result`.
+
+// The names are those of the driver's documentation, which says what each does.
+#![allow(clippy::too_many_arguments)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+/// `CUdevice`.
+pub(super) type DeviceHandle = c_int;
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`, `CUlinkState`.
+pub(super) type Handle = *mut c_void;
+/// `CUdeviceptr`.
+pub(super) type Address = u64;
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub(super) struct LaunchConfig {
+    pub(super) grid: [c_uint; 3],
+    pub(super) block: [c_uint; 3],
+    pub(super) dynamic_shared_bytes: c_uint,
+    pub(super) stream: Handle,
+    pub(super) attributes: *mut LaunchAttribute,
+    pub(super) attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute` whose value is three extents: an identifier padded to 8 bytes, then a union of 64.
+#[repr(C)]
+pub(super) struct LaunchAttribute {
+    pub(super) id: c_uint,
+    pub(super) padding: u32,
+    pub(super) extents: [c_uint; 3],
+    pub(super) rest: [u32; 13],
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`
+pub(super) const CLUSTER_DIMENSION: c_uint = 4;
+/// `CU_STREAM_NON_BLOCKING`
+pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_MEMHOSTALLOC_PORTABLE`
+pub(super) const HOST_PORTABLE: c_uint = 1;
+/// `CU_JIT_INPUT_PTX`
+pub(super) const INPUT_PTX: c_int = 1;
+
+/// `CUdevice_attribute`.
+pub(super) mod device_attribute {
+    use std::ffi::c_int;
+    pub(in super::super) const CLOCK_KHZ: c_int = 13;
+    pub(in super::super) const SM_COUNT: c_int = 16;
+    pub(in super::super) const MEMORY_CLOCK_KHZ: c_int = 36;
+    pub(in super::super) const MEMORY_BUS_BITS: c_int = 37;
+    pub(in super::super) const L2_BYTES: c_int = 38;
+    pub(in super::super) const MAJOR: c_int = 75;
+    pub(in super::super) const MINOR: c_int = 76;
+}
+
+/// `CUfunction_attribute`.
+pub(super) mod function_attribute {
+    use std::ffi::c_int;
+    pub(in super::super) const MAX_THREADS: c_int = 0;
+    pub(in super::super) const SHARED_BYTES: c_int = 1;
+    pub(in super::super) const LOCAL_BYTES: c_int = 3;
+    pub(in super::super) const REGISTERS: c_int = 4;
+    pub(in super::super) const MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
+    pub(in super::super) const NON_PORTABLE_CLUSTER: c_int = 14;
+}
+
+/// `CUjit_option`.
+pub(super) mod jit_option {
+    use std::ffi::c_int;
+    pub(in super::super) const ERROR_LOG: c_int = 5;
+    pub(in super::super) const ERROR_LOG_BYTES: c_int = 6;
+    pub(in super::super) const LINE_INFO: c_int = 13;
+}
+
+/// `CUresult` values the runtime tells apart.
+pub(super) mod status {
+    use std::ffi::c_int;
+    pub(in super::super) const OUT_OF_MEMORY: c_int = 2;
+    pub(in super::super) const NOT_FOUND: c_int = 500;
+    pub(in super::super) const NOT_READY: c_int = 600;
+    /// Faults after which the context can do nothing more: uncorrectable memory, illegal and misaligned addresses, timeouts,
+    /// failed assertions, hardware stack errors, illegal instructions, wrong spaces and program counters, failed launches,
+    /// tensor memory leaks.
+    pub(in super::super) const STICKY: [c_int; 12] =
+        [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721];
+}
+
+/// A driver function that did not answer `CUDA_SUCCESS`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    /// The driver function.
+    pub(super) call: &'static str,
+    /// Its `CUresult`.
+    pub(super) code: c_int,
+}
+
+macro_rules! driver {
+    ($($symbol:ident ($($argument:ident: $ty:ty),* $(,)?);)*) => {
+        /// The driver, opened.
+        #[allow(non_snake_case)]
+        pub(super) struct Driver {
+            $($symbol: unsafe extern "C" fn($($ty),*) -> c_int,)*
+            /// Keeps the functions above alive.
+            _library: Library,
+        }
+
+        #[allow(non_snake_case)]
+        impl Driver {
+            fn open() -> Result<Self, String> {
+                // SAFETY: libcuda's initialisers are those of the installed driver; any program that uses a GPU runs them.
+                let library = unsafe { Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
+                Ok(Self {
+                    $($symbol: {
+                        // SAFETY: the type is the one cuda.h gives for this symbol.
+                        let symbol = unsafe {
+                            library.get::<unsafe extern "C" fn($($ty),*) -> c_int>(
+                                concat!(stringify!($symbol), "\0").as_bytes(),
+                            )
+                        };
+                        *symbol.map_err(|_| {
+                            format!("the driver has no `{}`; it needs to be of CUDA 12 or later", stringify!($symbol))
+                        })?
+                    },)*
+                    _library: library,
+                })
+            }
+
+            $(
+                /// # Safety
+                /// As the driver's documentation asks of the function of this name.
+                pub(super) unsafe fn $symbol(&self, $($argument: $ty),*) -> Result<(), Failure> {
+                    // SAFETY: the caller upholds what the driver asks.
+                    match unsafe { (self.$symbol)($($argument),*) } {
+                        0 => Ok(()),
+                        code => Err(Failure { call: stringify!($symbol), code }),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+driver! {
+    cuInit(flags: c_uint);
+    cuDriverGetVersion(version: *mut c_int);
+    cuGetErrorName(code: c_int, name: *mut *const c_char);
+    cuGetErrorString(code: c_int, text: *mut *const c_char);
+    cuDeviceGetCount(count: *mut c_int);
+    cuDeviceGet(device: *mut DeviceHandle, ordinal: c_int);
+    cuDeviceGetName(name: *mut c_char, length: c_int, device: DeviceHandle);
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: DeviceHandle);
+    cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceHandle);
+    cuDevicePrimaryCtxRetain(context: *mut Handle, device: DeviceHandle);
+    cuDevicePrimaryCtxRelease_v2(device: DeviceHandle);
+    cuCtxSetCurrent(context: Handle);
+    cuCtxSynchronize();
+    cuMemAlloc_v2(address: *mut Address, bytes: usize);
+    cuMemFree_v2(address: Address);
+    cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+    cuMemFreeHost(pointer: *mut c_void);
+    cuMemcpyHtoD_v2(to: Address, from: *const c_void, bytes: usize);
+    cuMemcpyDtoH_v2(to: *mut c_void, from: Address, bytes: usize);
+    cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, bytes: usize, stream: Handle);
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Address, bytes: usize, stream: Handle);
+    cuMemcpyDtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: Handle);
+    cuMemsetD8Async(to: Address, byte: u8, bytes: usize, stream: Handle);
+    cuStreamCreate(stream: *mut Handle, flags: c_uint);
+    cuStreamDestroy_v2(stream: Handle);
+    cuStreamSynchronize(stream: Handle);
+    cuStreamQuery(stream: Handle);
+    cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
+    cuEventCreate(event: *mut Handle, flags: c_uint);
+    cuEventDestroy_v2(event: Handle);
+    cuEventRecord(event: Handle, stream: Handle);
+    cuEventSynchronize(event: Handle);
+    cuEventQuery(event: Handle);
+    cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle);
+    cuLinkCreate_v2(count: c_uint, options: *mut c_int, values: *mut *mut c_void, state: *mut Handle);
+    cuLinkAddData_v2(
+        state: Handle,
+        kind: c_int,
+        data: *mut c_void,
+        bytes: usize,
+        name: *const c_char,
+        count: c_uint,
+        options: *mut c_int,
+        values: *mut *mut c_void,
+    );
+    cuLinkComplete(state: Handle, cubin: *mut *mut c_void, bytes: *mut usize);
+    cuLinkDestroy(state: Handle);
+    cuModuleLoadData(module: *mut Handle, image: *const c_void);
+    cuModuleUnload(module: Handle);
+    cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
+    cuModuleGetGlobal_v2(address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char);
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle);
+    cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int);
+    cuLaunchKernelEx(
+        config: *const LaunchConfig,
+        function: Handle,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
+}
+
+impl Driver {
+    /// The driver, opened and initialised once in the life of the process; or why it cannot be.
+    pub(super) fn get() -> Result<&'static Self, &'static str> {
+        static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+        let driver = DRIVER.get_or_init(|| {
+            let driver = Self::open()?;
+            // SAFETY: cuInit takes a flag word that must be 0.
+            unsafe { driver.cuInit(0) }.map_err(|failure| {
+                let (name, text) = driver.describe(failure.code);
+                format!("the driver does not start: {text} ({name})")
+            })?;
+            Ok(driver)
+        });
+        driver.as_ref().map_err(String::as_str)
+    }
+
+    /// The driver's name and text for a status.
+    pub(super) fn describe(&self, code: c_int) -> (String, String) {
+        let text = |outcome: Result<(), Failure>, pointer: *const c_char| match outcome {
+            // SAFETY: on success the driver set the pointer to a string that lives as long as the library.
+            Ok(()) if !pointer.is_null() => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
+            _ => format!("status {code}"),
+        };
+        let (mut name, mut description) = (std::ptr::null(), std::ptr::null());
+        // SAFETY: the out-pointers are valid for the call.
+        let named = unsafe { self.cuGetErrorName(code, &mut name) };
+        // SAFETY: as above.
+        let described = unsafe { self.cuGetErrorString(code, &mut description) };
+        (text(named, name), text(described, description))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_cuda_h() {
+        assert_eq!(size_of::<LaunchAttribute>(), 72);
+        assert_eq!(std::mem::offset_of!(LaunchAttribute, extents), 8);
+        assert_eq!(size_of::<LaunchConfig>(), 56);
+        assert_eq!(std::mem::offset_of!(LaunchConfig, stream), 32);
+    }
+}
