@@ -1,0 +1,201 @@
+//! Device memory.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpwright_lang::element::Element;
+
+use crate::backend::Backend;
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// What device memory can hold and the host can read: a type of the kernel language for which every pattern of bits is a value.
+pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
+
+impl<T: Element + bytemuck::Pod + Send + Sync> Storable for T {}
+
+/// Device memory, freed when the last thing that needs it is gone.
+pub(crate) struct Allocation {
+    backend: Arc<dyn Backend>,
+    address: u64,
+    bytes: usize,
+    /// The kernel whose failure left the contents unknown.
+    half_written_by: Mutex<Option<String>>,
+    /// Whether its address was handed out, so that any kernel may write it without being given the buffer.
+    is_exposed: AtomicBool,
+}
+
+impl Allocation {
+    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize, element_bytes: usize) -> Result<Arc<Self>> {
+        let out_of_memory =
+            || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
+        let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
+        // An empty buffer still has an address of its own.
+        let address = backend.allocate(bytes.max(1))?;
+        let half_written_by = Mutex::new(None);
+        let is_exposed = AtomicBool::new(false);
+        Ok(Arc::new(Self { backend: backend.clone(), address, bytes, half_written_by, is_exposed }))
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.is_exposed.load(Ordering::Relaxed)
+    }
+
+    /// Refuses a buffer that a failed kernel may have left half-written.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.as_ref().map_or(Ok(()), |kernel| Err(Error::HalfWritten { kernel: kernel.clone() }))
+    }
+
+    /// Says that `kernel`, which could write the buffer, failed.
+    pub(crate) fn mark(&self, kernel: &str) {
+        *self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel.to_owned());
+    }
+
+    /// Says that the whole buffer was overwritten.
+    pub(crate) fn unmark(&self) {
+        *self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        self.backend.free(self.address);
+    }
+}
+
+/// `length` elements of type `T` in the memory of a device.
+///
+/// Copies that return to the host's memory wait for everything the device was asked before, on any stream, so what they read is
+/// what a program that ran in order would read. [`Stream`](crate::Stream) has those that do not wait.
+///
+/// After a kernel fails, the buffers it could write may be half-written. They say so when they are read, or given to another
+/// kernel, until they are overwritten as a whole.
+pub struct Buffer<T> {
+    pub(crate) allocation: Arc<Allocation>,
+    length: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Storable> Buffer<T> {
+    pub(crate) fn over(allocation: Arc<Allocation>, length: usize) -> Self {
+        Self { allocation, length, element: PhantomData }
+    }
+
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.allocation.bytes
+    }
+
+    /// Its address on the device: for a pointer inside a structure, a table of pointers, or an address in its middle.
+    ///
+    /// From here on, any kernel that fails is taken to have been able to write it.
+    pub fn address(&self) -> u64 {
+        self.allocation.is_exposed.store(true, Ordering::Relaxed);
+        self.allocation.address
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        Device { backend: self.allocation.backend.clone() }
+    }
+
+    /// Overwrites all elements.
+    ///
+    /// # Errors
+    /// `elements` has another length, or the device is lost.
+    pub fn copy_from(&mut self, elements: &[T]) -> Result<()> {
+        if elements.len() != self.length {
+            return Err(Error::Length {
+                what: "the source of the copy",
+                expected: self.length,
+                given: elements.len(),
+            });
+        }
+        self.allocation.backend.upload(self.allocation.address, bytemuck::cast_slice(elements))?;
+        self.allocation.unmark();
+        Ok(())
+    }
+
+    /// Sets every byte to zero.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn fill_zero(&mut self) -> Result<()> {
+        // The host's zeros go through the same path as any copy, block by block, so that no stream is needed.
+        const BLOCK: usize = 1 << 22;
+        let zeros = vec![0u8; BLOCK.min(self.bytes())];
+        for start in (0..self.bytes()).step_by(BLOCK) {
+            let bytes = BLOCK.min(self.bytes() - start);
+            self.allocation.backend.upload(self.allocation.address + start as u64, &zeros[..bytes])?;
+        }
+        self.allocation.unmark();
+        Ok(())
+    }
+
+    /// Overwrites the elements from `start` on.
+    ///
+    /// # Errors
+    /// The elements do not fit there, or the device is lost.
+    pub fn write_at(&mut self, start: usize, elements: &[T]) -> Result<()> {
+        let range = self.checked(start..start.saturating_add(elements.len()))?;
+        let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
+        self.allocation.backend.upload(address, bytemuck::cast_slice(elements))
+    }
+
+    /// All elements.
+    ///
+    /// # Errors
+    /// A kernel failed and may have left the buffer half-written, or the device is lost.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.read(0..self.length)
+    }
+
+    /// The elements of a range.
+    ///
+    /// # Errors
+    /// The range is not inside the buffer, or as [`to_vec`](Self::to_vec).
+    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
+        let range = self.checked(range)?;
+        let mut elements = vec![T::zeroed(); range.len()];
+        let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
+        self.allocation.check()?;
+        self.allocation.backend.download(address, bytemuck::cast_slice_mut(&mut elements))?;
+        // The download waited for kernels; one of them may have failed meanwhile.
+        self.allocation.check()?;
+        Ok(elements)
+    }
+
+    fn checked(&self, range: Range<usize>) -> Result<Range<usize>> {
+        if range.start <= range.end && range.end <= self.length {
+            return Ok(range);
+        }
+        Err(Error::Range { start: range.start, end: range.end, length: self.length })
+    }
+}
+
+impl<T: Element> std::fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer<{}>({} elements)", T::NAME, self.length)
+    }
+}

@@ -1,0 +1,225 @@
+//! Choosing a device, and what it is.
+
+use std::sync::Arc;
+
+use warpwright_arch::{ARCHITECTURES, Arch, Capability};
+use warpwright_emulator::Schedule;
+
+use crate::backend::Backend;
+use crate::buffer::{Allocation, Buffer, Storable};
+use crate::cuda::Cuda;
+use crate::emulated::Emulated;
+use crate::error::{Error, Result};
+use crate::host::HostBuffer;
+use crate::module::Module;
+use crate::stream::{Event, Stream};
+
+/// The variable of the environment that names the default device.
+const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
+
+/// A GPU, or the emulator of one. A cheap handle: clones are the same device.
+///
+/// ```
+/// use warpwright_runtime::Device;
+///
+/// let device = Device::named("emu:a100")?;
+/// let numbers = device.buffer_from(&[1.0f32, 2.0, 3.0])?;
+/// assert_eq!(numbers.to_vec()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), warpwright_runtime::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) backend: Arc<dyn Backend>,
+}
+
+/// What a device is.
+#[derive(Clone, Debug)]
+pub struct DeviceProperties {
+    /// The name that chooses it: `cuda:0`, `emu:h200`.
+    pub name: String,
+    /// The vendor's name for the GPU.
+    pub product: String,
+    /// Whether it is emulated.
+    pub is_emulated: bool,
+    /// The limits it keeps. For a GPU newer than the table, those of the nearest one before it.
+    pub capability: &'static Capability,
+    /// The `.target` to write PTX for: `sm_90a`.
+    pub target: String,
+    /// SMs.
+    pub sm_count: u32,
+    /// Global memory, in bytes.
+    pub global_bytes: u64,
+    /// L2 cache, in bytes.
+    pub l2_bytes: u64,
+    /// The SMs' highest clock, in MHz.
+    pub boost_mhz: u32,
+    /// Bandwidth of global memory, in bytes per second.
+    pub bytes_per_second: f64,
+    /// The CUDA version of the driver, as (major, minor); `None` on the emulator.
+    pub driver: Option<(u32, u32)>,
+}
+
+impl Device {
+    /// The device that `WARPWRIGHT_DEVICE` names, and where it is not set, `auto`.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named).
+    #[allow(clippy::should_implement_trait)] // Opening a device can fail, which `Default` has no room for.
+    pub fn default() -> Result<Self> {
+        match std::env::var(DEVICE_VARIABLE) {
+            Ok(name) if !name.is_empty() => Self::named(&name),
+            _ => Self::named("auto"),
+        }
+    }
+
+    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` the emulator of one, and `auto` the first GPU where the
+    /// driver opens and the emulator of an H200 where it does not.
+    ///
+    /// # Errors
+    /// The name means nothing, or there is no such GPU.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::with_schedule(name, Schedule::Eager)
+    }
+
+    /// The device of that name, with the moments at which an emulator completes asynchronous work. A GPU has its own.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named).
+    pub fn with_schedule(name: &str, schedule: Schedule) -> Result<Self> {
+        let unknown = || Error::UnknownDevice { name: name.to_owned(), known: emulated_names() };
+        if name == "auto" {
+            return Self::cuda(0).or_else(|_| Self::emulated(Arch::named("h200")?, schedule));
+        }
+        match name.split_once(':') {
+            Some(("cuda", ordinal)) => Self::cuda(ordinal.parse().map_err(|_| unknown())?),
+            Some(("emu", gpu)) => Self::emulated(Arch::named(gpu).map_err(|_| unknown())?, schedule),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// The emulator of a GPU.
+    ///
+    /// # Errors
+    /// The emulator's threads cannot be started.
+    pub fn emulated(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
+        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule)?) })
+    }
+
+    /// A GPU by its number.
+    ///
+    /// # Errors
+    /// The driver does not open, or knows no such GPU.
+    pub fn cuda(ordinal: u32) -> Result<Self> {
+        Ok(Self { backend: Arc::new(Cuda::open(ordinal)?) })
+    }
+
+    /// The GPUs that the driver knows.
+    ///
+    /// # Errors
+    /// The driver does not open.
+    pub fn cuda_count() -> Result<u32> {
+        Cuda::count()
+    }
+
+    /// What it is.
+    pub fn properties(&self) -> &DeviceProperties {
+        self.backend.properties()
+    }
+
+    /// The name that chooses it: `cuda:0`, `emu:h200`.
+    pub fn name(&self) -> &str {
+        &self.properties().name
+    }
+
+    /// A new buffer with a copy of `elements`.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn buffer_from<T: Storable>(&self, elements: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.uninitialized(elements.len())?;
+        buffer.copy_from(elements)?;
+        Ok(buffer)
+    }
+
+    /// A new buffer of `length` elements of which every byte is zero.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
+        let mut buffer = self.uninitialized(length)?;
+        buffer.fill_zero()?;
+        Ok(buffer)
+    }
+
+    /// A new buffer of `length` elements that hold anything; on the emulator every byte is `0xff`, which is NaN in every float.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn uninitialized<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
+        Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?, length))
+    }
+
+    /// A new buffer in host memory that copies to and from this device need no staging for; all its bytes are zero.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn host_buffer<T: Storable>(&self, length: usize) -> Result<HostBuffer<T>> {
+        HostBuffer::new(&self.backend, length)
+    }
+
+    /// A new stream: what is asked of one stream happens in order, and what is asked of two happens in any.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(&self.backend)
+    }
+
+    /// A new event, not recorded yet.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(&self.backend)
+    }
+
+    /// Loads PTX text.
+    ///
+    /// # Errors
+    /// The text is not PTX, or the device cannot run it; the message names the lines.
+    pub fn load_ptx(&self, text: &str) -> Result<Module> {
+        Module::load(&self.backend, text)
+    }
+
+    /// Waits until the device has done everything asked of it.
+    ///
+    /// # Errors
+    /// A kernel failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.backend.synchronize()
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Device({})", self.name())
+    }
+}
+
+fn emulated_names() -> String {
+    ARCHITECTURES.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses to use `what`, which belongs to the device behind `of`, on the device behind `on`.
+pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
+    let (of_properties, on_properties) = (of.properties(), on.properties());
+    // Two handles of one GPU share its context; two emulators share nothing, whatever their names.
+    let same = Arc::ptr_eq(of, on) || (!of_properties.is_emulated && of_properties.name == on_properties.name);
+    if same {
+        return Ok(());
+    }
+    let name = |properties: &DeviceProperties, other: &DeviceProperties| {
+        if properties.name == other.name { format!("another {}", properties.name) } else { properties.name.clone() }
+    };
+    Err(Error::WrongDevice { what, of: name(of_properties, on_properties), on: on_properties.name.clone() })
+}

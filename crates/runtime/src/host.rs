@@ -1,0 +1,113 @@
+//! Page-locked host memory.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::backend::Backend;
+use crate::buffer::Storable;
+use crate::device::Device;
+use crate::error::Result;
+use crate::stream::{Event, Stream};
+
+/// `length` elements of host memory that a device copies to and from on its own, while the host goes on.
+///
+/// Looking at the elements first waits for the copies that are still under way, so what is seen is what the copies left.
+pub struct HostBuffer<T: Storable> {
+    backend: Arc<dyn Backend>,
+    pointer: NonNull<u8>,
+    length: usize,
+    /// Reached when the copies asked for so far are done.
+    under_way: Vec<Event>,
+    element: PhantomData<T>,
+}
+
+// SAFETY: it owns its memory, and every access goes through the borrow checker or waits for the device.
+unsafe impl<T: Storable> Send for HostBuffer<T> {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl<T: Storable> Sync for HostBuffer<T> {}
+
+impl<T: Storable> HostBuffer<T> {
+    pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
+        let bytes = length.checked_mul(size_of::<T>()).ok_or_else(|| crate::Error::OutOfMemory {
+            bytes: u64::MAX,
+            device: "the host".to_owned(),
+        })?;
+        let pointer = backend.allocate_host(bytes.max(1))?;
+        // SAFETY: the allocation has at least `bytes` bytes and nothing else knows of it.
+        unsafe { pointer.write_bytes(0, bytes) };
+        Ok(Self { backend: backend.clone(), pointer, length, under_way: Vec::new(), element: PhantomData })
+    }
+
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The device that copies to and from it.
+    pub fn device(&self) -> Device {
+        Device { backend: self.backend.clone() }
+    }
+
+    /// The elements, once the copies under way are done.
+    ///
+    /// # Errors
+    /// A copy, or a kernel before it, failed.
+    pub fn as_slice(&self) -> Result<&[T]> {
+        self.wait()?;
+        // SAFETY: the allocation holds `length` elements, aligned for any; all were initialised, and every pattern of bits is a
+        // value. No copy is under way, and starting one into the buffer takes it mutably.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer.cast().as_ptr(), self.length) })
+    }
+
+    /// The elements, to change, once the copies under way are done.
+    ///
+    /// # Errors
+    /// A copy, or a kernel before it, failed.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.wait()?;
+        self.under_way.clear();
+        // SAFETY: as in `as_slice`, and the buffer is borrowed mutably.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.cast().as_ptr(), self.length) })
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.under_way.iter().try_for_each(Event::synchronize)
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    /// Remembers that what `stream` was asked so far uses the buffer.
+    pub(crate) fn used_by(&mut self, stream: &Stream) -> Result<()> {
+        let reached = stream.record()?;
+        self.under_way.retain(|event| !matches!(event.is_reached(), Ok(true)));
+        self.under_way.push(reached);
+        Ok(())
+    }
+}
+
+impl<T: Storable> Drop for HostBuffer<T> {
+    fn drop(&mut self) {
+        // A failure means that the device does nothing any more, the copy included.
+        let _ = self.wait();
+        // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is under way.
+        unsafe { self.backend.free_host(self.pointer, (self.length * size_of::<T>()).max(1)) };
+    }
+}
+
+impl<T: Storable> std::fmt::Debug for HostBuffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostBuffer<{}>({} elements)", T::NAME, self.length)
+    }
+}

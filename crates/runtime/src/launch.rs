@@ -1,0 +1,184 @@
+//! The shape of a launch, and the rules it must keep.
+
+use warpwright_arch::Capability;
+
+use crate::backend::KernelAttributes;
+use crate::error::{Error, Result};
+
+/// How many along x, y and z; made from one number, or a tuple or array of up to three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents(pub [u32; 3]);
+
+impl From<u32> for Extents {
+    fn from(x: u32) -> Self {
+        Self([x, 1, 1])
+    }
+}
+
+impl From<(u32, u32)> for Extents {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self([x, y, 1])
+    }
+}
+
+impl From<(u32, u32, u32)> for Extents {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Self([x, y, z])
+    }
+}
+
+impl From<[u32; 3]> for Extents {
+    fn from(extents: [u32; 3]) -> Self {
+        Self(extents)
+    }
+}
+
+impl Extents {
+    fn product(self) -> u64 {
+        // Each extent fits 32 bits; a product past 64 is far beyond every limit.
+        self.0.iter().fold(1u64, |product, extent| product.saturating_mul(u64::from(*extent)))
+    }
+}
+
+/// The shape of a launch.
+///
+/// ```
+/// use warpwright_runtime::Launch;
+///
+/// let launch = Launch::new((64, 32), 256).cluster(2).dynamic_shared(96 << 10);
+/// assert_eq!(launch.grid.0, [64, 32, 1]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// CTAs of the grid.
+    pub grid: Extents,
+    /// Threads of a CTA.
+    pub block: Extents,
+    /// CTAs of a cluster.
+    pub cluster: Extents,
+    /// Dynamic shared memory of a CTA, in bytes. Above 48 KB the opt-in is done for you.
+    pub dynamic_shared_bytes: u32,
+}
+
+impl Launch {
+    /// `grid` CTAs of `block` threads, no clusters, no dynamic shared memory.
+    pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
+        Self { grid: grid.into(), block: block.into(), cluster: 1.into(), dynamic_shared_bytes: 0 }
+    }
+
+    /// With clusters of `cluster` CTAs.
+    #[must_use]
+    pub fn cluster(mut self, cluster: impl Into<Extents>) -> Self {
+        self.cluster = cluster.into();
+        self
+    }
+
+    /// With `bytes` of dynamic shared memory in each CTA.
+    #[must_use]
+    pub fn dynamic_shared(mut self, bytes: u32) -> Self {
+        self.dynamic_shared_bytes = bytes;
+        self
+    }
+
+    /// Whether it asks for clusters.
+    pub(crate) fn has_clusters(&self) -> bool {
+        self.cluster != Extents([1; 3])
+    }
+
+    /// Refuses what the device, or the kernel, does not allow: the same rules and words on every device.
+    pub(crate) fn check(&self, kernel: &str, limits: &Capability, attributes: &KernelAttributes) -> Result<()> {
+        self.broken_rule(limits, attributes)
+            .map_or(Ok(()), |reason| Err(Error::BadLaunch { kernel: kernel.to_owned(), reason }))
+    }
+
+    fn broken_rule(&self, limits: &Capability, attributes: &KernelAttributes) -> Option<String> {
+        let extents = [
+            ("grid", self.grid, limits.grid_extents),
+            ("block", self.block, limits.cta_extents),
+            ("cluster", self.cluster, [limits.ctas_per_cluster_opt_in; 3]),
+        ];
+        for (what, given, most) in extents {
+            for ((axis, given), most) in ["x", "y", "z"].into_iter().zip(given.0).zip(most) {
+                if given == 0 || given > most {
+                    return Some(format!(
+                        "the {what}'s {axis} extent is {given}, and it must be from 1 to {most} on {}",
+                        limits.target
+                    ));
+                }
+            }
+        }
+        let threads = self.block.product();
+        let most = limits.threads_per_cta.min(attributes.threads_per_cta);
+        if threads > u64::from(most) {
+            let why = if most < limits.threads_per_cta {
+                "which is all that its launch bounds and registers allow"
+            } else {
+                "which is all the device allows"
+            };
+            return Some(format!("a block has {threads} threads; use at most {most}, {why}"));
+        }
+        let ctas = self.cluster.product();
+        if ctas > u64::from(limits.ctas_per_cluster_opt_in) {
+            let most = limits.ctas_per_cluster_opt_in;
+            return Some(format!("a cluster has {ctas} CTAs; use at most {most}"));
+        }
+        for ((axis, grid), cluster) in ["x", "y", "z"].into_iter().zip(self.grid.0).zip(self.cluster.0) {
+            if !grid.is_multiple_of(cluster) {
+                return Some(format!(
+                    "the grid's {axis} extent, {grid}, is not a multiple of the cluster's, {cluster}"
+                ));
+            }
+        }
+        let shared = u64::from(attributes.shared_bytes) + u64::from(self.dynamic_shared_bytes);
+        let most = limits.shared_bytes_per_cta_opt_in;
+        (shared > u64::from(most)).then(|| {
+            format!(
+                "a CTA takes {} bytes of static and {} of dynamic shared memory; {} has {most} for a CTA, so ask for at most {} \
+                 dynamic",
+                attributes.shared_bytes,
+                self.dynamic_shared_bytes,
+                limits.target,
+                most.saturating_sub(attributes.shared_bytes)
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(launch: Launch, target: &str) -> Option<String> {
+        let limits = Capability::for_target(target).expect("in the table");
+        let attributes =
+            KernelAttributes { shared_bytes: 1024, threads_per_cta: 512, ..KernelAttributes::default() };
+        launch.broken_rule(limits, &attributes)
+    }
+
+    #[test]
+    fn what_fits_is_allowed() {
+        assert_eq!(reason(Launch::new(1, 1), "sm_80"), None);
+        assert_eq!(reason(Launch::new((0x7fff_ffff, 65535, 65535), (8, 8, 8)), "sm_80"), None);
+        assert_eq!(reason(Launch::new((32, 2), 512).cluster((16, 1)).dynamic_shared(226 << 10), "sm_90a"), None);
+    }
+
+    #[test]
+    fn each_rule_says_what_it_wants() {
+        let cases = [
+            (Launch::new(0, 1), "grid's x extent is 0"),
+            (Launch::new((1, 65536), 1), "grid's y extent is 65536, and it must be from 1 to 65535"),
+            (Launch::new(1, (1, 1, 65)), "block's z extent is 65"),
+            (Launch::new(1, (1024, 2)), "2048 threads; use at most 512, which is all that its launch bounds"),
+            (Launch::new(1, 1).cluster(17), "cluster's x extent is 17"),
+            (Launch::new(36, 1).cluster((6, 6)), "a cluster has 36 CTAs; use at most 16"),
+            (Launch::new(3, 1).cluster(2), "not a multiple of the cluster's, 2"),
+            (Launch::new(1, 1).dynamic_shared((226 << 10) + 1), "so ask for at most 231424 dynamic"),
+        ];
+        for (launch, words) in cases {
+            let reason = reason(launch, "sm_90a").expect("it breaks a rule");
+            assert!(reason.contains(words), "{reason}");
+        }
+        let none = reason(Launch::new(2, 1).cluster(2), "sm_80").expect("no clusters there");
+        assert!(none.contains("from 1 to 1 on sm_80"), "{none}");
+    }
+}

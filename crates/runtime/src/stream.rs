@@ -1,0 +1,208 @@
+//! Order between pieces of work on a device.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, Handle};
+use crate::buffer::{Buffer, Storable};
+use crate::device::{Device, same_device};
+use crate::error::{Error, Result};
+use crate::host::HostBuffer;
+
+/// A queue of work for a device: what is asked of it happens in order, while the host goes on. Nothing orders two streams but
+/// events.
+///
+/// The emulator does each piece of work at once, which is one of the orders that a GPU may choose.
+pub struct Stream {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) handle: Handle,
+}
+
+impl Stream {
+    pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
+        Ok(Self { backend: backend.clone(), handle: backend.create_stream()? })
+    }
+
+    /// The device it is a queue of.
+    pub fn device(&self) -> Device {
+        Device { backend: self.backend.clone() }
+    }
+
+    /// Waits until everything asked of it is done.
+    ///
+    /// # Errors
+    /// A kernel failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.backend.synchronize_stream(self.handle)
+    }
+
+    /// Whether everything asked of it is done.
+    ///
+    /// # Errors
+    /// A kernel failed.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.backend.stream_is_idle(self.handle)
+    }
+
+    /// A new event that is reached when everything asked of the stream so far is done.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn record(&self) -> Result<Event> {
+        let event = Event::new(&self.backend)?;
+        self.record_into(&event)?;
+        Ok(event)
+    }
+
+    /// As [`record`](Self::record), into an event there is.
+    ///
+    /// # Errors
+    /// The event belongs to another device, or the driver refuses.
+    pub fn record_into(&self, event: &Event) -> Result<()> {
+        same_device("the event", &event.backend, &self.backend)?;
+        self.backend.record(event.handle, self.handle)
+    }
+
+    /// Makes what is asked of the stream from here on wait for an event.
+    ///
+    /// # Errors
+    /// The event belongs to another device, or the driver refuses.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        same_device("the event", &event.backend, &self.backend)?;
+        self.backend.wait_for_event(self.handle, event.handle)
+    }
+
+    /// Copies all elements of `from` to `to`.
+    ///
+    /// # Errors
+    /// The lengths or devices differ, `from` may be half-written, or the device is lost.
+    pub fn copy<T: Storable>(&self, to: &mut Buffer<T>, from: &Buffer<T>) -> Result<()> {
+        self.owns("the target of the copy", to)?;
+        self.owns("the source of the copy", from)?;
+        same_length(to.len(), from.len())?;
+        from.allocation.check()?;
+        self.backend.copy(self.handle, to.allocation.address(), from.allocation.address(), from.bytes())?;
+        to.allocation.unmark();
+        Ok(())
+    }
+
+    /// Sets every byte of a buffer to zero.
+    ///
+    /// # Errors
+    /// The buffer is another device's, or the device is lost.
+    pub fn fill_zero<T: Storable>(&self, buffer: &mut Buffer<T>) -> Result<()> {
+        self.owns("the buffer", buffer)?;
+        self.backend.fill(self.handle, buffer.allocation.address(), 0, buffer.bytes())?;
+        buffer.allocation.unmark();
+        Ok(())
+    }
+
+    /// Copies all elements of `from` to the device.
+    ///
+    /// # Errors
+    /// The lengths or devices differ, or the device is lost.
+    pub fn copy_to_device<T: Storable>(&self, to: &mut Buffer<T>, from: &mut HostBuffer<T>) -> Result<()> {
+        self.owns("the target of the copy", to)?;
+        same_device("the host buffer", from.backend(), &self.backend)?;
+        same_length(to.len(), from.len())?;
+        // SAFETY: the host buffer lets nobody write or free its memory before the event recorded next is reached.
+        unsafe {
+            self.backend.copy_to_device(
+                self.handle,
+                to.allocation.address(),
+                from.pointer(),
+                to.bytes(),
+            )?;
+        }
+        to.allocation.unmark();
+        from.used_by(self)
+    }
+
+    /// Copies all elements of `from` to the host.
+    ///
+    /// # Errors
+    /// The lengths or devices differ, `from` may be half-written, or the device is lost.
+    pub fn copy_to_host<T: Storable>(&self, to: &mut HostBuffer<T>, from: &Buffer<T>) -> Result<()> {
+        self.owns("the source of the copy", from)?;
+        same_device("the host buffer", to.backend(), &self.backend)?;
+        same_length(to.len(), from.len())?;
+        from.allocation.check()?;
+        // SAFETY: the host buffer lets nobody touch or free its memory before the event recorded next is reached.
+        unsafe {
+            self.backend.copy_to_host(self.handle, to.pointer(), from.allocation.address(), from.bytes())?;
+        }
+        to.used_by(self)
+    }
+
+    fn owns<T: Storable>(&self, what: &'static str, buffer: &Buffer<T>) -> Result<()> {
+        same_device(what, buffer.allocation.backend(), &self.backend)
+    }
+}
+
+fn same_length(expected: usize, given: usize) -> Result<()> {
+    if expected == given {
+        return Ok(());
+    }
+    Err(Error::Length { what: "the source of the copy", expected, given })
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.backend.destroy_stream(self.handle);
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream of {}", self.backend.properties().name)
+    }
+}
+
+/// A point in the work of a stream, with the time at which it was reached.
+pub struct Event {
+    backend: Arc<dyn Backend>,
+    handle: Handle,
+}
+
+impl Event {
+    pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
+        Ok(Self { backend: backend.clone(), handle: backend.create_event()? })
+    }
+
+    /// Waits until it is reached. An event that was never recorded counts as reached.
+    ///
+    /// # Errors
+    /// A kernel before it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.backend.synchronize_event(self.handle)
+    }
+
+    /// Whether it is reached.
+    ///
+    /// # Errors
+    /// A kernel before it failed.
+    pub fn is_reached(&self) -> Result<bool> {
+        self.backend.event_is_reached(self.handle)
+    }
+
+    /// The time from `start` to this event. On a GPU the device's own clock measures it, to about half a microsecond.
+    ///
+    /// # Errors
+    /// One of the two was not recorded or is not reached.
+    pub fn since(&self, start: &Event) -> Result<Duration> {
+        same_device("the event", &start.backend, &self.backend)?;
+        self.backend.elapsed(start.handle, self.handle)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.backend.destroy_event(self.handle);
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Event of {}", self.backend.properties().name)
+    }
+}
