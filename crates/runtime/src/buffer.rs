@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use warpwright_lang::element::Element;
 
@@ -16,6 +16,9 @@ pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
 
 impl<T: Element + bytemuck::Pod + Send + Sync> Storable for T {}
 
+/// The allocations whose addresses were handed out: kernels may reach them without being given the buffer.
+static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
+
 /// Device memory, freed when the last thing that needs it is gone.
 pub(crate) struct Allocation {
     backend: Arc<dyn Backend>,
@@ -23,7 +26,7 @@ pub(crate) struct Allocation {
     bytes: usize,
     /// The kernel whose failure left the contents unknown.
     half_written_by: Mutex<Option<String>>,
-    /// Whether its address was handed out, so that any kernel may write it without being given the buffer.
+    /// Whether it is among [`EXPOSED`].
     is_exposed: AtomicBool,
 }
 
@@ -47,8 +50,23 @@ impl Allocation {
         self.address
     }
 
-    pub(crate) fn is_exposed(&self) -> bool {
-        self.is_exposed.load(Ordering::Relaxed)
+    fn expose(self: &Arc<Self>) {
+        if !self.is_exposed.swap(true, Ordering::Relaxed) {
+            let mut exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
+            exposed.retain(|allocation| allocation.strong_count() > 0);
+            exposed.push(Arc::downgrade(self));
+        }
+    }
+
+    /// Marks every allocation of a device whose address was handed out.
+    pub(crate) fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
+        let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
+        drop(exposed);
+        alive
+            .iter()
+            .filter(|allocation| Arc::ptr_eq(&allocation.backend, backend))
+            .for_each(|allocation| allocation.mark(kernel));
     }
 
     /// Refuses a buffer that a failed kernel may have left half-written.
@@ -111,7 +129,7 @@ impl<T: Storable> Buffer<T> {
     ///
     /// From here on, any kernel that fails is taken to have been able to write it.
     pub fn address(&self) -> u64 {
-        self.allocation.is_exposed.store(true, Ordering::Relaxed);
+        self.allocation.expose();
         self.allocation.address
     }
 

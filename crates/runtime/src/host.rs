@@ -90,7 +90,8 @@ impl<T: Storable> HostBuffer<T> {
 
     /// Remembers that what `stream` was asked so far uses the buffer.
     pub(crate) fn used_by(&mut self, stream: &Stream) -> Result<()> {
-        let reached = stream.record()?;
+        // Without an event to wait for later, the copy must be over now.
+        let reached = stream.record().inspect_err(|_| drop(stream.synchronize()))?;
         self.under_way.retain(|event| !matches!(event.is_reached(), Ok(true)));
         self.under_way.push(reached);
         Ok(())

@@ -1,1 +1,45 @@
-//! Device, Stream, Event, Buffer, Module: one API over the GPU's driver and the emulator.
+//! `Device`, `Stream`, `Event`, `Buffer`, `Module`: one API over the GPU's driver and the emulator.
+//!
+//! The same PTX runs on both. With a GPU, the only thing needed is its driver's `libcuda.so.1`, opened when the first GPU is asked
+//! for; without one, the emulator is the device.
+//!
+//! ```
+//! use warpwright_runtime::{Device, Launch};
+//!
+//! # let device = Device::named("emu:h200")?; let ptx = include_str!("../tests/ptx/vector.ptx");
+//! let module = device.load_ptx(ptx)?;
+//! let add = module.function("add")?;
+//! let x = device.buffer_from(&[1.0f32, 2.0, 3.0])?;
+//! let y = device.buffer_from(&[10.0f32, 20.0, 30.0])?;
+//! let mut sum = device.uninitialized::<f32>(3)?;
+//! let stream = device.stream()?;
+//! add.launch(&stream, Launch::new(1, 128), (&x, &y, &mut sum, 3u32))?;
+//! assert_eq!(sum.to_vec()?, [11.0, 22.0, 33.0]);
+//! # Ok::<(), warpwright_runtime::Error>(())
+//! ```
+
+mod arguments;
+mod backend;
+mod buffer;
+mod cache;
+mod cuda;
+mod device;
+mod emulated;
+mod error;
+mod host;
+mod launch;
+mod module;
+mod signature;
+mod stream;
+
+pub use arguments::{Argument, AsArgument, KernelArguments};
+pub use backend::{KernelAttributes, LaunchCounts};
+pub use buffer::{Buffer, Storable};
+pub use device::{Device, DeviceProperties};
+pub use error::{Error, Result};
+pub use host::HostBuffer;
+pub use launch::{Extents, Launch};
+pub use module::{Function, Module};
+pub use signature::{Parameter, ParameterKind};
+pub use stream::{Event, Stream};
+pub use warpwright_emulator::Schedule;

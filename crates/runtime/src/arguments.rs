@@ -1,0 +1,188 @@
+//! What a kernel is called with.
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use warpwright_lang::element::{Element, Kind};
+
+use crate::buffer::{Allocation, Buffer, Storable};
+use crate::error::{Error, Result};
+use crate::signature::Parameter;
+
+/// One argument of a kernel.
+#[derive(Clone)]
+pub struct Argument {
+    value: Value,
+    /// Up to eight bytes lie in place, so that a launch allocates nothing for a scalar.
+    bytes: Bytes,
+}
+
+#[derive(Clone)]
+enum Value {
+    Buffer { allocation: Arc<Allocation>, element: &'static str },
+    Scalar { element: &'static str, is_float: bool },
+    Structure,
+}
+
+#[derive(Clone)]
+enum Bytes {
+    Short([u8; 8], usize),
+    Long(Vec<u8>),
+}
+
+impl Argument {
+    /// A buffer, passed as its address.
+    pub fn buffer<T: Storable>(buffer: &Buffer<T>) -> Self {
+        let allocation = buffer.allocation.clone();
+        let bytes = Bytes::Short(allocation.address().to_le_bytes(), 8);
+        Self { value: Value::Buffer { allocation, element: T::NAME }, bytes }
+    }
+
+    /// A scalar, passed by value.
+    pub fn scalar<T: Element>(value: T) -> Self {
+        let bytes = Bytes::Short(value.bits().to_le_bytes(), T::BYTES as usize);
+        Self { value: Value::Scalar { element: T::NAME, is_float: T::KIND == Kind::Float }, bytes }
+    }
+
+    /// A structure, passed by value as the bytes it has in C.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self { value: Value::Structure, bytes: Bytes::Long(bytes.into()) }
+    }
+
+    /// The bytes as the parameter bank holds them.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Short(bytes, length) => &bytes[..*length],
+            Bytes::Long(bytes) => bytes,
+        }
+    }
+
+    /// The memory behind a buffer.
+    pub(crate) fn allocation(&self) -> Option<&Arc<Allocation>> {
+        match &self.value {
+            Value::Buffer { allocation, .. } => Some(allocation),
+            _ => None,
+        }
+    }
+
+    fn fits(&self, parameter: &Parameter) -> bool {
+        match self.value {
+            Value::Buffer { .. } => parameter.takes_address(),
+            Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), is_float),
+            Value::Structure => self.as_bytes().len() == parameter.bytes,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self.value {
+            Value::Buffer { element, .. } => format!("a buffer of {element}"),
+            Value::Scalar { element, .. } => format!("a scalar {element}"),
+            Value::Structure => format!("a structure of {} bytes", self.as_bytes().len()),
+        }
+    }
+}
+
+/// Refuses arguments that differ from the parameters in number, size or kind.
+pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argument]) -> Result<()> {
+    if parameters.len() != arguments.len() {
+        let described: Vec<_> = parameters.iter().map(Parameter::describe).collect();
+        return Err(Error::ArgumentCount {
+            kernel: kernel.to_owned(),
+            expected: parameters.len(),
+            given: arguments.len(),
+            parameters: if described.is_empty() { "it takes none".to_owned() } else { described.join(", ") },
+        });
+    }
+    let misfit = parameters.iter().zip(arguments).position(|(parameter, argument)| !argument.fits(parameter));
+    misfit.map_or(Ok(()), |position| {
+        Err(Error::ArgumentType {
+            kernel: kernel.to_owned(),
+            position,
+            parameter: parameters[position].describe(),
+            given: arguments[position].describe(),
+        })
+    })
+}
+
+/// A value that can be passed to a kernel: a reference to a buffer, a scalar, or an [`Argument`].
+pub trait AsArgument {
+    /// The argument it makes.
+    fn as_argument(&self) -> Argument;
+}
+
+impl AsArgument for Argument {
+    fn as_argument(&self) -> Argument {
+        self.clone()
+    }
+}
+
+impl<T: Storable> AsArgument for &Buffer<T> {
+    fn as_argument(&self) -> Argument {
+        Argument::buffer(self)
+    }
+}
+
+impl<T: Storable> AsArgument for &mut Buffer<T> {
+    fn as_argument(&self) -> Argument {
+        Argument::buffer(self)
+    }
+}
+
+macro_rules! scalars {
+    ($($ty:ty)*) => {
+        $(impl AsArgument for $ty {
+            fn as_argument(&self) -> Argument {
+                Argument::scalar(*self)
+            }
+        })*
+    };
+}
+
+scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
+
+/// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are known only at run time.
+pub trait KernelArguments {
+    /// The arguments, in order.
+    fn arguments(&self) -> Vec<Argument>;
+}
+
+impl KernelArguments for &[Argument] {
+    fn arguments(&self) -> Vec<Argument> {
+        self.to_vec()
+    }
+}
+
+impl KernelArguments for () {
+    fn arguments(&self) -> Vec<Argument> {
+        Vec::new()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        #[allow(non_snake_case)] // Each type's name is also its value's.
+        impl<$($name: AsArgument),*> KernelArguments for ($($name,)*) {
+            fn arguments(&self) -> Vec<Argument> {
+                let ($($name,)*) = self;
+                vec![$($name.as_argument()),*]
+            }
+        }
+    };
+}
+
+tuples! { A }
+tuples! { A B }
+tuples! { A B C }
+tuples! { A B C D }
+tuples! { A B C D E }
+tuples! { A B C D E F }
+tuples! { A B C D E F G }
+tuples! { A B C D E F G H }
+tuples! { A B C D E F G H I }
+tuples! { A B C D E F G H I J }
+tuples! { A B C D E F G H I J K }
+tuples! { A B C D E F G H I J K L }
+tuples! { A B C D E F G H I J K L M }
+tuples! { A B C D E F G H I J K L M N }
+tuples! { A B C D E F G H I J K L M N O }
+tuples! { A B C D E F G H I J K L M N O P }

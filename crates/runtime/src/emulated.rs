@@ -1,0 +1,274 @@
+//! The emulator as a device. Whatever is asked of it is done before the call returns, so streams and events hold only times.
+
+use std::alloc::{self, Layout};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use warpwright_arch::Arch;
+use warpwright_emulator::{self as emulator, Emulator, MemoryError, Program, Schedule};
+use warpwright_ptx::syntax;
+
+use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
+use crate::device::DeviceProperties;
+use crate::error::{Error, Result};
+use crate::launch::Launch;
+
+/// Host memory is aligned for any element and any vector copy.
+const HOST_ALIGN: usize = 256;
+
+/// A running emulator.
+pub(crate) struct Emulated {
+    machine: Arc<Machine>,
+    properties: DeviceProperties,
+    next_handle: AtomicUsize,
+    /// When each event was last recorded.
+    events: Mutex<HashMap<usize, Option<Instant>>>,
+}
+
+/// What a loaded module needs of its device.
+struct Machine {
+    emulator: RwLock<Emulator>,
+    schedule: Schedule,
+}
+
+impl Machine {
+    fn read(&self) -> RwLockReadGuard<'_, Emulator> {
+        self.emulator.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Emulator> {
+        self.emulator.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Emulated {
+    pub(crate) fn new(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
+        let emulator =
+            Emulator::new(arch).map_err(|error| Error::EmulatorStart { reason: error.to_string() })?;
+        let properties = DeviceProperties {
+            name: format!("emu:{}", arch.name),
+            product: arch.product.to_owned(),
+            is_emulated: true,
+            capability: arch.capability,
+            target: arch.capability.target.to_owned(),
+            sm_count: arch.sm_count,
+            global_bytes: arch.global_bytes,
+            l2_bytes: arch.l2_bytes,
+            boost_mhz: arch.boost_mhz,
+            bytes_per_second: arch.bytes_per_second,
+            driver: None,
+        };
+        Ok(Self {
+            machine: Arc::new(Machine { emulator: RwLock::new(emulator), schedule }),
+            properties,
+            next_handle: AtomicUsize::new(1),
+            events: Mutex::default(),
+        })
+    }
+
+    fn events(&self) -> MutexGuard<'_, HashMap<usize, Option<Instant>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new_handle(&self) -> Handle {
+        Handle(self.next_handle.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn memory_error(&self, error: MemoryError) -> Error {
+        match error {
+            MemoryError::OutOfMemory { requested, .. } => {
+                Error::OutOfMemory { bytes: requested, device: self.properties.name.clone() }
+            }
+            other => Error::Driver {
+                call: "emulator",
+                name: "memory error".to_owned(),
+                description: other.to_string(),
+            },
+        }
+    }
+}
+
+impl Backend for Emulated {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.machine.write().allocate(bytes as u64).map_err(|error| self.memory_error(error))
+    }
+
+    fn free(&self, address: u64) {
+        // The address is one that `allocate` returned and is freed once, so there is nothing to refuse.
+        let _ = self.machine.write().free(address);
+    }
+
+    fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.machine.write().write(address, bytes).map_err(|error| self.memory_error(error))
+    }
+
+    fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.machine.read().read(address, bytes).map_err(|error| self.memory_error(error))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let out_of_memory = || Error::OutOfMemory { bytes: bytes as u64, device: "the host".to_owned() };
+        let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).map_err(|_| out_of_memory())?;
+        // SAFETY: the layout's size is not zero.
+        NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)
+    }
+
+    unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize) {
+        let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).expect("it was allocated with this layout");
+        // SAFETY: the caller passes a pointer from `allocate_host(bytes)`, which used this layout.
+        unsafe { alloc::dealloc(pointer.as_ptr(), layout) }
+    }
+
+    fn create_stream(&self) -> Result<Handle> {
+        Ok(self.new_handle())
+    }
+
+    fn destroy_stream(&self, _stream: Handle) {}
+
+    fn synchronize_stream(&self, _stream: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn stream_is_idle(&self, _stream: Handle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn wait_for_event(&self, _stream: Handle, _event: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn fill(&self, _stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
+        self.machine.write().fill(address, byte, bytes).map_err(|error| self.memory_error(error))
+    }
+
+    fn copy(&self, _stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
+        self.machine.write().copy(from, to, bytes).map_err(|error| self.memory_error(error))
+    }
+
+    unsafe fn copy_to_device(&self, _stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
+        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing writes meanwhile.
+        self.upload(to, unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
+    }
+
+    unsafe fn copy_to_host(&self, _stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
+        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing touches meanwhile.
+        self.download(from, unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), bytes) })
+    }
+
+    fn create_event(&self) -> Result<Handle> {
+        let event = self.new_handle();
+        self.events().insert(event.0, None);
+        Ok(event)
+    }
+
+    fn destroy_event(&self, event: Handle) {
+        self.events().remove(&event.0);
+    }
+
+    fn record(&self, event: Handle, _stream: Handle) -> Result<()> {
+        self.events().insert(event.0, Some(Instant::now()));
+        Ok(())
+    }
+
+    fn synchronize_event(&self, _event: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn event_is_reached(&self, _event: Handle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration> {
+        let events = self.events();
+        let time = |event: Handle| events.get(&event.0).copied().flatten().ok_or(Error::EventNotReached);
+        Ok(time(end)?.saturating_duration_since(time(start)?))
+    }
+
+    fn load(&self, _ptx: &str, parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>> {
+        let parsed = parsed.expect("text that does not parse is refused for emulated devices");
+        let program = self.machine.write().load(parsed)?;
+        Ok(Box::new(EmulatedModule { machine: self.machine.clone(), program }))
+    }
+}
+
+/// A module the emulator has decoded.
+struct EmulatedModule {
+    machine: Arc<Machine>,
+    program: Program,
+}
+
+impl LoadedModule for EmulatedModule {
+    fn kernel(&self, name: &str) -> Result<Option<KernelAttributes>> {
+        let device_limit = self.machine.read().arch().capability.threads_per_cta;
+        Ok(self.program.kernel(name).map(|kernel| KernelAttributes {
+            registers_per_thread: 0,
+            shared_bytes: kernel.static_shared_bytes(),
+            local_bytes: 0,
+            threads_per_cta: kernel.bounds().most_threads.unwrap_or(device_limit),
+        }))
+    }
+
+    fn variable(&self, name: &str) -> Result<Option<(u64, usize)>> {
+        Ok(self.program.variable(name).map(|variable| (variable.address, variable.size as usize)))
+    }
+
+    fn launch(
+        &self,
+        name: &str,
+        _stream: Handle,
+        launch: &Launch,
+        arguments: &[Packed<'_>],
+    ) -> Result<LaunchCounts> {
+        let parameters = parameter_bank(arguments);
+        let launch = emulator::Launch {
+            grid: launch.grid.0,
+            block: launch.block.0,
+            cluster: launch.cluster.0,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            parameters: &parameters,
+            schedule: self.machine.schedule,
+        };
+        let report = self.machine.read().launch(&self.program, name, &launch);
+        let report = report.map_err(|fault| Error::Fault(Arc::from(fault)))?;
+        print!("{}", report.output);
+        Ok(LaunchCounts {
+            warp_instructions: report.warp_instructions,
+            lane_operations: report.lane_operations,
+            mma_multiply_adds: report.mma_multiply_adds,
+        })
+    }
+}
+
+/// The arguments one after another, each at the alignment of its parameter.
+fn parameter_bank(arguments: &[Packed<'_>]) -> Vec<u8> {
+    let mut bank = Vec::new();
+    for argument in arguments {
+        bank.resize(bank.len().next_multiple_of(argument.align.max(1)), 0);
+        bank.extend_from_slice(argument.bytes);
+    }
+    bank
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameter_bank_keeps_alignments() {
+        let packed = |bytes, align| Packed { bytes, align };
+        let bank = parameter_bank(&[packed(&[1], 1), packed(&[2; 8], 8), packed(&[3; 4], 4), packed(&[4; 6], 2)]);
+        assert_eq!(bank, [1, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4]);
+        assert!(parameter_bank(&[]).is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! Loaded PTX, and its kernels.
+
+use std::sync::Arc;
+
+use warpwright_arch::{KernelResources, Occupancy};
+use warpwright_ptx::syntax;
+
+use crate::arguments::{self, KernelArguments};
+use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedModule, Packed};
+use crate::buffer::Allocation;
+use crate::device::{Device, same_device};
+use crate::error::{Error, Result};
+use crate::launch::Launch;
+use crate::signature::{self, Parameter};
+use crate::stream::Stream;
+
+/// PTX loaded on a device.
+#[derive(Clone)]
+pub struct Module {
+    backend: Arc<dyn Backend>,
+    loaded: Arc<dyn LoadedModule>,
+    /// Absent where only the driver can read the text.
+    parsed: Option<Arc<syntax::Module>>,
+}
+
+impl Module {
+    pub(crate) fn load(backend: &Arc<dyn Backend>, text: &str) -> Result<Self> {
+        let parsed = match warpwright_ptx::parse(text) {
+            Ok(module) => Some(Arc::new(module)),
+            // The driver may be newer than this parser, and has the last word on what is PTX.
+            Err(_) if !backend.properties().is_emulated => None,
+            Err(error) => return Err(error.into()),
+        };
+        let loaded = backend.load(text, parsed.as_deref())?;
+        Ok(Self { backend: backend.clone(), loaded: Arc::from(loaded), parsed })
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        Device { backend: self.backend.clone() }
+    }
+
+    /// The names of its kernels; empty where only the driver can read the text.
+    pub fn kernels(&self) -> Vec<String> {
+        self.entries().map(|entry| entry.name.clone()).collect()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &syntax::Function> {
+        let functions = self.parsed.iter().flat_map(|module| &module.functions);
+        functions.filter(|function| function.is_entry && function.body.is_some())
+    }
+
+    /// One of its kernels.
+    ///
+    /// # Errors
+    /// It has none of that name.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let no_such_kernel = || Error::NoSuchKernel { name: name.to_owned(), known: self.kernels() };
+        let attributes = self.loaded.kernel(name)?.ok_or_else(no_such_kernel)?;
+        let entry = self.entries().find(|entry| entry.name == name);
+        let parameters = entry.map(signature::parameters);
+        Ok(Function { module: self.clone(), name: name.to_owned(), attributes, parameters })
+    }
+
+    /// Address and size in bytes of one of its global variables.
+    ///
+    /// # Errors
+    /// It has none of that name.
+    pub fn variable(&self, name: &str) -> Result<(u64, usize)> {
+        self.loaded.variable(name)?.ok_or_else(|| Error::NoSuchVariable { name: name.to_owned() })
+    }
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({})", self.kernels().join(", "))
+    }
+}
+
+/// A kernel of a module.
+#[derive(Clone, Debug)]
+pub struct Function {
+    module: Module,
+    name: String,
+    attributes: KernelAttributes,
+    parameters: Option<Vec<Parameter>>,
+}
+
+impl Function {
+    /// Its name in the PTX.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the assembler made of it.
+    pub fn attributes(&self) -> &KernelAttributes {
+        &self.attributes
+    }
+
+    /// Its parameters; `None` where only the driver can read the text.
+    pub fn parameters(&self) -> Option<&[Parameter]> {
+        self.parameters.as_deref()
+    }
+
+    /// How many of its CTAs an SM holds at once for a launch, and why not more.
+    ///
+    /// # Errors
+    /// Not even one fits.
+    pub fn occupancy(&self, launch: &Launch) -> Result<Occupancy> {
+        let resources = KernelResources {
+            threads_per_cta: launch.block.0.iter().product(),
+            registers_per_thread: self.attributes.registers_per_thread,
+            shared_bytes: self.attributes.shared_bytes + launch.dynamic_shared_bytes,
+        };
+        let capability = self.module.backend.properties().capability;
+        capability
+            .occupancy(&resources)
+            .map_err(|error| Error::BadLaunch { kernel: self.name.clone(), reason: error.to_string() })
+    }
+
+    /// Starts the kernel on a stream.
+    ///
+    /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator returns when the kernel
+    /// is done, with its fault if there is one.
+    ///
+    /// # Errors
+    /// The launch or an argument does not fit the kernel or the device, an argument is half-written, or the kernel failed.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: impl KernelArguments,
+    ) -> Result<LaunchCounts> {
+        let backend = &self.module.backend;
+        same_device("the kernel", backend, &stream.backend)?;
+        let arguments = arguments.arguments();
+        if let Some(parameters) = &self.parameters {
+            arguments::check(&self.name, parameters, &arguments)?;
+        }
+        let buffers = || arguments.iter().filter_map(|argument| argument.allocation());
+        for allocation in buffers() {
+            same_device("a buffer among the arguments", allocation.backend(), backend)?;
+            allocation.check()?;
+        }
+        launch.check(&self.name, backend.properties().capability, &self.attributes)?;
+        let packed: Vec<Packed<'_>> = arguments.iter().enumerate().map(|(index, argument)| {
+            let bytes = argument.as_bytes();
+            let align = self.parameters.as_ref().map_or(bytes.len(), |parameters| parameters[index].align);
+            Packed { bytes, align }
+        }).collect();
+        let outcome = self.module.loaded.launch(&self.name, stream.handle, &launch, &packed);
+        if matches!(outcome, Err(Error::Fault(_))) {
+            buffers().for_each(|allocation| allocation.mark(&self.name));
+            Allocation::mark_exposed(backend, &self.name);
+        }
+        outcome
+    }
+}
