@@ -82,6 +82,7 @@ pub(super) mod jit_option {
 pub(super) mod status {
     use std::ffi::c_int;
     pub(in super::super) const OUT_OF_MEMORY: c_int = 2;
+    pub(in super::super) const INVALID_HANDLE: c_int = 400;
     pub(in super::super) const NOT_FOUND: c_int = 500;
     pub(in super::super) const NOT_READY: c_int = 600;
     /// Faults after which the context can do nothing more: uncorrectable memory, illegal and misaligned addresses, timeouts,

@@ -1,0 +1,160 @@
+//! From PTX to a cubin, by the driver's own assembler, once a text.
+
+use std::ffi::{c_int, c_void};
+use std::fmt::Write as _;
+use std::ptr::null_mut;
+
+use super::Context;
+use super::driver::{Driver, Failure, INPUT_PTX, jit_option};
+use crate::cache::{Cache, Key};
+use crate::error::{Error, Result};
+
+/// Bytes of the assembler's log that are kept.
+const LOG_BYTES: usize = 64 << 10;
+
+/// The cubin of a PTX text: from the user's cache, or else assembled and kept there.
+pub(super) fn cubin(context: &Context, ptx: &str, target: &str) -> Result<Vec<u8>> {
+    let driver = context.enter()?;
+    let mut version = 0;
+    // SAFETY: the out-pointer is valid for the call.
+    context.check(unsafe { driver.cuDriverGetVersion(&mut version) })?;
+    let key = Key { driver: u32::try_from(version).unwrap_or(0), target, ptx };
+    let cache = Cache::of_user();
+    if let Some(cubin) = cache.get(key) {
+        return Ok(cubin);
+    }
+    let mut log = vec![0u8; LOG_BYTES];
+    let cubin = assemble(driver, ptx, &mut log).map_err(|failure| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        let log = String::from_utf8_lossy(&log[..end]);
+        if log.trim().is_empty() {
+            return context.error(failure);
+        }
+        Error::Assemble { target: target.to_owned(), log: with_source_lines(&log, ptx) }
+    })?;
+    cache.put(key, &cubin);
+    Ok(cubin)
+}
+
+/// Assembles with the driver's linker, whose output is the cubin itself.
+fn assemble(driver: &Driver, ptx: &str, log: &mut [u8]) -> std::result::Result<Vec<u8>, Failure> {
+    // The driver reads the text up to a zero.
+    let mut text = ptx.as_bytes().to_vec();
+    text.push(0);
+    let mut options = [jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES, jit_option::LINE_INFO];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), word(log.len()), word(1)];
+    let mut linker = null_mut();
+    // SAFETY: options and values have the same length and outlive the linker, as does the log they point to.
+    unsafe {
+        driver.cuLinkCreate_v2(
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+            &mut linker,
+        )?;
+    }
+    let outcome = link(driver, linker, &mut text);
+    // SAFETY: the linker was created above and is destroyed once, after its output was copied.
+    let destroyed = unsafe { driver.cuLinkDestroy(linker) };
+    let cubin = outcome?;
+    destroyed.map(|()| cubin)
+}
+
+fn link(driver: &Driver, linker: *mut c_void, text: &mut [u8]) -> std::result::Result<Vec<u8>, Failure> {
+    // SAFETY: the text is alive for the call; there are no options.
+    unsafe {
+        driver.cuLinkAddData_v2(
+            linker,
+            INPUT_PTX as c_int,
+            text.as_mut_ptr().cast(),
+            text.len(),
+            c"kernel.ptx".as_ptr(),
+            0,
+            null_mut(),
+            null_mut(),
+        )?;
+    }
+    let (mut image, mut bytes) = (null_mut(), 0);
+    // SAFETY: the out-pointers are valid for the call.
+    unsafe { driver.cuLinkComplete(linker, &mut image, &mut bytes)? };
+    // SAFETY: on success the linker owns `bytes` bytes at `image` until it is destroyed.
+    Ok(unsafe { std::slice::from_raw_parts(image.cast::<u8>(), bytes) }.to_vec())
+}
+
+/// A number as the driver's option lists hold it.
+fn word(value: usize) -> *mut c_void {
+    std::ptr::without_provenance_mut(value)
+}
+
+/// The assembler's log with, under each line that names a line of the PTX, that line, and the source it came from where the PTX
+/// tells.
+fn with_source_lines(log: &str, ptx: &str) -> String {
+    let lines: Vec<&str> = ptx.lines().collect();
+    let mut text = String::new();
+    for entry in log.lines().filter(|entry| !entry.trim().is_empty()) {
+        let _ = writeln!(text, "{entry}");
+        let Some(number) = line_number(entry).filter(|number| (1..=lines.len()).contains(number)) else {
+            continue;
+        };
+        let _ = writeln!(text, "  {number} | {}", lines[number - 1].trim());
+        if let Some(source) = source_of(&lines, number) {
+            let _ = writeln!(text, "  from {source}");
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The number in `ptxas application ptx input, line 12; error : ...`.
+fn line_number(entry: &str) -> Option<usize> {
+    let rest = &entry[entry.find("line ")? + "line ".len()..];
+    let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+/// The `.loc` in force at a line, as `file:line:column`.
+fn source_of(lines: &[&str], number: usize) -> Option<String> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let before = lines[..number].iter().rev().map(|line| words(line));
+    // A kernel's positions end where it begins.
+    let mut inside = before.take_while(|words| !words.iter().any(|word| word == ".entry" || word == ".func"));
+    let location = inside.find(|words| words.first().is_some_and(|word| word == ".loc"))?;
+    let [_, file, line, column, ..] = location.as_slice() else { return None };
+    let is_file = |words: &Vec<String>| words.first().is_some_and(|word| word == ".file") && words.get(1) == Some(file);
+    let path = lines.iter().map(|line| words(line)).find(is_file)?.get(2)?.trim_matches(['"', ',']).to_owned();
+    Some(format!("{path}:{line}:{}", column.trim_end_matches([',', ';'])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_shows_the_lines_it_speaks_of() {
+        let ptx = ".version 8.0\n.target sm_90a\n.file 1 \"src/gemm.rs\"\n.visible .entry k()\n{\n\
+                   \t.loc 1 42 9\n\tadd.u32 %r0, %r1;\n\tret;\n}\n";
+        let log = "ptxas application ptx input, line 7; error   : Arguments mismatch for instruction 'add'\n\
+                   ptxas fatal   : Ptx assembly aborted due to errors\n\n";
+        assert_eq!(
+            with_source_lines(log, ptx),
+            "ptxas application ptx input, line 7; error   : Arguments mismatch for instruction 'add'\n  \
+             7 | add.u32 %r0, %r1;\n  \
+             from src/gemm.rs:42:9\n\
+             ptxas fatal   : Ptx assembly aborted due to errors"
+        );
+    }
+
+    #[test]
+    fn positions_of_another_kernel_are_not_taken() {
+        let ptx = ".file 1 \"a.rs\"\n.entry a()\n{\n.loc 1 2 3\nret;\n}\n.entry b()\n{\nbad;\n}\n";
+        let lines: Vec<_> = ptx.lines().collect();
+        assert_eq!(source_of(&lines, 5).as_deref(), Some("a.rs:2:3"));
+        assert_eq!(source_of(&lines, 9), None);
+    }
+
+    #[test]
+    fn lines_out_of_range_are_left_alone() {
+        assert_eq!(with_source_lines("line 99; error", "one"), "line 99; error");
+        assert_eq!(with_source_lines("line x; error", "one"), "line x; error");
+    }
+}
