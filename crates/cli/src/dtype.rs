@@ -1,0 +1,165 @@
+//! The element types that files and flags name.
+
+use warpwright_emulator::numeric::Rounding;
+use warpwright_emulator::numeric::convert::{ConvertMode, Scalar, convert};
+
+/// How NumPy reads an element's bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumpyKind {
+    /// `b`
+    Boolean,
+    /// `u`
+    Unsigned,
+    /// `i`
+    Signed,
+    /// `f`
+    Float,
+}
+
+/// An element type.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dtype {
+    /// The name, and then others it goes by.
+    names: &'static [&'static str],
+    /// Bytes of an element.
+    pub bytes: usize,
+    /// How it travels in a NumPy file: types that NumPy lacks travel as their unsigned bits.
+    pub numpy: NumpyKind,
+    /// What its bits mean.
+    scalar: Scalar,
+}
+
+const fn unsigned(width: u32) -> Scalar {
+    Scalar::Integer { width, signed: false }
+}
+
+const fn signed(width: u32) -> Scalar {
+    Scalar::Integer { width, signed: true }
+}
+
+macro_rules! dtypes {
+    ($([$($name:literal)*] $bytes:literal $numpy:ident $scalar:expr;)*) => {
+        &[$(Dtype { names: &[$($name),*], bytes: $bytes, numpy: NumpyKind::$numpy, scalar: $scalar },)*]
+    };
+}
+
+/// Every element type.
+pub static DTYPES: &[Dtype] = dtypes! {
+    ["bool"] 1 Boolean unsigned(8);
+    ["u8" "uint8" "b8"] 1 Unsigned unsigned(8);
+    ["u16" "uint16" "b16"] 2 Unsigned unsigned(16);
+    ["u32" "uint32" "b32"] 4 Unsigned unsigned(32);
+    ["u64" "uint64" "b64"] 8 Unsigned unsigned(64);
+    ["i8" "int8" "s8"] 1 Signed signed(8);
+    ["i16" "int16" "s16"] 2 Signed signed(16);
+    ["i32" "int32" "s32"] 4 Signed signed(32);
+    ["i64" "int64" "s64"] 8 Signed signed(64);
+    ["f16" "float16" "half"] 2 Float Scalar::F16;
+    ["f32" "float32" "float"] 4 Float Scalar::F32;
+    ["f64" "float64" "double"] 8 Float Scalar::F64;
+    ["bf16" "bfloat16"] 2 Unsigned Scalar::Bf16;
+    ["tf32"] 4 Unsigned Scalar::Tf32;
+    ["e4m3" "e4m3fn" "fp8_e4m3" "f8e4m3" "float8_e4m3" "float8_e4m3fn"] 1 Unsigned Scalar::E4m3;
+    ["e5m2" "fp8_e5m2" "f8e5m2" "float8_e5m2"] 1 Unsigned Scalar::E5m2;
+    ["e2m3" "float6_e2m3" "float6_e2m3fn"] 1 Unsigned Scalar::E2m3;
+    ["e3m2" "float6_e3m2" "float6_e3m2fn"] 1 Unsigned Scalar::E3m2;
+    ["e2m1" "float4_e2m1" "float4_e2m1fn"] 1 Unsigned Scalar::E2m1;
+    ["ue8m0" "e8m0" "float8_e8m0fnu"] 1 Unsigned unsigned(8);
+};
+
+impl Dtype {
+    /// The type of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        DTYPES.iter().find(|dtype| dtype.names.contains(&name))
+    }
+
+    /// The names of all types, as a list for messages.
+    pub fn known() -> String {
+        DTYPES.iter().map(Self::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// Whether its numbers are floats.
+    pub fn is_float(&self) -> bool {
+        self.scalar.is_float()
+    }
+
+    /// Whether NumPy has it, so that its values can be written as numbers.
+    pub fn has_numpy_name(&self) -> bool {
+        !self.is_float() || self.numpy == NumpyKind::Float
+    }
+
+    /// The element nearest to a number: ties to even, integers wrapped, too large a float made infinite, or the largest
+    /// number where the type has no infinity.
+    pub fn nearest(&self, number: f64) -> Vec<u8> {
+        let mode = ConvertMode { rounding: Rounding::Nearest, finite: self.bytes == 1, ..ConvertMode::default() };
+        self.element(convert(number.to_bits(), Scalar::F64, self.scalar, mode))
+    }
+
+    /// The element for an integer: as [`nearest`](Self::nearest).
+    pub fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
+        let mode = ConvertMode { rounding: Rounding::Nearest, finite: self.bytes == 1, ..ConvertMode::default() };
+        self.element(convert(number, unsigned(64), self.scalar, mode))
+    }
+
+    /// The element with these bits; those beyond its width are dropped.
+    pub fn element(&self, bits: u64) -> Vec<u8> {
+        bits.to_le_bytes()[..self.bytes].to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_finds_its_type_and_no_other() {
+        for dtype in DTYPES {
+            for name in dtype.names {
+                assert_eq!(Dtype::named(name), Some(dtype));
+            }
+        }
+        let names: Vec<_> = DTYPES.iter().flat_map(|dtype| dtype.names).collect();
+        let mut distinct = names.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), names.len());
+        assert_eq!(Dtype::named("f8"), None, "NumPy's f8 is 64 bits wide, others' f8 is 8");
+    }
+
+    #[test]
+    fn small_integers_are_exact_in_every_type() {
+        let expected = [
+            ("bool", vec![1]),
+            ("u64", vec![1, 0, 0, 0, 0, 0, 0, 0]),
+            ("i16", vec![1, 0]),
+            ("f16", vec![0, 0x3c]),
+            ("bf16", vec![0x80, 0x3f]),
+            ("tf32", vec![0, 0, 0x80, 0x3f]),
+            ("f32", vec![0, 0, 0x80, 0x3f]),
+            ("f64", vec![0, 0, 0, 0, 0, 0, 0xf0, 0x3f]),
+            ("e4m3", vec![0x38]),
+            ("e5m2", vec![0x3c]),
+        ];
+        for (name, bytes) in expected {
+            let dtype = Dtype::named(name).expect("in the table");
+            assert_eq!(dtype.nearest_to_integer(1), bytes, "{name}");
+            assert_eq!(dtype.nearest(1.0), bytes, "{name}");
+            assert_eq!(dtype.nearest_to_integer(0), vec![0; dtype.bytes], "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_past_the_range_wrap_or_saturate() {
+        let of = |name: &str, number| Dtype::named(name).expect("in the table").nearest_to_integer(number);
+        assert_eq!(of("u8", 257), [1]);
+        assert_eq!(of("i8", 255), [0xff]);
+        assert_eq!(of("e4m3", 1000), [0x7e], "448, the largest");
+        assert_eq!(of("f16", 100_000), [0x00, 0x7c], "infinity");
+        assert_eq!(of("bf16", 257), [0x80, 0x43], "256: a tie goes to even");
+    }
+}

@@ -1,0 +1,346 @@
+//! What a launch file says.
+
+use serde_json::Value;
+
+use super::json::{Complaint, Node};
+use crate::dtype::Dtype;
+
+/// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to the launch file.
+#[derive(Debug, PartialEq)]
+pub struct Description {
+    pub ptx: String,
+    pub entry: String,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    pub dynamic_shared_bytes: u32,
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Argument {
+    Buffer(Buffer),
+    /// The bytes of a scalar, and whether it is a float with a name in NumPy.
+    Scalar {
+        dtype: &'static Dtype,
+        bytes: Vec<u8>,
+    },
+    /// A structure.
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Buffer {
+    pub dtype: &'static Dtype,
+    pub shape: Vec<usize>,
+    pub init: Init,
+    /// Where to write it after the launch.
+    pub save: Option<String>,
+}
+
+impl Buffer {
+    /// How many elements it has.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// What a buffer holds before the launch.
+#[derive(Debug, PartialEq)]
+pub enum Init {
+    /// The array of a NumPy file.
+    Npy(String),
+    /// Bytes of zero.
+    Zero,
+    /// Bytes of `0xff`.
+    Poison,
+    /// 0, 1, 2, ... in C order.
+    Iota,
+    /// Standard normal numbers.
+    Normal {
+        /// The same seed gives the same numbers.
+        seed: u64,
+    },
+}
+
+type Result<T> = std::result::Result<T, Complaint>;
+
+impl Description {
+    /// Reads a launch file's value.
+    pub fn parse(value: &Value) -> Result<Self> {
+        let root = Node::root(value);
+        root.object(&["ptx", "entry", "grid", "block", "cluster", "dynamic_shared_bytes", "args"])?;
+        let arguments = match root.optional("args") {
+            Some(arguments) => arguments.items()?.iter().map(argument).collect::<Result<_>>()?,
+            None => Vec::new(),
+        };
+        let cluster = root.optional("cluster").map_or(Ok([1; 3]), |cluster| cluster.extents())?;
+        let shared = root.optional("dynamic_shared_bytes").map_or(Ok(0), |bytes| bytes.unsigned_32())?;
+        Ok(Self {
+            ptx: root.field("ptx")?.string()?.to_owned(),
+            entry: root.field("entry")?.string()?.to_owned(),
+            grid: root.field("grid")?.extents()?,
+            block: root.field("block")?.extents()?,
+            cluster,
+            dynamic_shared_bytes: shared,
+            arguments,
+        })
+    }
+}
+
+fn argument(node: &Node<'_>) -> Result<Argument> {
+    match node.choice(&["buffer", "scalar", "bytes", "tensor_map"])? {
+        ("buffer", node) => buffer(&node).map(Argument::Buffer),
+        ("scalar", node) => scalar(&node),
+        ("bytes", node) => hexadecimal(&node).map(Argument::Bytes),
+        (_, node) => Err(node.complain("tensor maps need the Hopper instructions, which are not there yet")),
+    }
+}
+
+fn dtype(node: &Node<'_>) -> Result<&'static Dtype> {
+    let name = node.string()?;
+    Dtype::named(name)
+        .ok_or_else(|| node.complain(format!("there is no dtype `{name}`; there are {}", Dtype::known())))
+}
+
+fn buffer(node: &Node<'_>) -> Result<Buffer> {
+    node.object(&["dtype", "shape", "init", "save"])?;
+    let dtype = dtype(&node.field("dtype")?)?;
+    let shape_node = node.field("shape")?;
+    let mut bytes = dtype.bytes as u64;
+    let mut shape = Vec::new();
+    for extent in shape_node.items()? {
+        let size = extent.unsigned()?;
+        let too_large = || extent.complain("the buffer would be too large");
+        bytes = bytes.checked_mul(size.max(1)).ok_or_else(too_large)?;
+        shape.push(usize::try_from(size).map_err(|_| too_large())?);
+    }
+    let init = node.optional("init").map_or(Ok(Init::Poison), |init| self::init(&init, dtype))?;
+    let save = node.optional("save").map(|save| save.string().map(str::to_owned)).transpose()?;
+    Ok(Buffer { dtype, shape, init, save })
+}
+
+fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
+    let choices = "`zero`, `poison`, `iota`, {\"npy\": \"FILE\"} or {\"normal\": {\"seed\": N}}";
+    match node.value() {
+        Value::String(name) => match name.as_str() {
+            "zero" => Ok(Init::Zero),
+            "poison" => Ok(Init::Poison),
+            "iota" => Ok(Init::Iota),
+            other => Err(node.complain(format!("there is no init `{other}`; there are {choices}"))),
+        },
+        Value::Object(_) => match node.choice(&["npy", "normal"])? {
+            ("npy", path) => Ok(Init::Npy(path.string()?.to_owned())),
+            (_, normal) if !dtype.is_float() => {
+                Err(normal.complain(format!("normal numbers need a float, and {} is none", dtype.name())))
+            }
+            (_, normal) => {
+                normal.object(&["seed"])?;
+                Ok(Init::Normal { seed: normal.field("seed")?.unsigned()? })
+            }
+        },
+        _ => Err(node.complain(format!("an init is {choices}, not {}", node.describe()))),
+    }
+}
+
+fn scalar(node: &Node<'_>) -> Result<Argument> {
+    node.object(&["dtype", "value"])?;
+    let dtype = dtype(&node.field("dtype")?)?;
+    let value = node.field("value")?;
+    Ok(Argument::Scalar { dtype, bytes: scalar_bytes(&value, dtype)? })
+}
+
+/// The bytes of a scalar. A string is a number too: in hexadecimal the bits themselves, and `nan`, `inf` and `-inf`, which JSON
+/// lacks.
+fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
+    let name = dtype.name();
+    let refuse = |wanted: &str| node.complain(format!("{wanted} is needed for {name}, not {}", node.describe()));
+    let width = dtype.bytes as u32 * 8;
+    let fits_unsigned = |bits: u64| width == 64 || bits >> width == 0;
+    if let Value::String(text) = node.value() {
+        if let Some(digits) = text.strip_prefix("0x") {
+            let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| fits_unsigned(*bits));
+            return bits.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("a hexadecimal number that fits"));
+        }
+        return match text.as_str() {
+            "nan" | "inf" | "-inf" if dtype.is_float() && dtype.has_numpy_name() => {
+                Ok(dtype.nearest(text.parse().expect("these are numbers to Rust")))
+            }
+            _ => Err(refuse("a number, or its bits as \"0x...\",")),
+        };
+    }
+    if !dtype.has_numpy_name() {
+        let bits = node.value().as_u64().filter(|bits| fits_unsigned(*bits));
+        return bits.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("the value's unsigned bits"));
+    }
+    if dtype.is_float() {
+        return node.value().as_f64().map(|number| dtype.nearest(number)).ok_or_else(|| refuse("a number"));
+    }
+    let fits_signed = |number: i64| width == 64 || (-(1i64 << (width - 1))..1i64 << (width - 1)).contains(&number);
+    let integer = match node.value() {
+        Value::Bool(flag) if name == "bool" => Some(u64::from(*flag)),
+        value if name == "bool" => value.as_u64().filter(|bit| *bit < 2),
+        value if dtype.numpy == crate::dtype::NumpyKind::Signed => {
+            value.as_i64().filter(|number| fits_signed(*number)).map(|number| number as u64)
+        }
+        value => value.as_u64().filter(|number| fits_unsigned(*number)),
+    };
+    integer.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("an integer in range"))
+}
+
+fn hexadecimal(node: &Node<'_>) -> Result<Vec<u8>> {
+    let text = node.string()?;
+    let refuse = || node.complain("pairs of hexadecimal digits are needed, such as \"00ff\"");
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return Err(refuse());
+    }
+    let pair = |start: usize| {
+        let digits = &text[start..start + 2];
+        // `from_str_radix` would take a sign.
+        let is_pair = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_pair.then(|| u8::from_str_radix(digits, 16).expect("two hexadecimal digits")).ok_or_else(refuse)
+    };
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A launch file with one argument.
+    fn with_argument(argument: Value) -> Result<Description> {
+        Description::parse(&json!({"ptx": "a.ptx", "entry": "k", "grid": [1], "block": [1], "args": [argument]}))
+    }
+
+    fn scalar_of(dtype: &str, value: Value) -> Result<Vec<u8>> {
+        with_argument(json!({"scalar": {"dtype": dtype, "value": value}})).map(|description| {
+            match description.arguments.into_iter().next() {
+                Some(Argument::Scalar { bytes, .. }) => bytes,
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let description = Description::parse(&json!({
+            "ptx": "add.ptx", "entry": "add", "grid": [4, 1, 1], "block": [256, 2], "cluster": [2], "dynamic_shared_bytes": 64,
+            "args": [
+                {"buffer": {"dtype": "f32", "shape": [32, 32], "init": {"npy": "x.npy"}}},
+                {"buffer": {"dtype": "bf16", "shape": [], "init": {"normal": {"seed": 7}}, "save": "out.npy"}},
+                {"buffer": {"dtype": "u8", "shape": [3]}},
+                {"scalar": {"dtype": "u32", "value": 1024}},
+                {"bytes": "00fF"},
+            ],
+        }));
+        let dtype = |name| Dtype::named(name).expect("in the table");
+        let buffer = |name, shape: &[usize], init, save: Option<&str>| {
+            Argument::Buffer(Buffer {
+                dtype: dtype(name),
+                shape: shape.to_vec(),
+                init,
+                save: save.map(str::to_owned),
+            })
+        };
+        let expected = Description {
+            ptx: "add.ptx".to_owned(),
+            entry: "add".to_owned(),
+            grid: [4, 1, 1],
+            block: [256, 2, 1],
+            cluster: [2, 1, 1],
+            dynamic_shared_bytes: 64,
+            arguments: vec![
+                buffer("f32", &[32, 32], Init::Npy("x.npy".to_owned()), None),
+                buffer("bf16", &[], Init::Normal { seed: 7 }, Some("out.npy")),
+                buffer("u8", &[3], Init::Poison, None),
+                Argument::Scalar { dtype: dtype("u32"), bytes: vec![0, 4, 0, 0] },
+                Argument::Bytes(vec![0, 255]),
+            ],
+        };
+        assert_eq!(description, Ok(expected));
+    }
+
+    #[test]
+    fn every_complaint_names_its_place() {
+        let cases = [
+            (json!([]), "an object is needed here, not an array of 0"),
+            (json!({}), "the field `ptx` is missing"),
+            (json!({"ptx": 1, "entry": "k", "grid": [1], "block": [1]}), "ptx: a string is needed here, not 1"),
+            (json!({"ptx": "a", "entry": "k", "grid": [], "block": [1]}), "grid: one to three extents are needed, not 0"),
+            (json!({"ptx": "a", "entry": "k", "grid": [1, -1], "block": [1]}), "grid[1]: an integer from 0 on is needed"),
+            (json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}), "grid[0]: an integer below 2^32"),
+            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}), "there is no field `arg`"),
+            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}), "args: an array is needed here"),
+        ];
+        for (value, words) in cases {
+            let complaint = Description::parse(&value).expect_err("malformed").to_string();
+            assert!(complaint.contains(words), "{complaint}");
+        }
+        let arguments = [
+            (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map"),
+            (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
+            (json!({"buffer": {"dtype": "f31", "shape": [1]}}), "args[0].buffer.dtype: there is no dtype `f31`"),
+            (json!({"buffer": {"dtype": "f32"}}), "args[0].buffer: the field `shape` is missing"),
+            (json!({"buffer": {"dtype": "f32", "shape": [1u64 << 40, 1u64 << 40]}}), "args[0].buffer.shape[1]: the buffer"),
+            (json!({"buffer": {"dtype": "f32", "shape": [1], "init": "ones"}}), "args[0].buffer.init: there is no init"),
+            (json!({"buffer": {"dtype": "f32", "shape": [1], "init": 0}}), "args[0].buffer.init: an init is"),
+            (json!({"buffer": {"dtype": "u32", "shape": [1], "init": {"normal": {"seed": 1}}}}), "u32 is none"),
+            (json!({"buffer": {"dtype": "f32", "shape": [1], "init": {"normal": {}}}}), "init.normal: the field `seed`"),
+            (json!({"bytes": "0"}), "args[0].bytes: pairs of hexadecimal digits"),
+            (json!({"bytes": "+1"}), "args[0].bytes: pairs of hexadecimal digits"),
+            (json!({"bytes": "é0"}), "args[0].bytes: pairs of hexadecimal digits"),
+            (json!({"tensor_map": {"buffer": 0}}), "args[0].tensor_map: tensor maps need the Hopper instructions"),
+        ];
+        for (argument, words) in arguments {
+            let complaint = with_argument(argument).expect_err("malformed").to_string();
+            assert!(complaint.contains(words), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn scalars_become_their_bytes() {
+        let cases = [
+            ("u8", json!(255), vec![255]),
+            ("i8", json!(-128), vec![128]),
+            ("u64", json!(u64::MAX), vec![255; 8]),
+            ("i64", json!(i64::MIN), i64::MIN.to_le_bytes().to_vec()),
+            ("f32", json!(0.1), 0.1f32.to_le_bytes().to_vec()),
+            ("f32", json!(3), 3f32.to_le_bytes().to_vec()),
+            ("f64", json!(0.1), 0.1f64.to_le_bytes().to_vec()),
+            ("f16", json!(1.0), vec![0, 0x3c]),
+            ("f32", json!("-inf"), f32::NEG_INFINITY.to_le_bytes().to_vec()),
+            ("f32", json!("0x7fc00001"), 0x7fc0_0001u32.to_le_bytes().to_vec()),
+            ("bf16", json!(0x3f80), vec![0x80, 0x3f]),
+            ("e4m3", json!(0x38), vec![0x38]),
+            ("bool", json!(true), vec![1]),
+        ];
+        for (dtype, value, bytes) in cases {
+            assert_eq!(scalar_of(dtype, value), Ok(bytes), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn scalars_out_of_range_are_refused() {
+        let cases = [
+            ("u8", json!(256)),
+            ("u8", json!(-1)),
+            ("i8", json!(128)),
+            ("i8", json!(-129)),
+            ("u32", json!(1.5)),
+            ("u32", json!("0x100000000")),
+            ("u32", json!("12")),
+            ("u64", json!(1e30)),
+            ("bf16", json!(1.5)),
+            ("bf16", json!(65536)),
+            ("bool", json!(2)),
+            ("u32", json!("nan")),
+            ("f32", json!(null)),
+        ];
+        for (dtype, value) in cases {
+            let complaint = scalar_of(dtype, value.clone()).expect_err("out of range").to_string();
+            assert!(complaint.starts_with("args[0].scalar.value: "), "{dtype} {value}: {complaint}");
+        }
+    }
+}

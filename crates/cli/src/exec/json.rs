@@ -1,0 +1,129 @@
+//! A JSON value that knows where it stands, so that every complaint names the place: `args[1].buffer.dtype`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A value and its path from the root.
+#[derive(Clone)]
+pub struct Node<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+/// What is wrong at a place of a JSON file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The place; empty for the whole.
+    pub path: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+    }
+}
+
+impl std::error::Error for Complaint {}
+
+type Result<T> = std::result::Result<T, Complaint>;
+
+impl<'a> Node<'a> {
+    /// The whole file.
+    pub fn root(value: &'a Value) -> Self {
+        Self { value, path: String::new() }
+    }
+
+    /// A complaint about this place.
+    pub fn complain(&self, message: impl Into<String>) -> Complaint {
+        Complaint { path: self.path.clone(), message: message.into() }
+    }
+
+    /// The value as it stands.
+    pub fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// The value in words, for complaints.
+    pub fn describe(&self) -> String {
+        match self.value {
+            Value::Null => "null".to_owned(),
+            Value::Array(items) => format!("an array of {}", items.len()),
+            Value::Object(_) => "an object".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    fn wrong(&self, wanted: &str) -> Complaint {
+        self.complain(format!("{wanted} is needed here, not {}", self.describe()))
+    }
+
+    /// Refuses a value that is not an object, or has a field that is not among `known`.
+    pub fn object(&self, known: &[&str]) -> Result<()> {
+        let Value::Object(fields) = self.value else { return Err(self.wrong("an object")) };
+        match fields.keys().find(|field| !known.contains(&field.as_str())) {
+            Some(unknown) => {
+                Err(self.complain(format!("there is no field `{unknown}`; there are {}", known.join(", "))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The field of that name, if there is one.
+    pub fn optional(&self, field: &str) -> Option<Self> {
+        let path = if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) };
+        self.value.get(field).map(|value| Self { value, path })
+    }
+
+    /// The field of that name.
+    pub fn field(&self, field: &str) -> Result<Self> {
+        self.optional(field).ok_or_else(|| self.complain(format!("the field `{field}` is missing")))
+    }
+
+    /// The one field of an object that has one, of the names in `choices`.
+    pub fn choice(&self, choices: &[&'static str]) -> Result<(&'static str, Self)> {
+        self.object(choices)?;
+        let mut present = choices.iter().filter_map(|name| self.optional(name).map(|node| (*name, node)));
+        match (present.next(), present.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(self.complain(format!("exactly one of {} is needed", choices.join(", ")))),
+        }
+    }
+
+    /// A string.
+    pub fn string(&self) -> Result<&'a str> {
+        self.value.as_str().ok_or_else(|| self.wrong("a string"))
+    }
+
+    /// An unsigned integer.
+    pub fn unsigned(&self) -> Result<u64> {
+        self.value.as_u64().ok_or_else(|| self.wrong("an integer from 0 on"))
+    }
+
+    /// An unsigned integer of 32 bits.
+    pub fn unsigned_32(&self) -> Result<u32> {
+        self.unsigned()?.try_into().map_err(|_| self.wrong("an integer below 2^32"))
+    }
+
+    /// An array's items.
+    pub fn items(&self) -> Result<Vec<Self>> {
+        let Value::Array(items) = self.value else { return Err(self.wrong("an array")) };
+        let node = |(index, value)| Self { value, path: format!("{}[{index}]", self.path) };
+        Ok(items.iter().enumerate().map(node).collect())
+    }
+
+    /// One to three extents; those left out are 1.
+    pub fn extents(&self) -> Result<[u32; 3]> {
+        let items = self.items()?;
+        if items.is_empty() || items.len() > 3 {
+            return Err(self.complain(format!("one to three extents are needed, not {}", items.len())));
+        }
+        let mut extents = [1; 3];
+        for (extent, item) in extents.iter_mut().zip(&items) {
+            *extent = item.unsigned_32()?;
+        }
+        Ok(extents)
+    }
+}
