@@ -96,13 +96,13 @@ impl Dtype {
     /// The element nearest to a number: ties to even, integers wrapped, too large a float made infinite, or the largest
     /// number where the type has no infinity.
     pub fn nearest(&self, number: f64) -> Vec<u8> {
-        let mode = ConvertMode { rounding: Rounding::Nearest, finite: self.bytes == 1, ..ConvertMode::default() };
+        let mode = ConvertMode { rounding: Rounding::NearestEven, finite: self.bytes == 1, ..ConvertMode::default() };
         self.element(convert(number.to_bits(), Scalar::F64, self.scalar, mode))
     }
 
     /// The element for an integer: as [`nearest`](Self::nearest).
     pub fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
-        let mode = ConvertMode { rounding: Rounding::Nearest, finite: self.bytes == 1, ..ConvertMode::default() };
+        let mode = ConvertMode { rounding: Rounding::NearestEven, finite: self.bytes == 1, ..ConvertMode::default() };
         self.element(convert(number, unsigned(64), self.scalar, mode))
     }
 

@@ -65,7 +65,13 @@ pub(crate) trait LoadedModule: Send + Sync {
     /// Address and size of a global variable; `None` if there is none.
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>>;
     /// Starts a kernel that `kernel` found.
-    fn launch(&self, name: &str, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts>;
+    fn launch(
+        &self,
+        name: &str,
+        stream: Handle,
+        launch: &Launch,
+        arguments: &[Packed<'_>],
+    ) -> Result<LaunchCounts>;
 }
 
 /// One argument, as the parameter bank holds it.

@@ -98,9 +98,9 @@ fn user_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf>
 
 /// The 64-bit Fowler-Noll-Vo hash, variant 1a: it names files and finds damage; the key itself decides what matches.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -119,7 +119,8 @@ mod tests {
 
     fn only_file(cache: &Cache) -> PathBuf {
         let directory = cache.directory.as_ref().expect("these caches have one");
-        let mut files = fs::read_dir(directory).expect("it exists").map(|entry| entry.expect("readable").path());
+        let mut files =
+            fs::read_dir(directory).expect("it exists").map(|entry| entry.expect("readable").path());
         let file = files.next().expect("there is a file");
         assert_eq!(files.next(), None, "no temporary file stays behind");
         file
@@ -169,7 +170,8 @@ mod tests {
     #[test]
     fn the_directory_follows_the_environment() {
         let directory = |set: &[(&str, &str)]| {
-            let set: Vec<_> = set.iter().map(|(name, value)| ((*name).to_owned(), PathBuf::from(value))).collect();
+            let set: Vec<_> =
+                set.iter().map(|(name, value)| ((*name).to_owned(), PathBuf::from(value))).collect();
             user_directory(move |name| {
                 set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
             })
@@ -178,7 +180,10 @@ mod tests {
         assert_eq!(directory(&[("WARPWRIGHT_CACHE", "/a"), ("HOME", "/h")]), path("/a"));
         assert_eq!(directory(&[("WARPWRIGHT_CACHE", ""), ("HOME", "/h")]), None);
         assert_eq!(directory(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), path("/x/warpwright"));
-        assert_eq!(directory(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/h")]), path("/h/.cache/warpwright"));
+        assert_eq!(
+            directory(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/h")]),
+            path("/h/.cache/warpwright")
+        );
         assert_eq!(directory(&[]), None);
     }
 

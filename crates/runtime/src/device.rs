@@ -214,12 +214,17 @@ fn emulated_names() -> String {
 pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
     let (of_properties, on_properties) = (of.properties(), on.properties());
     // Two handles of one GPU share its context; two emulators share nothing, whatever their names.
-    let same = Arc::ptr_eq(of, on) || (!of_properties.is_emulated && of_properties.name == on_properties.name);
+    let same =
+        Arc::ptr_eq(of, on) || (!of_properties.is_emulated && of_properties.name == on_properties.name);
     if same {
         return Ok(());
     }
     let name = |properties: &DeviceProperties, other: &DeviceProperties| {
-        if properties.name == other.name { format!("another {}", properties.name) } else { properties.name.clone() }
+        if properties.name == other.name {
+            format!("another {}", properties.name)
+        } else {
+            properties.name.clone()
+        }
     };
     Err(Error::WrongDevice { what, of: name(of_properties, on_properties), on: on_properties.name.clone() })
 }

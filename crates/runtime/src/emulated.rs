@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
-use warpwright_emulator::{self as emulator, Emulator, MemoryError, Program, Schedule};
+use warpwright_emulator::{self as emulator, Emulator, FaultKind, MemoryError, Program, Schedule};
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
@@ -125,7 +125,8 @@ impl Backend for Emulated {
     }
 
     unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize) {
-        let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).expect("it was allocated with this layout");
+        let layout =
+            Layout::from_size_align(bytes.max(1), HOST_ALIGN).expect("it was allocated with this layout");
         // SAFETY: the caller passes a pointer from `allocate_host(bytes)`, which used this layout.
         unsafe { alloc::dealloc(pointer.as_ptr(), layout) }
     }
@@ -240,7 +241,11 @@ impl LoadedModule for EmulatedModule {
             schedule: self.machine.schedule,
         };
         let report = self.machine.read().launch(&self.program, name, &launch);
-        let report = report.map_err(|fault| Error::Fault(Arc::from(fault)))?;
+        let report = report.map_err(|fault| match fault.kind {
+            // Nothing ran, so nothing is half-written.
+            FaultKind::BadLaunch => Error::BadLaunch { kernel: name.to_owned(), reason: fault.message },
+            _ => Error::Fault(Arc::from(fault)),
+        })?;
         print!("{}", report.output);
         Ok(LaunchCounts {
             warp_instructions: report.warp_instructions,
@@ -267,7 +272,8 @@ mod tests {
     #[test]
     fn the_parameter_bank_keeps_alignments() {
         let packed = |bytes, align| Packed { bytes, align };
-        let bank = parameter_bank(&[packed(&[1], 1), packed(&[2; 8], 8), packed(&[3; 4], 4), packed(&[4; 6], 2)]);
+        let bank =
+            parameter_bank(&[packed(&[1], 1), packed(&[2; 8], 8), packed(&[3; 4], 4), packed(&[4; 6], 2)]);
         assert_eq!(bank, [1, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4]);
         assert!(parameter_bank(&[]).is_empty());
     }

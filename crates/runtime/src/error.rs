@@ -127,7 +127,9 @@ pub enum Error {
         parameters: String,
     },
     /// An argument that does not fit its parameter.
-    #[error("argument {position} of kernel `{kernel}` does not fit: parameter {parameter}, and {given} was given")]
+    #[error(
+        "argument {position} of kernel `{kernel}` does not fit: parameter {parameter}, and {given} was given"
+    )]
     ArgumentType {
         /// The kernel.
         kernel: String,
@@ -189,7 +191,9 @@ pub enum Error {
         on: String,
     },
     /// An elapsed time was asked of events that have not both been recorded and reached.
-    #[error("both events must have been recorded and reached before the time between them can be told; synchronise first")]
+    #[error(
+        "both events must have been recorded and reached before the time between them can be told; synchronise first"
+    )]
     EventNotReached,
 }
 

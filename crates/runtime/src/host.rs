@@ -29,10 +29,9 @@ unsafe impl<T: Storable> Sync for HostBuffer<T> {}
 
 impl<T: Storable> HostBuffer<T> {
     pub(crate) fn new(backend: &Arc<dyn Backend>, length: usize) -> Result<Self> {
-        let bytes = length.checked_mul(size_of::<T>()).ok_or_else(|| crate::Error::OutOfMemory {
-            bytes: u64::MAX,
-            device: "the host".to_owned(),
-        })?;
+        let bytes = length
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| crate::Error::OutOfMemory { bytes: u64::MAX, device: "the host".to_owned() })?;
         let pointer = backend.allocate_host(bytes.max(1))?;
         // SAFETY: the allocation has at least `bytes` bytes and nothing else knows of it.
         unsafe { pointer.write_bytes(0, bytes) };

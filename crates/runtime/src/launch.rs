@@ -86,7 +86,12 @@ impl Launch {
     }
 
     /// Refuses what the device, or the kernel, does not allow: the same rules and words on every device.
-    pub(crate) fn check(&self, kernel: &str, limits: &Capability, attributes: &KernelAttributes) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        kernel: &str,
+        limits: &Capability,
+        attributes: &KernelAttributes,
+    ) -> Result<()> {
         self.broken_rule(limits, attributes)
             .map_or(Ok(()), |reason| Err(Error::BadLaunch { kernel: kernel.to_owned(), reason }))
     }
@@ -159,7 +164,10 @@ mod tests {
     fn what_fits_is_allowed() {
         assert_eq!(reason(Launch::new(1, 1), "sm_80"), None);
         assert_eq!(reason(Launch::new((0x7fff_ffff, 65535, 65535), (8, 8, 8)), "sm_80"), None);
-        assert_eq!(reason(Launch::new((32, 2), 512).cluster((16, 1)).dynamic_shared(226 << 10), "sm_90a"), None);
+        assert_eq!(
+            reason(Launch::new((32, 2), 512).cluster((16, 1)).dynamic_shared(226 << 10), "sm_90a"),
+            None
+        );
     }
 
     #[test]

@@ -143,11 +143,16 @@ impl Function {
             allocation.check()?;
         }
         launch.check(&self.name, backend.properties().capability, &self.attributes)?;
-        let packed: Vec<Packed<'_>> = arguments.iter().enumerate().map(|(index, argument)| {
-            let bytes = argument.as_bytes();
-            let align = self.parameters.as_ref().map_or(bytes.len(), |parameters| parameters[index].align);
-            Packed { bytes, align }
-        }).collect();
+        let packed: Vec<Packed<'_>> = arguments
+            .iter()
+            .enumerate()
+            .map(|(index, argument)| {
+                let bytes = argument.as_bytes();
+                let align =
+                    self.parameters.as_ref().map_or(bytes.len(), |parameters| parameters[index].align);
+                Packed { bytes, align }
+            })
+            .collect();
         let outcome = self.module.loaded.launch(&self.name, stream.handle, &launch, &packed);
         if matches!(outcome, Err(Error::Fault(_))) {
             buffers().for_each(|allocation| allocation.mark(&self.name));

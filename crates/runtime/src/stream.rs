@@ -107,12 +107,7 @@ impl Stream {
         same_length(to.len(), from.len())?;
         // SAFETY: the host buffer lets nobody write or free its memory before the event recorded next is reached.
         unsafe {
-            self.backend.copy_to_device(
-                self.handle,
-                to.allocation.address(),
-                from.pointer(),
-                to.bytes(),
-            )?;
+            self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer(), to.bytes())?;
         }
         to.allocation.unmark();
         from.used_by(self)

@@ -290,8 +290,7 @@ fn dynamic_shared_memory_reaches_the_limit(device: &Device) {
 fn bad_launches_are_refused_and_harm_nothing(device: &Device) {
     let (add, stream) = (kernel(device, "add"), stream(device));
     let x = device.buffer_from(&[3.0f32; 4]).expect("it fits");
-    for launch in
-        [Launch::new(0, 32), Launch::new(1, 0), Launch::new(1, 1025), Launch::new((1, 1, 70000), 1)]
+    for launch in [Launch::new(0, 32), Launch::new(1, 0), Launch::new(1, 1025), Launch::new((1, 1, 70000), 1)]
     {
         let refused = add.launch(&stream, launch, (&x, &x, &x, 4u32));
         assert!(matches!(refused, Err(Error::BadLaunch { .. })), "{refused:?}");
@@ -313,7 +312,10 @@ fn launch_bounds_are_kept(device: &Device) {
 fn occupancy_is_told(device: &Device) {
     let add = kernel(device, "add");
     let occupancy = add.occupancy(&Launch::new(1, 1024)).expect("it fits");
-    assert!(occupancy.ctas_per_sm >= 1 && occupancy.warps_per_sm == occupancy.ctas_per_sm * 32, "{occupancy:?}");
+    assert!(
+        occupancy.ctas_per_sm >= 1 && occupancy.warps_per_sm == occupancy.ctas_per_sm * 32,
+        "{occupancy:?}"
+    );
     assert!(matches!(add.occupancy(&Launch::new(1, 2048)), Err(Error::BadLaunch { .. })));
 }
 

@@ -120,8 +120,10 @@ fn source_of(lines: &[&str], number: usize) -> Option<String> {
     let mut inside = before.take_while(|words| !words.iter().any(|word| word == ".entry" || word == ".func"));
     let location = inside.find(|words| words.first().is_some_and(|word| word == ".loc"))?;
     let [_, file, line, column, ..] = location.as_slice() else { return None };
-    let is_file = |words: &Vec<String>| words.first().is_some_and(|word| word == ".file") && words.get(1) == Some(file);
-    let path = lines.iter().map(|line| words(line)).find(is_file)?.get(2)?.trim_matches(['"', ',']).to_owned();
+    let is_file =
+        |words: &Vec<String>| words.first().is_some_and(|word| word == ".file") && words.get(1) == Some(file);
+    let path =
+        lines.iter().map(|line| words(line)).find(is_file)?.get(2)?.trim_matches(['"', ',']).to_owned();
     Some(format!("{path}:{line}:{}", column.trim_end_matches([',', ';'])))
 }
 

@@ -126,7 +126,8 @@ impl Cuda {
         let mut device = 0;
         // SAFETY: the out-pointer is valid for the call, and the ordinal was checked.
         start(unsafe { driver.cuDeviceGet(&mut device, ordinal as c_int) })?;
-        let properties = properties(driver, ordinal, device).map_err(|failure| start_error(driver, failure))?;
+        let properties =
+            properties(driver, ordinal, device).map_err(|failure| start_error(driver, failure))?;
         let (major, minor) = properties.1;
         let properties = properties.0;
         let properties = DeviceProperties {
@@ -354,7 +355,9 @@ impl Backend for Cuda {
         // SAFETY: the out-pointer is valid for the call, and the events are alive.
         match unsafe { driver.cuEventElapsedTime(&mut milliseconds, raw(start), raw(end)) } {
             // Not reached yet, or (an invalid handle to the driver) never recorded.
-            Err(Failure { code: status::NOT_READY | status::INVALID_HANDLE, .. }) => Err(Error::EventNotReached),
+            Err(Failure { code: status::NOT_READY | status::INVALID_HANDLE, .. }) => {
+                Err(Error::EventNotReached)
+            }
             other => self
                 .context
                 .check(other)

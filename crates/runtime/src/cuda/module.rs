@@ -4,7 +4,9 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use super::driver::{self, CLUSTER_DIMENSION, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
+use super::driver::{
+    self, CLUSTER_DIMENSION, Failure, LaunchAttribute, LaunchConfig, function_attribute, status,
+};
 use super::{Context, assemble, raw};
 use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
 use crate::error::Result;
@@ -68,7 +70,8 @@ impl CudaModule {
         let shared = launch.dynamic_shared_bytes;
         // The driver counts static memory in too; asking for what is already allowed changes nothing.
         if shared > 0
-            && shared + self.attribute(function, function_attribute::SHARED_BYTES)? > SHARED_BYTES_WITHOUT_OPT_IN
+            && shared + self.attribute(function, function_attribute::SHARED_BYTES)?
+                > SHARED_BYTES_WITHOUT_OPT_IN
             && shared > self.attribute(function, function_attribute::MAX_DYNAMIC_SHARED_BYTES)?
         {
             self.set_attribute(function, function_attribute::MAX_DYNAMIC_SHARED_BYTES, shared)?;
@@ -112,12 +115,8 @@ impl LoadedModule for CudaModule {
         let driver = self.context.enter()?;
         let function = self.find(name)?.expect("the kernel was found when the function was made");
         self.opt_in(function, launch)?;
-        let mut cluster = LaunchAttribute {
-            id: CLUSTER_DIMENSION,
-            padding: 0,
-            extents: launch.cluster.0,
-            rest: [0; 13],
-        };
+        let mut cluster =
+            LaunchAttribute { id: CLUSTER_DIMENSION, padding: 0, extents: launch.cluster.0, rest: [0; 13] };
         let config = LaunchConfig {
             grid: launch.grid.0,
             block: launch.block.0,
