@@ -88,11 +88,11 @@ impl Form {
         digits.parse::<u32>().is_ok_and(|sm| sm >= self.first_sm)
     }
 
-    /// Where it exists, in words: `sm_90 and later`, `sm_90a only`.
+    /// Where it exists, in words: `sm_90 or later`, `sm_90a`.
     pub fn availability(&self) -> String {
         match self.only_on {
-            [] => format!("sm_{} and later", self.first_sm),
-            targets => format!("{} only", targets.join(", ")),
+            [] => format!("sm_{} or later", self.first_sm),
+            targets => targets.join(" or "),
         }
     }
 
@@ -259,8 +259,8 @@ mod tests {
         assert!(!row("mapa.u64").exists_on("sm_89") && row("mapa.u64").exists_on("sm_90"));
         let fence = row("wgmma.fence.sync.aligned");
         assert!(fence.exists_on("sm_90a") && !fence.exists_on("sm_90") && !fence.exists_on("sm_100a"));
-        assert_eq!(fence.availability(), "sm_90a only");
-        assert_eq!(row("mapa.u64").availability(), "sm_90 and later");
+        assert_eq!(fence.availability(), "sm_90a");
+        assert_eq!(row("mapa.u64").availability(), "sm_90 or later");
         assert_eq!(row("ld.shared::cta.u32").ptx_version_of("ld.shared::cta.u32"), (7, 8));
     }
 }

@@ -4,7 +4,11 @@
 //! system, so the IR adds to it only what PTX lacks and a compiler needs: structured control flow in place of labels,
 //! register classes in place of declarations, and the author's source position on everything.
 
+mod access;
 pub mod kernel;
 pub mod module;
+pub mod verify;
+
 pub use kernel::*;
 pub use module::Module;
+pub use verify::{Fault, VerifyError, verify};

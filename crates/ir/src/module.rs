@@ -1,8 +1,11 @@
 //! Kernels that are written to one PTX text.
 
+use std::collections::HashSet;
+
 use warpwright_arch::Capability;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Instruction, Kernel, Statement};
+use crate::verify::form_of;
 
 /// Kernels for one architecture: what becomes one PTX module.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +22,49 @@ impl Module {
         Self { capability, kernels }
     }
 
-    /// The `.version` to declare: the oldest that knows the target, so that the oldest possible driver takes the text.
+    /// The `.version` to declare: the oldest that knows the target and every instruction, so that the oldest possible
+    /// driver takes the text.
     pub fn version(&self) -> (u32, u32) {
-        self.capability.ptx_version
+        let needs = self.kernels.iter().map(|kernel| self.version_for(kernel));
+        needs.fold(self.capability.ptx_version, std::cmp::max)
+    }
+
+    fn version_for(&self, kernel: &Kernel) -> (u32, u32) {
+        let mut version = self.capability.ptx_version;
+        let mut seen = HashSet::new();
+        kernel.for_each_instruction(&mut |instruction| {
+            // Forms of one name differ in operands more than in age: one look at each name is enough.
+            if seen.insert(instruction.opcode.clone())
+                && let Some(form) = form_of(kernel, instruction, self.capability.target)
+            {
+                version = version.max(form.ptx_version_of(&instruction.opcode));
+            }
+        });
+        version
+    }
+}
+
+impl Kernel {
+    /// Calls `visit` with every instruction, in the order of the text.
+    pub fn for_each_instruction<'kernel>(&'kernel self, visit: &mut dyn FnMut(&'kernel Instruction)) {
+        for_each_instruction(&self.body, visit);
+    }
+}
+
+fn for_each_instruction<'body>(body: &'body [Statement], visit: &mut dyn FnMut(&'body Instruction)) {
+    for statement in body {
+        match statement {
+            Statement::Instruction(instruction) => visit(instruction),
+            Statement::If { then, otherwise, .. } => {
+                for_each_instruction(then, visit);
+                for_each_instruction(otherwise, visit);
+            }
+            Statement::Loop { body, step, .. } => {
+                for_each_instruction(body, visit);
+                for_each_instruction(step, visit);
+            }
+            Statement::Block { body, .. } => for_each_instruction(body, visit),
+            _ => {}
+        }
     }
 }

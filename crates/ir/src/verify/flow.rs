@@ -1,0 +1,262 @@
+//! Statements: labels, conditions, names, and that every register has a value where it is read.
+//!
+//! A register has a value at a place if every way there writes it. Structured control flow makes that one walk: the
+//! ways into a loop's next round have written at least what the way into its first has, so a loop's body is walked
+//! once, with what holds at its entry.
+
+use std::collections::{HashMap, HashSet};
+
+use warpwright_arch::{Capability, instructions};
+
+use super::fault::{Fault, VerifyError};
+use super::operand::{Forms, check_instruction};
+use crate::access;
+use crate::kernel::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
+
+/// Registers that have a value; `None` where no way leads.
+type Written = Option<BitSet>;
+
+#[derive(Clone, Debug, PartialEq)]
+struct BitSet(Vec<u64>);
+
+impl BitSet {
+    fn insert(&mut self, register: Register) {
+        self.0[register.0 as usize / 64] |= 1 << (register.0 % 64);
+    }
+
+    fn contains(&self, register: Register) -> bool {
+        self.0[register.0 as usize / 64] >> (register.0 % 64) & 1 == 1
+    }
+}
+
+/// What holds where two ways meet.
+fn meet(a: Written, b: Written) -> Written {
+    match (a, b) {
+        (Some(mut a), Some(b)) => {
+            a.0.iter_mut().zip(b.0).for_each(|(a, b)| *a &= b);
+            Some(a)
+        }
+        (a, b) => a.or(b),
+    }
+}
+
+/// A loop or block around the statement at hand.
+struct Enclosing {
+    label: Label,
+    is_loop: bool,
+    at_break: Written,
+    at_continue: Written,
+}
+
+pub(super) struct Walk<'a> {
+    kernel: &'a Kernel,
+    capability: &'static Capability,
+    symbols: &'a HashSet<&'a str>,
+    enclosing: Vec<Enclosing>,
+    /// What the table says of each name met so far.
+    forms: HashMap<String, Forms>,
+    /// Registers already complained about: one mistake is told once.
+    told: HashSet<Register>,
+    pub(super) errors: Vec<VerifyError>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        capability: &'static Capability,
+        symbols: &'a HashSet<&'a str>,
+    ) -> Self {
+        Self {
+            kernel,
+            capability,
+            symbols,
+            enclosing: Vec::new(),
+            forms: HashMap::new(),
+            told: HashSet::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    pub(super) fn kernel(&mut self) {
+        let nothing = BitSet(vec![0; self.kernel.registers.len().div_ceil(64)]);
+        self.body(&self.kernel.body, Some(nothing));
+    }
+
+    fn error(&mut self, location: Location, fault: Fault) {
+        self.errors.push(VerifyError { location, fault });
+    }
+
+    fn body(&mut self, body: &[Statement], entry: Written) -> Written {
+        body.iter().fold(entry, |written, statement| self.statement(statement, written))
+    }
+
+    fn statement(&mut self, statement: &Statement, mut written: Written) -> Written {
+        match statement {
+            Statement::Instruction(instruction) => {
+                self.instruction(instruction, &mut written);
+                written
+            }
+            Statement::If { condition, then, otherwise, location } => {
+                self.condition(*condition, *location, &written);
+                let after_then = self.body(then, written.clone());
+                let after_otherwise = self.body(otherwise, written);
+                meet(after_then, after_otherwise)
+            }
+            Statement::Loop { label, body, step, location } => {
+                self.enter(*label, true, Some(*location));
+                let end = self.body(body, written);
+                let at_continue = self.enclosing.last_mut().and_then(|own| own.at_continue.take());
+                self.body(step, meet(end, at_continue));
+                self.enclosing.pop().and_then(|own| own.at_break)
+            }
+            Statement::Block { label, body } => {
+                self.enter(*label, false, first_location(body));
+                let end = self.body(body, written);
+                meet(end, self.enclosing.pop().and_then(|own| own.at_break))
+            }
+            Statement::Break(label, location) => {
+                self.leave(*label, *location, written, false);
+                None
+            }
+            Statement::Continue(label, location) => {
+                self.leave(*label, *location, written, true);
+                None
+            }
+            Statement::Return(_) => None,
+            Statement::Print { format, arguments, location } => {
+                self.print(format, arguments, *location, &written);
+                written
+            }
+            Statement::Assert { condition, location, .. } => {
+                self.condition(*condition, *location, &written);
+                written
+            }
+        }
+    }
+
+    fn enter(&mut self, label: Label, is_loop: bool, location: Option<Location>) {
+        if let Some(location) = location
+            && self.enclosing.iter().any(|open| open.label == label)
+        {
+            self.error(location, Fault::NestedLabel);
+        }
+        self.enclosing.push(Enclosing { label, is_loop, at_break: None, at_continue: None });
+    }
+
+    fn leave(&mut self, label: Label, location: Location, written: Written, is_continue: bool) {
+        let Some(target) = self.enclosing.iter_mut().rev().find(|open| open.label == label) else {
+            return self.error(location, Fault::UnknownLabel);
+        };
+        if !is_continue {
+            target.at_break = meet(target.at_break.take(), written);
+        } else if target.is_loop {
+            target.at_continue = meet(target.at_continue.take(), written);
+        } else {
+            self.error(location, Fault::ContinueOutsideLoop);
+        }
+    }
+
+    fn instruction(&mut self, instruction: &Instruction, written: &mut Written) {
+        let location = instruction.location;
+        let mut is_sound = true;
+        for register in access::mentioned(instruction) {
+            is_sound &= self.declared(register, location);
+        }
+        is_sound &= self.known_symbols(&instruction.operands, location);
+        if !is_sound {
+            return;
+        }
+        if let Some((guard, _)) = instruction.guard {
+            self.condition(guard, location, written);
+        }
+        let forms = (self.forms.entry(instruction.opcode.to_string()))
+            .or_insert_with(|| instructions::forms_of(&instruction.opcode));
+        if let Err(fault) = check_instruction(self.kernel, instruction, forms, self.capability) {
+            self.error(location, fault);
+        }
+        for register in access::reads(instruction) {
+            self.read(register, location, written);
+        }
+        if let Some(written) = written {
+            access::writes(instruction).for_each(|register| written.insert(register));
+        }
+    }
+
+    fn declared(&mut self, register: Register, location: Location) -> bool {
+        let is_declared = (register.0 as usize) < self.kernel.registers.len();
+        if !is_declared {
+            self.error(location, Fault::UnknownRegister(register.0));
+        }
+        is_declared
+    }
+
+    fn known_symbols(&mut self, operands: &[Operand], location: Location) -> bool {
+        let mut all_known = true;
+        for operand in operands {
+            match operand {
+                Operand::Symbol(name) if !self.symbols.contains(name.as_str()) => {
+                    self.error(location, Fault::UnknownSymbol(name.clone()));
+                    all_known = false;
+                }
+                Operand::Address { base, rest, .. } => {
+                    all_known &= self.known_symbols(std::slice::from_ref(base), location);
+                    all_known &= self.known_symbols(rest, location);
+                }
+                Operand::Vector(elements) => all_known &= self.known_symbols(elements, location),
+                _ => {}
+            }
+        }
+        all_known
+    }
+
+    fn read(&mut self, register: Register, location: Location, written: &Written) {
+        let Some(written) = written else { return };
+        if !written.contains(register) && self.told.insert(register) {
+            self.error(location, Fault::ReadBeforeWritten);
+        }
+    }
+
+    fn condition(&mut self, register: Register, location: Location, written: &Written) {
+        if !self.declared(register, location) {
+            return;
+        }
+        let class = self.kernel.registers[register.0 as usize];
+        if class != RegisterClass::Predicate {
+            self.error(location, Fault::NotAPredicate(class));
+        }
+        self.read(register, location, written);
+    }
+
+    fn print(&mut self, format: &str, arguments: &[(Register, bool)], location: Location, written: &Written) {
+        for (register, _) in arguments {
+            if !self.declared(*register, location) {
+                continue;
+            }
+            let class = self.kernel.registers[register.0 as usize];
+            if !matches!(class, RegisterClass::B32 | RegisterClass::B64) {
+                self.error(location, Fault::PrintArgument(class));
+            }
+            self.read(*register, location, written);
+        }
+        let conversions = format.matches('%').count() - 2 * format.matches("%%").count();
+        // A `*` may take a width from the values: such strings are left alone.
+        if !format.contains('*') && conversions != arguments.len() {
+            self.error(location, Fault::PrintCount { conversions, arguments: arguments.len() });
+        }
+    }
+}
+
+/// Where the first statement of `body` stands.
+pub(super) fn first_location(body: &[Statement]) -> Option<Location> {
+    match body.first()? {
+        Statement::Instruction(instruction) => Some(instruction.location),
+        Statement::Block { body, .. } => first_location(body),
+        Statement::If { location, .. }
+        | Statement::Loop { location, .. }
+        | Statement::Break(_, location)
+        | Statement::Continue(_, location)
+        | Statement::Return(location)
+        | Statement::Print { location, .. }
+        | Statement::Assert { location, .. } => Some(*location),
+    }
+}
