@@ -2,10 +2,11 @@
 
 use warpwright_emulator::numeric::Rounding;
 use warpwright_emulator::numeric::convert::{ConvertMode, Scalar, convert};
+use warpwright_runtime::Argument;
 
 /// How NumPy reads an element's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumpyKind {
+pub(crate) enum NumpyKind {
     /// `b`
     Boolean,
     /// `u`
@@ -18,13 +19,13 @@ pub enum NumpyKind {
 
 /// An element type.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Dtype {
+pub(crate) struct Dtype {
     /// The name, and then others it goes by.
     names: &'static [&'static str],
     /// Bytes of an element.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// How it travels in a NumPy file: types that NumPy lacks travel as their unsigned bits.
-    pub numpy: NumpyKind,
+    pub(crate) numpy: NumpyKind,
     /// What its bits mean.
     scalar: Scalar,
 }
@@ -44,7 +45,7 @@ macro_rules! dtypes {
 }
 
 /// Every element type.
-pub static DTYPES: &[Dtype] = dtypes! {
+pub(crate) static DTYPES: &[Dtype] = dtypes! {
     ["bool"] 1 Boolean unsigned(8);
     ["u8" "uint8" "b8"] 1 Unsigned unsigned(8);
     ["u16" "uint16" "b16"] 2 Unsigned unsigned(16);
@@ -69,45 +70,68 @@ pub static DTYPES: &[Dtype] = dtypes! {
 
 impl Dtype {
     /// The type of that name.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
         DTYPES.iter().find(|dtype| dtype.names.contains(&name))
     }
 
     /// The names of all types, as a list for messages.
-    pub fn known() -> String {
+    pub(crate) fn known() -> String {
         DTYPES.iter().map(Self::name).collect::<Vec<_>>().join(", ")
     }
 
     /// Its name.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.names[0]
     }
 
     /// Whether its numbers are floats.
-    pub fn is_float(&self) -> bool {
+    pub(crate) fn is_float(&self) -> bool {
         self.scalar.is_float()
     }
 
     /// Whether NumPy has it, so that its values can be written as numbers.
-    pub fn has_numpy_name(&self) -> bool {
+    pub(crate) fn has_numpy_name(&self) -> bool {
         !self.is_float() || self.numpy == NumpyKind::Float
+    }
+
+    /// A scalar's bytes as a kernel's argument: a number where NumPy has the type, bits where it lacks it.
+    pub(crate) fn as_argument(&self, bytes: &[u8]) -> Argument {
+        let mut word = [0; 8];
+        word[..self.bytes].copy_from_slice(bytes);
+        let bits = u64::from_le_bytes(word);
+        match (self.numpy, self.bytes) {
+            (NumpyKind::Float, 4) => Argument::scalar(f32::from_bits(bits as u32)),
+            (NumpyKind::Float, 8) => Argument::scalar(f64::from_bits(bits)),
+            (NumpyKind::Unsigned | NumpyKind::Signed, 4) if !self.is_float() => Argument::scalar(bits as u32),
+            (NumpyKind::Unsigned | NumpyKind::Signed, 8) if !self.is_float() => Argument::scalar(bits),
+            // Compilers pass narrow types as bytes, integers or floats, each as it likes.
+            _ => Argument::bytes(bytes),
+        }
     }
 
     /// The element nearest to a number: ties to even, integers wrapped, too large a float made infinite, or the largest
     /// number where the type has no infinity.
-    pub fn nearest(&self, number: f64) -> Vec<u8> {
-        let mode = ConvertMode { rounding: Rounding::NearestEven, finite: self.bytes == 1, ..ConvertMode::default() };
+    pub(crate) fn nearest(&self, number: f64) -> Vec<u8> {
+        let mode = ConvertMode {
+            rounding: Rounding::NearestEven,
+            finite: self.bytes == 1,
+            ..ConvertMode::default()
+        };
         self.element(convert(number.to_bits(), Scalar::F64, self.scalar, mode))
     }
 
     /// The element for an integer: as [`nearest`](Self::nearest).
-    pub fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
-        let mode = ConvertMode { rounding: Rounding::NearestEven, finite: self.bytes == 1, ..ConvertMode::default() };
+    pub(crate) fn nearest_to_integer(&self, number: u64) -> Vec<u8> {
+        let mode = ConvertMode {
+            rounding: Rounding::NearestEven,
+            finite: self.bytes == 1,
+            ..ConvertMode::default()
+        };
         self.element(convert(number, unsigned(64), self.scalar, mode))
     }
 
     /// The element with these bits; those beyond its width are dropped.
-    pub fn element(&self, bits: u64) -> Vec<u8> {
+    pub(crate) fn element(&self, bits: u64) -> Vec<u8> {
         bits.to_le_bytes()[..self.bytes].to_vec()
     }
 }

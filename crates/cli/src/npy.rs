@@ -12,20 +12,20 @@ const ALIGN: usize = 64;
 
 /// An array: elements in C order (last coordinate fastest), little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Array {
+pub(crate) struct Array {
     /// How an element's bits are read.
-    pub kind: NumpyKind,
+    pub(crate) kind: NumpyKind,
     /// Bytes of an element.
-    pub element_bytes: usize,
+    pub(crate) element_bytes: usize,
     /// Extents, outermost first; none for a single number.
-    pub shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// The elements.
-    pub data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 /// A file that is not an array of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NpyError {
+pub(crate) enum NpyError {
     /// It does not begin as such files do.
     #[error("this is not a .npy file: it does not begin with \\x93NUMPY")]
     Magic,
@@ -55,16 +55,18 @@ pub enum NpyError {
 
 impl Array {
     /// Reads a file's bytes.
-    pub fn parse(file: &[u8]) -> Result<Self, NpyError> {
+    pub(crate) fn parse(file: &[u8]) -> Result<Self, NpyError> {
         let rest = file.strip_prefix(MAGIC).ok_or(NpyError::Magic)?;
         let (&[major, minor], rest) = rest.split_first_chunk().ok_or(short("the version", 2, rest.len()))?;
         let (header_bytes, rest) = match major {
             1 => {
-                let (length, rest) = rest.split_first_chunk().ok_or(short("the header's length", 2, rest.len()))?;
+                let (length, rest) =
+                    rest.split_first_chunk().ok_or(short("the header's length", 2, rest.len()))?;
                 (usize::from(u16::from_le_bytes(*length)), rest)
             }
             2 | 3 => {
-                let (length, rest) = rest.split_first_chunk().ok_or(short("the header's length", 4, rest.len()))?;
+                let (length, rest) =
+                    rest.split_first_chunk().ok_or(short("the header's length", 4, rest.len()))?;
                 (u32::from_le_bytes(*length) as usize, rest)
             }
             _ => return Err(NpyError::Version(major, minor)),
@@ -94,7 +96,7 @@ impl Array {
     }
 
     /// The bytes of a file of version 1.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let order = if self.element_bytes == 1 { '|' } else { '<' };
         let kind = match self.kind {
             NumpyKind::Boolean => 'b',
@@ -294,14 +296,19 @@ mod tests {
     /// A file of a version with this header.
     fn file(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
         let length = header.len() as u32;
-        let length = if version == 1 { length.to_le_bytes()[..2].to_vec() } else { length.to_le_bytes().to_vec() };
+        let length =
+            if version == 1 { length.to_le_bytes()[..2].to_vec() } else { length.to_le_bytes().to_vec() };
         [MAGIC, &[version, 0][..], &length, header.as_bytes(), data].concat()
     }
 
     #[test]
     fn the_bytes_are_those_numpy_writes() {
-        let array =
-            Array { kind: NumpyKind::Float, element_bytes: 4, shape: vec![2], data: vec![0, 0, 128, 63, 0, 0, 0, 64] };
+        let array = Array {
+            kind: NumpyKind::Float,
+            element_bytes: 4,
+            shape: vec![2],
+            data: vec![0, 0, 128, 63, 0, 0, 0, 64],
+        };
         let bytes = array.to_bytes();
         // numpy.save of numpy.array([1, 2], dtype=numpy.float32)
         let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
@@ -330,12 +337,13 @@ mod tests {
         let big = file(1, "{'descr': '>i4', 'fortran_order': False, 'shape': (1,)}", &[0, 0, 1, 2]);
         assert_eq!(Array::parse(&big).expect("sound").data, [2, 1, 0, 0]);
         // [[0, 1, 2], [3, 4, 5]], columns first.
-        let columns = file(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}", &[0, 3, 1, 4, 2, 5]);
+        let columns =
+            file(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}", &[0, 3, 1, 4, 2, 5]);
         assert_eq!(Array::parse(&columns).expect("sound").data, [0, 1, 2, 3, 4, 5]);
         let single = file(1, "{'descr': '<f8', 'fortran_order': False, 'shape': ()}", &[7; 8]);
         assert_eq!(Array::parse(&single).expect("sound").shape, [] as [usize; 0]);
         let none = file(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (3, 0)}", &[]);
-        assert_eq!(Array::parse(&none).expect("sound").data, []);
+        assert_eq!(Array::parse(&none).expect("sound").data, [0u8; 0]);
     }
 
     #[test]
@@ -347,9 +355,14 @@ mod tests {
         assert!(matches!(refused(&file(1, &header("'|O'"), &[0; 8])), NpyError::Descr(_)));
         assert!(matches!(refused(&file(1, &header("'<c8'"), &[0; 8])), NpyError::Descr(_)));
         assert!(matches!(refused(&file(1, &header("[('a', '<i4')]"), &[0; 4])), NpyError::Descr(_)));
-        assert!(matches!(refused(&file(1, &header("'<i4'"), &[0; 3])), NpyError::Short { needed: 4, found: 3, .. }));
+        assert!(matches!(
+            refused(&file(1, &header("'<i4'"), &[0; 3])),
+            NpyError::Short { needed: 4, found: 3, .. }
+        ));
         assert_eq!(refused(&file(1, &header("'<i4'"), &[0; 5])), NpyError::Trailing(1));
-        for wrong in ["", "{", "{}", "{'descr': '<i4'}", "{'shape': (1,), 'descr': '<i4', 'fortran_order': 1}"] {
+        for wrong in
+            ["", "{", "{}", "{'descr': '<i4'}", "{'shape': (1,), 'descr': '<i4', 'fortran_order': 1}"]
+        {
             assert!(matches!(refused(&file(1, wrong, &[])), NpyError::Header(_)), "{wrong}");
         }
         let huge = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({0}, {0})}}", usize::MAX);

@@ -7,18 +7,18 @@ use crate::dtype::Dtype;
 
 /// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to the launch file.
 #[derive(Debug, PartialEq)]
-pub struct Description {
-    pub ptx: String,
-    pub entry: String,
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub cluster: [u32; 3],
-    pub dynamic_shared_bytes: u32,
-    pub arguments: Vec<Argument>,
+pub(crate) struct Description {
+    pub(crate) ptx: String,
+    pub(crate) entry: String,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) cluster: [u32; 3],
+    pub(crate) dynamic_shared_bytes: u32,
+    pub(crate) arguments: Vec<Argument>,
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Argument {
+pub(crate) enum Argument {
     Buffer(Buffer),
     /// The bytes of a scalar, and whether it is a float with a name in NumPy.
     Scalar {
@@ -30,24 +30,24 @@ pub enum Argument {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Buffer {
-    pub dtype: &'static Dtype,
-    pub shape: Vec<usize>,
-    pub init: Init,
+pub(crate) struct Buffer {
+    pub(crate) dtype: &'static Dtype,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) init: Init,
     /// Where to write it after the launch.
-    pub save: Option<String>,
+    pub(crate) save: Option<String>,
 }
 
 impl Buffer {
     /// How many elements it has.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
 /// What a buffer holds before the launch.
 #[derive(Debug, PartialEq)]
-pub enum Init {
+pub(crate) enum Init {
     /// The array of a NumPy file.
     Npy(String),
     /// Bytes of zero.
@@ -67,7 +67,7 @@ type Result<T> = std::result::Result<T, Complaint>;
 
 impl Description {
     /// Reads a launch file's value.
-    pub fn parse(value: &Value) -> Result<Self> {
+    pub(crate) fn parse(value: &Value) -> Result<Self> {
         let root = Node::root(value);
         root.object(&["ptx", "entry", "grid", "block", "cluster", "dynamic_shared_bytes", "args"])?;
         let arguments = match root.optional("args") {
@@ -154,13 +154,16 @@ fn scalar(node: &Node<'_>) -> Result<Argument> {
 /// lacks.
 fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
     let name = dtype.name();
-    let refuse = |wanted: &str| node.complain(format!("{wanted} is needed for {name}, not {}", node.describe()));
+    let refuse =
+        |wanted: &str| node.complain(format!("{wanted} is needed for {name}, not {}", node.describe()));
     let width = dtype.bytes as u32 * 8;
     let fits_unsigned = |bits: u64| width == 64 || bits >> width == 0;
     if let Value::String(text) = node.value() {
         if let Some(digits) = text.strip_prefix("0x") {
             let bits = u64::from_str_radix(digits, 16).ok().filter(|bits| fits_unsigned(*bits));
-            return bits.map(|bits| dtype.element(bits)).ok_or_else(|| refuse("a hexadecimal number that fits"));
+            return bits
+                .map(|bits| dtype.element(bits))
+                .ok_or_else(|| refuse("a hexadecimal number that fits"));
         }
         return match text.as_str() {
             "nan" | "inf" | "-inf" if dtype.is_float() && dtype.has_numpy_name() => {
@@ -176,7 +179,8 @@ fn scalar_bytes(node: &Node<'_>, dtype: &Dtype) -> Result<Vec<u8>> {
     if dtype.is_float() {
         return node.value().as_f64().map(|number| dtype.nearest(number)).ok_or_else(|| refuse("a number"));
     }
-    let fits_signed = |number: i64| width == 64 || (-(1i64 << (width - 1))..1i64 << (width - 1)).contains(&number);
+    let fits_signed =
+        |number: i64| width == 64 || (-(1i64 << (width - 1))..1i64 << (width - 1)).contains(&number);
     let integer = match node.value() {
         Value::Bool(flag) if name == "bool" => Some(u64::from(*flag)),
         value if name == "bool" => value.as_u64().filter(|bit| *bit < 2),
@@ -211,16 +215,18 @@ mod tests {
 
     /// A launch file with one argument.
     fn with_argument(argument: Value) -> Result<Description> {
-        Description::parse(&json!({"ptx": "a.ptx", "entry": "k", "grid": [1], "block": [1], "args": [argument]}))
+        Description::parse(
+            &json!({"ptx": "a.ptx", "entry": "k", "grid": [1], "block": [1], "args": [argument]}),
+        )
     }
 
     fn scalar_of(dtype: &str, value: Value) -> Result<Vec<u8>> {
-        with_argument(json!({"scalar": {"dtype": dtype, "value": value}})).map(|description| {
-            match description.arguments.into_iter().next() {
+        with_argument(json!({"scalar": {"dtype": dtype, "value": value}})).map(
+            |description| match description.arguments.into_iter().next() {
                 Some(Argument::Scalar { bytes, .. }) => bytes,
                 other => panic!("{other:?}"),
-            }
-        })
+            },
+        )
     }
 
     #[test]
@@ -267,12 +273,30 @@ mod tests {
         let cases = [
             (json!([]), "an object is needed here, not an array of 0"),
             (json!({}), "the field `ptx` is missing"),
-            (json!({"ptx": 1, "entry": "k", "grid": [1], "block": [1]}), "ptx: a string is needed here, not 1"),
-            (json!({"ptx": "a", "entry": "k", "grid": [], "block": [1]}), "grid: one to three extents are needed, not 0"),
-            (json!({"ptx": "a", "entry": "k", "grid": [1, -1], "block": [1]}), "grid[1]: an integer from 0 on is needed"),
-            (json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}), "grid[0]: an integer below 2^32"),
-            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}), "there is no field `arg`"),
-            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}), "args: an array is needed here"),
+            (
+                json!({"ptx": 1, "entry": "k", "grid": [1], "block": [1]}),
+                "ptx: a string is needed here, not 1",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [], "block": [1]}),
+                "grid: one to three extents are needed, not 0",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [1, -1], "block": [1]}),
+                "grid[1]: an integer from 0 on is needed",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}),
+                "grid[0]: an integer below 2^32",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}),
+                "there is no field `arg`",
+            ),
+            (
+                json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}),
+                "args: an array is needed here",
+            ),
         ];
         for (value, words) in cases {
             let complaint = Description::parse(&value).expect_err("malformed").to_string();
@@ -281,17 +305,35 @@ mod tests {
         let arguments = [
             (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map"),
             (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
-            (json!({"buffer": {"dtype": "f31", "shape": [1]}}), "args[0].buffer.dtype: there is no dtype `f31`"),
+            (
+                json!({"buffer": {"dtype": "f31", "shape": [1]}}),
+                "args[0].buffer.dtype: there is no dtype `f31`",
+            ),
             (json!({"buffer": {"dtype": "f32"}}), "args[0].buffer: the field `shape` is missing"),
-            (json!({"buffer": {"dtype": "f32", "shape": [1u64 << 40, 1u64 << 40]}}), "args[0].buffer.shape[1]: the buffer"),
-            (json!({"buffer": {"dtype": "f32", "shape": [1], "init": "ones"}}), "args[0].buffer.init: there is no init"),
+            (
+                json!({"buffer": {"dtype": "f32", "shape": [1u64 << 40, 1u64 << 40]}}),
+                "args[0].buffer.shape[1]: the buffer",
+            ),
+            (
+                json!({"buffer": {"dtype": "f32", "shape": [1], "init": "ones"}}),
+                "args[0].buffer.init: there is no init",
+            ),
             (json!({"buffer": {"dtype": "f32", "shape": [1], "init": 0}}), "args[0].buffer.init: an init is"),
-            (json!({"buffer": {"dtype": "u32", "shape": [1], "init": {"normal": {"seed": 1}}}}), "u32 is none"),
-            (json!({"buffer": {"dtype": "f32", "shape": [1], "init": {"normal": {}}}}), "init.normal: the field `seed`"),
+            (
+                json!({"buffer": {"dtype": "u32", "shape": [1], "init": {"normal": {"seed": 1}}}}),
+                "u32 is none",
+            ),
+            (
+                json!({"buffer": {"dtype": "f32", "shape": [1], "init": {"normal": {}}}}),
+                "init.normal: the field `seed`",
+            ),
             (json!({"bytes": "0"}), "args[0].bytes: pairs of hexadecimal digits"),
             (json!({"bytes": "+1"}), "args[0].bytes: pairs of hexadecimal digits"),
             (json!({"bytes": "é0"}), "args[0].bytes: pairs of hexadecimal digits"),
-            (json!({"tensor_map": {"buffer": 0}}), "args[0].tensor_map: tensor maps need the Hopper instructions"),
+            (
+                json!({"tensor_map": {"buffer": 0}}),
+                "args[0].tensor_map: tensor maps need the Hopper instructions",
+            ),
         ];
         for (argument, words) in arguments {
             let complaint = with_argument(argument).expect_err("malformed").to_string();

@@ -6,23 +6,27 @@ use serde_json::Value;
 
 /// A value and its path from the root.
 #[derive(Clone)]
-pub struct Node<'a> {
+pub(crate) struct Node<'a> {
     value: &'a Value,
     path: String,
 }
 
 /// What is wrong at a place of a JSON file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub(crate) struct Complaint {
     /// The place; empty for the whole.
-    pub path: String,
+    pub(crate) path: String,
     /// What is wrong, and what would be right.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
     }
 }
 
@@ -32,22 +36,22 @@ type Result<T> = std::result::Result<T, Complaint>;
 
 impl<'a> Node<'a> {
     /// The whole file.
-    pub fn root(value: &'a Value) -> Self {
+    pub(crate) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
 
     /// A complaint about this place.
-    pub fn complain(&self, message: impl Into<String>) -> Complaint {
+    pub(crate) fn complain(&self, message: impl Into<String>) -> Complaint {
         Complaint { path: self.path.clone(), message: message.into() }
     }
 
     /// The value as it stands.
-    pub fn value(&self) -> &'a Value {
+    pub(crate) fn value(&self) -> &'a Value {
         self.value
     }
 
     /// The value in words, for complaints.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self.value {
             Value::Null => "null".to_owned(),
             Value::Array(items) => format!("an array of {}", items.len()),
@@ -61,7 +65,7 @@ impl<'a> Node<'a> {
     }
 
     /// Refuses a value that is not an object, or has a field that is not among `known`.
-    pub fn object(&self, known: &[&str]) -> Result<()> {
+    pub(crate) fn object(&self, known: &[&str]) -> Result<()> {
         let Value::Object(fields) = self.value else { return Err(self.wrong("an object")) };
         match fields.keys().find(|field| !known.contains(&field.as_str())) {
             Some(unknown) => {
@@ -72,18 +76,18 @@ impl<'a> Node<'a> {
     }
 
     /// The field of that name, if there is one.
-    pub fn optional(&self, field: &str) -> Option<Self> {
+    pub(crate) fn optional(&self, field: &str) -> Option<Self> {
         let path = if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) };
         self.value.get(field).map(|value| Self { value, path })
     }
 
     /// The field of that name.
-    pub fn field(&self, field: &str) -> Result<Self> {
+    pub(crate) fn field(&self, field: &str) -> Result<Self> {
         self.optional(field).ok_or_else(|| self.complain(format!("the field `{field}` is missing")))
     }
 
     /// The one field of an object that has one, of the names in `choices`.
-    pub fn choice(&self, choices: &[&'static str]) -> Result<(&'static str, Self)> {
+    pub(crate) fn choice(&self, choices: &[&'static str]) -> Result<(&'static str, Self)> {
         self.object(choices)?;
         let mut present = choices.iter().filter_map(|name| self.optional(name).map(|node| (*name, node)));
         match (present.next(), present.next()) {
@@ -93,29 +97,29 @@ impl<'a> Node<'a> {
     }
 
     /// A string.
-    pub fn string(&self) -> Result<&'a str> {
+    pub(crate) fn string(&self) -> Result<&'a str> {
         self.value.as_str().ok_or_else(|| self.wrong("a string"))
     }
 
     /// An unsigned integer.
-    pub fn unsigned(&self) -> Result<u64> {
+    pub(crate) fn unsigned(&self) -> Result<u64> {
         self.value.as_u64().ok_or_else(|| self.wrong("an integer from 0 on"))
     }
 
     /// An unsigned integer of 32 bits.
-    pub fn unsigned_32(&self) -> Result<u32> {
+    pub(crate) fn unsigned_32(&self) -> Result<u32> {
         self.unsigned()?.try_into().map_err(|_| self.wrong("an integer below 2^32"))
     }
 
     /// An array's items.
-    pub fn items(&self) -> Result<Vec<Self>> {
+    pub(crate) fn items(&self) -> Result<Vec<Self>> {
         let Value::Array(items) = self.value else { return Err(self.wrong("an array")) };
         let node = |(index, value)| Self { value, path: format!("{}[{index}]", self.path) };
         Ok(items.iter().enumerate().map(node).collect())
     }
 
     /// One to three extents; those left out are 1.
-    pub fn extents(&self) -> Result<[u32; 3]> {
+    pub(crate) fn extents(&self) -> Result<[u32; 3]> {
         let items = self.items()?;
         if items.is_empty() || items.len() > 3 {
             return Err(self.complain(format!("one to three extents are needed, not {}", items.len())));

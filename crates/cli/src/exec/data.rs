@@ -1,0 +1,169 @@
+//! The bytes a buffer holds before the launch, and the file they are saved to after it.
+
+use std::f64::consts::TAU;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::description::{Buffer, Init};
+use crate::dtype::{Dtype, NumpyKind};
+use crate::npy::Array;
+
+/// The bytes of a buffer's initial elements. Paths are relative to `directory`.
+pub(crate) fn initial(buffer: &Buffer, directory: &Path) -> Result<Vec<u8>> {
+    let dtype = buffer.dtype;
+    let count = buffer.count();
+    match &buffer.init {
+        Init::Zero => Ok(vec![0; count * dtype.bytes]),
+        Init::Poison => Ok(vec![0xff; count * dtype.bytes]),
+        Init::Iota => Ok((0..count as u64).flat_map(|index| dtype.nearest_to_integer(index)).collect()),
+        Init::Normal { seed } => {
+            Ok(Normal::new(*seed).take(count).flat_map(|number| dtype.nearest(number)).collect())
+        }
+        Init::Npy(path) => {
+            let path = directory.join(path);
+            let shown = path.display();
+            let file = std::fs::read(&path).with_context(|| format!("{shown} cannot be read"))?;
+            let array = Array::parse(&file).with_context(|| format!("{shown} is not an array of numbers"))?;
+            elements(array, buffer).with_context(|| format!("{shown} does not fit"))
+        }
+    }
+}
+
+/// The elements of an array that must fit a buffer: their number and their bits, whatever the signs of integers.
+fn elements(array: Array, buffer: &Buffer) -> Result<Vec<u8>> {
+    let Buffer { dtype, shape, .. } = buffer;
+    let is_float = |kind| kind == NumpyKind::Float;
+    // A 32-bit float is a tf32 number once its low bits are ignored, which is what the hardware does.
+    let is_wide_tf32 = dtype.name() == "tf32" && array.kind == NumpyKind::Float;
+    if array.element_bytes != dtype.bytes || (is_float(array.kind) != is_float(dtype.numpy) && !is_wide_tf32)
+    {
+        let given = format!("{:?} elements of {} bytes", array.kind, array.element_bytes).to_lowercase();
+        bail!("it has {given}, and {} travels as {}", dtype.name(), travels_as(dtype));
+    }
+    let count: usize = array.shape.iter().product();
+    if count != buffer.count() {
+        bail!("its shape is {:?}, and the buffer's is {shape:?}", array.shape);
+    }
+    Ok(array.data)
+}
+
+fn travels_as(dtype: &Dtype) -> String {
+    let kind = match dtype.numpy {
+        NumpyKind::Boolean => "booleans",
+        NumpyKind::Unsigned | NumpyKind::Signed => "integers",
+        NumpyKind::Float => "floats",
+    };
+    format!("{kind} of {} bytes", dtype.bytes)
+}
+
+/// Writes a buffer's elements as a NumPy file.
+pub(crate) fn save(buffer: &Buffer, data: Vec<u8>, path: &Path) -> Result<()> {
+    let array = Array {
+        kind: buffer.dtype.numpy,
+        element_bytes: buffer.dtype.bytes,
+        shape: buffer.shape.clone(),
+        data,
+    };
+    std::fs::write(path, array.to_bytes()).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Standard normal numbers, the same on every machine: SplitMix64 through the Box-Muller transform.
+struct Normal {
+    state: u64,
+    /// The second number of a pair.
+    second: Option<f64>,
+}
+
+impl Normal {
+    fn new(seed: u64) -> Self {
+        Self { state: seed, second: None }
+    }
+
+    /// 64 uniform bits.
+    fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A uniform number in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Iterator for Normal {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        if let Some(second) = self.second.take() {
+            return Some(second);
+        }
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        let (sine, cosine) = (TAU * self.uniform()).sin_cos();
+        self.second = Some(radius * sine);
+        Some(radius * cosine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(dtype: &str, shape: &[usize], init: Init) -> Buffer {
+        let dtype = Dtype::named(dtype).expect("in the table");
+        Buffer { dtype, shape: shape.to_vec(), init, save: None }
+    }
+
+    #[test]
+    fn iota_counts_in_every_type() {
+        let of =
+            |dtype| initial(&buffer(dtype, &[2, 2], Init::Iota), Path::new("")).expect("no file is read");
+        assert_eq!(of("u8"), [0, 1, 2, 3]);
+        assert_eq!(of("bf16"), [0, 0, 0x80, 0x3f, 0, 0x40, 0x40, 0x40]);
+        assert_eq!(of("e5m2"), [0, 0x3c, 0x40, 0x42]);
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_0_variance_1_and_a_seed() {
+        let numbers: Vec<f64> = Normal::new(1).take(100_000).collect();
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        let variance =
+            numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+        assert!(numbers.iter().all(|number| number.is_finite()));
+        assert!(Normal::new(1).take(10).eq(numbers[..10].iter().copied()));
+        assert!(!Normal::new(2).take(10).eq(numbers[..10].iter().copied()));
+    }
+
+    #[test]
+    fn arrays_must_fit() {
+        let array = |kind, element_bytes, shape: &[usize]| Array {
+            kind,
+            element_bytes,
+            shape: shape.to_vec(),
+            data: vec![1; element_bytes * shape.iter().product::<usize>()],
+        };
+        let fits = |array, dtype, shape: &[usize]| {
+            elements(array, &buffer(dtype, shape, Init::Zero)).map_err(|error| error.to_string())
+        };
+        use NumpyKind::{Float, Signed, Unsigned};
+        assert!(fits(array(Float, 4, &[2, 3]), "f32", &[2, 3]).is_ok());
+        assert!(fits(array(Float, 4, &[6]), "f32", &[2, 3]).is_ok(), "the order of elements is the same");
+        assert!(fits(array(Signed, 4, &[6]), "u32", &[6]).is_ok());
+        assert!(fits(array(Unsigned, 2, &[6]), "bf16", &[6]).is_ok());
+        assert!(fits(array(Float, 4, &[6]), "tf32", &[6]).is_ok());
+        let refused = fits(array(Float, 2, &[6]), "bf16", &[6]).expect_err("f16 is not bf16");
+        assert!(
+            refused.contains("float elements of 2 bytes") && refused.contains("integers of 2"),
+            "{refused}"
+        );
+        let refused = fits(array(Float, 8, &[6]), "f32", &[6]).expect_err("too wide");
+        assert!(refused.contains("f32 travels as floats of 4 bytes"), "{refused}");
+        let refused = fits(array(Float, 4, &[5]), "f32", &[6]).expect_err("too short");
+        assert!(refused.contains("[5]") && refused.contains("[6]"), "{refused}");
+    }
+}

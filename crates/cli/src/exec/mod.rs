@@ -1,0 +1,114 @@
+//! `warpwright exec`: runs a kernel of any PTX file as a launch file says.
+
+mod data;
+mod description;
+mod json;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+use warpwright_runtime as runtime;
+use warpwright_runtime::{Device, Launch};
+
+use crate::output::Output;
+use crate::target::DeviceOptions;
+use description::{Argument, Description};
+
+/// Runs a kernel of any PTX file, as a launch file describes it.
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// The launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `dynamic_shared_bytes` and `args`. Paths in it are
+    /// relative to it.
+    launch: PathBuf,
+    #[command(flatten)]
+    device: DeviceOptions,
+}
+
+/// A buffer among the arguments: its place in the list, and where it lives.
+struct Placed<'a> {
+    description: &'a description::Buffer,
+    buffer: runtime::Buffer<u8>,
+}
+
+impl Exec {
+    /// Reads the launch file, launches, and saves what is to be saved.
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let shown = self.launch.display();
+        let text =
+            std::fs::read_to_string(&self.launch).with_context(|| format!("{shown} cannot be read"))?;
+        let value = serde_json::from_str(&text).with_context(|| format!("{shown} is not JSON"))?;
+        let description =
+            Description::parse(&value).with_context(|| format!("{shown} is not a launch file"))?;
+        let directory = self.launch.parent().unwrap_or(Path::new(""));
+        let device = self.device.open()?;
+        let done = launch(&description, directory, &device)?;
+        output.json(|| {
+            json!({
+                "status": "ok",
+                "device": device.name(),
+                "entry": description.entry,
+                "seconds": done.seconds,
+                "warp_instructions": done.counts.warp_instructions,
+                "lane_operations": done.counts.lane_operations,
+                "mma_multiply_adds": done.counts.mma_multiply_adds,
+                "saved": done.saved,
+            })
+        });
+        output.text(|| {
+            let saved: String = done.saved.iter().map(|path| format!("\nsaved {path}")).collect();
+            format!("{} ran on {} in {:.6} s{saved}", description.entry, device.name(), done.seconds)
+        });
+        Ok(())
+    }
+}
+
+/// What a launch did.
+struct Done {
+    seconds: f64,
+    counts: runtime::LaunchCounts,
+    saved: Vec<String>,
+}
+
+fn launch(description: &Description, directory: &Path, device: &Device) -> Result<Done> {
+    let path = directory.join(&description.ptx);
+    let ptx = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let module = device.load_ptx(&ptx).with_context(|| format!("{} cannot be loaded", path.display()))?;
+    let function = module.function(&description.entry)?;
+
+    let mut placed = Vec::new();
+    let mut arguments = Vec::new();
+    for (index, argument) in description.arguments.iter().enumerate() {
+        arguments.push(match argument {
+            Argument::Bytes(bytes) => runtime::Argument::bytes(bytes.clone()),
+            Argument::Scalar { dtype, bytes } => dtype.as_argument(bytes),
+            Argument::Buffer(description) => {
+                let bytes = data::initial(description, directory)
+                    .with_context(|| format!("args[{index}].buffer.init"))?;
+                let buffer = device.buffer_from(&bytes)?;
+                let argument = runtime::Argument::buffer(&buffer);
+                placed.push(Placed { description, buffer });
+                argument
+            }
+        });
+    }
+
+    let shape = Launch::new(description.grid, description.block)
+        .cluster(description.cluster)
+        .dynamic_shared(description.dynamic_shared_bytes);
+    let stream = device.stream()?;
+    let start = stream.record()?;
+    let counts = function.launch(&stream, shape, arguments.as_slice())?;
+    let end = stream.record()?;
+    device.synchronize()?;
+
+    let mut saved = Vec::new();
+    for Placed { description, buffer } in &placed {
+        if let Some(path) = &description.save {
+            data::save(description, buffer.to_vec()?, &directory.join(path))?;
+            saved.push(path.clone());
+        }
+    }
+    Ok(Done { seconds: end.since(&start)?.as_secs_f64(), counts, saved })
+}

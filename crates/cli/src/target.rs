@@ -1,0 +1,51 @@
+//! The flags that choose a device.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use warpwright_runtime::{Device, Schedule};
+
+/// Which device to use, and how.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceOptions {
+    /// The device: `auto`, `cuda:N`, or `emu:GPU` such as `emu:a100`, `emu:h200`, `emu:b200`.
+    #[arg(long, env = "WARPWRIGHT_DEVICE", default_value = "auto", value_name = "DEVICE")]
+    device: String,
+    /// When an emulator completes asynchronous work: `eager`, `latest`, or `random:SEED`.
+    #[arg(long, default_value = "eager", value_name = "SCHEDULE", value_parser = schedule)]
+    schedule: Schedule,
+}
+
+impl DeviceOptions {
+    /// Opens the device.
+    pub(crate) fn open(&self) -> Result<Device> {
+        let name = if self.device.is_empty() { "auto" } else { &self.device };
+        Device::with_schedule(name, self.schedule).context("the device cannot be used")
+    }
+}
+
+fn schedule(text: &str) -> Result<Schedule, String> {
+    match text {
+        "eager" => Ok(Schedule::Eager),
+        "latest" => Ok(Schedule::Latest),
+        _ => {
+            text.strip_prefix("random:").and_then(|seed| seed.parse().ok()).map(Schedule::Random).ok_or_else(
+                || "a schedule is `eager`, `latest` or `random:SEED` with a whole number".to_owned(),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_read() {
+        assert_eq!(schedule("eager"), Ok(Schedule::Eager));
+        assert_eq!(schedule("latest"), Ok(Schedule::Latest));
+        assert_eq!(schedule("random:42"), Ok(Schedule::Random(42)));
+        for wrong in ["", "random", "random:", "random:x", "random:-1", "Eager"] {
+            assert!(schedule(wrong).is_err(), "{wrong}");
+        }
+    }
+}
