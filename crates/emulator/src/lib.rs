@@ -35,6 +35,7 @@
 //! How it works, and where its time goes, is told in `docs/emulator.md`.
 
 mod barrier;
+pub mod bench;
 mod call;
 mod collective;
 mod cta;

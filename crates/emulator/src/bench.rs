@@ -1,0 +1,218 @@
+//! A fixed set of kernels that tell how fast the emulator is on this machine.
+
+use std::time::{Duration, Instant};
+
+use warpwright_arch::Arch;
+
+use crate::{Emulator, Launch, LaunchReport, Program};
+
+/// Why a bench could not run.
+#[derive(Debug, thiserror::Error)]
+#[error("the bench `{bench}` could not run: {reason}")]
+pub struct BenchError {
+    /// The bench.
+    pub bench: &'static str,
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// The figures of one bench.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// The kernel.
+    pub name: &'static str,
+    /// Host threads it ran on.
+    pub threads: usize,
+    /// The best of several runs.
+    pub best: Duration,
+    /// What one run did.
+    pub report: LaunchReport,
+}
+
+impl Figures {
+    fn per_second_and_thread(&self, count: u64) -> f64 {
+        count as f64 / self.best.as_secs_f64() / self.threads as f64
+    }
+
+    /// Warp-instructions a second on each thread.
+    pub fn warp_instructions(&self) -> f64 {
+        self.per_second_and_thread(self.report.warp_instructions)
+    }
+
+    /// Lane-operations a second on each thread.
+    pub fn lane_operations(&self) -> f64 {
+        self.per_second_and_thread(self.report.lane_operations)
+    }
+
+    /// Multiply-adds of matrix instructions a second on each thread.
+    pub fn mma_multiply_adds(&self) -> f64 {
+        self.per_second_and_thread(self.report.mma_multiply_adds)
+    }
+}
+
+/// One bench: a kernel, its launch, and what its buffers must hold afterwards.
+struct Bench {
+    name: &'static str,
+    text: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    /// Buffers by their initial bytes; their addresses are the first parameters.
+    buffers: Vec<Vec<u8>>,
+    /// The parameters that follow.
+    scalars: Vec<u8>,
+    /// The buffer that is looked at, and the bytes expected at its start.
+    expected: (usize, Vec<u8>),
+}
+
+fn bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
+    values.flat_map(f32::to_le_bytes).collect()
+}
+
+/// Small integers, so that every sum is exact.
+fn small(index: usize) -> f32 {
+    ((index * 2_654_435_761) >> 7 & 7) as f32 - 3.0
+}
+
+fn saxpy() -> Bench {
+    let n = 1usize << 20;
+    Bench {
+        name: "saxpy",
+        text: include_str!("../bench/saxpy.ptx").to_owned(),
+        grid: [(n / 256) as u32, 1, 1],
+        block: [256, 1, 1],
+        buffers: vec![bytes((0..n).map(small)), bytes((0..n).map(|_| 1.0))],
+        scalars: [2.0f32.to_le_bytes(), (n as u32).to_le_bytes()].concat(),
+        expected: (1, bytes((0..n).map(|index| 2.0 * small(index) + 1.0))),
+    }
+}
+
+fn transpose() -> Bench {
+    let n = 1024usize;
+    Bench {
+        name: "transpose",
+        text: include_str!("../bench/transpose.ptx").to_owned(),
+        grid: [(n / 32) as u32, (n / 32) as u32, 1],
+        block: [32, 8, 1],
+        buffers: vec![bytes((0..n * n).map(|index| index as f32)), vec![0; 4 * n * n]],
+        scalars: (n as u32).to_le_bytes().to_vec(),
+        expected: (1, bytes((0..n * n).map(|index| (index % n * n + index / n) as f32))),
+    }
+}
+
+fn collatz() -> Bench {
+    let n = 1usize << 16;
+    let steps = |start: u64| {
+        let (mut value, mut steps) = (start, 0u32);
+        while value != 1 {
+            value = if value % 2 == 0 { value / 2 } else { 3 * value + 1 };
+            steps += 1;
+        }
+        steps
+    };
+    // Beyond this a value on the way exceeds 32 bits.
+    let checked = 1 << 12;
+    Bench {
+        name: "collatz",
+        text: include_str!("../bench/collatz.ptx").to_owned(),
+        grid: [(n / 128) as u32, 1, 1],
+        block: [128, 1, 1],
+        buffers: vec![vec![0; 4 * n]],
+        scalars: Vec::new(),
+        expected: (0, (0..checked).flat_map(|index| steps(index + 1).to_le_bytes()).collect()),
+    }
+}
+
+fn sgemm() -> Bench {
+    let n = 256usize;
+    let (a, b): (Vec<f32>, Vec<f32>) = ((0..n * n).map(small).collect(), (0..n * n).map(|i| small(i + 7)).collect());
+    let mut c = vec![0.0f32; n * n];
+    for i in 0..n {
+        for k in 0..n {
+            for j in 0..n {
+                c[i * n + j] += a[i * n + k] * b[k * n + j];
+            }
+        }
+    }
+    Bench {
+        name: "sgemm",
+        text: include_str!("../bench/sgemm.ptx").to_owned(),
+        grid: [(n / 64) as u32, (n / 64) as u32, 1],
+        block: [16, 16, 1],
+        buffers: vec![bytes(a.into_iter()), bytes(b.into_iter()), vec![0; 4 * n * n]],
+        scalars: (n as u32).to_le_bytes().to_vec(),
+        expected: (2, bytes(c.into_iter())),
+    }
+}
+
+/// The names of the benches, in order.
+pub const NAMES: [&str; 4] = ["saxpy", "transpose", "collatz", "sgemm"];
+
+fn named(name: &str) -> Option<Bench> {
+    Some(match name {
+        "saxpy" => saxpy(),
+        "transpose" => transpose(),
+        "collatz" => collatz(),
+        "sgemm" => sgemm(),
+        _ => return None,
+    })
+}
+
+/// Runs one bench for about half a second and checks its result. `threads` of 0 is one a core.
+pub fn run(name: &'static str, threads: usize) -> Result<Figures, BenchError> {
+    let failed = |reason: String| BenchError { bench: name, reason };
+    let bench = named(name).ok_or_else(|| failed("it does not exist".to_owned()))?;
+    let arch = Arch::named("h200").map_err(|error| failed(error.to_string()))?;
+    let mut device = Emulator::with_threads(arch, threads).map_err(|error| failed(error.to_string()))?;
+    let module = warpwright_ptx::parse(&bench.text).map_err(|error| failed(error.to_string()))?;
+    let program = device.load(&module).map_err(|error| failed(error.to_string()))?;
+    let mut addresses = Vec::new();
+    for buffer in &bench.buffers {
+        addresses.push(device.allocate(buffer.len() as u64).map_err(|error| failed(error.to_string()))?);
+    }
+    let mut parameters: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
+    parameters.extend(&bench.scalars);
+    let mut figures: Option<Figures> = None;
+    let begun = Instant::now();
+    while figures.is_none() || begun.elapsed() < Duration::from_millis(500) {
+        for (address, buffer) in addresses.iter().zip(&bench.buffers) {
+            device.write(*address, buffer).map_err(|error| failed(error.to_string()))?;
+        }
+        let (elapsed, report) = once(&device, &program, &bench, &parameters).map_err(failed)?;
+        if figures.as_ref().is_none_or(|figures| elapsed < figures.best) {
+            figures = Some(Figures { name, threads: device.threads(), best: elapsed, report });
+        }
+    }
+    let (buffer, expected) = &bench.expected;
+    let mut found = vec![0; expected.len()];
+    device.read(addresses[*buffer], &mut found).map_err(|error| failed(error.to_string()))?;
+    if found != *expected {
+        return Err(failed("its result is wrong".to_owned()));
+    }
+    figures.ok_or_else(|| failed("it did not run".to_owned()))
+}
+
+fn once(
+    device: &Emulator,
+    program: &Program,
+    bench: &Bench,
+    parameters: &[u8],
+) -> Result<(Duration, LaunchReport), String> {
+    let launch = Launch { grid: bench.grid, block: bench.block, parameters, ..Launch::default() };
+    let kernel = program.kernels().next().unwrap_or_default().to_owned();
+    let begun = Instant::now();
+    let report = device.launch(program, &kernel, &launch).map_err(|fault| fault.to_string())?;
+    Ok((begun.elapsed(), report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bench_runs_and_is_right() {
+        for name in NAMES {
+            let figures = run(name, 2).unwrap_or_else(|error| panic!("{error}"));
+            assert!(figures.report.warp_instructions > 0);
+        }
+    }
+}
