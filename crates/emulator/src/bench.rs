@@ -52,7 +52,6 @@ impl Figures {
 
 /// One bench: a kernel, its launch, and what its buffers must hold afterwards.
 struct Bench {
-    name: &'static str,
     text: String,
     grid: [u32; 3],
     block: [u32; 3],
@@ -76,7 +75,6 @@ fn small(index: usize) -> f32 {
 fn saxpy() -> Bench {
     let n = 1usize << 20;
     Bench {
-        name: "saxpy",
         text: include_str!("../bench/saxpy.ptx").to_owned(),
         grid: [(n / 256) as u32, 1, 1],
         block: [256, 1, 1],
@@ -89,7 +87,6 @@ fn saxpy() -> Bench {
 fn transpose() -> Bench {
     let n = 1024usize;
     Bench {
-        name: "transpose",
         text: include_str!("../bench/transpose.ptx").to_owned(),
         grid: [(n / 32) as u32, (n / 32) as u32, 1],
         block: [32, 8, 1],
@@ -112,7 +109,6 @@ fn collatz() -> Bench {
     // Beyond this a value on the way exceeds 32 bits.
     let checked = 1 << 12;
     Bench {
-        name: "collatz",
         text: include_str!("../bench/collatz.ptx").to_owned(),
         grid: [(n / 128) as u32, 1, 1],
         block: [128, 1, 1],
@@ -134,7 +130,6 @@ fn sgemm() -> Bench {
         }
     }
     Bench {
-        name: "sgemm",
         text: include_str!("../bench/sgemm.ptx").to_owned(),
         grid: [(n / 64) as u32, (n / 64) as u32, 1],
         block: [16, 16, 1],

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::asynchronous::CopyQueue;
 use crate::barrier::{BARRIERS, BarrierState};
 use crate::fault::{Fault, FaultKind, lane_list};
+use crate::instructions::settle;
 use crate::launch::LaunchContext;
 use crate::memory::{SharedMemory, Trouble};
 use crate::path::{Path, Wait};
@@ -22,6 +24,8 @@ pub(crate) struct Block {
     pub(crate) barriers: Vec<BarrierState>,
     /// Lanes that have not exited, by warp.
     pub(crate) alive: Vec<u32>,
+    /// Asynchronous copies under way, by warp.
+    pub(crate) copies: Vec<CopyQueue>,
     /// What it printed.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
@@ -74,6 +78,7 @@ impl Cta {
             shared: SharedMemory::new(u64::from(launch.shared_bytes)),
             barriers: vec![BarrierState::new(count as usize); BARRIERS],
             alive: alive.clone(),
+            copies: (0..count).map(|warp| CopyQueue::new(launch.schedule, launch.linear_cta(index), warp)).collect(),
             output: String::new(),
             mma_multiply_adds: 0,
         };
@@ -86,6 +91,9 @@ impl Cta {
         let threads = launch.threads_per_cta();
         self.block.index = index;
         self.block.shared.poison();
+        for (warp, queue) in self.block.copies.iter_mut().enumerate() {
+            queue.reset(launch.schedule, launch.linear_cta(index), warp as u32);
+        }
         for warp in &mut self.warps {
             let mask = lanes_of(threads, warp.index);
             self.block.alive[warp.index as usize] = mask;
@@ -127,10 +135,14 @@ impl Cta {
                 worked |= ran && pause != Pause::Turn { waiting: true };
             }
             if !left {
+                self.complete_copies(launch)?;
                 return Ok(CtaPause::Done);
             }
             if launch.stop.load(Ordering::Relaxed) {
                 return Ok(CtaPause::Waiting);
+            }
+            if !worked && self.complete_copies(launch)? {
+                continue;
             }
             if !moved {
                 return Err(self.deadlock(launch));
@@ -140,6 +152,17 @@ impl Cta {
                 return Ok(CtaPause::Waiting);
             }
         }
+    }
+
+    /// Makes the copies that nothing has waited for so far: the last moment for them has come. Whether there were any.
+    fn complete_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        for warp in 0..self.warps.len() as u32 {
+            any |= self.block.copies[warp as usize].drain(launch.memory, &mut self.block.shared);
+            settle(&mut self.block, warp)
+                .map_err(|trouble| self.fault(launch, Located { pc: 0, warp, trouble }))?;
+        }
+        Ok(any)
     }
 
     fn fault(&self, launch: &LaunchContext<'_>, located: Located) -> Box<Fault> {

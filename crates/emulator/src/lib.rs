@@ -34,6 +34,7 @@
 //!
 //! How it works, and where its time goes, is told in `docs/emulator.md`.
 
+mod asynchronous;
 mod barrier;
 pub mod bench;
 mod call;
@@ -45,6 +46,7 @@ mod fault;
 mod instructions;
 mod lanes;
 mod launch;
+mod mbarrier;
 mod memory;
 pub mod numeric;
 mod operation;

@@ -8,10 +8,13 @@ mod atomic;
 mod bits;
 mod compare;
 mod control;
+mod copy;
 mod float;
 mod half;
 mod integer;
 mod load;
+mod matrix_copy;
+mod mbarrier;
 mod memory_words;
 mod print;
 mod store;
@@ -21,6 +24,7 @@ mod transfer;
 use warpwright_ptx::syntax::{Instruction, Type};
 
 pub(crate) use address::{frame_address, read_clock};
+pub(crate) use mbarrier::settle;
 
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 
@@ -46,6 +50,9 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => {
             memory_words::hint(d, i, w)
         }
+        "cp" => copy::decode(d, i, w),
+        "mbarrier" => mbarrier::decode(d, i, w),
+        "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent" => {
             control::decode(d, i, w)

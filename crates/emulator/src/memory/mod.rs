@@ -23,8 +23,7 @@ pub(crate) use shared::SharedMemory;
 
 /// Generic addresses of shared memory begin here.
 pub(crate) const SHARED_WINDOW: u64 = 0x7e00_0000_0000;
-/// What a CTA of a cluster owns of the shared window.
-pub(crate) const SHARED_WINDOW_PER_CTA: u64 = 1 << 24;
+
 /// Generic addresses of local memory begin here.
 pub(crate) const LOCAL_WINDOW: u64 = 0x7d00_0000_0000;
 /// Generic addresses of kernel parameters begin here.

@@ -33,4 +33,19 @@ impl SharedMemory {
         (first <= end && end <= self.size)
             .then(|| self.storage.as_mut_ptr().cast::<u8>().wrapping_add(first as usize))
     }
+
+    /// The eight bytes at an aligned offset inside the size.
+    pub(crate) fn read_u64(&self, offset: u64) -> u64 {
+        let words = &self.storage[(offset / 128) as usize].0;
+        let at = (offset % 128 / 4) as usize;
+        u64::from(words[at]) | u64::from(words[at + 1]) << 32
+    }
+
+    /// Writes the eight bytes at an aligned offset inside the size.
+    pub(crate) fn write_u64(&mut self, offset: u64, value: u64) {
+        let words = &mut self.storage[(offset / 128) as usize].0;
+        let at = (offset % 128 / 4) as usize;
+        words[at] = value as u32;
+        words[at + 1] = (value >> 32) as u32;
+    }
 }

@@ -6,7 +6,7 @@ use warpwright_emulator::{Emulator, Fault, Launch, LaunchReport, Program, Schedu
 
 /// An argument of a launch.
 #[derive(Clone, Debug)]
-pub enum Argument {
+pub(crate) enum Argument {
     /// A buffer that the kernel reads and writes; its address is passed.
     Buffer(Vec<u8>),
     U32(u32),
@@ -15,66 +15,66 @@ pub enum Argument {
 }
 
 /// A buffer of any plain numbers.
-pub fn words(values: impl IntoIterator<Item = u32>) -> Argument {
+pub(crate) fn words(values: impl IntoIterator<Item = u32>) -> Argument {
     Argument::Buffer(values.into_iter().flat_map(u32::to_le_bytes).collect())
 }
 
-pub fn longs(values: impl IntoIterator<Item = u64>) -> Argument {
+pub(crate) fn longs(values: impl IntoIterator<Item = u64>) -> Argument {
     Argument::Buffer(values.into_iter().flat_map(u64::to_le_bytes).collect())
 }
 
-pub fn floats(values: impl IntoIterator<Item = f32>) -> Argument {
+pub(crate) fn floats(values: impl IntoIterator<Item = f32>) -> Argument {
     Argument::Buffer(values.into_iter().flat_map(f32::to_le_bytes).collect())
 }
 
 /// What a launch left behind.
-pub struct Finished {
-    pub report: LaunchReport,
+pub(crate) struct Finished {
+    pub(crate) report: LaunchReport,
     buffers: Vec<Vec<u8>>,
 }
 
 impl Finished {
-    pub fn words(&self, buffer: usize) -> Vec<u32> {
+    pub(crate) fn words(&self, buffer: usize) -> Vec<u32> {
         self.buffers[buffer].chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect()
     }
 
-    pub fn longs(&self, buffer: usize) -> Vec<u64> {
+    pub(crate) fn longs(&self, buffer: usize) -> Vec<u64> {
         self.buffers[buffer].chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
     }
 
-    pub fn floats(&self, buffer: usize) -> Vec<f32> {
+    pub(crate) fn floats(&self, buffer: usize) -> Vec<f32> {
         self.words(buffer).into_iter().map(f32::from_bits).collect()
     }
 
-    pub fn bytes(&self, buffer: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, buffer: usize) -> &[u8] {
         &self.buffers[buffer]
     }
 }
 
-pub fn device(name: &str) -> Emulator {
+pub(crate) fn device(name: &str) -> Emulator {
     Emulator::with_threads(Arch::named(name).unwrap(), 2).unwrap()
 }
 
-pub fn load(device: &mut Emulator, text: &str) -> Program {
+pub(crate) fn load(device: &mut Emulator, text: &str) -> Program {
     let module = warpwright_ptx::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     device.load(&module).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The shape of a launch.
 #[derive(Clone, Copy)]
-pub struct Shape {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub shared: u32,
-    pub schedule: Schedule,
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
+    pub(crate) schedule: Schedule,
 }
 
-pub fn shape(grid: u32, block: u32) -> Shape {
+pub(crate) fn shape(grid: u32, block: u32) -> Shape {
     Shape { grid: [grid, 1, 1], block: [block, 1, 1], shared: 0, schedule: Schedule::Eager }
 }
 
 /// Runs the first kernel of a module on an emulated H200.
-pub fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Result<Finished, Box<Fault>> {
+pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Result<Finished, Box<Fault>> {
     let mut device = device("h200");
     let program = load(&mut device, text);
     let kernel = program.kernels().next().unwrap().to_owned();
@@ -114,12 +114,12 @@ pub fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Result<Finis
     Ok(Finished { report, buffers })
 }
 
-pub fn run(text: &str, shape: Shape, arguments: &[Argument]) -> Finished {
+pub(crate) fn run(text: &str, shape: Shape, arguments: &[Argument]) -> Finished {
     try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 /// A kernel of 64-bit pointer parameters `p0`, `p1`, ... with registers of all kinds declared, and `%tid.x` in `%t`.
-pub fn kernel(pointers: usize, body: &str) -> String {
+pub(crate) fn kernel(pointers: usize, body: &str) -> String {
     let formals: Vec<String> = (0..pointers).map(|index| format!(".param .u64 p{index}")).collect();
     let loads: String = (0..pointers).map(|index| format!("ld.param.u64 %p{index}, [p{index}];\n")).collect();
     format!(

@@ -1,0 +1,256 @@
+//! `cp.async` from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy").
+
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+
+use super::memory_words::{cache_hints, policy};
+use super::{Decoder, mbarrier};
+use crate::asynchronous::{PendingArrival, PendingCopy};
+use crate::decode::{AddressOperand, DecodeError, File, Words};
+use crate::fault::FaultKind;
+use crate::launch::Schedule;
+use crate::memory::{Located, Purpose, Space, Trouble, addresses, resolve};
+use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
+use crate::registers::{FULL, LANES, Slot, lanes};
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("async");
+    if i.opcode.has("bulk") || i.opcode.has("reduce") {
+        return Err(DecodeError::new("Bulk copies are not emulated."));
+    }
+    if w.take("commit_group") {
+        d.emit(Kind::Effect(Box::new(Commit)));
+        return Ok(());
+    }
+    if w.take("wait_all") {
+        d.emit(Kind::Effect(Box::new(Wait { latest: None })));
+        return Ok(());
+    }
+    if w.take("wait_group") {
+        let Some(Operand::Number(Number::Integer(latest))) = i.operands.first() else {
+            return Err(DecodeError::new("`cp.async.wait_group` takes a number."));
+        };
+        let latest = u32::try_from(*latest).map_err(|_| DecodeError::new("A number of groups is not negative."))?;
+        d.emit(Kind::Effect(Box::new(Wait { latest: Some(latest) })));
+        return Ok(());
+    }
+    if w.take("mbarrier") {
+        return arrive(d, i, w);
+    }
+    copy(d, i, w)
+}
+
+/// `cp.async.ca.shared.global [dst], [src], size{, source size}{, policy}`, or with a predicate that ignores the source.
+fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.choose(&[("shared", ()), ("shared::cta", ())])
+        .ok_or_else(|| DecodeError::new("`cp.async` writes shared memory, which it must name."))?;
+    w.take("global");
+    let only_l2 = i.opcode.has("cg");
+    let hinted = cache_hints(w);
+    let target = d.memory(d.operand(&i.operands, 0)?)?;
+    let source = d.memory(d.operand(&i.operands, 1)?)?;
+    let Operand::Number(Number::Integer(bytes)) = *d.operand(&i.operands, 2)? else {
+        return Err(DecodeError::new("The size of a copy must be a number: 4, 8 or 16."));
+    };
+    if !matches!((bytes, only_l2), (16, _) | (4 | 8, false)) {
+        return Err(DecodeError::new(format!(
+            "A copy of {bytes} bytes does not exist here: .ca takes 4, 8 or 16, and .cg takes 16."
+        )));
+    }
+    let mut rest = &i.operands[3..];
+    if hinted {
+        policy(d, rest.last())?;
+        rest = &rest[..rest.len() - 1];
+    }
+    let (mut source_bytes, mut ignored) = (None, None);
+    match rest {
+        [] => {}
+        [operand] if is_predicate(d, operand) => ignored = Some(d.predicate(operand)?),
+        [operand] => source_bytes = Some(d.source(operand, Type::U32)?),
+        _ => return Err(DecodeError::new("`cp.async` has too many operands.")),
+    }
+    d.emit(Kind::Effect(vectored_effect(Copy { target, source, bytes: bytes as u8, source_bytes, ignored })));
+    Ok(())
+}
+
+fn is_predicate(d: Decoder<'_, '_, '_>, operand: &Operand) -> bool {
+    match operand {
+        Operand::Not(_) => true,
+        Operand::Name(_) => d.register(operand).is_ok_and(|register| register.file == File::Predicate),
+        _ => false,
+    }
+}
+
+struct Copy {
+    target: AddressOperand,
+    source: AddressOperand,
+    bytes: u8,
+    /// How many bytes are read; the rest of the target is filled with zeros.
+    source_bytes: Option<Slot>,
+    /// Where it holds, nothing is read.
+    ignored: Option<(Slot, bool)>,
+}
+
+impl EffectBody for Copy {
+    #[inline(always)]
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let targets = addresses(execution, &self.target);
+        let sources = addresses(execution, &self.source);
+        let size = u64::from(self.bytes);
+        let mut read = [self.bytes; LANES];
+        if let Some(slot) = self.source_bytes {
+            let sizes = execution.registers.word(slot);
+            for lane in lanes(mask) {
+                if sizes[lane] > u32::from(self.bytes) {
+                    return Err(Trouble::new(
+                        FaultKind::IllegalInstruction,
+                        1 << lane,
+                        format!("A copy of {size} bytes is told to read {} from its source.", sizes[lane]),
+                    ));
+                }
+                read[lane] = sizes[lane] as u8;
+            }
+        }
+        if let Some((slot, negated)) = self.ignored {
+            let bits = execution.registers.predicate(slot) ^ if negated { FULL } else { 0 };
+            lanes(bits).for_each(|lane| read[lane] = 0);
+        }
+        let reading = lanes(mask).filter(|&lane| read[lane] > 0).fold(0, |bits, lane| bits | 1 << lane);
+        let located_target = resolve(execution, Space::Shared, &targets, mask, size, Purpose::Copy)?;
+        let located_source = match reading {
+            0 => None,
+            // A copy of fewer bytes than its size reads only those.
+            _ if self.source_bytes.is_none() => {
+                Some(resolve(execution, Space::Global, &sources, reading, size, Purpose::Copy)?)
+            }
+            _ => Some(self.resolve_short(execution, &sources, reading, &read)?),
+        };
+        if execution.launch.schedule == Schedule::Eager {
+            for lane in lanes(mask) {
+                let target = located_target.lane(lane, &targets);
+                let source = match &located_source {
+                    Some(source) if read[lane] > 0 => source.lane(lane, &sources),
+                    _ => std::ptr::null_mut(),
+                };
+                // SAFETY: `resolve` found `bytes` bytes at the target, and `read` of them at the source.
+                unsafe { move_bytes(source, target, self.bytes, read[lane]) };
+            }
+            return Ok(());
+        }
+        let queue = &mut execution.block.copies[execution.warp as usize];
+        for lane in lanes(mask) {
+            queue.push(PendingCopy {
+                lane: lane as u8,
+                bytes: self.bytes,
+                source_bytes: read[lane],
+                group: queue.open_group(lane),
+                source: sources[lane],
+                target: targets[lane] as u32,
+            });
+        }
+        queue.drift(execution.launch.schedule, execution.launch.memory, &mut execution.block.shared);
+        mbarrier::settle(execution.block, execution.warp)
+    }
+}
+
+impl Copy {
+    /// Finds sources of which only the first bytes are read; the address is aligned to the whole size all the same.
+    #[cold]
+    fn resolve_short(
+        &self,
+        execution: &mut Execution<'_>,
+        sources: &[u64; LANES],
+        reading: u32,
+        read: &[u8; LANES],
+    ) -> Result<Located, Box<Trouble>> {
+        let size = u64::from(self.bytes);
+        let mut hosts = [std::ptr::null_mut(); LANES];
+        for lane in lanes(reading) {
+            let end = sources[lane].wrapping_add(u64::from(read[lane]));
+            let host = execution.launch.memory.locate(execution.cache, sources[lane], end, false);
+            match host {
+                Some(host) if sources[lane].is_multiple_of(size) => hosts[lane] = host,
+                _ => {
+                    return resolve(execution, Space::Global, sources, 1 << lane, size, Purpose::Copy);
+                }
+            }
+        }
+        Ok(Located::Apart(Box::new(hosts)))
+    }
+}
+
+/// # Safety
+/// `target` points to `bytes` bytes that may be written, and `source` to `read` bytes, at most as many.
+#[inline(always)]
+unsafe fn move_bytes(source: *const u8, target: *mut u8, bytes: u8, read: u8) {
+    // SAFETY: the caller's promise; whole copies are of one machine word each.
+    unsafe {
+        match (bytes, read) {
+            (16, 16) => target.cast::<u128>().write_unaligned(source.cast::<u128>().read_unaligned()),
+            (8, 8) => target.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned()),
+            (4, 4) => target.cast::<u32>().write_unaligned(source.cast::<u32>().read_unaligned()),
+            _ => {
+                target.write_bytes(0, bytes.into());
+                if read > 0 {
+                    target.copy_from_nonoverlapping(source, read.into());
+                }
+            }
+        }
+    }
+}
+
+struct Commit;
+
+impl Effect for Commit {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let queue = &mut execution.block.copies[execution.warp as usize];
+        queue.commit(mask);
+        queue.drift(execution.launch.schedule, execution.launch.memory, &mut execution.block.shared);
+        mbarrier::settle(execution.block, execution.warp)
+    }
+}
+
+struct Wait {
+    /// How many of the groups committed last may stay under way; `None` waits for everything.
+    latest: Option<u32>,
+}
+
+impl Effect for Wait {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let queue = &mut execution.block.copies[execution.warp as usize];
+        queue.wait(mask, self.latest, execution.launch.memory, &mut execution.block.shared);
+        mbarrier::settle(execution.block, execution.warp)
+    }
+}
+
+/// `cp.async.mbarrier.arrive{.noinc}{.shared{::cta}}.b64 [mbarrier]`
+fn arrive(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("arrive");
+    let counted = w.take("noinc");
+    let space = super::address::space(w).unwrap_or(Space::Generic);
+    w.ty()?;
+    d.expect_operands(i, 1)?;
+    let address = d.memory(&i.operands[0])?;
+    d.emit(Kind::Effect(Box::new(ArriveAfterCopies { address, space, counted })));
+    Ok(())
+}
+
+struct ArriveAfterCopies {
+    address: AddressOperand,
+    space: Space,
+    /// Whether the barrier's count has this arrival in it already (`.noinc`).
+    counted: bool,
+}
+
+impl Effect for ArriveAfterCopies {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let offsets = mbarrier::offsets(execution, &self.address, self.space, mask)?;
+        for lane in lanes(mask) {
+            if !self.counted {
+                mbarrier::expect_one_more(execution.block, lane, offsets[lane])?;
+            }
+            let arrival = PendingArrival { lane: lane as u8, barrier: offsets[lane] as u32 };
+            execution.block.copies[execution.warp as usize].push_arrival(arrival);
+        }
+        mbarrier::settle(execution.block, execution.warp)
+    }
+}
