@@ -103,11 +103,18 @@ impl CopyQueue {
 
     /// Makes the copies of the lanes of a mask but those of the `latest` groups committed last; all, and those of the
     /// open group too, if `latest` is `None`.
-    pub(crate) fn wait(&mut self, mask: u32, latest: Option<u32>, memory: &Memory, shared: &mut SharedMemory) {
+    pub(crate) fn wait(
+        &mut self,
+        mask: u32,
+        latest: Option<u32>,
+        memory: &Memory,
+        shared: &mut SharedMemory,
+    ) {
         let committed = self.committed;
         self.complete(memory, shared, |copy| {
             let lane = usize::from(copy.lane);
-            let due = latest.is_none_or(|latest| u64::from(copy.group) + u64::from(latest) < u64::from(committed[lane]));
+            let due = latest
+                .is_none_or(|latest| u64::from(copy.group) + u64::from(latest) < u64::from(committed[lane]));
             mask >> lane & 1 != 0 && due
         });
     }

@@ -120,7 +120,8 @@ fn collatz() -> Bench {
 
 fn sgemm() -> Bench {
     let n = 256usize;
-    let (a, b): (Vec<f32>, Vec<f32>) = ((0..n * n).map(small).collect(), (0..n * n).map(|i| small(i + 7)).collect());
+    let (a, b): (Vec<f32>, Vec<f32>) =
+        ((0..n * n).map(small).collect(), (0..n * n).map(|i| small(i + 7)).collect());
     let mut c = vec![0.0f32; n * n];
     for i in 0..n {
         for k in 0..n {

@@ -78,7 +78,9 @@ impl Cta {
             shared: SharedMemory::new(u64::from(launch.shared_bytes)),
             barriers: vec![BarrierState::new(count as usize); BARRIERS],
             alive: alive.clone(),
-            copies: (0..count).map(|warp| CopyQueue::new(launch.schedule, launch.linear_cta(index), warp)).collect(),
+            copies: (0..count)
+                .map(|warp| CopyQueue::new(launch.schedule, launch.linear_cta(index), warp))
+                .collect(),
             output: String::new(),
             mma_multiply_adds: 0,
         };

@@ -42,8 +42,12 @@ fn a_waited_for_group_is_there_and_a_later_one_may_not_be() {
             assert_eq!((row[0], row[2]), (4 * lane as u32, 128 + 4 * lane as u32), "{schedule:?}");
         }
     }
-    let early = run_at(&two_groups("cp.async.wait_group 1;"), Schedule::Latest, &[input(), words(vec![0; 96])]);
-    assert!(early.words(1).chunks(3).all(|row| row[1] == u32::MAX), "the latest schedule shows the missing wait");
+    let early =
+        run_at(&two_groups("cp.async.wait_group 1;"), Schedule::Latest, &[input(), words(vec![0; 96])]);
+    assert!(
+        early.words(1).chunks(3).all(|row| row[1] == u32::MAX),
+        "the latest schedule shows the missing wait"
+    );
     let eager = run_at(&two_groups(""), Schedule::Eager, &[input(), words(vec![0; 96])]);
     assert!(eager.words(1).chunks(3).all(|row| row[1] == row[2]));
 }
@@ -142,8 +146,13 @@ fn mbarrier_states_phases_and_misuse() {
     let uninitialised = text.replace("mbarrier.init.shared.b64 [%r9], 32;", "mov.u32 %r5, 0;");
     let fault = try_run(&uninitialised, shape(1, 32), &[words(vec![0; 64])]).err().unwrap();
     assert_eq!(fault.kind, FaultKind::Barrier);
-    let crowded = text.replace("[%r9], 32;", "[%r9], 16;").replace("mov.u32 %r0, 0;", "mbarrier.arrive.noComplete.shared.b64 %d5, [%r9], 16;");
-    assert_eq!(try_run(&crowded, shape(1, 32), &[words(vec![0; 64])]).err().unwrap().kind, FaultKind::Barrier);
+    let crowded = text
+        .replace("[%r9], 32;", "[%r9], 16;")
+        .replace("mov.u32 %r0, 0;", "mbarrier.arrive.noComplete.shared.b64 %d5, [%r9], 16;");
+    assert_eq!(
+        try_run(&crowded, shape(1, 32), &[words(vec![0; 64])]).err().unwrap().kind,
+        FaultKind::Barrier
+    );
 }
 
 #[test]
@@ -174,13 +183,16 @@ fn matrices_go_to_registers_and_back() {
             for column in 0..8 {
                 let word = out[5 * lane + column / 2];
                 let found = (word >> (16 * (column % 2))) as u16;
-                let expected = if transposed { element(matrix, column, row) } else { element(matrix, row, column) };
+                let expected =
+                    if transposed { element(matrix, column, row) } else { element(matrix, row, column) };
                 assert_eq!(found, expected, "matrix {matrix}, row {row}, column {column}{trans}");
             }
             // The first matrix as `ldmatrix` gave it, transposed once more.
             let (outer, inner) = (lane / 4, 2 * (lane % 4));
             let pair = out[5 * lane + 4];
-            let expect = |k: usize| if transposed { element(0, outer, inner + k) } else { element(0, inner + k, outer) };
+            let expect = |k: usize| {
+                if transposed { element(0, outer, inner + k) } else { element(0, inner + k, outer) }
+            };
             assert_eq!((pair as u16, (pair >> 16) as u16), (expect(0), expect(1)));
         }
     }

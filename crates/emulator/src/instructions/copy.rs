@@ -29,7 +29,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         let Some(Operand::Number(Number::Integer(latest))) = i.operands.first() else {
             return Err(DecodeError::new("`cp.async.wait_group` takes a number."));
         };
-        let latest = u32::try_from(*latest).map_err(|_| DecodeError::new("A number of groups is not negative."))?;
+        let latest =
+            u32::try_from(*latest).map_err(|_| DecodeError::new("A number of groups is not negative."))?;
         d.emit(Kind::Effect(Box::new(Wait { latest: Some(latest) })));
         return Ok(());
     }

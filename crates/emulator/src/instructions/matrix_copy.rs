@@ -41,7 +41,10 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let (registers, place) = if loads { (0, 1) } else { (1, 0) };
     let elements = d.elements(&i.operands[registers])?;
     if elements.len() != count {
-        return Err(DecodeError::new(format!("The instruction names {} registers for {count} matrices.", elements.len())));
+        return Err(DecodeError::new(format!(
+            "The instruction names {} registers for {count} matrices.",
+            elements.len()
+        )));
     }
     let slots: Result<Vec<Slot>, DecodeError> = elements
         .iter()
@@ -67,7 +70,11 @@ struct Rows {
 impl Rows {
     /// The host's pointers to the rows of all matrices.
     #[inline(always)]
-    fn locate(&self, execution: &mut Execution<'_>, purpose: Purpose) -> Result<[*mut u8; LANES], Box<Trouble>> {
+    fn locate(
+        &self,
+        execution: &mut Execution<'_>,
+        purpose: Purpose,
+    ) -> Result<[*mut u8; LANES], Box<Trouble>> {
         let addresses = addresses(execution, &self.address);
         let count = self.slots.len() * ROWS;
         let mask = if count == LANES { u32::MAX } else { (1 << count) - 1 };

@@ -17,9 +17,14 @@ use crate::registers::{LANES, Slot, lanes};
 enum Action {
     Initialise,
     Invalidate,
-    Arrive { drop: bool, complete: bool },
+    Arrive {
+        drop: bool,
+        complete: bool,
+    },
     /// Whether the phase of a state, or of a parity, has ended.
-    Test { parity: bool },
+    Test {
+        parity: bool,
+    },
 }
 
 struct Instruct {
@@ -36,9 +41,13 @@ struct Instruct {
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     if w.take("pending_count") {
         w.ty()?;
-        let mut slots = Operands { d: d.destination(d.operand(&i.operands, 0)?, Type::U32)?, ..Operands::default() };
+        let mut slots =
+            Operands { d: d.destination(d.operand(&i.operands, 0)?, Type::U32)?, ..Operands::default() };
         slots.a = d.source(d.operand(&i.operands, 1)?, Type::B64)?;
-        d.plain_lanes(slots, one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)));
+        d.plain_lanes(
+            slots,
+            one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)),
+        );
         return Ok(());
     }
     let parity = w.take("parity");
@@ -51,12 +60,12 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         ("test_wait", Action::Test { parity }),
         ("try_wait", Action::Test { parity }),
     ]);
-    let action = action.ok_or_else(|| DecodeError::new("The emulator does not know this operation on an mbarrier."))?;
+    let action = action
+        .ok_or_else(|| DecodeError::new("The emulator does not know this operation on an mbarrier."))?;
     w.choose(&[("acquire", ()), ("release", ()), ("relaxed", ())]);
     w.choose(&[("cta", ()), ("cluster", ())]);
-    let space = w
-        .choose(&[("shared", Space::Shared), ("shared::cta", Space::Shared)])
-        .unwrap_or(Space::Generic);
+    let space =
+        w.choose(&[("shared", Space::Shared), ("shared::cta", Space::Shared)]).unwrap_or(Space::Generic);
     w.ty()?;
     let blank = AddressOperand { base: crate::decode::BaseOperand::Absolute, offset: 0, space: None };
     let mut instruct = Instruct { action, address: blank, space, word: None, state: None, truth: None };
@@ -86,7 +95,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
                 instruct.state = Some(d.source(phase, Type::B64)?);
             }
         }
-        _ => return Err(DecodeError::new("The instruction does not have the operands that this operation takes.")),
+        _ => {
+            return Err(DecodeError::new(
+                "The instruction does not have the operands that this operation takes.",
+            ));
+        }
     }
     d.emit(Kind::Effect(Box::new(instruct)));
     Ok(())
@@ -107,7 +120,11 @@ pub(super) fn offsets(
                 return Err(Trouble::new(
                     FaultKind::OutOfBounds,
                     1 << lane,
-                    format!("An mbarrier lies in shared memory; {:#x} is in {} memory.", offsets[lane], found.name()),
+                    format!(
+                        "An mbarrier lies in shared memory; {:#x} is in {} memory.",
+                        offsets[lane],
+                        found.name()
+                    ),
                 ));
             }
             offsets[lane] = offset;
@@ -119,7 +136,10 @@ pub(super) fn offsets(
             return Err(Trouble::new(
                 kind,
                 1 << lane,
-                format!("An mbarrier takes 8 aligned bytes of shared memory; {:#x} is not such a place.", offsets[lane]),
+                format!(
+                    "An mbarrier takes 8 aligned bytes of shared memory; {:#x} is not such a place.",
+                    offsets[lane]
+                ),
             )
             .note(format!("the CTA has {size} bytes of it, static and dynamic")));
         }
@@ -148,7 +168,13 @@ pub(super) fn expect_one_more(block: &mut Block, lane: usize, offset: u64) -> Re
     Ok(())
 }
 
-fn arrive(block: &mut Block, lane: usize, offset: u64, count: u32, drop: bool) -> Result<Mbarrier, Box<Trouble>> {
+fn arrive(
+    block: &mut Block,
+    lane: usize,
+    offset: u64,
+    count: u32,
+    drop: bool,
+) -> Result<Mbarrier, Box<Trouble>> {
     let before = load(block, lane, offset)?;
     let after = if drop { before.arrive_and_drop(count) } else { before.arrive(count) };
     let Some(after) = after else {
@@ -190,7 +216,9 @@ impl Effect for Instruct {
                         return Err(Trouble::new(
                             FaultKind::Barrier,
                             1 << lane,
-                            format!("An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
+                            format!(
+                                "An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."
+                            ),
                         ));
                     }
                     store(execution.block, offset, Mbarrier::new(count));
