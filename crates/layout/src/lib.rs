@@ -16,6 +16,7 @@
 //! | [`recast`](Layout::recast), [`upcast`](Layout::upcast), [`downcast`](Layout::downcast) | another element width |
 //! | [`Swizzle`], [`ComposedLayout`] | functions after a layout |
 
+pub mod atom;
 mod coalesce;
 mod complement;
 mod composed;
@@ -31,6 +32,8 @@ mod product;
 mod recast;
 mod stride;
 mod swizzle;
+mod tiled_copy;
+mod tiled_mma;
 mod tiler;
 mod tiling;
 mod tuple;
@@ -42,5 +45,7 @@ pub use int::{Expression, Int, Operator, Variable};
 pub use layout::Layout;
 pub use stride::{Offset, Stride, StrideTuple};
 pub use swizzle::Swizzle;
+pub use tiled_copy::TiledCopy;
+pub use tiled_mma::TiledMma;
 pub use tiler::Tiler;
 pub use tuple::{IntTuple, Tuple};

@@ -1,0 +1,14 @@
+//! Atoms: what one instruction of the hardware moves or multiplies, and which thread holds what.
+//!
+//! An atom's thread-value layouts map (thread, value) to an element of the atom's tile, counted column-major. All of them
+//! are data: [`MMA_TABLE`] and [`COPY_TABLE`] list the instructions, and tests walk the tables.
+
+mod copy;
+mod element;
+mod mma;
+mod shared_tile;
+
+pub use copy::{COPY_TABLE, CopyAtom, CopyRow, TmaBox};
+pub use element::Element;
+pub use mma::{Family, MMA_TABLE, MmaAtom, MmaRow, Operand, WMMA_TABLE, WmmaRow};
+pub use shared_tile::{Major, SharedSwizzle, SharedTile};
