@@ -1,9 +1,14 @@
 //! The `warpwright` command.
 
+mod devices;
 mod dtype;
 mod exec;
+mod kernel;
+mod layout;
 mod npy;
 mod output;
+mod ptx;
+mod run;
 mod target;
 
 use std::process::ExitCode;
@@ -24,14 +29,22 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Devices(devices::Devices),
+    Run(run::Run),
+    Ptx(ptx::Ptx),
     Exec(exec::Exec),
+    Layout(layout::Layout),
 }
 
 fn main() -> ExitCode {
     let command = Command::parse();
     let output = if command.json { Output::Json } else { Output::Text };
     let outcome = match &command.verb {
+        Verb::Devices(devices) => devices.run(output),
+        Verb::Run(run) => run.run(output),
+        Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
+        Verb::Layout(layout) => layout.run(output),
     };
     output.finish(&outcome)
 }

@@ -3,8 +3,13 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+
+/// How often the sign of life moves.
+const TICK: Duration = Duration::from_millis(100);
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,4 +51,44 @@ impl Output {
 /// Prints a line, and lets a reader that has gone away be.
 fn line(text: &impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// What a long command is doing, shown on a terminal while it does it and gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Output {
+    /// Begins to show progress; nothing is shown for machines, or where standard error is no terminal.
+    pub(crate) fn progress(self, title: &str) -> Progress {
+        let bar = (self == Self::Text && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {prefix}: {msg} {elapsed}")
+                    .expect("a fixed template"),
+            );
+            bar.set_prefix(title.to_owned());
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Progress { bar }
+    }
+}
+
+impl Progress {
+    /// Shows what is done now.
+    pub(crate) fn step(&self, what: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.into());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -8,10 +8,10 @@ use warpwright_runtime::{Device, Schedule};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceOptions {
     /// The device: `auto`, `cuda:N`, or `emu:GPU` such as `emu:a100`, `emu:h200`, `emu:b200`.
-    #[arg(long, env = "WARPWRIGHT_DEVICE", default_value = "auto", value_name = "DEVICE")]
+    #[arg(long, global = true, env = "WARPWRIGHT_DEVICE", default_value = "auto", value_name = "DEVICE")]
     device: String,
     /// When an emulator completes asynchronous work: `eager`, `latest`, or `random:SEED`.
-    #[arg(long, default_value = "eager", value_name = "SCHEDULE", value_parser = schedule)]
+    #[arg(long, global = true, default_value = "eager", value_name = "SCHEDULE", value_parser = schedule)]
     schedule: Schedule,
 }
 

@@ -1,0 +1,76 @@
+//! Choosing a kernel of the library: each kernel is a subcommand, and its options are flags.
+
+use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand};
+use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, OptionSpec, Options};
+
+/// A kernel, and the values of its options.
+#[derive(Clone)]
+pub(crate) struct KernelChoice {
+    pub(crate) kernel: &'static dyn LibraryKernel,
+    pub(crate) options: Options,
+}
+
+impl std::fmt::Debug for KernelChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kernel.name(), self.options)
+    }
+}
+
+impl FromArgMatches for KernelChoice {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let no_kernel =
+            || clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a kernel must be named\n");
+        let (name, matches) = matches.subcommand().ok_or_else(no_kernel)?;
+        let kernel = registry::named(name).ok_or_else(no_kernel)?;
+        let mut options = Options::defaults(kernel.options());
+        for spec in kernel.options() {
+            if let Some(text) = matches.get_one::<String>(spec.name) {
+                let invalid = clap::error::ErrorKind::InvalidValue;
+                options
+                    .set(spec.name, text)
+                    .map_err(|error| clap::Error::raw(invalid, format!("{error}\n")))?;
+            }
+        }
+        Ok(Self { kernel, options })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for KernelChoice {
+    fn augment_subcommands(command: Command) -> Command {
+        command.subcommand_value_name("KERNEL").subcommand_help_heading("Kernels").subcommands(
+            registry::all().iter().map(|kernel| {
+                Command::new(kernel.name()).about(kernel.summary()).args(kernel.options().iter().map(flag))
+            }),
+        )
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        registry::named(name).is_some()
+    }
+}
+
+fn flag(spec: &OptionSpec) -> Arg {
+    let flag = Arg::new(spec.name).long(spec.name);
+    match spec.kind {
+        OptionKind::Number { default, .. } => {
+            flag.value_name("N").help(format!("{} [default: {default}]", spec.help))
+        }
+        OptionKind::Choice(choices) => {
+            let choices = choices.join("|");
+            flag.value_name("CHOICE").help(format!(
+                "{} [{choices}, default: {}]",
+                spec.help,
+                spec.default_text()
+            ))
+        }
+    }
+}

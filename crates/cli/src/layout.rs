@@ -1,0 +1,66 @@
+//! `warpwright layout`: evaluates expressions of the layout algebra.
+
+use std::io::{self, BufRead, BufWriter, Write};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+use warpwright_layout::expression::{evaluate, evaluate_plain};
+
+use crate::output::Output;
+
+/// Evaluates expressions of the layout algebra.
+#[derive(Debug, Args)]
+pub(crate) struct Layout {
+    /// The expression, in CuTe's names: `composition((4,8):(1,4), (2,4):(4,1))`.
+    #[arg(required_unless_present = "plain", conflicts_with = "plain")]
+    expression: Option<String>,
+    /// Read one expression a line from standard input, and write one line for each: its value, or `error: ...`.
+    #[arg(long)]
+    plain: bool,
+}
+
+impl Layout {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let Some(text) = &self.expression else {
+            return evaluate_lines(io::stdin().lock(), BufWriter::new(io::stdout().lock()));
+        };
+        let value = evaluate(text)?;
+        output.json(|| json!({"expression": text, "value": value.to_string(), "cute": format!("{value:#}")}));
+        output.text(|| value.to_string());
+        Ok(())
+    }
+}
+
+/// Evaluates each line. A line without a value is answered too, so it is no failure of the command.
+fn evaluate_lines(mut from: impl BufRead, mut to: impl Write) -> Result<()> {
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).context("standard input cannot be read")? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        let written = match evaluate_plain(text.trim()) {
+            Ok(value) => writeln!(to, "{value}"),
+            Err(error) => writeln!(to, "error: {}", error.summary()),
+        };
+        written.context("standard output cannot be written")?;
+        line.clear();
+    }
+    to.flush().context("standard output cannot be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_has_its_line() {
+        let input =
+            b"composition((6,2):(8,2), (4,3):(3,1))\n\n  (4,8):(1,4)\r\nnonsense(\xff\nsize((4,8):(1,4))";
+        let mut output = Vec::new();
+        evaluate_lines(&input[..], &mut output).expect("memory can be read and written");
+        let output = String::from_utf8(output).expect("text");
+        let lines: Vec<_> = output.lines().collect();
+        assert_eq!(lines.len(), 5, "{output}");
+        assert_eq!([lines[0], lines[2], lines[4]], ["((2,2),3):((24,2),8)", "(4,8):(1,4)", "32"]);
+        assert!(lines[1].starts_with("error: ") && lines[3].starts_with("error: "), "{output}");
+    }
+}
