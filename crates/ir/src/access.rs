@@ -1,6 +1,6 @@
 //! Which registers an instruction reads and which it writes.
 
-use crate::kernel::{Instruction, Operand, Register};
+use crate::kernel::{Instruction, Operand, Register, Statement};
 
 /// Every register of `operand`, in order.
 pub(crate) fn registers(operand: &Operand) -> Vec<Register> {
@@ -39,6 +39,93 @@ pub(crate) fn reads(instruction: &Instruction) -> impl Iterator<Item = Register>
 /// The registers that get a value.
 pub(crate) fn writes(instruction: &Instruction) -> impl Iterator<Item = Register> + '_ {
     instruction.operands.iter().take(instruction.destinations).flat_map(registers)
+}
+
+/// First words of the instructions that compute their results from their operands and do nothing else.
+const PURE: [&str; 54] = [
+    "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt",
+    "cvta", "div", "dp2a", "dp4a", "ex2", "fma", "fns", "isspacep", "lg2", "lop3", "mad", "mad24", "mapa",
+    "max", "min", "mov", "mul", "mul24", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad",
+    "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "szext", "tanh", "testp",
+    "xor",
+];
+
+/// Whether the instruction can be left out where nobody reads its results.
+///
+/// Loads are not pure, so that a wrong address is still found; the carry of `.cc` is a result that no operand shows;
+/// and clocks and the like differ from read to read.
+pub(crate) fn is_pure(instruction: &Instruction) -> bool {
+    let opcode = instruction.opcode.as_ref();
+    let base = opcode.split('.').next().unwrap_or("");
+    let is_volatile = |operand: &Operand| match operand {
+        Operand::Special(name) => name.contains("clock") || name.contains("timer") || name.starts_with("%pm"),
+        _ => false,
+    };
+    (PURE.contains(&base) || opcode.starts_with("ld.param"))
+        && !opcode.split('.').any(|word| word == "cc")
+        && !instruction.operands.iter().any(is_volatile)
+}
+
+/// Whether the instruction is a plain copy between two registers, and if so which: (to, from).
+pub(crate) fn copy(instruction: &Instruction) -> Option<(Register, Register)> {
+    match (instruction.opcode.strip_prefix("mov."), instruction.guard, &instruction.operands[..]) {
+        (Some(_), None, [Operand::Register(to), Operand::Register(from)]) => Some((*to, *from)),
+        _ => None,
+    }
+}
+
+/// Calls `visit` with every register whose value the instruction takes, the guard included, to be replaced.
+pub(crate) fn for_each_read_mut(instruction: &mut Instruction, visit: &mut dyn FnMut(&mut Register)) {
+    if let Some((guard, _)) = &mut instruction.guard {
+        visit(guard);
+    }
+    // What `wgmma` accumulates into must stay the register it is.
+    for operand in instruction.operands.iter_mut().skip(instruction.destinations) {
+        for_each_register_mut(operand, visit);
+    }
+}
+
+/// Calls `visit` with every register of `operand`, to be replaced.
+pub(crate) fn for_each_register_mut(operand: &mut Operand, visit: &mut dyn FnMut(&mut Register)) {
+    match operand {
+        Operand::Register(register) | Operand::Not(register) => visit(register),
+        Operand::Pair(first, second) => {
+            visit(first);
+            visit(second);
+        }
+        Operand::Vector(elements) => {
+            elements.iter_mut().for_each(|element| for_each_register_mut(element, visit));
+        }
+        Operand::Address { base, rest, .. } => {
+            for_each_register_mut(base, visit);
+            rest.iter_mut().for_each(|operand| for_each_register_mut(operand, visit));
+        }
+        Operand::Integer(_)
+        | Operand::F32(_)
+        | Operand::F64(_)
+        | Operand::Special(_)
+        | Operand::Symbol(_)
+        | Operand::Sink => {}
+    }
+}
+
+/// Calls `visit` with every register that `body` writes.
+pub(crate) fn for_each_write(body: &[Statement], visit: &mut dyn FnMut(Register)) {
+    for statement in body {
+        match statement {
+            Statement::Instruction(instruction) => writes(instruction).for_each(&mut *visit),
+            Statement::If { then, otherwise, .. } => {
+                for_each_write(then, visit);
+                for_each_write(otherwise, visit);
+            }
+            Statement::Loop { body, step, .. } => {
+                for_each_write(body, visit);
+                for_each_write(step, visit);
+            }
+            Statement::Block { body, .. } => for_each_write(body, visit),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

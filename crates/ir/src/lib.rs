@@ -7,8 +7,11 @@
 mod access;
 pub mod kernel;
 pub mod module;
+mod optimize;
+mod register_set;
 pub mod verify;
 
 pub use kernel::*;
 pub use module::Module;
+pub use optimize::optimize;
 pub use verify::{Fault, VerifyError, verify};

@@ -12,28 +12,16 @@ use super::fault::{Fault, VerifyError};
 use super::operand::{Forms, check_instruction};
 use crate::access;
 use crate::kernel::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
+use crate::register_set::RegisterSet;
 
 /// Registers that have a value; `None` where no way leads.
-type Written = Option<BitSet>;
-
-#[derive(Clone, Debug, PartialEq)]
-struct BitSet(Vec<u64>);
-
-impl BitSet {
-    fn insert(&mut self, register: Register) {
-        self.0[register.0 as usize / 64] |= 1 << (register.0 % 64);
-    }
-
-    fn contains(&self, register: Register) -> bool {
-        self.0[register.0 as usize / 64] >> (register.0 % 64) & 1 == 1
-    }
-}
+type Written = Option<RegisterSet>;
 
 /// What holds where two ways meet.
 fn meet(a: Written, b: Written) -> Written {
     match (a, b) {
         (Some(mut a), Some(b)) => {
-            a.0.iter_mut().zip(b.0).for_each(|(a, b)| *a &= b);
+            a.intersect(&b);
             Some(a)
         }
         (a, b) => a.or(b),
@@ -78,8 +66,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn kernel(&mut self) {
-        let nothing = BitSet(vec![0; self.kernel.registers.len().div_ceil(64)]);
-        self.body(&self.kernel.body, Some(nothing));
+        self.body(&self.kernel.body, Some(RegisterSet::empty(self.kernel)));
     }
 
     fn error(&mut self, location: Location, fault: Fault) {

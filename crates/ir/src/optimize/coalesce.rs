@@ -1,0 +1,110 @@
+//! Writes a result straight into the variable it is assigned to: `op t; mov x, t` becomes `op x`.
+//!
+//! `t` must be mentioned nowhere else in the kernel, so that nobody misses it. Between the two only instructions may
+//! stand, none of which mentions `x`: it then makes no difference that `x` changes early, and no way leads out between.
+
+use crate::access;
+use crate::kernel::{Body, Instruction, Kernel, Register, Statement};
+
+/// Instructions looked back over for the one that computes what is moved.
+const REACH: usize = 32;
+
+/// Rewrites the kernel; whether anything changed.
+pub(super) fn run(kernel: &mut Kernel) -> bool {
+    let mut mentions = vec![0u32; kernel.registers.len()];
+    count_mentions(&kernel.body, &mut mentions);
+    let Kernel { body, registers, .. } = kernel;
+    let is_alike = |a: Register, b: Register| registers[a.0 as usize] == registers[b.0 as usize];
+    coalesce(body, &mentions, &is_alike)
+}
+
+fn coalesce(body: &mut Body, mentions: &[u32], is_alike: &dyn Fn(Register, Register) -> bool) -> bool {
+    let mut changed = false;
+    let mut index = 0;
+    while index < body.len() {
+        match &mut body[index] {
+            Statement::Instruction(instruction) => {
+                let copy = access::copy(instruction);
+                if let Some((variable, temporary)) = copy
+                    && variable != temporary
+                    && mentions[temporary.0 as usize] == 2
+                    && is_alike(variable, temporary)
+                    && let Some(source) = computation(&body[..index], temporary, variable)
+                {
+                    rename(&mut body[source], temporary, variable);
+                    body.remove(index);
+                    changed = true;
+                    continue;
+                }
+            }
+            Statement::If { then, otherwise, .. } => {
+                changed |= coalesce(then, mentions, is_alike);
+                changed |= coalesce(otherwise, mentions, is_alike);
+            }
+            Statement::Loop { body, step, .. } => {
+                changed |= coalesce(body, mentions, is_alike);
+                changed |= coalesce(step, mentions, is_alike);
+            }
+            Statement::Block { body, .. } => changed |= coalesce(body, mentions, is_alike),
+            _ => {}
+        }
+        index += 1;
+    }
+    changed
+}
+
+/// The instruction among `before` that writes `temporary`, if `variable` can take its place there.
+fn computation(before: &[Statement], temporary: Register, variable: Register) -> Option<usize> {
+    for (index, statement) in before.iter().enumerate().rev().take(REACH) {
+        let Statement::Instruction(instruction) = statement else { return None };
+        if access::writes(instruction).any(|written| written == temporary) {
+            let is_alone = access::writes(instruction).all(|written| written != variable);
+            let can_rename = instruction.guard.is_none() && !access::accumulates(instruction) && is_alone;
+            return can_rename.then_some(index);
+        }
+        let mentions_variable = access::mentioned(instruction).any(|register| register == variable)
+            || instruction.guard.is_some_and(|(guard, _)| guard == variable);
+        if mentions_variable {
+            return None;
+        }
+    }
+    None
+}
+
+fn rename(statement: &mut Statement, from: Register, to: Register) {
+    let Statement::Instruction(Instruction { operands, destinations, .. }) = statement else { return };
+    for operand in operands.iter_mut().take(*destinations) {
+        access::for_each_register_mut(operand, &mut |register| {
+            if *register == from {
+                *register = to;
+            }
+        });
+    }
+}
+
+fn count_mentions(body: &[Statement], mentions: &mut [u32]) {
+    for statement in body {
+        let mut mention = |register: &Register| mentions[register.0 as usize] += 1;
+        match statement {
+            Statement::Instruction(instruction) => {
+                access::mentioned(instruction).for_each(|register| mention(&register));
+                instruction.guard.iter().for_each(|(guard, _)| mention(guard));
+            }
+            Statement::If { condition, then, otherwise, .. } => {
+                mention(condition);
+                count_mentions(then, mentions);
+                count_mentions(otherwise, mentions);
+            }
+            Statement::Loop { body, step, .. } => {
+                count_mentions(body, mentions);
+                count_mentions(step, mentions);
+            }
+            Statement::Block { body, .. } => count_mentions(body, mentions),
+            Statement::Print { arguments, .. } => {
+                arguments.iter().for_each(|(register, _)| mention(register))
+            }
+            Statement::Assert { condition, .. } => mention(condition),
+            Statement::Break(..) | Statement::Continue(..) | Statement::Return(_) => {}
+        }
+    }
+}
