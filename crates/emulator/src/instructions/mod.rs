@@ -13,6 +13,7 @@ mod float;
 mod half;
 mod integer;
 mod load;
+mod matrix;
 mod matrix_copy;
 mod mbarrier;
 mod memory_words;
@@ -51,6 +52,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             memory_words::hint(d, i, w)
         }
         "cp" => copy::decode(d, i, w),
+        "mma" => matrix::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),

@@ -1,5 +1,7 @@
 //! A fixed set of kernels that tell how fast the emulator is on this machine.
 
+mod gemm;
+
 use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
@@ -75,7 +77,7 @@ fn small(index: usize) -> f32 {
 fn saxpy() -> Bench {
     let n = 1usize << 20;
     Bench {
-        text: include_str!("../bench/saxpy.ptx").to_owned(),
+        text: include_str!("../../bench/saxpy.ptx").to_owned(),
         grid: [(n / 256) as u32, 1, 1],
         block: [256, 1, 1],
         buffers: vec![bytes((0..n).map(small)), bytes((0..n).map(|_| 1.0))],
@@ -87,7 +89,7 @@ fn saxpy() -> Bench {
 fn transpose() -> Bench {
     let n = 1024usize;
     Bench {
-        text: include_str!("../bench/transpose.ptx").to_owned(),
+        text: include_str!("../../bench/transpose.ptx").to_owned(),
         grid: [(n / 32) as u32, (n / 32) as u32, 1],
         block: [32, 8, 1],
         buffers: vec![bytes((0..n * n).map(|index| index as f32)), vec![0; 4 * n * n]],
@@ -109,7 +111,7 @@ fn collatz() -> Bench {
     // Beyond this a value on the way exceeds 32 bits.
     let checked = 1 << 12;
     Bench {
-        text: include_str!("../bench/collatz.ptx").to_owned(),
+        text: include_str!("../../bench/collatz.ptx").to_owned(),
         grid: [(n / 128) as u32, 1, 1],
         block: [128, 1, 1],
         buffers: vec![vec![0; 4 * n]],
@@ -131,7 +133,7 @@ fn sgemm() -> Bench {
         }
     }
     Bench {
-        text: include_str!("../bench/sgemm.ptx").to_owned(),
+        text: include_str!("../../bench/sgemm.ptx").to_owned(),
         grid: [(n / 64) as u32, (n / 64) as u32, 1],
         block: [16, 16, 1],
         buffers: vec![bytes(a.into_iter()), bytes(b.into_iter()), vec![0; 4 * n * n]],
@@ -140,8 +142,36 @@ fn sgemm() -> Bench {
     }
 }
 
-/// The names of the benches, in order.
-pub const NAMES: [&str; 4] = ["saxpy", "transpose", "collatz", "sgemm"];
+/// bf16 of small integers.
+fn brief(index: usize) -> u16 {
+    (small(index).to_bits() >> 16) as u16
+}
+
+/// A GEMM with `mma.sync`, m by n by k.
+fn gemm_of(m: usize, n: usize, k: usize) -> Bench {
+    let b_start = 5;
+    let mut expected = Vec::new();
+    // The first rows are enough: every warp's and every lane's place is among them.
+    for i in 0..m.min(128) {
+        for j in 0..n {
+            let sum: f32 = (0..k).map(|l| small(i * k + l) * small(b_start + j * k + l)).sum();
+            expected.extend(sum.to_le_bytes());
+        }
+    }
+    let halves =
+        |start: usize, count: usize| (start..start + count).flat_map(|i| brief(i).to_le_bytes()).collect();
+    Bench {
+        text: gemm::text(),
+        grid: [(n / 128) as u32, (m / 128) as u32, 1],
+        block: [128, 1, 1],
+        buffers: vec![halves(0, m * k), halves(b_start, n * k), vec![0; 4 * m * n]],
+        scalars: [(n as u32).to_le_bytes(), (k as u32).to_le_bytes()].concat(),
+        expected: (2, expected),
+    }
+}
+
+/// The names of the benches, in order. The last is the GEMM of 1024 cubed.
+pub const NAMES: [&str; 6] = ["saxpy", "transpose", "collatz", "sgemm", "gemm 256", "gemm 1024"];
 
 fn named(name: &str) -> Option<Bench> {
     Some(match name {
@@ -149,6 +179,8 @@ fn named(name: &str) -> Option<Bench> {
         "transpose" => transpose(),
         "collatz" => collatz(),
         "sgemm" => sgemm(),
+        "gemm 256" => gemm_of(256, 256, 256),
+        "gemm 1024" => gemm_of(1024, 1024, 1024),
         _ => return None,
     })
 }
@@ -206,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_bench_runs_and_is_right() {
-        for name in NAMES {
+        for name in &NAMES[..5] {
             let figures = run(name, 2).unwrap_or_else(|error| panic!("{error}"));
             assert!(figures.report.warp_instructions > 0);
         }
