@@ -1,5 +1,6 @@
 //! The `warpwright` command.
 
+mod bench;
 mod devices;
 mod dtype;
 mod exec;
@@ -31,6 +32,7 @@ struct Command {
 enum Verb {
     Devices(devices::Devices),
     Run(run::Run),
+    Bench(bench::Bench),
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
     Layout(layout::Layout),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match &command.verb {
         Verb::Devices(devices) => devices.run(output),
         Verb::Run(run) => run.run(output),
+        Verb::Bench(bench) => bench.run(output),
         Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
         Verb::Layout(layout) => layout.run(output),

@@ -50,6 +50,11 @@ pub trait LibraryKernel: Sync {
     /// # Errors
     /// The options do not go together, or not with the device; there is not enough memory.
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>>;
+
+    /// The same work done by another's kernel, to be timed beside this one; `None` if there is no rival of that name.
+    fn rival(&self, _name: &str, _device: &Device, _options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        None
+    }
 }
 
 /// A kernel with its inputs on a device.
@@ -400,7 +405,8 @@ mod tests {
                 again.set(spec.name, &spec.default_text()).expect("a default is a value");
                 assert_eq!(again, options);
                 assert!(
-                    !["device", "schedule", "json", "arch", "all", "help"].contains(&spec.name),
+                    !["device", "schedule", "json", "arch", "all", "out", "vs", "batches", "help"]
+                        .contains(&spec.name),
                     "{}",
                     spec.name
                 );

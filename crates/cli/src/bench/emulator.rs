@@ -1,0 +1,150 @@
+//! `warpwright bench emulator`: how fast the emulator is, on a fixed set of kernels, and against the CPU's own matrix product.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::json;
+use warpwright_emulator::bench::{self, Figures};
+use warpwright_kernels::registry::{self, Options};
+use warpwright_runtime::Device;
+
+use crate::output::Output;
+
+/// Rows, columns and depth of the matrix product that is compared.
+const SIZE: usize = 1024;
+/// The host's product is timed this often; the best counts.
+const HOST_RUNS: usize = 5;
+
+/// An emulated matrix product beside the host's own.
+struct Product {
+    emulated_seconds: f64,
+    host_seconds: f64,
+    multiply_adds: u64,
+}
+
+impl Product {
+    fn ratio(&self) -> f64 {
+        self.emulated_seconds / self.host_seconds
+    }
+}
+
+pub(super) fn run(output: Output) -> Result<()> {
+    let progress = output.progress("bench of the emulator");
+    let mut figures = Vec::new();
+    for name in bench::NAMES {
+        progress.step(name);
+        figures.push(bench::run(name, 0)?);
+    }
+    progress.step("gemm");
+    let product = product()?;
+    drop(progress);
+    let threads = figures.first().map_or(1, |figures| figures.threads);
+    output.json(|| {
+        json!({
+            "status": "ok",
+            "threads": threads,
+            "kernels": figures.iter().map(|figures| json!({
+                "name": figures.name,
+                "seconds": figures.best.as_secs_f64(),
+                "warp_instructions_per_second_and_core": figures.warp_instructions(),
+                "lane_operations_per_second_and_core": figures.lane_operations(),
+                "mma_multiply_adds_per_second_and_core": figures.mma_multiply_adds(),
+            })).collect::<Vec<_>>(),
+            "gemm": {
+                "size": SIZE,
+                "seconds": product.emulated_seconds,
+                "sgemm_seconds": product.host_seconds,
+                "mma_multiply_adds_per_second_and_core":
+                    product.multiply_adds as f64 / product.emulated_seconds / threads as f64,
+                "ratio": product.ratio(),
+            },
+        })
+    });
+    output.text(|| as_text(&figures, &product, threads));
+    Ok(())
+}
+
+fn as_text(figures: &[Figures], product: &Product, threads: usize) -> String {
+    let mut lines = vec![format!(
+        "{:<10} {:>12} {:>24} {:>22} {:>22}   each core of {threads}",
+        "kernel", "ms", "M warp-instructions/s", "G lane-operations/s", "G mma multiply-adds/s"
+    )];
+    for figures in figures {
+        lines.push(format!(
+            "{:<10} {:>12.2} {:>24.1} {:>22.2} {:>22.2}",
+            figures.name,
+            figures.best.as_secs_f64() * 1e3,
+            figures.warp_instructions() / 1e6,
+            figures.lane_operations() / 1e9,
+            figures.mma_multiply_adds() / 1e9,
+        ));
+    }
+    let rate = product.multiply_adds as f64 / product.emulated_seconds / threads as f64;
+    lines.push(format!(
+        "{:<10} {:>12.2} {:>24} {:>22} {:>22.2}",
+        "gemm",
+        product.emulated_seconds * 1e3,
+        "",
+        "",
+        rate / 1e9
+    ));
+    lines.push(format!(
+        "emulating a bf16 GEMM of {SIZE} x {SIZE} x {SIZE} takes {:.1} times as long as sgemm on the host ({:.1} ms)",
+        product.ratio(),
+        product.host_seconds * 1e3
+    ));
+    lines.join("\n")
+}
+
+/// Times the library's GEMM on the emulator and `matrixmultiply`'s on the host, on the same threads.
+fn product() -> Result<Product> {
+    let failed = |error| anyhow!("gemm: {error}");
+    let kernel = registry::named("gemm").context("the library has no gemm to compare with")?;
+    let device = Device::named("emu:h200")?;
+    let mut options = Options::defaults(kernel.options());
+    for extent in ["m", "n", "k"] {
+        options.set(extent, &SIZE.to_string())?;
+    }
+    let mut prepared = kernel.prepare(&device, &options).map_err(failed)?;
+    let stream = device.stream()?;
+    prepared.launch(&stream).map_err(failed)?;
+    let begin = Instant::now();
+    let counts = prepared.launch(&stream).map_err(failed)?;
+    let emulated_seconds = begin.elapsed().as_secs_f64();
+    prepared.verify().map_err(failed)?;
+    Ok(Product { emulated_seconds, host_seconds: host_product(), multiply_adds: counts.mma_multiply_adds })
+}
+
+/// Seconds of the host's own product, the best of several.
+fn host_product() -> f64 {
+    let operand = |seed: usize| -> Vec<f32> {
+        (0..SIZE * SIZE).map(|index| ((index * 31 + seed) % 17) as f32 / 17.0 - 0.5).collect()
+    };
+    let (a, b) = (operand(1), operand(2));
+    let mut c = vec![0f32; SIZE * SIZE];
+    let row = SIZE as isize;
+    let mut once = || {
+        let begin = Instant::now();
+        // SAFETY: each matrix has SIZE x SIZE elements, and the strides are those of rows of SIZE; `c` overlaps neither input.
+        unsafe {
+            matrixmultiply::sgemm(
+                SIZE,
+                SIZE,
+                SIZE,
+                1.0,
+                a.as_ptr(),
+                row,
+                1,
+                b.as_ptr(),
+                row,
+                1,
+                0.0,
+                c.as_mut_ptr(),
+                row,
+                1,
+            );
+        }
+        begin.elapsed().as_secs_f64()
+    };
+    (0..HOST_RUNS).map(|_| once()).fold(f64::INFINITY, f64::min)
+}

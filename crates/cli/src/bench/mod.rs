@@ -1,0 +1,153 @@
+//! `warpwright bench`: how long a kernel takes, and how fast the emulator is.
+
+mod emulator;
+mod timing;
+
+use anyhow::{Result, anyhow, bail};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use serde_json::{Value, json};
+use warpwright_kernels::registry::{Prepared, Work};
+
+use crate::kernel::KernelChoice;
+use crate::output::Output;
+use crate::target::DeviceOptions;
+use timing::Timing;
+
+/// Times a kernel of the library, or the emulator itself.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    device: DeviceOptions,
+    /// Time another's kernel for the same work too, in the same run: `cublas`.
+    #[arg(long, global = true, value_name = "RIVAL")]
+    vs: Option<String>,
+    /// How many batches to time; their median counts.
+    #[arg(long, global = true, default_value_t = 21, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batches: u32,
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What is timed.
+#[derive(Clone, Debug)]
+enum What {
+    Emulator,
+    Kernel(KernelChoice),
+}
+
+impl FromArgMatches for What {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name() {
+            Some("emulator") => Ok(Self::Emulator),
+            _ => KernelChoice::from_arg_matches(matches).map(Self::Kernel),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for What {
+    fn augment_subcommands(command: Command) -> Command {
+        let emulator = Command::new("emulator").about("How fast the emulator is on this machine");
+        KernelChoice::augment_subcommands(command).subcommand(emulator)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == "emulator" || KernelChoice::has_subcommand(name)
+    }
+}
+
+/// A kernel's timing, with the name it is shown by.
+struct Timed {
+    name: String,
+    timing: Timing,
+}
+
+impl Bench {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        match &self.what {
+            What::Emulator => emulator::run(output),
+            What::Kernel(choice) => self.kernel(choice, output),
+        }
+    }
+
+    fn kernel(&self, KernelChoice { kernel, options }: &KernelChoice, output: Output) -> Result<()> {
+        let device = self.device.open()?;
+        let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
+        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
+        let stream = device.stream()?;
+        // An emulator is slow and always equally so.
+        let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
+        let time = |name: &str, prepared: &mut dyn Prepared| -> Result<Timed> {
+            progress.step(format!("timing {name}"));
+            let timing = timing::time(prepared, &device, &stream, batches)?;
+            progress.step(format!("checking {name}"));
+            prepared.verify().map_err(|error| anyhow!("{name} {options} on {}: {error}", device.name()))?;
+            Ok(Timed { name: name.to_owned(), timing })
+        };
+        progress.step("preparing");
+        let mut prepared = kernel.prepare(&device, options).map_err(failed)?;
+        let work = prepared.work();
+        let mut timed = vec![time(kernel.name(), prepared.as_mut())?];
+        drop(prepared);
+        if let Some(rival) = &self.vs {
+            let Some(prepared) = kernel.rival(rival, &device, options) else {
+                bail!("{} has no rival `{rival}`", kernel.name());
+            };
+            timed.push(time(rival, prepared.map_err(failed)?.as_mut())?);
+        }
+        drop(progress);
+        output.json(|| {
+            json!({
+                "status": "ok",
+                "kernel": kernel.name(),
+                "options": options.to_string(),
+                "device": device.name(),
+                "product": device.properties().product,
+                "operations": work.operations,
+                "bytes": work.bytes,
+                "timings": timed.iter().map(|timed| as_json(timed, &work)).collect::<Vec<_>>(),
+            })
+        });
+        output.text(|| {
+            let mut lines = vec![format!("{} {options} on {}", kernel.name(), device.properties().product)];
+            lines.extend(timed.iter().map(|timed| as_text(timed, &work)));
+            if let [ours, theirs] = timed.as_slice() {
+                let ratio = theirs.timing.median() / ours.timing.median();
+                lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
+            }
+            lines.join("\n")
+        });
+        Ok(())
+    }
+}
+
+fn as_json(Timed { name, timing }: &Timed, work: &Work) -> Value {
+    json!({
+        "name": name,
+        "median_seconds": timing.median(),
+        "best_seconds": timing.best(),
+        "worst_seconds": timing.worst(),
+        "launches_per_batch": timing.launches,
+        "operations_per_second": timing.operations_per_second(work),
+        "bytes_per_second": timing.bytes_per_second(work),
+    })
+}
+
+fn as_text(Timed { name, timing }: &Timed, work: &Work) -> String {
+    format!(
+        "{name:<12} {:>12.3} us (best {:.3}, worst {:.3}) {:>9.2} TFLOP/s {:>9.1} GB/s",
+        timing.median() * 1e6,
+        timing.best() * 1e6,
+        timing.worst() * 1e6,
+        timing.operations_per_second(work) / 1e12,
+        timing.bytes_per_second(work) / 1e9,
+    )
+}

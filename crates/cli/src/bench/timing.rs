@@ -1,0 +1,101 @@
+//! How long a launch takes: batches between two events of the device, and their median.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use warpwright_kernels::registry::{Prepared, Work};
+use warpwright_runtime::{Device, Stream};
+
+/// A batch lasts at least this long, so that the events' resolution and the first launch's latency do not show.
+const BATCH: Duration = Duration::from_millis(5);
+/// The GPU is kept busy this long before anything is timed, so that its clock is the one it keeps under load.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// No batch has more launches than this.
+const MOST_LAUNCHES: u32 = 10_000;
+
+/// The time of one launch, from several batches.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Timing {
+    /// Seconds a launch, one for each batch, ascending.
+    seconds: Vec<f64>,
+    /// Launches of a batch.
+    pub(crate) launches: u32,
+}
+
+impl Timing {
+    fn new(mut seconds: Vec<f64>, launches: u32) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        Self { seconds, launches }
+    }
+
+    /// The middle batch; of an even number, the slower of the two in the middle.
+    pub(crate) fn median(&self) -> f64 {
+        self.seconds[self.seconds.len() / 2]
+    }
+
+    /// The fastest batch.
+    pub(crate) fn best(&self) -> f64 {
+        self.seconds[0]
+    }
+
+    /// The slowest batch.
+    pub(crate) fn worst(&self) -> f64 {
+        self.seconds[self.seconds.len() - 1]
+    }
+
+    /// Operations a second, by the median.
+    pub(crate) fn operations_per_second(&self, work: &Work) -> f64 {
+        work.operations / self.median()
+    }
+
+    /// Bytes a second, by the median.
+    pub(crate) fn bytes_per_second(&self, work: &Work) -> f64 {
+        work.bytes / self.median()
+    }
+}
+
+/// Times a prepared kernel in `batches` batches.
+pub(crate) fn time(
+    prepared: &mut dyn Prepared,
+    device: &Device,
+    stream: &Stream,
+    batches: usize,
+) -> Result<Timing> {
+    let mut batch = |launches: u32| -> Result<Duration> {
+        let start = stream.record()?;
+        for _ in 0..launches {
+            prepared.launch(stream).map_err(|error| anyhow!("{error}"))?;
+        }
+        let end = stream.record()?;
+        end.synchronize()?;
+        Ok(end.since(&start)?)
+    };
+    let first = batch(1)?;
+    let mut launches = 1;
+    if !device.properties().is_emulated {
+        // The second launch has no loading to do, so it tells how many make a batch.
+        let one = batch(1)?.min(first).max(Duration::from_nanos(500));
+        launches =
+            (BATCH.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32;
+        let mut warm = Duration::ZERO;
+        while warm < WARM_UP {
+            warm += batch(launches)?;
+        }
+    }
+    let seconds = (0..batches).map(|_| Ok(batch(launches)?.as_secs_f64() / f64::from(launches)));
+    Ok(Timing::new(seconds.collect::<Result<_>>()?, launches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        let timing = Timing::new(vec![4.0, 1.0, 2.0, 100.0, 3.0], 1);
+        assert_eq!((timing.best(), timing.median(), timing.worst()), (1.0, 3.0, 100.0));
+        let work = Work { operations: 6.0, bytes: 3.0 };
+        assert_eq!((timing.operations_per_second(&work), timing.bytes_per_second(&work)), (2.0, 1.0));
+        assert_eq!(Timing::new(vec![2.0, 1.0], 1).median(), 2.0);
+    }
+}
