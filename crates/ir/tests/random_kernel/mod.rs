@@ -212,11 +212,19 @@ enum Way {
     End,
 }
 
-/// What a kernel stores, up to [`ROUNDS`] loop rounds.
-pub(crate) fn stores(kernel: &Kernel) -> Vec<u32> {
+/// What a kernel stores.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) stores: Vec<u32>,
+    /// Whether the run was cut off after [`ROUNDS`] loop rounds.
+    pub(crate) was_cut: bool,
+}
+
+/// Runs a kernel, for at most [`ROUNDS`] loop rounds.
+pub(crate) fn run(kernel: &Kernel) -> Run {
     let mut interpreter = Interpreter { thread: Thread::default(), rounds: 0 };
     interpreter.body(&kernel.body);
-    interpreter.thread.stores
+    Run { stores: interpreter.thread.stores, was_cut: interpreter.rounds > ROUNDS }
 }
 
 struct Interpreter {
