@@ -19,7 +19,20 @@ pub(crate) const ROUNDS: usize = 40;
 /// A kernel before its labels are known to be in scope.
 #[derive(Clone, Debug)]
 pub(crate) enum Sketch {
-    Operation { kind: u8, to: u8, from: [u8; 2], guard: Option<(u8, bool)> },
+    Operation {
+        kind: u8,
+        to: u8,
+        from: [u8; 2],
+        guard: Option<(u8, bool)>,
+    },
+    /// As the kernel language assigns: a computation into a temporary, what else there is, a `mov` to the variable.
+    Assign {
+        kind: u8,
+        to: u8,
+        from: [u8; 2],
+        guard: Option<(u8, bool)>,
+        between: Vec<Sketch>,
+    },
     Store(u8),
     If(u8, Vec<Sketch>, Vec<Sketch>),
     Loop(Vec<Sketch>, Vec<Sketch>),
@@ -35,9 +48,17 @@ fn operation() -> impl Strategy<Value = Sketch> {
         .prop_map(|(kind, to, from, guard)| Sketch::Operation { kind, to, from, guard })
 }
 
+fn assignment() -> impl Strategy<Value = Sketch> {
+    let guard = prop_oneof![6 => Just(None), 1 => any::<(u8, bool)>().prop_map(Some)];
+    let between = prop::collection::vec(operation(), 0..3);
+    (any::<u8>(), any::<u8>(), any::<[u8; 2]>(), guard, between)
+        .prop_map(|(kind, to, from, guard, between)| Sketch::Assign { kind, to, from, guard, between })
+}
+
 fn sketches() -> impl Strategy<Value = Vec<Sketch>> {
     let leaf = prop_oneof![
-        10 => operation(),
+        8 => operation(),
+        4 => assignment(),
         3 => any::<u8>().prop_map(Sketch::Store),
         2 => any::<u8>().prop_map(Sketch::Break),
         1 => any::<u8>().prop_map(Sketch::Continue),
@@ -75,9 +96,9 @@ pub(crate) fn kernels() -> impl Strategy<Value = Kernel> {
             ];
             body.push(operate("setp.eq.u32", 1, operands));
         }
-        body.extend(grow(&sketch, &mut kernel.labels, &mut Vec::new()));
-        kernel.body = body;
-        kernel
+        let mut grower = Grower { kernel, open: Vec::new() };
+        body.extend(grower.body(&sketch));
+        Kernel { body, ..grower.kernel }
     })
 }
 
@@ -101,67 +122,98 @@ fn operate(opcode: &'static str, destinations: usize, operands: Vec<Operand>) ->
     Statement::Instruction(Instruction { guard: None, opcode, destinations, operands, location: HERE })
 }
 
-fn grow(sketches: &[Sketch], labels: &mut u32, open: &mut Vec<(Label, bool)>) -> Body {
-    sketches.iter().filter_map(|sketch| grow_one(sketch, labels, open)).collect()
+/// Makes statements of sketches, with the labels and temporaries they need.
+struct Grower {
+    kernel: Kernel,
+    /// Loops and blocks around the sketch at hand, with whether each is a loop.
+    open: Vec<(Label, bool)>,
 }
 
-fn grow_one(sketch: &Sketch, labels: &mut u32, open: &mut Vec<(Label, bool)>) -> Option<Statement> {
-    let mut fresh = |is_loop, open: &mut Vec<(Label, bool)>| {
-        *labels += 1;
-        open.push((Label(*labels - 1), is_loop));
-        Label(*labels - 1)
-    };
-    Some(match sketch {
-        Sketch::Operation { kind, to, from: [a, b], guard } => {
-            let mut statement = match kind % 9 {
-                0 | 1 => operate("mov.u32", 1, vec![word(*to), word(*a)]),
-                2 => operate("mov.u32", 1, vec![word(*to), Operand::Integer((*a).into())]),
-                3 => operate("add.u32", 1, vec![word(*to), word(*a), word(*b)]),
-                4 => operate("sub.u32", 1, vec![word(*to), word(*a), word(*b)]),
-                5 => operate("add.u32", 1, vec![word(*to), word(*a), Operand::Integer(1)]),
-                6 => operate("setp.lt.u32", 1, vec![predicate_register(*to), word(*a), word(*b)]),
-                7 => operate("mov.pred", 1, vec![predicate_register(*to), predicate_register(*a)]),
-                _ => operate("selp.u32", 1, vec![word(*to), word(*a), word(*b), predicate_register(*b)]),
-            };
-            if let Statement::Instruction(instruction) = &mut statement {
-                instruction.guard = guard.map(|(choice, value)| (predicate(choice), value));
+impl Grower {
+    fn body(&mut self, sketches: &[Sketch]) -> Body {
+        sketches.iter().flat_map(|sketch| self.statements(sketch)).collect()
+    }
+
+    fn statements(&mut self, sketch: &Sketch) -> Body {
+        if let Sketch::Assign { kind, to, from, guard, between } = sketch {
+            let temporary = Operand::Register(Register(self.kernel.registers.len() as u32));
+            self.kernel.registers.push(RegisterClass::B32);
+            let computation = operation_on(kind % 6, temporary.clone(), *from, *guard);
+            let assignment = operate("mov.u32", 1, vec![word(*to), temporary]);
+            return [vec![computation], self.body(between), vec![assignment]].concat();
+        }
+        self.statement(sketch).into_iter().collect()
+    }
+
+    /// The statement of a sketch; `None` where it would leave a loop and there is none.
+    fn statement(&mut self, sketch: &Sketch) -> Option<Statement> {
+        Some(match sketch {
+            Sketch::Operation { kind, to, from, guard } => {
+                let to = if matches!(kind % 9, 6 | 7) { predicate_register(*to) } else { word(*to) };
+                operation_on(kind % 9, to, *from, *guard)
             }
-            statement
-        }
-        Sketch::Store(from) => {
-            let address =
-                Operand::Address { base: Box::new(Operand::Register(POINTER)), offset: 0, rest: Vec::new() };
-            operate("st.global.u32", 0, vec![address, word(*from)])
-        }
-        Sketch::If(on, then, otherwise) => Statement::If {
-            condition: predicate(*on),
-            then: grow(then, labels, open),
-            otherwise: grow(otherwise, labels, open),
-            location: HERE,
-        },
-        Sketch::Loop(body, step) => {
-            let label = fresh(true, open);
-            let body = grow(body, labels, open);
-            open.pop();
-            Statement::Loop { label, body, step: grow(step, labels, open), location: HERE }
-        }
-        Sketch::Block(body) => {
-            let label = fresh(false, open);
-            let body = grow(body, labels, open);
-            open.pop();
-            Statement::Block { label, body }
-        }
-        Sketch::Break(choice) => {
-            let index = usize::from(*choice).checked_rem(open.len())?;
-            Statement::Break(open[index].0, HERE)
-        }
-        Sketch::Continue(choice) => {
-            let loops: Vec<Label> =
-                open.iter().filter(|(_, is_loop)| *is_loop).map(|(label, _)| *label).collect();
-            Statement::Continue(loops[usize::from(*choice).checked_rem(loops.len())?], HERE)
-        }
-        Sketch::Return => Statement::Return(HERE),
-    })
+            Sketch::Assign { .. } => return None,
+            Sketch::Store(from) => {
+                let address = Operand::Address {
+                    base: Box::new(Operand::Register(POINTER)),
+                    offset: 0,
+                    rest: Vec::new(),
+                };
+                operate("st.global.u32", 0, vec![address, word(*from)])
+            }
+            Sketch::If(on, then, otherwise) => Statement::If {
+                condition: predicate(*on),
+                then: self.body(then),
+                otherwise: self.body(otherwise),
+                location: HERE,
+            },
+            Sketch::Loop(body, step) => {
+                let (label, body) = self.inside(true, body);
+                Statement::Loop { label, body, step: self.body(step), location: HERE }
+            }
+            Sketch::Block(body) => {
+                let (label, body) = self.inside(false, body);
+                Statement::Block { label, body }
+            }
+            Sketch::Break(choice) => {
+                let index = usize::from(*choice).checked_rem(self.open.len())?;
+                Statement::Break(self.open[index].0, HERE)
+            }
+            Sketch::Continue(choice) => {
+                let loops = self.open.iter().filter(|(_, is_loop)| *is_loop);
+                let loops: Vec<Label> = loops.map(|(label, _)| *label).collect();
+                Statement::Continue(loops[usize::from(*choice).checked_rem(loops.len())?], HERE)
+            }
+            Sketch::Return => Statement::Return(HERE),
+        })
+    }
+
+    fn inside(&mut self, is_loop: bool, body: &[Sketch]) -> (Label, Body) {
+        let label = Label(self.kernel.labels);
+        self.kernel.labels += 1;
+        self.open.push((label, is_loop));
+        let body = self.body(body);
+        self.open.pop();
+        (label, body)
+    }
+}
+
+/// One of nine operations; the seventh and eighth write a predicate, all others a word.
+fn operation_on(kind: u8, to: Operand, [a, b]: [u8; 2], guard: Option<(u8, bool)>) -> Statement {
+    let mut statement = match kind {
+        0 | 1 => operate("mov.u32", 1, vec![to, word(a)]),
+        2 => operate("mov.u32", 1, vec![to, Operand::Integer(a.into())]),
+        3 => operate("add.u32", 1, vec![to, word(a), word(b)]),
+        4 => operate("sub.u32", 1, vec![to, word(a), word(b)]),
+        5 => operate("add.u32", 1, vec![to, word(a), Operand::Integer(1)]),
+        6 => operate("setp.lt.u32", 1, vec![to, word(a), word(b)]),
+        7 => operate("mov.pred", 1, vec![to, predicate_register(a)]),
+        _ => operate("selp.u32", 1, vec![to, word(a), word(b), predicate_register(b)]),
+    };
+    if let Statement::Instruction(instruction) = &mut statement {
+        instruction.guard = guard.map(|(choice, value)| (predicate(choice), value));
+    }
+    statement
 }
 
 /// The words of one thread, by register number, and what it stored.
