@@ -1,5 +1,79 @@
 //! Warp-wide matrix instructions, as functions on register columns.
 //!
-//! A *register column* is one register of all 32 lanes of a warp: `[u32; 32]`, indexed by lane. An operand of a matrix
-//! instruction is a slice of register columns, in the order in which the PTX text lists them. Which lane and register
-//! hold which element of a matrix is data: a [`fragment::Fragment`] maps (lane, element of the lane) to (row, column).
+//! A *register column* is one register of all 32 lanes of a warp: `[u32; 32]` (`[u64; 32]` for f64), indexed by lane. An
+//! operand of a matrix instruction is a slice of register columns, in the order in which the PTX text lists them. Which
+//! lane and register hold which element of a matrix is data: a [`fragment::Fragment`] maps (lane, element of the lane) to
+//! (row, column). An instruction gathers its operands into dense [`tile::Tile`]s, multiplies those, and scatters the
+//! result; only the multiplies that whole programs consist of have a path that never leaves the registers
+//! ([`half_multiply`]).
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`element`] | the types of matrix elements, and how their bits are read |
+//! | [`fragment`] | who owns what: fragments of `mma` |
+//! | [`warp_matrix`] | who owns what: fragments of `wmma` |
+//! | [`sparse`] | which elements of a sparse A are stored |
+//! | [`tile`] | dense matrices |
+//! | [`accumulate`] | how tensor cores add: the order, the alignment, the rounding |
+//! | [`multiply`] | the shapes and types that exist, and the multiply itself |
+//! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
+
+pub mod accumulate;
+pub mod element;
+pub mod fragment;
+pub mod half_multiply;
+pub mod multiply;
+pub mod sparse;
+pub mod tile;
+pub mod warp_matrix;
+
+/// Lanes in a warp.
+pub const LANES: usize = 32;
+
+/// One 32-bit register of all lanes.
+pub type Column = [u32; LANES];
+
+/// Rows of D, columns of D, and the depth that is summed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows of A and D.
+    pub m: usize,
+    /// Columns of B and D.
+    pub n: usize,
+    /// Columns of A and rows of B.
+    pub k: usize,
+}
+
+impl Shape {
+    /// `m` by `n` by `k`.
+    pub const fn new(m: usize, n: usize, k: usize) -> Shape {
+        Shape { m, n, k }
+    }
+
+    /// Reads `m16n8k16`.
+    ///
+    /// ```
+    /// use warpwright_emulator::tensor::Shape;
+    /// assert_eq!(Shape::from_word("m16n8k16"), Some(Shape::new(16, 8, 16)));
+    /// assert_eq!(Shape::from_word("x4"), None);
+    /// ```
+    pub fn from_word(word: &str) -> Option<Shape> {
+        let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some(Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+    }
+
+    /// Multiply-adds of the whole product.
+    pub const fn multiply_adds(self) -> usize {
+        self.m * self.n * self.k
+    }
+}
+
+/// The order of a matrix in memory, or of an operand in the instruction's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// `.row`: a row's elements are neighbours.
+    Row,
+    /// `.col`: a column's elements are neighbours.
+    Column,
+}

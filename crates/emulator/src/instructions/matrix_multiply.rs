@@ -1,0 +1,201 @@
+//! `mma` and `mma.sp` (PTX ISA, "Warp-level matrix multiply-accumulate instructions").
+
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+
+use super::Decoder;
+use crate::decode::{DecodeError, FunctionDecoder, Words};
+use crate::memory::Trouble;
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{LANES, Slot, blend};
+use crate::tensor::accumulate::IntegerSum;
+use crate::tensor::element::Element;
+use crate::tensor::fragment::Fragment;
+use crate::tensor::half_multiply::{self, Half};
+use crate::tensor::multiply::{Multiply, Types};
+use crate::tensor::{Order, Shape};
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let sparse = w.take("sp") || w.take("sp::ordered_metadata");
+    let kind = w.choose(&[("kind::f8f6f4", true)]).unwrap_or(false);
+    let (shape, orders) = header(w)?;
+    let integers = integer_sum(w);
+    let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
+    if kind && !matches!(types.a, Element::E4m3 | Element::E5m2) {
+        return Err(DecodeError::new("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
+    }
+    d.expect_operands(i, if sparse { 6 } else { 4 })?;
+    let multiply = if sparse {
+        let Operand::Number(Number::Integer(selector)) = i.operands[5] else {
+            return Err(DecodeError::new("The sparsity selector is an integer constant."));
+        };
+        Multiply::sparse(shape, types, integers, usize::try_from(selector).unwrap_or(usize::MAX))
+    } else {
+        Multiply::dense(shape, types, orders, integers)
+    };
+    let multiply = multiply.map_err(|error| DecodeError::new(error.to_string()))?;
+    let metadata = if sparse { d.source(&i.operands[4], Type::B32)? } else { 0 };
+    let slots = operands(d, i, &multiply)?;
+    d.emit(effect(multiply, slots, metadata));
+    Ok(())
+}
+
+/// `.sync.aligned`, the shape and the orders of A and B.
+pub(super) fn header(w: &mut Words<'_>) -> Result<(Shape, (Order, Order)), DecodeError> {
+    w.take("sync");
+    w.take("aligned");
+    let shape = w
+        .take_first(Shape::from_word)
+        .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m16n8k16."))?;
+    let mut order = || w.choose(&[("row", Order::Row), ("col", Order::Column)]);
+    let orders = (order().unwrap_or(Order::Row), order().unwrap_or(Order::Column));
+    Ok((shape, orders))
+}
+
+/// What the modifiers say of integer sums.
+pub(super) fn integer_sum(w: &mut Words<'_>) -> IntegerSum {
+    let bits = w.choose(&[("xor", IntegerSum::Differing), ("and", IntegerSum::Common)]);
+    w.take("popc");
+    let saturating = w.take("satfinite");
+    bits.unwrap_or(if saturating { IntegerSum::Saturating } else { IntegerSum::Wrapping })
+}
+
+/// The next type.
+pub(super) fn element(w: &mut Words<'_>) -> Result<Element, DecodeError> {
+    w.take_first(Element::from_word)
+        .ok_or_else(|| DecodeError::new("The instruction names fewer matrix types than it has matrices."))
+}
+
+/// The slots of the registers of D, A, B and C, which are the first four operands.
+pub(super) fn operands(
+    d: &mut FunctionDecoder<'_, '_>,
+    i: &Instruction,
+    multiply: &Multiply,
+) -> Result<[Box<[Slot]>; 4], DecodeError> {
+    let (fragments, types) = (multiply.fragments(), multiply.types());
+    Ok([
+        registers(d, &i.operands[0], &fragments.d, types.d, true)?,
+        registers(d, &i.operands[1], &fragments.a, types.a, false)?,
+        registers(d, &i.operands[2], &fragments.b, types.b, false)?,
+        registers(d, &i.operands[3], &fragments.c, types.c, false)?,
+    ])
+}
+
+/// The slots of the registers that hold a fragment.
+pub(super) fn registers(
+    d: &mut FunctionDecoder<'_, '_>,
+    operand: &Operand,
+    fragment: &Fragment,
+    element: Element,
+    written: bool,
+) -> Result<Box<[Slot]>, DecodeError> {
+    let ty = if element == Element::F64 { Type::B64 } else { Type::B32 };
+    let elements = d.elements(operand)?;
+    if elements.len() != fragment.registers() {
+        return Err(DecodeError::new(format!(
+            "`{operand}` names {} registers for a matrix of .{} that takes {}.",
+            elements.len(),
+            element.word(),
+            fragment.registers()
+        )));
+    }
+    elements
+        .iter()
+        .map(|element| if written { d.destination(element, ty) } else { d.source(element, ty) })
+        .collect()
+}
+
+/// The multiply as an operation.
+pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Slot) -> Kind {
+    let [d, a, b, c] = slots;
+    let Types { d: result, a: element, c: old, .. } = multiply.types();
+    let half = match element {
+        Element::F16 => Some(Half::F16),
+        Element::Bf16 => Some(Half::Bf16),
+        _ => None,
+    };
+    Kind::Aligned(match half {
+        Some(half) if !multiply.is_sparse() && result == Element::F32 && old == Element::F32 => {
+            match (&*d, &*a, &*b, &*c) {
+                (&[d0, d1, d2, d3], &[a0, a1], &[b0], &[c0, c1, c2, c3]) => Box::new(HalfMultiply {
+                    half,
+                    d: [d0, d1, d2, d3],
+                    a: [[a0, a1]],
+                    b: [b0],
+                    c: [c0, c1, c2, c3],
+                }),
+                (&[d0, d1, d2, d3], &[a0, a1, a2, a3], &[b0, b1], &[c0, c1, c2, c3]) => {
+                    Box::new(HalfMultiply {
+                        half,
+                        d: [d0, d1, d2, d3],
+                        a: [[a0, a1], [a2, a3]],
+                        b: [b0, b1],
+                        c: [c0, c1, c2, c3],
+                    })
+                }
+                _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+            }
+        }
+        _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+    })
+}
+
+/// Any multiply.
+struct AnyMultiply {
+    multiply: Multiply,
+    d: Box<[Slot]>,
+    a: Box<[Slot]>,
+    b: Box<[Slot]>,
+    c: Box<[Slot]>,
+    metadata: Slot,
+}
+
+impl Effect for AnyMultiply {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.block.mma_multiply_adds += self.multiply.multiply_adds() as u64;
+        let registers = &mut *execution.registers;
+        if self.multiply.types().d == Element::F64 {
+            let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.long(slot)).collect::<Vec<_>>();
+            let mut d = vec![[0; LANES]; self.d.len()];
+            self.multiply.longs(&read(&self.a), &read(&self.b), &read(&self.c), &mut d);
+            for (slot, column) in self.d.iter().zip(d) {
+                blend(registers.long_mut(*slot), mask, column);
+            }
+            return Ok(());
+        }
+        let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.word(slot)).collect::<Vec<_>>();
+        let mut d = vec![[0; LANES]; self.d.len()];
+        let metadata = self.multiply.is_sparse().then(|| registers.word(self.metadata));
+        self.multiply.words(&read(&self.a), &read(&self.b), &read(&self.c), metadata, &mut d);
+        for (slot, column) in self.d.iter().zip(d) {
+            blend(registers.word_mut(*slot), mask, column);
+        }
+        Ok(())
+    }
+}
+
+/// m16n8k8 or m16n8k16 from f16 or bf16 into f32.
+struct HalfMultiply<const K: usize> {
+    half: Half,
+    d: [Slot; 4],
+    a: [[Slot; 2]; K],
+    b: [Slot; K],
+    c: [Slot; 4],
+}
+
+impl<const K: usize> Effect for HalfMultiply<K> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.block.mma_multiply_adds += (16 * 8 * 8 * K) as u64;
+        let registers = &mut *execution.registers;
+        let column = |slot| registers.word(slot);
+        let product = half_multiply::multiply(
+            self.half,
+            self.a.map(|pair| pair.map(column)),
+            self.b.map(column),
+            self.c.map(column),
+        );
+        for (slot, values) in self.d.into_iter().zip(product) {
+            blend(registers.word_mut(slot), mask, values);
+        }
+        Ok(())
+    }
+}

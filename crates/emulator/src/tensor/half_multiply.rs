@@ -1,0 +1,121 @@
+//! `mma` of m16n8k8 and m16n8k16 from f16 or bf16 into f32, which is what most programs consist of: it stays in the
+//! host's vector registers.
+//!
+//! The lanes of an accumulator register are (row, pair of columns). For each step of the depth, every lane needs the A
+//! element of its row and the B element of its column: both are the same shuffle of a whole register for all steps of the
+//! depth, so the loop is two shuffles of B, two of A and four fused multiply-adds. Products are exact in f32.
+
+use super::Column;
+
+type Floats = [f32; 32];
+
+/// The two types it multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// IEEE binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+/// D = A B + C, where A has 2 registers to each of the `K` registers of B.
+#[inline(always)]
+pub fn multiply<const K: usize>(
+    half: Half,
+    a: [[&Column; 2]; K],
+    b: [&Column; K],
+    c: [&Column; 4],
+) -> [Column; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as detected;
+        if detected!("avx512f") && detected!("avx512bw") && detected!("avx512dq") && detected!("avx512vl") {
+            // SAFETY: the features that the function was compiled for were just detected.
+            return unsafe {
+                match half {
+                    Half::F16 => avx512::<K, false>(a, b, c),
+                    Half::Bf16 => avx512::<K, true>(a, b, c),
+                }
+            };
+        }
+        if detected!("avx2") && detected!("fma") {
+            // SAFETY: as above.
+            return unsafe {
+                match half {
+                    Half::F16 => avx2::<K, false>(a, b, c),
+                    Half::Bf16 => avx2::<K, true>(a, b, c),
+                }
+            };
+        }
+    }
+    let separate = |x: f32, y: f32, z: f32| x * y + z;
+    match half {
+        Half::F16 => body::<K, false>(a, b, c, separate),
+        Half::Bf16 => body::<K, true>(a, b, c, separate),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+fn avx512<const K: usize, const BRAIN: bool>(
+    a: [[&Column; 2]; K],
+    b: [&Column; K],
+    c: [&Column; 4],
+) -> [Column; 4] {
+    body::<K, BRAIN>(a, b, c, f32::mul_add)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn avx2<const K: usize, const BRAIN: bool>(
+    a: [[&Column; 2]; K],
+    b: [&Column; K],
+    c: [&Column; 4],
+) -> [Column; 4] {
+    body::<K, BRAIN>(a, b, c, f32::mul_add)
+}
+
+/// The low or high half of every lane's register, as f32.
+#[inline(always)]
+fn widen<const BRAIN: bool>(column: &Column, high: bool) -> Floats {
+    column.map(|word| {
+        let bits = if high { word >> 16 } else { word & 0xffff };
+        if BRAIN {
+            return f32::from_bits(bits << 16);
+        }
+        // The exponent field of f16 is 112 short of that of f32; multiplying by 2^112 makes up for it, subnormals too.
+        let magnitude = (bits & 0x7fff) << 13;
+        let scaled = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
+        let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+        f32::from_bits(scaled | special | (bits & 0x8000) << 16)
+    })
+}
+
+#[inline(always)]
+fn body<const K: usize, const BRAIN: bool>(
+    a: [[&Column; 2]; K],
+    b: [&Column; K],
+    c: [&Column; 4],
+    fused: impl Fn(f32, f32, f32) -> f32 + Copy,
+) -> [Column; 4] {
+    let mut sums = c.map(|column| column.map(f32::from_bits));
+    for step in 0..K {
+        let left = a[step].map(|column| [widen::<BRAIN>(column, false), widen::<BRAIN>(column, true)]);
+        let right = [widen::<BRAIN>(b[step], false), widen::<BRAIN>(b[step], true)];
+        macro_rules! depth {
+            ($($quarter:literal, $half:literal;)*) => {$(
+                let even: Floats = std::array::from_fn(|lane| right[$half][8 * (lane % 4) + $quarter]);
+                let odd: Floats = std::array::from_fn(|lane| right[$half][8 * (lane % 4) + 4 + $quarter]);
+                for block in 0..2 {
+                    let row: Floats = std::array::from_fn(|lane| left[block][$half][lane / 4 * 4 + $quarter]);
+                    for lane in 0..32 {
+                        sums[2 * block][lane] = fused(row[lane], even[lane], sums[2 * block][lane]);
+                        sums[2 * block + 1][lane] = fused(row[lane], odd[lane], sums[2 * block + 1][lane]);
+                    }
+                }
+            )*};
+        }
+        depth! { 0, 0; 0, 1; 1, 0; 1, 1; 2, 0; 2, 1; 3, 0; 3, 1; }
+    }
+    sums.map(|sum| sum.map(|value| if value.is_nan() { 0x7fff_ffff } else { value.to_bits() }))
+}

@@ -1,0 +1,80 @@
+//! Structured sparsity: which elements of A are stored (PTX ISA, "Matrix Fragments for sparse mma").
+//!
+//! Of every group of elements of a row only half are stored: two of four (f16, bf16, 8 bits), one of two (tf32), or two
+//! pairs of four (4 bits). Metadata gives each stored element, or pair, two bits: its place in its group. For tf32 it is
+//! four bits, 0b0100 for the first of the two and 0b1110 for the second.
+
+use super::element::Element;
+use super::tile::Tile;
+use super::{Column, Shape};
+
+/// How the metadata of a shape is spread over the lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    element: Element,
+    shape: Shape,
+    selector: usize,
+}
+
+impl Metadata {
+    /// The metadata of the lanes that `selector` chooses.
+    pub fn new(shape: Shape, element: Element, selector: usize) -> Metadata {
+        Metadata { element, shape, selector }
+    }
+
+    /// Bits of metadata for one row of A.
+    fn bits(self) -> usize {
+        bits(self.shape, self.element)
+    }
+
+    /// How many selectors there are for a shape: a row's metadata comes from one, two or four lanes of each four.
+    pub fn selectors(shape: Shape, element: Element) -> usize {
+        (64 / bits(shape, element).max(1)).max(1)
+    }
+
+    /// The metadata of a row, lowest group first.
+    fn row(self, metadata: &Column, row: usize) -> u64 {
+        let (group, half) = (row % 8, row / 8);
+        let word = |lane: usize| u64::from(metadata[4 * group + lane]);
+        match self.bits() {
+            16 => word(self.selector) >> (16 * half) & 0xffff,
+            32 if self.element.bits() == 16 || self.element == Element::Tf32 => {
+                let part = |lane: usize| word(2 * self.selector + lane) >> (16 * half) & 0xffff;
+                part(0) | part(1) << 16
+            }
+            32 => word(2 * self.selector + half),
+            _ => word(2 * half) | word(2 * half + 1) << 32,
+        }
+    }
+
+    /// The full A, with zeros where nothing is stored.
+    pub fn expand<T: Copy + Default>(self, stored: &Tile<T>, metadata: &Column) -> Tile<T> {
+        let mut full = Tile::zeros(self.shape.m, self.shape.k);
+        for row in 0..self.shape.m {
+            let bits = self.row(metadata, row);
+            for (index, &value) in stored.row(row).iter().enumerate() {
+                full.set(row, self.place(bits, index), value);
+            }
+        }
+        full
+    }
+
+    /// The column of a stored element of a row.
+    fn place(self, bits: u64, index: usize) -> usize {
+        let two_bits = |position: usize| (bits >> (2 * position) & 3) as usize;
+        match self.element.bits() {
+            32 => 2 * index + usize::from(bits >> (4 * index) & 0xf == 0xe),
+            4 => 8 * (index / 4) + 2 * two_bits(index / 2) + index % 2,
+            _ => 4 * (index / 2) + two_bits(index),
+        }
+    }
+}
+
+/// Bits of metadata for one row of A.
+fn bits(shape: Shape, element: Element) -> usize {
+    match element.bits() {
+        32 => shape.k / 2 * 4,
+        4 => shape.k / 2,
+        _ => shape.k,
+    }
+}

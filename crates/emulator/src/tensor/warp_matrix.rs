@@ -1,0 +1,1 @@
+//! Who owns what: fragments of `wmma`.
