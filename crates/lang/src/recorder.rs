@@ -4,12 +4,17 @@
 //! that append to it; nothing else in the language has hidden state. A mistake is recorded with the author's position
 //! and staging goes on, so that one build reports every mistake, not only the first.
 
+mod region;
+mod variable;
+
 use std::cell::RefCell;
 use std::panic;
 
-use warpwright_ir::{
-    Body, Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement,
-};
+use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
+
+pub use self::region::RegionId;
+pub(crate) use self::region::{Choice, IfResult};
+use self::region::{Region, RegionRecord};
 
 /// A mistake found while a kernel was staged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,33 +32,17 @@ fn display_location(location: &Location) -> String {
     format!("{}:{}:{}", location.file, location.line, location.column)
 }
 
-/// Names one stretch of staged code that runs together: the kernel's body, one branch of a device-time `if`, one body
-/// of a device-time loop. Build-time control flow opens no region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RegionId(u32);
-
-/// An open region: the statements recorded so far and what will become of them.
-struct Region {
-    id: RegionId,
-    body: Body,
-    kind: RegionKind,
-    location: Location,
-}
-
-enum RegionKind {
-    Kernel,
-    Then { condition: Register },
-    Otherwise { condition: Register, then: Body },
-    Loop { label: Label },
-    Step { label: Label, body: Body },
-    Block { label: Label },
-}
-
 /// Records one kernel.
 pub struct Recorder {
     kernel: Kernel,
+    /// The open regions, the kernel's own first.
     regions: Vec<Region>,
-    next_region: u32,
+    /// What is known of every region there ever was, by its number.
+    records: Vec<RegionRecord>,
+    /// The region each register was made in.
+    homes: Vec<RegionId>,
+    /// The region for whose sake a register may be written again: it is a variable while that region is open.
+    written_for: Vec<Option<RegionId>>,
     errors: Vec<StagingError>,
 }
 
@@ -65,6 +54,7 @@ thread_local! {
 ///
 /// # Errors
 /// Every mistake recorded, in order; a panic inside `author` becomes one too.
+#[track_caller]
 pub fn stage(name: &str, author: impl FnOnce()) -> Result<Kernel, Vec<StagingError>> {
     let begin = Location::from(panic::Location::caller());
     CURRENT.with_borrow_mut(|stack| stack.push(Recorder::new(name, begin)));
@@ -98,26 +88,26 @@ pub fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
 
 impl Recorder {
     fn new(name: &str, location: Location) -> Self {
-        let root = Region { id: RegionId(0), body: Body::new(), kind: RegionKind::Kernel, location };
-        Self {
+        let mut recorder = Self {
             kernel: Kernel { name: name.to_owned(), ..Kernel::default() },
-            regions: vec![root],
-            next_region: 1,
+            regions: Vec::new(),
+            records: Vec::new(),
+            homes: Vec::new(),
+            written_for: Vec::new(),
             errors: Vec::new(),
-        }
+        };
+        recorder.open_kernel(location);
+        recorder
     }
 
     fn finish(mut self, panicked: Option<String>, begin: Location) -> Result<Kernel, Vec<StagingError>> {
         if let Some(message) = panicked {
             self.error(begin, message);
-        } else if self.regions.len() != 1 {
-            let location = self.regions[self.regions.len() - 1].location;
-            self.error(location, "this device-time block was left by build-time control flow before its end");
         }
         if !self.errors.is_empty() {
             return Err(self.errors);
         }
-        self.kernel.body = self.regions.pop().map(|region| region.body).unwrap_or_default();
+        self.kernel.body = self.close_kernel();
         Ok(self.kernel)
     }
 
@@ -128,8 +118,15 @@ impl Recorder {
 
     /// A fresh virtual register.
     pub fn fresh(&mut self, class: RegisterClass) -> Register {
+        let home = self.region();
+        self.fresh_in(class, home)
+    }
+
+    fn fresh_in(&mut self, class: RegisterClass, home: RegionId) -> Register {
         let register = Register(self.kernel.registers.len() as u32);
         self.kernel.registers.push(class);
+        self.homes.push(home);
+        self.written_for.push(None);
         register
     }
 
@@ -153,6 +150,9 @@ impl Recorder {
         operands: Vec<Operand>,
         location: Location,
     ) {
+        for operand in &operands {
+            self.check_alive(operand, location);
+        }
         self.push(Statement::Instruction(Instruction {
             guard: None,
             opcode: opcode.into(),
@@ -160,6 +160,41 @@ impl Recorder {
             operands,
             location,
         }));
+    }
+
+    /// Refuses a register that only holds a value where a closed branch or loop ran.
+    fn check_alive(&mut self, operand: &Operand, location: Location) {
+        match operand {
+            Operand::Register(register) | Operand::Not(register) => {
+                self.check_register_alive(*register, location);
+            }
+            Operand::Pair(first, second) => {
+                self.check_register_alive(*first, location);
+                self.check_register_alive(*second, location);
+            }
+            Operand::Address { base, rest, .. } => {
+                self.check_alive(base, location);
+                rest.iter().for_each(|operand| self.check_alive(operand, location));
+            }
+            Operand::Vector(parts) => parts.iter().for_each(|operand| self.check_alive(operand, location)),
+            _ => {}
+        }
+    }
+
+    fn check_register_alive(&mut self, register: Register, location: Location) {
+        let Some(home) = self.homes.get(register.0 as usize).copied() else { return };
+        if self.is_open(home) {
+            return;
+        }
+        let computed = self.records[home.index()].location;
+        self.error_with_notes(
+            location,
+            "this value exists only inside the device-time branch or loop that computed it: declare it with `let mut` \
+             before that and assign it inside, or make it the value of the `if` or of the `break`",
+            vec![(computed, "it was computed in here".to_owned())],
+        );
+        // One report for each value: from here on it counts as belonging to the kernel.
+        self.homes[register.0 as usize] = self.regions[0].id;
     }
 
     /// Records a mistake; staging goes on.
@@ -174,129 +209,17 @@ impl Recorder {
         message: impl Into<String>,
         notes: Vec<(Location, String)>,
     ) {
-        let error = StagingError { location, message: message.into(), notes };
+        self.report(StagingError { location, message: message.into(), notes });
+    }
+
+    fn report(&mut self, error: StagingError) {
         if !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
 
-    /// The region now open.
-    pub fn region(&self) -> RegionId {
-        self.regions[self.regions.len() - 1].id
-    }
-
-    /// Whether `region` is open, innermost or around the innermost.
-    pub fn is_open(&self, region: RegionId) -> bool {
-        self.regions.iter().any(|open| open.id == region)
-    }
-
-    /// The positions of the device-time branches and loops opened since `region`, outermost first: empty when
-    /// `region` is the innermost.
-    pub fn opened_since(&self, region: RegionId) -> Vec<Location> {
-        let after = self.regions.iter().position(|open| open.id == region).map_or(0, |at| at + 1);
-        self.regions[after..]
-            .iter()
-            .filter(|open| !matches!(open.kind, RegionKind::Block { .. }))
-            .map(|open| open.location)
-            .collect()
-    }
-
-    /// The statements recorded so far in the innermost region.
-    pub fn recorded(&self) -> &[Statement] {
-        &self.regions[self.regions.len() - 1].body
-    }
-
-    /// Opens the `then` branch of a device-time `if`.
-    pub fn open_then(&mut self, condition: Register, location: Location) {
-        self.open(RegionKind::Then { condition }, location);
-    }
-
-    /// Closes the `then` branch and opens the `else` branch.
-    pub fn open_otherwise(&mut self) {
-        let region = self.close();
-        let RegionKind::Then { condition } = region.kind else {
-            return self.unbalanced(region.location);
-        };
-        self.open(RegionKind::Otherwise { condition, then: region.body }, region.location);
-    }
-
-    /// Closes the `if`, whichever branch is open.
-    pub fn close_if(&mut self) {
-        let region = self.close();
-        let (condition, then, otherwise) = match region.kind {
-            RegionKind::Then { condition } => (condition, region.body, Body::new()),
-            RegionKind::Otherwise { condition, then } => (condition, then, region.body),
-            _ => return self.unbalanced(region.location),
-        };
-        self.push(Statement::If { condition, then, otherwise, location: region.location });
-    }
-
-    /// Opens a device-time loop.
-    pub fn open_loop(&mut self, location: Location) -> Label {
-        let label = self.fresh_label();
-        self.open(RegionKind::Loop { label }, location);
-        label
-    }
-
-    /// Closes the body of the innermost loop and opens its step.
-    pub fn open_step(&mut self) {
-        let region = self.close();
-        let RegionKind::Loop { label } = region.kind else {
-            return self.unbalanced(region.location);
-        };
-        self.open(RegionKind::Step { label, body: region.body }, region.location);
-    }
-
-    /// Closes the innermost loop, with or without a step.
-    pub fn close_loop(&mut self) {
-        let region = self.close();
-        let (label, body, step) = match region.kind {
-            RegionKind::Loop { label } => (label, region.body, Body::new()),
-            RegionKind::Step { label, body } => (label, body, region.body),
-            _ => return self.unbalanced(region.location),
-        };
-        self.push(Statement::Loop { label, body, step, location: region.location });
-    }
-
-    /// Closes the innermost loop and keeps its statements as if there had been no loop: for a `loop` that turns out
-    /// to run at build time.
-    pub fn dissolve_loop(&mut self) {
-        let region = self.close();
-        self.innermost().body.extend(region.body);
-    }
-
-    /// Opens a block that [`Statement::Break`] can leave early.
-    pub fn open_block(&mut self, location: Location) -> Label {
-        let label = self.fresh_label();
-        self.open(RegionKind::Block { label }, location);
-        label
-    }
-
-    /// Closes the innermost block.
-    pub fn close_block(&mut self) {
-        let region = self.close();
-        let RegionKind::Block { label } = region.kind else {
-            return self.unbalanced(region.location);
-        };
-        self.push(Statement::Block { label, body: region.body });
-    }
-
-    fn open(&mut self, kind: RegionKind, location: Location) {
-        let id = RegionId(self.next_region);
-        self.next_region += 1;
-        self.regions.push(Region { id, body: Body::new(), kind, location });
-    }
-
-    fn close(&mut self) -> Region {
-        assert!(self.regions.len() > 1, "the kernel's own region is closed by `finish` alone");
-        self.regions.pop().expect("checked above")
-    }
-
-    fn innermost(&mut self) -> &mut Region {
-        self.regions.last_mut().expect("the kernel's own region is always open")
-    }
-
-    fn unbalanced(&mut self, location: Location) {
-        self.error(location, "this device-time block was left by build-time control flow before its end");
+    /// Whether a mistake has been recorded.
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
     }
 }

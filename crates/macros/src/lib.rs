@@ -1,1 +1,42 @@
-//! The attributes of the kernel language: #[kernel] and #[device].
+//! The attributes of the kernel language: `#[kernel]`, `#[device]` and `#[derive(DeviceValue)]`.
+//!
+//! They rewrite the syntax that Rust does not let a library overload; `docs/language.md` gives the rules, and
+//! `warpwright_lang::staging` is what the rewritten code calls.
+
+mod assignment;
+mod control_flow;
+mod derive;
+mod expression;
+mod function;
+mod operator;
+mod pattern;
+mod runtime;
+mod scope;
+mod survey;
+
+use proc_macro::TokenStream;
+
+/// Makes a method (or function) a kernel: calling it stages the body and returns a
+/// `Result<Kernel<Args>, StagingErrors>`.
+///
+/// The method's `self` is the build-time configuration; the other parameters are what a launch passes: scalars, which
+/// the body sees as device values, `&Global<T>`, which it may read, and `&mut Global<T>`, which it may write.
+#[proc_macro_attribute]
+pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    function::kernel(arguments.into(), item.into()).into()
+}
+
+/// Lets a function (or every method of an `impl` block) use Rust's control flow, comparison and assignment on device values.
+///
+/// Functions that only call and compute need no attribute.
+#[proc_macro_attribute]
+pub fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    function::device(arguments.into(), item.into()).into()
+}
+
+/// Makes a struct of device values a device value itself: variables of its type can be assigned under a device-time condition and carried
+/// by a device-time loop. Fields that are no device values belong to build time.
+#[proc_macro_derive(DeviceValue)]
+pub fn derive_device_value(item: TokenStream) -> TokenStream {
+    derive::device_value(item.into()).into()
+}

@@ -1,0 +1,192 @@
+//! Staged kernels, and their parameters.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
+
+use crate::element::{Element, Kind};
+use crate::recorder::{self, StagingError};
+use crate::value::Reg;
+
+/// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>, Out<f32>, u32)`.
+pub struct Kernel<Args> {
+    ir: ir::Kernel,
+    arguments: PhantomData<fn(Args)>,
+}
+
+impl<Args> Kernel<Args> {
+    /// Stages a kernel by running its body; what `#[kernel]` expands to.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    #[track_caller]
+    pub fn stage(name: &str, body: impl FnOnce()) -> Result<Self, StagingErrors> {
+        let ir = recorder::stage(name, body).map_err(StagingErrors)?;
+        Ok(Self { ir, arguments: PhantomData })
+    }
+
+    /// The IR.
+    pub fn ir(&self) -> &ir::Kernel {
+        &self.ir
+    }
+
+    /// The IR itself.
+    pub fn into_ir(self) -> ir::Kernel {
+        self.ir
+    }
+
+    /// The entry's name in PTX.
+    pub fn name(&self) -> &str {
+        &self.ir.name
+    }
+}
+
+impl<Args> Clone for Kernel<Args> {
+    fn clone(&self) -> Self {
+        Self { ir: self.ir.clone(), arguments: PhantomData }
+    }
+}
+
+impl<Args> fmt::Debug for Kernel<Args> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Kernel").field("ir", &self.ir).finish()
+    }
+}
+
+/// The mistakes that kept a kernel from being built.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StagingErrors(pub Vec<StagingError>);
+
+impl std::error::Error for StagingErrors {}
+
+impl fmt::Debug for StagingErrors {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl fmt::Display for StagingErrors {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for error in &self.0 {
+            writeln!(formatter, "error: {}", error.message)?;
+            show(formatter, "", error.location)?;
+            for (location, remark) in &error.notes {
+                show(formatter, remark, *location)?;
+            }
+        }
+        match self.0.len() {
+            1 => write!(formatter, "the kernel was not built because of this mistake"),
+            count => write!(formatter, "the kernel was not built because of these {count} mistakes"),
+        }
+    }
+}
+
+/// Shows a position as rustc does: where it is, and the line itself if the file can be read.
+fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location) -> fmt::Result {
+    let number = location.line.to_string();
+    let margin = " ".repeat(number.len());
+    let arrow = if remark.is_empty() { "-->" } else { ":::" };
+    writeln!(formatter, "{margin}{arrow} {}:{}:{}", location.file, location.line, location.column)?;
+    let text = std::fs::read_to_string(location.file).unwrap_or_default();
+    match text.lines().nth(location.line as usize - 1) {
+        Some(line) => {
+            let caret = format!("{}^ {remark}", " ".repeat(location.column as usize - 1));
+            writeln!(formatter, "{margin} |\n{number} | {line}\n{margin} | {}", caret.trim_end())
+        }
+        None if remark.is_empty() => Ok(()),
+        None => writeln!(formatter, "{margin} = {remark}"),
+    }
+}
+
+/// A type that a kernel's parameter may have: scalars, and pointers to global memory by reference.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot take a `{Self}`",
+    label = "not a type of a kernel's parameters",
+    note = "a kernel takes `&Global<T>`, `&mut Global<T>` and scalars such as `u32` and `f32`; what is known at build time goes \
+            in the struct that the kernel is a method of"
+)]
+pub trait KernelParameter {
+    /// What the host passes.
+    type Host;
+    /// What the body works with; for a reference, what it refers to.
+    type Value;
+    /// Declares the parameter.
+    fn declare(name: &str) -> Self::Value;
+}
+
+impl<T: Element> KernelParameter for T {
+    type Host = T;
+    type Value = Reg<T>;
+
+    #[track_caller]
+    fn declare(name: &str) -> Reg<T> {
+        let location = ir::Location::from(std::panic::Location::caller());
+        recorder::with(|recorder| {
+            let ty = ParameterType::Scalar { name: T::NAME, bytes: T::BYTES };
+            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+            let address = Operand::Address {
+                base: Box::new(Operand::Symbol(name.to_owned())),
+                offset: 0,
+                rest: Vec::new(),
+            };
+            let predicate = T::CLASS == ir::RegisterClass::Predicate;
+            let class = if predicate { ir::RegisterClass::B16 } else { T::CLASS };
+            let register = recorder.fresh(class);
+            let word = if predicate { "u8" } else { load_word::<T>() };
+            recorder.emit(
+                format!("ld.param.{word}"),
+                1,
+                vec![Operand::Register(register), address],
+                location,
+            );
+            if !predicate {
+                return Reg::from_register(register);
+            }
+            let truth = recorder.fresh(ir::RegisterClass::Predicate);
+            let operands = vec![Operand::Register(truth), Operand::Register(register), Operand::Integer(0)];
+            recorder.emit("setp.ne.u16", 1, operands, location);
+            Reg::from_register(truth)
+        })
+    }
+}
+
+fn load_word<T: Element>() -> &'static str {
+    match T::BYTES {
+        1 if T::KIND == Kind::Signed => "s8",
+        1 => "u8",
+        2 => "b16",
+        4 => "b32",
+        _ => "b64",
+    }
+}
+
+/// The PTX name of an entry: the type's and the method's names, in snake case.
+///
+/// `Transpose<half::bf16>` and `run` give `transpose_bf16_run`.
+pub fn entry_name(parts: &[&str]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for part in parts {
+        // Paths go: only the last name of each counts.
+        for name in part.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+            let name = name.rsplit("::").next().unwrap_or_default();
+            if !name.is_empty() {
+                words.push(snake_case(name));
+            }
+        }
+    }
+    words.join("_")
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    let mut previous_is_lower = false;
+    for character in name.chars() {
+        if character.is_uppercase() && previous_is_lower {
+            snake.push('_');
+        }
+        previous_is_lower = character.is_lowercase() || character.is_ascii_digit();
+        snake.extend(character.to_lowercase());
+    }
+    snake
+}

@@ -1,0 +1,56 @@
+//! What a kernel demands of its launch: called in a kernel's body, at build time.
+
+use warpwright_ir::Location;
+
+use crate::recorder;
+
+/// The block has exactly these extents: `.reqntid`.
+#[track_caller]
+pub fn required_block(x: u32, y: u32, z: u32) {
+    let threads = u64::from(x) * u64::from(y) * u64::from(z);
+    refuse_unless((1..=1024).contains(&threads), "a block has 1 to 1024 threads");
+    recorder::with(|recorder| recorder.kernel().launch.required_block = Some([x, y, z]));
+}
+
+/// The block is a row of exactly this many threads: `.reqntid`.
+#[track_caller]
+pub fn threads(count: u32) {
+    required_block(count, 1, 1);
+}
+
+/// The block has at most this many threads: `.maxntid`.
+#[track_caller]
+pub fn maximum_threads(count: u32) {
+    refuse_unless((1..=1024).contains(&count), "a block has 1 to 1024 threads");
+    recorder::with(|recorder| recorder.kernel().launch.maximum_threads = Some(count));
+}
+
+/// At least this many blocks should fit on an SM: `.minnctapersm`.
+#[track_caller]
+pub fn blocks_per_sm(count: u32) {
+    refuse_unless((1..=32).contains(&count), "an SM holds 1 to 32 blocks");
+    recorder::with(|recorder| recorder.kernel().launch.minimum_blocks_per_sm = Some(count));
+}
+
+/// Each thread uses at most this many registers: `.maxnreg`.
+#[track_caller]
+pub fn maximum_registers(count: u32) {
+    refuse_unless((1..=255).contains(&count), "a thread has 1 to 255 registers");
+    recorder::with(|recorder| recorder.kernel().launch.maximum_registers = Some(count));
+}
+
+/// Blocks come in clusters of these extents, on sm_90 and later: `.reqnctapercluster`.
+#[track_caller]
+pub fn cluster(x: u32, y: u32, z: u32) {
+    let blocks = u64::from(x) * u64::from(y) * u64::from(z);
+    refuse_unless((1..=16).contains(&blocks), "a cluster has 1 to 16 blocks");
+    recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
+}
+
+#[track_caller]
+fn refuse_unless(holds: bool, message: &str) {
+    if !holds {
+        let location = Location::from(std::panic::Location::caller());
+        recorder::with(|recorder| recorder.error(location, message));
+    }
+}

@@ -1,0 +1,175 @@
+//! Function bodies, and `return`.
+
+use warpwright_ir::{Label, Location, Statement};
+
+use super::author;
+use super::device_value::{DeviceValue, registers};
+use crate::recorder::{self, RegionId};
+
+/// The body of a `#[device]` function or closure that returns early.
+pub struct Frame<V> {
+    region: RegionId,
+    label: Label,
+    location: Location,
+    /// What the returns under device-time conditions leave with.
+    returned: Option<V>,
+    open: bool,
+}
+
+impl<V> Frame<V> {
+    /// Enters the body.
+    #[track_caller]
+    pub fn enter() -> Self {
+        let location = author();
+        recorder::with(|recorder| {
+            let label = recorder.open_block(location);
+            Self { region: recorder.region(), label, location, returned: None, open: true }
+        })
+    }
+
+    /// Whether a `return` here is Rust's own.
+    #[track_caller]
+    pub fn returns_now(&self) -> bool {
+        recorder::with(|recorder| recorder.may_leave_at_build_time(self.region))
+    }
+
+    #[track_caller]
+    fn leave(&self) {
+        let location = author();
+        recorder::with(|recorder| recorder.leave(Some(self.label), Statement::Break(self.label, location)));
+    }
+
+    fn close(&mut self) {
+        if self.open {
+            self.open = false;
+            recorder::with(|recorder| {
+                if recorder.is_open_now(self.region) {
+                    recorder.close_block();
+                }
+            });
+        }
+    }
+
+    #[track_caller]
+    fn nothing_returned(&self) -> ! {
+        panic!("no path through the function at {} returns a value", self.location.line)
+    }
+}
+
+impl<V: DeviceValue> Frame<V> {
+    /// Records `return value`.
+    #[track_caller]
+    pub fn record_return(&mut self, value: V) {
+        self.note(value);
+        self.leave();
+    }
+
+    #[track_caller]
+    fn note(&mut self, mut value: V) {
+        let location = author();
+        match &mut self.returned {
+            Some(returned) => {
+                let same = returned.same_shape(&value);
+                let results = registers(returned);
+                recorder::with(|recorder| {
+                    if !same {
+                        recorder.error(location, "the returned values differ in what is known at build time");
+                    }
+                    for (result, now) in results.into_iter().zip(registers(&mut value)) {
+                        recorder.assign(result, now, location);
+                    }
+                });
+            }
+            None => {
+                let region = self.region;
+                recorder::with(|recorder| {
+                    value.visit_registers(&mut |register| {
+                        *register = recorder.result_of(region, *register, location);
+                    });
+                });
+                self.returned = Some(value);
+            }
+        }
+    }
+
+    /// Leaves the body; the function's value.
+    #[track_caller]
+    pub fn finish(mut self, value: Option<V>) -> V {
+        match value {
+            Some(value) if self.returned.is_none() => {
+                self.close();
+                return value;
+            }
+            Some(value) => self.note(value),
+            None => {}
+        }
+        self.close();
+        let Some(value) = self.returned.take() else { self.nothing_returned() };
+        value
+    }
+}
+
+impl<V> Drop for Frame<V> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.close();
+        }
+    }
+}
+
+/// A `return` of a build-time value.
+pub trait BuildTimeReturn<V>: Sized {
+    /// Refuses `return value`.
+    fn record_return(&mut self, value: V);
+    /// Leaves the body; the function's value.
+    fn finish(self, value: Option<V>) -> V;
+}
+
+impl<V> BuildTimeReturn<V> for Frame<V> {
+    #[track_caller]
+    fn record_return(&mut self, value: V) {
+        let location = author();
+        recorder::with(|recorder| {
+            recorder.refuse_to_leave(
+                self.region,
+                location,
+                "this returns a build-time value on a condition that only the device knows: return a device value, or decide \
+                 at build time",
+            );
+        });
+        self.returned = Some(value);
+    }
+
+    #[track_caller]
+    fn finish(mut self, value: Option<V>) -> V {
+        self.close();
+        let Some(value) = value.or(self.returned.take()) else { self.nothing_returned() };
+        value
+    }
+}
+
+/// The body of a `#[kernel]` function.
+pub struct KernelFrame {
+    region: RegionId,
+}
+
+impl KernelFrame {
+    /// Enters the body.
+    #[track_caller]
+    pub fn enter() -> Self {
+        Self { region: super::region() }
+    }
+
+    /// Whether a `return` here is Rust's own.
+    #[track_caller]
+    pub fn returns_now(&self) -> bool {
+        recorder::with(|recorder| recorder.may_leave_at_build_time(self.region))
+    }
+
+    /// Records `return`.
+    #[track_caller]
+    pub fn record_return(&mut self, (): ()) {
+        let location = author();
+        recorder::with(|recorder| recorder.leave(None, Statement::Return(location)));
+    }
+}

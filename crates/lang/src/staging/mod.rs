@@ -1,0 +1,75 @@
+//! What `#[kernel]` and `#[device]` expand to.
+//!
+//! The attributes rewrite the syntax that Rust does not let a library overload (`if`, loops, assignment, comparison,
+//! ...) into calls of what is public here. Nothing here is meant to be written by hand. Names are chosen to read well
+//! in the compiler's messages.
+
+mod branch;
+mod cast;
+mod comparison;
+mod device_value;
+mod function;
+mod logic;
+mod place;
+mod range;
+mod repetition;
+
+use std::panic;
+
+use warpwright_ir::{Location, RegisterClass};
+
+pub use self::branch::{
+    BuildTimeBranch, Condition, DeviceBranch, Never, Sources, WhileTest, Yields, yield_registers,
+};
+pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
+pub use self::comparison::{Equality, Order};
+pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
+pub use self::function::{Frame, KernelFrame};
+pub use self::logic::{Both, Either, Truth};
+pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
+pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, RangeElement, Stride};
+pub use self::repetition::{BuildTimeRounds, DeviceRounds, Endless, Iterate, LoopValue, Repetition};
+pub use warpwright_ir::Register;
+
+/// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import them unnamed.
+pub mod build_time {
+    pub use super::cast::BuildTimeCast as _;
+    pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
+    pub use super::function::BuildTimeReturn as _;
+    pub use super::place::{
+        BuildTimeAssigned as _, BuildTimeCarried as _, BuildTimeOperatorAssigned as _, BuildTimeReading as _,
+        OperatorAssigned as _, PlainVariable as _, UnjudgedChange as _,
+    };
+    pub use super::repetition::{BuildTimeLoopValue as _, Repetition as _};
+}
+
+use crate::recorder::{self, RegionId};
+
+/// The author's position, as `#[track_caller]` hands it down.
+#[track_caller]
+pub(crate) fn author() -> Location {
+    Location::from(panic::Location::caller())
+}
+
+/// The region now open: what a variable declared here belongs to.
+#[track_caller]
+pub fn region() -> RegionId {
+    recorder::with(|recorder| recorder.region())
+}
+
+/// Whether what follows is never reached.
+#[track_caller]
+pub fn ended() -> bool {
+    recorder::with(|recorder| recorder.ended())
+}
+
+/// The untyped word of a register class.
+pub(crate) fn bits_word(class: RegisterClass) -> &'static str {
+    match class {
+        RegisterClass::Predicate => "pred",
+        RegisterClass::B16 => "b16",
+        RegisterClass::B32 => "b32",
+        RegisterClass::B64 => "b64",
+        RegisterClass::B128 => "b128",
+    }
+}

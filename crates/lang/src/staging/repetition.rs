@@ -1,0 +1,396 @@
+//! `for`, `while` and `loop`.
+
+use warpwright_ir::{Label, Location, Statement};
+
+use super::branch::{Condition, WhileTest};
+use super::device_value::DeviceValue;
+use super::range::{Counting, DeviceRange, RangeElement};
+use super::{Assigned, author};
+use crate::recorder::{self, Choice, RegionId};
+use crate::value::Reg;
+
+/// How often a `loop` or `while` may run at build time before it counts as endless.
+const BUILD_TIME_ROUNDS: u64 = 1 << 20;
+
+const LEAVES: &str = "this leaves a build-time loop, which runs while the kernel is built, on a condition that only the \
+                      device knows: make the loop's bounds or condition device values, or decide at build time";
+
+/// A loop that is running, at build time or on the device.
+pub trait Repetition {
+    /// The region that a device-time loop opens.
+    fn device_region(&self) -> Option<RegionId>;
+    /// The loop that is being recorded, if one is.
+    fn label(&self) -> Option<Label>;
+    /// The region around it, or the region of an undecided loop.
+    fn base(&self) -> RegionId;
+
+    /// Carries out a `break`: true if by Rust, now.
+    #[track_caller]
+    fn breaks(&self) -> bool {
+        leave(self, Statement::Break) == Choice::BuildTime
+    }
+
+    /// Carries out a `continue`: true if by Rust, now.
+    #[track_caller]
+    fn continues(&self) -> bool {
+        leave(self, Statement::Continue) == Choice::BuildTime
+    }
+}
+
+#[track_caller]
+fn leave<R: Repetition + ?Sized>(repetition: &R, statement: fn(Label, Location) -> Statement) -> Choice {
+    let location = author();
+    recorder::with(|recorder| {
+        let label = repetition.label();
+        let decided = label.is_some_and(|label| recorder.is_decided(label));
+        if !decided && recorder.may_leave_at_build_time(repetition.base()) {
+            return Choice::BuildTime;
+        }
+        match label {
+            Some(label) => recorder.leave(Some(label), statement(label, location)),
+            None => recorder.refuse_to_leave(repetition.base(), location, LEAVES),
+        }
+        Choice::Device
+    })
+}
+
+/// What `for` goes through: an iterator at build time, or a range that the device counts.
+#[diagnostic::on_unimplemented(
+    message = "`for` cannot go through a `{Self}`",
+    label = "this is neither an iterator nor a device-time range",
+    note = "write a device-time range where the `for` is: `for i in 0..n`"
+)]
+pub trait Iterate {
+    /// The rounds.
+    type Rounds;
+    /// Begins the `for`.
+    fn rounds(self) -> Self::Rounds;
+}
+
+impl<I: IntoIterator> Iterate for I {
+    type Rounds = BuildTimeRounds<I::IntoIter>;
+    #[track_caller]
+    fn rounds(self) -> Self::Rounds {
+        BuildTimeRounds { base: super::region(), iterator: self.into_iter() }
+    }
+}
+
+impl<T: RangeElement> Iterate for DeviceRange<T> {
+    type Rounds = DeviceRounds<T>;
+    #[track_caller]
+    fn rounds(self) -> DeviceRounds<T> {
+        let location = author();
+        let (base, region) =
+            recorder::with(|recorder| (recorder.region(), recorder.reserve_region(location)));
+        DeviceRounds { base, region, location, range: Some(self), counting: None }
+    }
+}
+
+/// A `for` that runs at build time.
+pub struct BuildTimeRounds<I> {
+    base: RegionId,
+    iterator: I,
+}
+
+impl<I: Iterator> BuildTimeRounds<I> {
+    /// The next round's value.
+    #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
+    pub fn next(&mut self) -> Option<I::Item> {
+        self.iterator.next()
+    }
+
+    /// Whether what follows the round is never reached.
+    #[track_caller]
+    pub fn round_ends_all(&self) -> bool {
+        super::ended()
+    }
+
+    /// Ends the loop; tells whether what follows is never reached.
+    #[track_caller]
+    pub fn finish(self) -> bool {
+        super::ended()
+    }
+}
+
+impl<I> Repetition for BuildTimeRounds<I> {
+    fn device_region(&self) -> Option<RegionId> {
+        None
+    }
+
+    fn label(&self) -> Option<Label> {
+        None
+    }
+
+    fn base(&self) -> RegionId {
+        self.base
+    }
+}
+
+/// A `for` that the device counts.
+pub struct DeviceRounds<T: RangeElement> {
+    base: RegionId,
+    region: RegionId,
+    location: Location,
+    range: Option<DeviceRange<T>>,
+    counting: Option<Counting>,
+}
+
+impl<T: RangeElement> DeviceRounds<T> {
+    /// The counter, once: the body is recorded once.
+    #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
+    #[track_caller]
+    pub fn next(&mut self) -> Option<Reg<T>> {
+        if let Some(range) = self.range.take() {
+            let (counting, counter) = range.begin(self.region, self.location);
+            self.counting = Some(counting);
+            return Some(counter);
+        }
+        if let Some(counting) = self.counting.take() {
+            counting.end(T::CLASS);
+        }
+        None
+    }
+
+    /// The device-time loop goes on wherever one round ends.
+    pub fn round_ends_all(&self) -> bool {
+        false
+    }
+
+    /// Ends the loop; tells whether what follows is never reached.
+    #[track_caller]
+    pub fn finish(self) -> bool {
+        super::ended()
+    }
+}
+
+impl<T: RangeElement> Repetition for DeviceRounds<T> {
+    fn device_region(&self) -> Option<RegionId> {
+        Some(self.region)
+    }
+
+    fn label(&self) -> Option<Label> {
+        self.counting.as_ref().map(|counting| counting.label)
+    }
+
+    fn base(&self) -> RegionId {
+        self.base
+    }
+}
+
+impl<T: RangeElement> Drop for DeviceRounds<T> {
+    fn drop(&mut self) {
+        if self.counting.is_some() && !std::thread::panicking() {
+            recorder::with(|recorder| recorder.abandon(self.region, self.location));
+        }
+    }
+}
+
+/// A `loop` or `while`: it begins undecided, and its first round shows whether the device or the build repeats it.
+pub struct Endless {
+    base: RegionId,
+    region: RegionId,
+    location: Location,
+    state: State,
+    rounds: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Begin,
+    /// The first round is being recorded.
+    First(Label),
+    BuildTime,
+    Ended,
+}
+
+impl Endless {
+    /// Begins the loop.
+    #[track_caller]
+    #[allow(clippy::new_without_default, reason = "it notes the author's position")]
+    pub fn new() -> Self {
+        let location = author();
+        recorder::with(|recorder| Self {
+            base: recorder.region(),
+            region: recorder.reserve_region(location),
+            location,
+            state: State::Begin,
+            rounds: 0,
+        })
+    }
+
+    /// Begins the next round, if there is one.
+    pub fn next(&mut self) -> bool {
+        match self.state {
+            State::Begin => {
+                let label = recorder::with(|recorder| recorder.open_loop(self.region, false, self.location));
+                self.state = State::First(label);
+                true
+            }
+            State::First(label) => {
+                if recorder::with(|recorder| recorder.is_decided(label)) {
+                    recorder::with(|recorder| recorder.close_loop());
+                    self.state = State::Ended;
+                    return false;
+                }
+                self.dissolve();
+                self.go_on()
+            }
+            State::BuildTime => self.go_on(),
+            State::Ended => false,
+        }
+    }
+
+    fn go_on(&mut self) -> bool {
+        self.rounds += 1;
+        if self.rounds < BUILD_TIME_ROUNDS {
+            return true;
+        }
+        recorder::with(|recorder| {
+            recorder.error(
+                self.location,
+                "this loop has run a million rounds at build time and goes on: to have the device repeat it, leave it on a \
+                 device-time condition",
+            );
+        });
+        false
+    }
+
+    fn dissolve(&mut self) {
+        recorder::with(|recorder| {
+            if recorder.is_open_now(self.region) {
+                recorder.dissolve_loop();
+            }
+        });
+        self.state = State::BuildTime;
+    }
+
+    /// Whether this round of `while` runs.
+    #[track_caller]
+    pub fn holds(&mut self, condition: impl Condition) -> bool {
+        let label = self.label();
+        match condition.holds_in(label) {
+            WhileTest::BuildTime(holds) => {
+                if let Some(label) = label
+                    && !recorder::with(|recorder| recorder.is_decided(label))
+                {
+                    self.dissolve();
+                }
+                holds
+            }
+            WhileTest::Device => label.is_some(),
+        }
+    }
+
+    /// Whether what follows the round is never reached: a build-time loop ends with it.
+    #[track_caller]
+    pub fn round_ends_all(&self) -> bool {
+        match self.state {
+            State::First(label) => recorder::with(|recorder| !recorder.is_decided(label) && recorder.ended()),
+            _ => super::ended(),
+        }
+    }
+
+    /// Ends the loop; tells whether what follows is never reached.
+    #[track_caller]
+    pub fn finish(mut self) -> bool {
+        self.end();
+        super::ended()
+    }
+
+    /// Ends the loop by a build-time jump: what was recorded of an undecided round stays.
+    fn end(&mut self) {
+        if let State::First(label) = self.state {
+            if recorder::with(|recorder| recorder.is_decided(label)) {
+                recorder::with(|recorder| recorder.abandon(self.region, self.location));
+            } else {
+                self.dissolve();
+            }
+        }
+        self.state = State::Ended;
+    }
+}
+
+impl Repetition for Endless {
+    fn device_region(&self) -> Option<RegionId> {
+        matches!(self.state, State::Begin | State::First(_)).then_some(self.region)
+    }
+
+    fn label(&self) -> Option<Label> {
+        match self.state {
+            State::First(label) => Some(label),
+            _ => None,
+        }
+    }
+
+    fn base(&self) -> RegionId {
+        match self.state {
+            State::First(_) => self.region,
+            _ => self.base,
+        }
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}
+
+/// The value of a `loop`: what its `break`s leave it with.
+pub struct LoopValue<V>(Option<V>);
+
+impl<V> LoopValue<V> {
+    /// No value yet.
+    #[allow(clippy::new_without_default, reason = "what the expansion calls")]
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    /// The value, unless nothing leaves the loop.
+    pub fn take(self) -> Option<V> {
+        self.0
+    }
+}
+
+impl<V: DeviceValue> LoopValue<V> {
+    /// Notes the value of a `break`.
+    #[track_caller]
+    pub fn set(&mut self, value: V, repetition: &impl Repetition) {
+        let location = author();
+        if let Some(own) = &mut self.0 {
+            return Assigned(own, None).assign(value);
+        }
+        let mut own = value;
+        if let Some(region) = repetition.device_region() {
+            recorder::with(|recorder| {
+                own.visit_registers(&mut |register| {
+                    *register = recorder.result_of(region, *register, location);
+                });
+            });
+        }
+        self.0 = Some(own);
+    }
+}
+
+/// The build-time value of a `loop`.
+pub trait BuildTimeLoopValue<V> {
+    /// Notes the value of a `break`.
+    fn set(&mut self, value: V, repetition: &impl Repetition);
+}
+
+impl<V> BuildTimeLoopValue<V> for LoopValue<V> {
+    #[track_caller]
+    fn set(&mut self, value: V, repetition: &impl Repetition) {
+        let location = author();
+        recorder::with(|recorder| {
+            recorder.judge_build_time_change(
+                repetition.base(),
+                location,
+                "a device-time loop cannot end with a build-time value: `break` with a device value",
+            );
+        });
+        self.0 = Some(value);
+    }
+}

@@ -1,0 +1,385 @@
+//! The attributes: function signatures, and what their bodies become.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Block, Expr, ExprClosure, FnArg, GenericParam, ImplItem, Item, ItemFn, Lifetime, Pat, ReturnType,
+    Signature, Stmt, Type,
+};
+
+use crate::pattern;
+use crate::runtime::{self, language, staging};
+use crate::scope::{Returning, Scope};
+use crate::survey;
+
+/// Lints that the expansion of innocent code would set off.
+fn allowances() -> TokenStream {
+    quote! {
+        #[allow(
+            unused_labels,
+            unused_braces,
+            unused_parens,
+            unreachable_code,
+            clippy::all,
+            clippy::pedantic,
+            clippy::nursery
+        )]
+    }
+}
+
+pub(crate) fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    if let Some(error) = refuse_arguments(&arguments, "device") {
+        return quote!(#error #item);
+    }
+    match syn::parse2::<Item>(item.clone()) {
+        Ok(Item::Fn(function)) => device_function(function),
+        Ok(Item::Impl(mut block)) => {
+            let mut errors = TokenStream::new();
+            for item in &mut block.items {
+                if let ImplItem::Fn(method) = item {
+                    let function = ItemFn {
+                        attrs: Vec::new(),
+                        vis: syn::Visibility::Inherited,
+                        sig: method.sig.clone(),
+                        block: Box::new(method.block.clone()),
+                    };
+                    let (body, found) = device_body(function);
+                    errors.extend(found);
+                    let attributes = allowances();
+                    method.attrs.push(syn::parse_quote!(#attributes));
+                    method.block = body;
+                    plain_parameters(&mut method.sig);
+                }
+            }
+            quote!(#block #errors)
+        }
+        Ok(other) => {
+            let error =
+                syn::Error::new_spanned(&other, "#[device] goes on a function, a method or an `impl` block")
+                    .into_compile_error();
+            quote!(#error #other)
+        }
+        Err(error) => {
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+    }
+}
+
+fn refuse_arguments(arguments: &TokenStream, name: &str) -> Option<TokenStream> {
+    let message = format!("#[{name}] takes no arguments");
+    (!arguments.is_empty()).then(|| syn::Error::new_spanned(arguments, message).into_compile_error())
+}
+
+fn device_function(function: ItemFn) -> TokenStream {
+    let ItemFn { attrs, vis, mut sig, .. } = function.clone();
+    let (body, errors) = device_body(function);
+    plain_parameters(&mut sig);
+    let allowances = allowances();
+    quote!(#(#attrs)* #allowances #vis #sig #body #errors)
+}
+
+/// Parameters lose their `mut`: the body declares them again.
+fn plain_parameters(signature: &mut Signature) {
+    for input in &mut signature.inputs {
+        if let FnArg::Typed(parameter) = input {
+            strip_mut(&mut parameter.pat);
+        }
+    }
+}
+
+fn strip_mut(pattern: &mut Pat) {
+    if let Pat::Ident(name) = pattern
+        && name.by_ref.is_none()
+    {
+        name.mutability = None;
+    }
+}
+
+/// The body of a `#[device]` function, and the compile errors found in it.
+fn device_body(function: ItemFn) -> (Block, TokenStream) {
+    let ItemFn { sig, block, .. } = function;
+    let block_braces = block.brace_token;
+    let mut scope = Scope::new();
+    if let Some(token) = &sig.asyncness {
+        scope.refuse(token, "a kernel is not asynchronous Rust: there is no `async` or `.await` in it");
+    }
+    if let Some(token) = &sig.constness {
+        scope.refuse(token, "a `const fn` cannot record device operations: remove `const`");
+    }
+    scope.self_is_exclusive = sig.receiver().is_some_and(|receiver| {
+        receiver.reference.is_some() && receiver.mutability.is_some() || receiver.mutability.is_some()
+    });
+    let span = block.brace_token.span.open();
+    let returns = survey::block_returns(&block);
+    let valued = !matches!(sig.output, ReturnType::Default);
+    let returned = match &sig.output {
+        ReturnType::Type(_, ty) if !mentions_impl(ty) => ty.to_token_stream(),
+        ReturnType::Type(..) => quote!(_),
+        ReturnType::Default => quote!(()),
+    };
+    let bind = |scope: &mut Scope| {
+        let mut declarations = TokenStream::new();
+        for input in &sig.inputs {
+            let FnArg::Typed(parameter) = input else { continue };
+            let exclusive = pattern::is_exclusive_reference(&parameter.ty);
+            for (name, mutable) in pattern::names(&parameter.pat) {
+                scope.bind(&name, mutable, exclusive);
+                if mutable {
+                    let at = name.span();
+                    let staging = staging(at);
+                    declarations
+                        .extend(quote_spanned!(at=> let mut #name = #staging::Variable(#name).declare();));
+                }
+            }
+        }
+        declarations
+    };
+    let body = framed_body(&mut scope, *block, returns, valued, &returned, span, bind);
+    let (_, note) = scope.exit_block(span);
+    let staging = staging(span);
+    let errors = compile_errors(scope.errors);
+    let statements = quote_spanned! {span=>
+        #[allow(unused_imports)]
+        use #staging::build_time::*;
+        #note
+        #body
+    };
+    let stmts = vec![Stmt::Expr(Expr::Verbatim(statements), None)];
+    (Block { brace_token: block_braces, stmts }, errors)
+}
+
+fn compile_errors(errors: Vec<syn::Error>) -> TokenStream {
+    errors.into_iter().map(syn::Error::into_compile_error).collect()
+}
+
+fn mentions_impl(ty: &Type) -> bool {
+    struct Impl(bool);
+    impl<'ast> syn::visit::Visit<'ast> for Impl {
+        fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut found = Impl(false);
+    syn::visit::Visit::visit_type(&mut found, ty);
+    found.0
+}
+
+/// A body that may return early from device-time control flow.
+fn framed_body(
+    scope: &mut Scope,
+    block: Block,
+    returns: bool,
+    valued: bool,
+    returned: &TokenStream,
+    span: Span,
+    bind: impl FnOnce(&mut Scope) -> TokenStream,
+) -> TokenStream {
+    if !returns {
+        let declarations = bind(scope);
+        let inner = scope.block(block, valued);
+        return quote!(#declarations #inner);
+    }
+    let number = scope.number();
+    let frame = runtime::variable("frame", number, span);
+    let value = runtime::variable("value", number, span);
+    let outer = std::mem::replace(&mut scope.returning, Returning::Never);
+    let at = scope.enter_block("body", true, span);
+    scope.returning = Returning::Through { frame: frame.clone(), block: at };
+    let declarations = bind(scope);
+    let diverges = survey::diverges(&block);
+    let inner = scope.block(block, valued && !diverges);
+    let (label, note) = scope.exit_block(span);
+    scope.returning = outer;
+    let staging = staging(span);
+    let inner = if diverges {
+        quote!(#inner)
+    } else {
+        quote_spanned!(span=> ::core::option::Option::Some({ #inner }))
+    };
+    quote_spanned! {span=>
+        let mut #frame = #staging::Frame::<#returned>::enter();
+        let #value = #label: { #note #declarations #inner };
+        #frame.finish(#value)
+    }
+}
+
+impl Scope {
+    pub(crate) fn closure(&mut self, closure: ExprClosure) -> TokenStream {
+        let returns = survey::closure_returns(&closure);
+        let span = closure.body.span();
+        let mut closure = closure;
+        let body = match *closure.body {
+            Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block,
+            other => Block { brace_token: syn::token::Brace(span), stmts: vec![Stmt::Expr(other, None)] },
+        };
+        let returned = match &closure.output {
+            ReturnType::Type(_, ty) => ty.to_token_stream(),
+            ReturnType::Default => quote!(_),
+        };
+        let targets = std::mem::take(&mut self.targets);
+        let returning = std::mem::replace(&mut self.returning, Returning::Never);
+        self.open_names();
+        self.enter_block("closure", true, span);
+        let inputs: Vec<Pat> = closure.inputs.iter().cloned().collect();
+        let bind = |scope: &mut Self| inputs.iter().map(|pattern| scope.bind_pattern(pattern)).collect();
+        let inner = framed_body(self, body, returns, true, &returned, span, bind);
+        let (_, note) = self.exit_block(span);
+        self.close_names();
+        self.targets = targets;
+        self.returning = returning;
+        for pattern in &mut closure.inputs {
+            match pattern {
+                Pat::Type(typed) => strip_mut(&mut typed.pat),
+                other => strip_mut(other),
+            }
+        }
+        closure.body = Box::new(Expr::Verbatim(quote!({ #note #inner })));
+        closure.into_token_stream()
+    }
+}
+
+pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    if let Some(error) = refuse_arguments(&arguments, "kernel") {
+        return quote!(#error #item);
+    }
+    match syn::parse2::<ItemFn>(item.clone()) {
+        Ok(function) => kernel_function(function),
+        Err(_) => {
+            let error =
+                syn::Error::new_spanned(&item, "#[kernel] goes on a function or a method with a body");
+            let error = error.into_compile_error();
+            quote!(#error #item)
+        }
+    }
+}
+
+fn kernel_function(function: ItemFn) -> TokenStream {
+    let ItemFn { attrs, vis, sig, block } = function;
+    let mut scope = Scope::new();
+    if let ReturnType::Type(_, ty) = &sig.output {
+        scope.refuse(
+            ty,
+            "a kernel returns nothing: it writes its results through `&mut Global<T>` parameters",
+        );
+    }
+    if let Some(token) = &sig.asyncness {
+        scope.refuse(token, "a kernel is not asynchronous Rust: there is no `async` or `.await` in it");
+    }
+    if let Some(token) = &sig.constness {
+        scope.refuse(token, "a kernel is staged at run time: remove `const`");
+    }
+    let span = block.brace_token.span.open();
+    let language = language(span);
+    let staging = staging(span);
+    scope.self_is_configuration = true;
+    let mut hosts = Vec::new();
+    let mut declarations = TokenStream::new();
+    for input in &sig.inputs {
+        let FnArg::Typed(parameter) = input else { continue };
+        let Pat::Ident(name) = &*parameter.pat else {
+            scope.refuse(&parameter.pat, "a kernel's parameter is a name: take it apart in the body");
+            continue;
+        };
+        if let Type::ImplTrait(ty) = &*parameter.ty {
+            scope.refuse(
+                ty,
+                "a kernel's parameters have plain types: use a generic parameter of the function",
+            );
+            continue;
+        }
+        let (ident, at) = (&name.ident, name.ident.span());
+        let ty = without_lifetime(&parameter.ty);
+        let type_span = parameter.ty.span();
+        let parameter_trait = quote_spanned!(type_span=> #language::kernel::KernelParameter);
+        hosts.push(quote_spanned!(type_span=> <#ty as #parameter_trait>::Host));
+        let text = ident.to_string();
+        let declared = quote_spanned!(at=> <#ty as #parameter_trait>::declare(#text));
+        let holder = runtime::variable("parameter", hosts.len(), at);
+        declarations.extend(match &*parameter.ty {
+            Type::Reference(reference) => {
+                let mutability = &reference.mutability;
+                quote_spanned! {at=>
+                    #[allow(unused_mut)]
+                    let mut #holder = #declared;
+                    let #ident = &#mutability #holder;
+                }
+            }
+            _ => {
+                let mutability = &name.mutability;
+                quote_spanned!(at=> let #mutability #ident = #declared;)
+            }
+        });
+        scope.bind(ident, name.mutability.is_some(), pattern::is_exclusive_reference(&parameter.ty));
+    }
+    let returns = survey::block_returns(&block);
+    let body = if returns {
+        let number = scope.number();
+        let frame = runtime::variable("frame", number, span);
+        let at = scope.enter_block("body", false, span);
+        scope.returning = Returning::Through { frame: frame.clone(), block: at };
+        let inner = scope.block(*block, false);
+        let (label, note) = scope.exit_block(span);
+        quote_spanned! {span=>
+            let mut #frame = #staging::KernelFrame::enter();
+            #label: { #note #inner }
+        }
+    } else {
+        scope.block(*block, false)
+    };
+    let (_, note) = scope.exit_block(span);
+    let errors = compile_errors(scope.errors);
+    let name = entry_name(&sig);
+    let mut signature = sig.clone();
+    signature.inputs =
+        sig.inputs.iter().filter(|input| matches!(input, FnArg::Receiver(_))).cloned().collect();
+    signature.asyncness = None;
+    signature.constness = None;
+    signature.output = ReturnType::Default;
+    let where_clause = signature.generics.where_clause.take();
+    let allowances = allowances();
+    quote_spanned! {span=>
+        #(#attrs)*
+        #allowances
+        #vis #signature -> ::core::result::Result<#language::Kernel<(#(#hosts,)*)>, #language::StagingErrors>
+        #where_clause
+        {
+            #[allow(unused_imports)]
+            use #staging::build_time::*;
+            let name = #language::kernel::entry_name(&[#(#name),*]);
+            #language::Kernel::stage(&name, || {
+                #note
+                #declarations
+                #body
+            })
+        }
+        #errors
+    }
+}
+
+/// The parts of an entry's name: the type, the method, the types it is generic over.
+fn entry_name(signature: &Signature) -> Vec<TokenStream> {
+    let method = signature.ident.to_string();
+    let mut parts = Vec::new();
+    if signature.receiver().is_some() {
+        parts.push(quote!(::core::any::type_name::<Self>()));
+    }
+    parts.push(quote!(#method));
+    for parameter in &signature.generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            let ident = &parameter.ident;
+            parts.push(quote!(::core::any::type_name::<#ident>()));
+        }
+    }
+    parts
+}
+
+/// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type it means nothing.
+fn without_lifetime(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    if let Type::Reference(reference) = &mut ty {
+        reference.lifetime = Some(Lifetime::new("'static", reference.and_token.span));
+    }
+    ty
+}
