@@ -66,24 +66,35 @@ fn compose_layouts(a: &Layout, b: &Layout) -> Result<Layout, Error> {
     if let Some(basis) = b.stride().leaves().into_iter().find(|stride| !stride.is_plain()) {
         return compose_basis(a, b, basis);
     }
-    let modes = modes_within_reach(a, b)?;
+    let past_the_end =
+        matches!((a.size()?.known(), b.cosize()?.known()), (Some(size), Some(reach)) if reach > size);
+    let composed = compose_modes(&modes_of(a, past_the_end)?, a, b);
+    match composed {
+        Err(Error::NotRepresentable(_)) if past_the_end => {
+            compose_modes(&modes_of(a, false)?, a, b).or(composed)
+        }
+        _ => composed,
+    }
+}
+
+fn compose_modes(modes: &[FlatMode], a: &Layout, b: &Layout) -> Result<Layout, Error> {
     let leaves = b.flat_modes();
     let mut taken = Vec::with_capacity(leaves.len());
     for (leaf, mode) in leaves.iter().enumerate() {
-        match take(&modes, &mode.extent, &mode.stride.scale) {
+        match take(modes, &mode.extent, &mode.stride.scale) {
             Ok(pieces) => taken.push(pieces),
             Err(Refusal::Error(error)) => return Err(error),
             Err(refusal) => {
-                return listed(a, b).unwrap_or_else(|| Err(refused(&modes, b, leaf, refusal)));
+                return listed(a, b).unwrap_or_else(|| Err(refused(modes, b, leaf, refusal)));
             }
         }
     }
-    if let Some(carry) = first_carry(&modes, &taken)? {
-        return listed(a, b).unwrap_or_else(|| Err(carries(&modes, a, b, carry)));
+    if let Some(carry) = first_carry(modes, &taken)? {
+        return listed(a, b).unwrap_or_else(|| Err(carries(modes, a, b, carry)));
     }
     let mut parts = Vec::with_capacity(leaves.len());
     for (pieces, leaf) in taken.iter().zip(&leaves) {
-        parts.push(scaled(&modes, pieces, leaf)?);
+        parts.push(scaled(modes, pieces, leaf)?);
     }
     assemble(b, parts)
 }
@@ -102,15 +113,11 @@ fn assemble(b: &Layout, parts: Vec<Vec<FlatMode>>) -> Result<Layout, Error> {
     place(b.shape(), &mut parts.into_iter())
 }
 
-/// The coalesced modes of A. Where B reaches past the end of A, the last mode is kept as it is: it is the one that
-/// runs on.
-fn modes_within_reach(a: &Layout, b: &Layout) -> Result<Vec<FlatMode>, Error> {
+/// The coalesced modes of A. Where B reaches past the end of A, the last mode is kept even if its extent is 1: it is
+/// the one that runs on. Should no layout do that, the last mode of extent above 1 runs on instead.
+fn modes_of(a: &Layout, past_the_end: bool) -> Result<Vec<FlatMode>, Error> {
     let mut flat = a.flat_modes();
-    let inside = match (a.size()?.known(), b.cosize()?.known()) {
-        (Some(size), Some(reach)) => reach <= size,
-        _ => true,
-    };
-    let last = if inside { None } else { flat.pop() };
+    let last = if past_the_end { flat.pop() } else { None };
     let mut modes = merged(flat)?;
     if let Some(last) = last {
         match modes.last_mut() {
@@ -265,7 +272,7 @@ fn layout_of_offsets(offsets: &[i64]) -> Option<Vec<FlatMode>> {
         let linear = |count: usize| i64::try_from(count).ok()?.checked_mul(stride);
         let rest = offsets.len() / every;
         let run = (1..rest).find(|&count| Some(offsets[count * every]) != linear(count)).unwrap_or(rest);
-        if offsets.len() % (every * run) != 0 {
+        if !offsets.len().is_multiple_of(every * run) {
             return None;
         }
         modes.push(FlatMode::new(run.into(), Stride::plain(stride)));

@@ -217,7 +217,7 @@ fn write_and_find<T: fmt::Display>(
             let start = text.len();
             text.push_str(&leaf.to_string());
             *next += 1;
-            (*next - 1 == wanted).then(|| start..text.len())
+            (*next - 1 == wanted).then_some(start..text.len())
         }
         Tuple::Node(modes) => {
             let mut found = None;

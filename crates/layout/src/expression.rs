@@ -18,7 +18,7 @@ mod syntax;
 mod value;
 
 pub use operations::{OPERATIONS, Operation};
-pub use value::Value;
+pub use value::{Ownership, Value};
 
 use crate::error::Illustration;
 use crate::{ComposedLayout, Error, IntTuple, Layout};

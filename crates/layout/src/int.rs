@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn device_expressions_simplify() {
-        assert_eq!(n() * 0, Int::ZERO);
+        assert_eq!(n() * Int::ZERO, Int::ZERO);
         assert_eq!(n() * 4 * 2, n() * 8);
         assert_eq!((n() * 8) / 4, n() * 2);
         assert_eq!((n() * 8) % 4, Int::ZERO);

@@ -17,6 +17,7 @@
 //! | [`Swizzle`], [`ComposedLayout`] | functions after a layout |
 
 pub mod atom;
+mod banks;
 mod coalesce;
 mod complement;
 mod composed;
@@ -28,16 +29,19 @@ pub mod expression;
 mod int;
 mod inverse;
 mod layout;
+pub mod picture;
 mod product;
 mod recast;
 mod stride;
 mod swizzle;
+mod swizzle_choice;
 mod tiled_copy;
 mod tiled_mma;
 mod tiler;
 mod tiling;
 mod tuple;
 
+pub use banks::{Access, Conflicts, Sectors};
 pub use composed::{ComposedLayout, Stage};
 pub use coordinate::{All, Coordinate, Index, coordinate_of, index_of};
 pub use error::{Error, Illustration, Marked};
@@ -45,6 +49,7 @@ pub use int::{Expression, Int, Operator, Variable};
 pub use layout::Layout;
 pub use stride::{Offset, Stride, StrideTuple};
 pub use swizzle::Swizzle;
+pub use swizzle_choice::{SwizzleChoice, SwizzleUse, choose_swizzle};
 pub use tiled_copy::TiledCopy;
 pub use tiled_mma::TiledMma;
 pub use tiler::Tiler;

@@ -8,7 +8,7 @@ impl Layout {
     /// `A` repeated over `B`: `(A, complement(A, size(A) * cosize(B)) o B)`; by mode where the tiler is a tuple.
     ///
     /// Post-condition: rank 2; mode 0 is `A`; `B` is compatible with mode 1, and repetition `B(c)` of `A` is at mode 1's
-    /// `c`.
+    /// `c`. Where `B` does not fit the gaps that `A` leaves, whole repetitions of `A` follow one another instead.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -142,6 +142,12 @@ impl Layout {
         }
     }
 
+    /// The layout with all strides `factor` times as long.
+    fn scaled(&self, factor: &Int) -> Result<Layout, Error> {
+        let stride = self.stride().try_map(&mut |stride: &crate::Stride| stride.times(factor))?;
+        Layout::new(self.shape().clone(), stride)
+    }
+
     /// A leaf as a tuple of one mode; tuples as they are.
     pub(crate) fn tuple(&self) -> Layout {
         Layout::of_modes(self.modes())
@@ -150,7 +156,13 @@ impl Layout {
 
 fn multiply(a: &Layout, b: &Layout) -> Result<Layout, Error> {
     let room = a.size()?.times(&b.cosize()?)?;
-    Ok(Layout::of_modes([a.clone(), a.complement(room)?.compose(b)?]))
+    let repetitions = match a.complement(room)?.compose(b) {
+        Err(Error::NotRepresentable(_)) => {
+            Layout::contiguous(b.cosize()?).scaled(&a.cosize()?)?.compose(b)?
+        }
+        repetitions => repetitions?,
+    };
+    Ok(Layout::of_modes([a.clone(), repetitions]))
 }
 
 fn block_does_not_divide(block: &Layout, extents: &IntTuple, mode: usize) -> Error {
@@ -181,6 +193,12 @@ mod tests {
     fn an_integer_tiler_repeats() {
         let a = Layout::new(4, 1).unwrap();
         assert_eq!(a.logical_product(3).unwrap().to_string(), "(4,3):(1,4)");
+    }
+
+    #[test]
+    fn repetitions_that_fit_no_gap_follow_one_another() {
+        let product = Layout::new(5, 2).unwrap().logical_product(3).unwrap();
+        assert_eq!(product.to_string(), "(5,3):(2,9)");
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl TiledMma {
                 "at most 3: (m, n, k)",
             ));
         }
-        let threads = atom.threads()?.tiled_product(&atoms.append_to_rank(3))?;
+        let threads = atom.threads()?.tiled_product(atoms.append_to_rank(3))?;
         Ok(TiledMma { atom, threads, permutation })
     }
 

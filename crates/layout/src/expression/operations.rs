@@ -1,7 +1,9 @@
 //! The operations by name, and the evaluation of trees.
 
-use super::Value;
 use super::syntax::Tree;
+use super::{Ownership, Value};
+use crate::TiledCopy;
+use crate::atom::{COPY_TABLE, CopyAtom, MmaAtom, Operand};
 use crate::{
     All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Offset, Stage, Stride, Swizzle, Tiler,
     Tuple, coordinate_of,
@@ -323,6 +325,47 @@ operations! {
     "local_partition" "(T, thread layout, thread)": "A thread's elements: the tile of zipped_divide sliced.",
         "local_partition((4,4):(1,8),(2,2):(1,2),3)" => "9 o (2,2):(2,16)",
         |a| Ok(a.value(0)?.composed()?.local_partition(&a.layout(1)?, a.value(2)?.int()?)?.into());
+    "tv" "(L, tile) or (mma, NAME, A|B|C) or (copy, NAME, source|target, bits)": "Which thread holds which element: (thread, value) to a tile.",
+        "tv(mma SM80_16x8x16_F32F16F16F32_TN C)" => "((4,8),(2,2)):((32,1),(16,8))", thread_values;
+    "make_tiled_copy" "(NAME, element bits, threads, values)": "The thread-value layout of a copy atom over threads and values.",
+        "make_tiled_copy(UniversalCopy<128>, 32, (4,8):(1,4), (4,1):(1,0))" => "(32,4):(4,1)", tiled_copy;
+}
+
+fn thread_values(a: &Arguments) -> Result<Value, Error> {
+    let words: Vec<&str> = a.words.iter().map(String::as_str).collect();
+    let (thread_values, tile) = match words.as_slice() {
+        ["mma", name, operand] => {
+            let operand = match *operand {
+                "A" => Operand::A,
+                "B" => Operand::B,
+                "C" | "D" => Operand::C,
+                other => return Err(Error::bad_argument("the operand of an MMA atom", other, "A, B or C")),
+            };
+            let atom = MmaAtom::named(name)?;
+            (atom.thread_values(operand)?, IntTuple::from(atom.tile(operand)))
+        }
+        ["copy", name, side, ..] => {
+            let bits = a.values.last().map_or(Ok(16), |value| value.known()).unwrap_or(16);
+            let atom = CopyAtom::named(name, bits)?;
+            let layout = match *side {
+                "source" | "src" | "S" => atom.source(),
+                "target" | "dst" | "D" => atom.target(),
+                other => {
+                    return Err(Error::bad_argument("the side of a copy atom", other, "source or target"));
+                }
+            };
+            (layout.clone(), IntTuple::from((1, layout.cosize()?)))
+        }
+        _ => (a.layout(0)?, a.tuple(1)?),
+    };
+    Ok(Value::Ownership(Ownership { thread_values, tile }))
+}
+
+fn tiled_copy(a: &Arguments) -> Result<Value, Error> {
+    let name = a.words.first().ok_or_else(|| a.wrong_count())?;
+    let atom = CopyAtom::named(name, a.value(1)?.known()?)?;
+    let copy = TiledCopy::new(atom, &a.layout(2)?, &a.layout(3)?)?;
+    Ok(Value::Ownership(Ownership { thread_values: copy.thread_values().clone(), tile: copy.tile().clone() }))
 }
 
 fn swizzle(a: &Arguments) -> Result<Value, Error> {
@@ -359,7 +402,7 @@ fn recast(a: &Arguments, from: i64, to: i64) -> Result<Value, Error> {
 }
 
 fn make_layout(a: &Arguments) -> Result<Value, Error> {
-    let layouts = a.values.iter().any(|value| matches!(value, Value::Layout(_)));
+    let layouts = a.values.iter().any(|value| matches!(value, Value::Layout(_) | Value::Ownership(_)));
     if layouts {
         return Ok(
             Layout::of_modes(a.values.iter().map(Value::layout).collect::<Result<Vec<_>, _>>()?).into()
@@ -522,7 +565,7 @@ fn list(items: &[Tree], tuple: bool) -> Result<Value, Error> {
             other => other.clone(),
         });
     }
-    if values.iter().any(|value| matches!(value, Value::Layout(_) | Value::Tiler(_))) {
+    if values.iter().any(|value| matches!(value, Value::Layout(_) | Value::Ownership(_) | Value::Tiler(_))) {
         let modes = values.iter().map(Value::tiler).collect::<Result<_, _>>()?;
         return Ok(Value::Tiler(Tiler::Modes(modes)));
     }
@@ -539,17 +582,30 @@ fn call(name: &str, parameters: &[Tree], arguments: &[Tree]) -> Result<Value, Er
     };
     let parameters =
         parameters.iter().map(|parameter| evaluate(parameter)?.known()).collect::<Result<_, _>>()?;
-    let values = arguments.iter().map(evaluate).collect::<Result<Vec<_>, _>>()?;
-    let words = arguments.iter().filter_map(|argument| match argument {
-        Tree::Word(word) => Some(word.clone()),
-        _ => None,
+    let words: Vec<String> = arguments.iter().filter_map(word).collect();
+    let values = arguments.iter().map(|argument| match word(argument) {
+        Some(name) => Ok(Int::device(hash(&name), name).into()),
+        None => evaluate(argument),
     });
-    let words = words.collect();
+    let values = values.collect::<Result<Vec<_>, Error>>()?;
     let arguments = Arguments { name: operation.name, parameters, values, words };
     if arguments.values.len() > operation.most_arguments() {
         return Err(arguments.wrong_count());
     }
     (operation.apply)(&arguments)
+}
+
+/// A name that stands for itself: a word, or the name of a copy atom with its width.
+fn word(tree: &Tree) -> Option<String> {
+    match tree {
+        Tree::Word(word) => Some(word.clone()),
+        Tree::Call(name, parameters, arguments) if arguments.is_empty() && !parameters.is_empty() => {
+            let Tree::Integer(width) = parameters[0] else { return None };
+            let name = format!("{name}<{width}>");
+            COPY_TABLE.iter().any(|row| row.name == name).then_some(name)
+        }
+        _ => None,
+    }
 }
 
 fn unknown(name: &str) -> Error {

@@ -264,7 +264,10 @@ impl<'a> Parser<'a> {
                 let tuple = items.len() != 1 || comma;
                 return Ok((items, tuple));
             }
-            let words = matches!((items.last(), self.peek()), (Some(Tree::Word(_)), Token::Word(_)));
+            let words = matches!(
+                (items.last(), self.peek()),
+                (Some(Tree::Word(_) | Tree::Call(..)), Token::Word(_) | Token::Integer(_))
+            );
             if !comma && !words {
                 return Err(self.error(format!("`,` or `{close}` should stand here")));
             }

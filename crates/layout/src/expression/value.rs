@@ -21,8 +21,19 @@ pub enum Value {
     Swizzle(Swizzle),
     /// A tuple of tilers.
     Tiler(Tiler),
+    /// Which thread holds which element of a tile.
+    Ownership(Ownership),
     /// A truth.
     Bool(bool),
+}
+
+/// A thread-value layout and the tile it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ownership {
+    /// (thread, value) to an element of the tile, column-major.
+    pub thread_values: Layout,
+    /// Rows and columns of the tile.
+    pub tile: IntTuple,
 }
 
 impl Value {
@@ -71,6 +82,7 @@ impl Value {
     pub fn layout(&self) -> Result<Layout, Error> {
         match self {
             Value::Layout(layout) => Ok(layout.clone()),
+            Value::Ownership(ownership) => Ok(ownership.thread_values.clone()),
             Value::Composed(composed) => match composed.as_layout() {
                 Some(layout) => Ok(layout.clone()),
                 None => Err(self.is_not("a plain layout")),
@@ -92,7 +104,9 @@ impl Value {
     pub fn tiler(&self) -> Result<Tiler, Error> {
         match self {
             Value::Tiler(tiler) => Ok(tiler.clone()),
-            Value::Layout(layout) => Ok(Tiler::from(layout)),
+            Value::Layout(layout) | Value::Ownership(Ownership { thread_values: layout, .. }) => {
+                Ok(Tiler::from(layout))
+            }
             Value::Coordinate(coordinate) => Ok(tiler_of(coordinate)),
             _ => Err(self.is_not("a tiler")),
         }
@@ -181,6 +195,7 @@ impl fmt::Display for Value {
             Value::Coordinate(coordinate) => coordinate.fmt(f),
             Value::Strides(strides) => strides.fmt(f),
             Value::Layout(layout) => layout.fmt(f),
+            Value::Ownership(ownership) => ownership.thread_values.fmt(f),
             Value::Composed(composed) => composed.fmt(f),
             Value::Swizzle(swizzle) => swizzle.fmt(f),
             Value::Tiler(tiler) => tiler.fmt(f),

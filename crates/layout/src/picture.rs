@@ -1,0 +1,104 @@
+//! Layouts drawn: as text grids and tables, and as SVG.
+
+mod grid;
+mod svg;
+
+pub use svg::svg;
+
+use crate::expression::Value;
+use crate::{Error, coordinate_of};
+use grid::Grid;
+use std::fmt::Write;
+
+/// What a picture shows beyond the offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The width of an element in bits: what decides its bank.
+    pub element_bits: i64,
+    /// Which cells are taken to be accessed together, to mark those that meet in a bank.
+    pub together: Together,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { element_bits: 32, together: Together::Nothing }
+    }
+}
+
+/// The cells that one access takes, for marking bank conflicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// None: no conflicts are marked.
+    Nothing,
+    /// The cells of a row.
+    Rows,
+    /// The cells of a column.
+    Columns,
+}
+
+/// The most cells that a picture draws.
+pub const MOST_CELLS: i64 = 1 << 14;
+
+/// The value as text: a layout as its grid of offsets and its table of (coordinate -> offset), a thread-value layout as
+/// the grid of its owners, anything else as it prints.
+///
+/// Mode 0 runs down, the other modes across.
+///
+/// ```
+/// use warpwright_layout::expression::evaluate;
+/// use warpwright_layout::picture::{Options, text};
+/// let drawn = text(&evaluate("(2,3):(3,1)")?, &Options::default())?;
+/// assert_eq!(drawn, "\
+/// (_2,_3):(_3,_1)
+///
+///       0  1  2
+///     +--------
+///   0 | 0  1  2
+///   1 | 3  4  5
+///
+/// (0,0) -> 0
+/// (1,0) -> 3
+/// (0,1) -> 1
+/// (1,1) -> 4
+/// (0,2) -> 2
+/// (1,2) -> 5
+/// ");
+/// # Ok::<(), warpwright_layout::Error>(())
+/// ```
+///
+/// # Errors
+/// If a layout has a device leaf, or more than [`MOST_CELLS`] elements.
+pub fn text(value: &Value, options: &Options) -> Result<String, Error> {
+    let mut drawn = format!("{value:#}\n");
+    let grid = match Grid::of(value, options)? {
+        Some(grid) => grid,
+        None => return Ok(drawn),
+    };
+    let labels = grid.cells.iter().flatten().map(|cell| cell.label().len());
+    let width = labels.max().unwrap_or(1).max(grid.columns().to_string().len()) + 2;
+    let _ = write!(drawn, "\n{:6}", "");
+    for column in 0..grid.columns() {
+        let pad = if column == 0 { width - 2 } else { width };
+        let _ = write!(drawn, "{column:>pad$}");
+    }
+    let _ = write!(drawn, "\n{:4}+{}\n", "", "-".repeat(width * grid.columns() - 1));
+    for (row, cells) in grid.cells.iter().enumerate() {
+        let _ = write!(drawn, "{row:>3} |");
+        for (column, cell) in cells.iter().enumerate() {
+            let pad = if column == 0 { width - 1 } else { width };
+            let _ = write!(drawn, "{:>pad$}", cell.label());
+        }
+        drawn.push('\n');
+    }
+    drawn.push('\n');
+    if let Value::Layout(_) | Value::Composed(_) = value {
+        let composed = value.composed()?;
+        for (index, offset) in grid::values(&composed)?.iter().enumerate() {
+            let _ = writeln!(drawn, "{} -> {offset}", coordinate_of(&index.into(), composed.shape())?);
+        }
+    }
+    if options.together != Together::Nothing {
+        let _ = writeln!(drawn, "cells that meet others in a bank: {}", grid.conflicts());
+    }
+    Ok(drawn)
+}

@@ -1,0 +1,195 @@
+//! Pictures as SVG.
+
+use super::grid::{Cell, Grid};
+use super::{Options, Together};
+use crate::Error;
+use crate::expression::Value;
+use std::fmt::Write;
+
+/// The side of a cell, and the room around a grid, in pixels.
+const CELL: usize = 40;
+const MARGIN: usize = 34;
+/// The room above a grid for its title.
+const TITLE: usize = 30;
+
+/// The value as an SVG document: the offsets, with banks in colour; for a swizzled layout the tile before and after; for
+/// a thread-value layout each element's owner, with threads in colour. Cells that meet others in a bank are ringed in red.
+///
+/// ```
+/// use warpwright_layout::expression::evaluate;
+/// use warpwright_layout::picture::{Options, Together, svg};
+/// let options = Options { together: Together::Rows, ..Options::default() };
+/// let drawn = svg(&evaluate("Swizzle<3,2,3> o (8,8):(1,8)")?, &options)?;
+/// assert!(drawn.starts_with("<svg") && drawn.contains("before") && drawn.contains("after"));
+/// # Ok::<(), warpwright_layout::Error>(())
+/// ```
+///
+/// # Errors
+/// As for [`text`](super::text); also for a value that is no layout.
+pub fn svg(value: &Value, options: &Options) -> Result<String, Error> {
+    let Some(grid) = Grid::of(value, options)? else {
+        return Err(Error::bad_argument("the subject of a picture", value, "a layout"));
+    };
+    let mut panels = Vec::new();
+    if let Value::Composed(composed) = value
+        && !composed.outer().is_empty()
+    {
+        let plain = composed.inner().clone().into();
+        let before = Grid::of_layout(&plain, options)?;
+        panels.push((format!("before: {plain:#}{}", count(&before, options)), before));
+        panels.push((format!("after: {value:#}{}", count(&grid, options)), grid));
+    } else {
+        panels.push((format!("{value:#}{}", count(&grid, options)), grid));
+    }
+    Ok(document(&panels))
+}
+
+fn count(grid: &Grid, options: &Options) -> String {
+    match options.together {
+        Together::Nothing => String::new(),
+        _ => format!(", {} cells in conflict", grid.conflicts()),
+    }
+}
+
+fn document(panels: &[(String, Grid)]) -> String {
+    let width = |title: &str, grid: &Grid| {
+        MARGIN + (CELL * grid.columns()).max(title.chars().count() * 8) + MARGIN / 2
+    };
+    let total: usize = panels.iter().map(|(title, grid)| width(title, grid)).sum();
+    let tallest = panels.iter().map(|(_, grid)| grid.cells.len()).max().unwrap_or(0);
+    let height = TITLE + MARGIN + CELL * tallest + MARGIN / 2;
+    let mut drawn = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{total}\" height=\"{height}\" \
+         viewBox=\"0 0 {total} {height}\" font-family=\"monospace\" text-anchor=\"middle\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    let mut left = 0;
+    for (title, grid) in panels {
+        let _ = writeln!(
+            drawn,
+            "<text x=\"{}\" y=\"20\" font-size=\"13\" text-anchor=\"start\">{}</text>",
+            left + MARGIN,
+            escaped(title)
+        );
+        panel(&mut drawn, grid, left + MARGIN, TITLE + MARGIN / 2);
+        left += width(title, grid);
+    }
+    drawn.push_str("</svg>\n");
+    drawn
+}
+
+fn panel(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
+    for column in 0..grid.columns() {
+        let x = left + CELL * column + CELL / 2;
+        let _ = writeln!(
+            drawn,
+            "<text x=\"{x}\" y=\"{}\" font-size=\"10\" fill=\"#666\">{column}</text>",
+            top - 4
+        );
+    }
+    for (row, cells) in grid.cells.iter().enumerate() {
+        let y = top + CELL * row;
+        let (x, middle) = (left - 10, y + CELL / 2 + 4);
+        let _ = writeln!(drawn, "<text x=\"{x}\" y=\"{middle}\" font-size=\"10\" fill=\"#666\">{row}</text>");
+        for (column, cell) in cells.iter().enumerate() {
+            cell_at(drawn, cell, left + CELL * column, y);
+        }
+    }
+    // Rings last, so that no neighbour covers them.
+    for (row, cells) in grid.cells.iter().enumerate() {
+        for (column, _) in cells.iter().enumerate().filter(|(_, cell)| cell.conflicts) {
+            let (x, y, side) = (left + CELL * column + 1, top + CELL * row + 1, CELL - 2);
+            let _ = writeln!(
+                drawn,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" fill=\"none\" stroke=\"#d00\" stroke-width=\"2.5\"/>"
+            );
+        }
+    }
+}
+
+fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
+    let fill = match (cell.owners.first(), cell.bank) {
+        (Some((thread, _)), _) => colour(*thread),
+        (None, Some(bank)) => colour(bank),
+        (None, None) => "#fff".into(),
+    };
+    let _ = writeln!(
+        drawn,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" fill=\"{fill}\" stroke=\"#333\" stroke-width=\"0.6\"/>"
+    );
+    let middle = x + CELL / 2;
+    let (first, second) = match cell.owners.as_slice() {
+        [] => (cell.offset.clone(), cell.bank.map(|bank| format!("bank {bank}"))),
+        [(thread, value)] => (format!("T{thread}"), Some(format!("V{value}"))),
+        [(thread, value), more @ ..] => (format!("T{thread}V{value}"), Some(format!("+{} more", more.len()))),
+    };
+    let size = if first.len() > 5 { 9 } else { 13 };
+    let up = y + if second.is_some() { 19 } else { 25 };
+    let _ =
+        writeln!(drawn, "<text x=\"{middle}\" y=\"{up}\" font-size=\"{size}\">{}</text>", escaped(&first));
+    if let Some(second) = second {
+        let down = y + 33;
+        let _ = writeln!(
+            drawn,
+            "<text x=\"{middle}\" y=\"{down}\" font-size=\"8\" fill=\"#444\">{second}</text>"
+        );
+    }
+}
+
+/// A light colour for a bank or thread: 32 hues far apart for neighbours, two shades beyond.
+fn colour(number: i64) -> String {
+    let hue = (number.rem_euclid(32) * 11 % 32) * 360 / 32;
+    let light = if number.rem_euclid(64) < 32 { 80 } else { 70 };
+    format!("hsl({hue},75%,{light}%)")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::evaluate;
+    use crate::picture::text;
+
+    #[test]
+    fn every_cell_is_drawn_and_every_tag_closed() {
+        for (expression, cells) in [
+            ("(8,8):(8,1)", 64),
+            ("tv(mma SM80_16x8x16_F32F16F16F32_TN C)", 128),
+            ("5:2", 5),
+            ("make_identity_layout((2,3))", 6),
+        ] {
+            let drawn = svg(&evaluate(expression).unwrap(), &Options::default()).unwrap();
+            assert_eq!(drawn.matches("<rect x=").count(), cells, "{expression}");
+            assert_eq!(drawn.matches("<text").count(), drawn.matches("</text>").count());
+            assert!(drawn.ends_with("</svg>\n"));
+        }
+    }
+
+    #[test]
+    fn conflicts_are_ringed_before_and_gone_after() {
+        let options = Options { element_bits: 32, together: Together::Rows };
+        let drawn = svg(&evaluate("Swizzle<3,2,3> o (8,8):(1,8)").unwrap(), &options).unwrap();
+        assert_eq!(drawn.matches("stroke=\"#d00\"").count(), 64);
+        assert!(drawn.contains("64 cells in conflict") && drawn.contains(", 0 cells in conflict"));
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_says_so() {
+        assert!(svg(&evaluate("5").unwrap(), &Options::default()).is_err());
+        assert!(svg(&evaluate("(m,4):(4,1)").unwrap(), &Options::default()).is_err());
+        assert!(
+            text(&evaluate("(1024,1024)").unwrap().layout().unwrap().into(), &Options::default()).is_err()
+        );
+    }
+
+    #[test]
+    fn owners_are_drawn_as_text() {
+        let drawn =
+            text(&evaluate("tv(mma SM80_16x8x16_F32F16F16F32_TN C)").unwrap(), &Options::default()).unwrap();
+        assert!(drawn.contains("  0 |  T0V0  T0V1  T1V0  T1V1"), "{drawn}");
+        assert!(drawn.contains("  1 |  T4V0"), "{drawn}");
+    }
+}
