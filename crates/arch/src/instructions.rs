@@ -107,7 +107,8 @@ impl Form {
 }
 
 /// Words that PTX let stand in older forms, with the version that did.
-const LATER_WORDS: [(&str, (u32, u32)); 5] = [
+const LATER_WORDS: [(&str, (u32, u32)); 6] = [
+    ("sp::ordered_metadata", (8, 5)),
     ("shared::cta", (7, 8)),
     ("L2::cache_hint", (7, 4)),
     ("L2::64B", (7, 4)),

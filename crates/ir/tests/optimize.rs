@@ -158,6 +158,26 @@ fn a_small_branch_becomes_guards_and_a_barrier_does_not() {
 }
 
 #[test]
+fn a_branch_that_changes_its_own_condition_stays() {
+    let text = optimized(|b, [x, ..], p, pointer| {
+        let then = vec![
+            b.op("setp.lt.u32", 1, &[reg(p), reg(x), int(3)]),
+            b.op("st.global.u32", 0, &[at(reg(pointer), 0), reg(x)]),
+        ];
+        let branch = b.branch(p, then, vec![]);
+        vec![
+            b.op("mov.u64", 1, &[reg(pointer), int(0)]),
+            b.op("mov.u32", 1, &[reg(x), Operand::Special("%tid.x".into())]),
+            b.op("setp.lt.u32", 1, &[reg(p), reg(x), int(5)]),
+            branch,
+            b.op("selp.b32", 1, &[reg(x), int(1), int(2), reg(p)]),
+            b.op("st.global.u32", 0, &[at(reg(pointer), 0), reg(x)]),
+        ]
+    });
+    assert!(text.contains("if r4\n  setp.lt.u32 r4, r0, 3\n  st.global.u32"), "{text}");
+}
+
+#[test]
 fn loads_and_clocks_are_kept_and_pure_work_is_not() {
     let text = optimized(|b, [x, y, z, w], _, pointer| {
         vec![

@@ -3,9 +3,13 @@
 mod assembler;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use assembler::Assembler;
-use warpwright_arch::instructions::{Address, Form, Operand, Scalar, Signature, forms};
+use warpwright_arch::instructions::{Address, Form, Operand, Scalar, Signature, forms, forms_of};
+use warpwright_ptx::parse;
+use warpwright_ptx::syntax::{Instruction, Statement};
 
 /// Spellings tried of one row: all of most rows, a spread of those with many.
 const SPELLINGS: usize = 48;
@@ -233,4 +237,43 @@ fn rows_of_later_architectures_are_refused_by_earlier_ones() {
         let accepted: Vec<&String> = lines.iter().filter(|line| !refused.contains_key(*line)).collect();
         assert!(accepted.is_empty(), "{target} takes what the table gives to later ones only: {accepted:#?}");
     }
+}
+
+/// Instructions that only text has: the IR has structured control flow instead.
+const TEXT_ONLY: [&str; 3] = ["bra", "brx", "call"];
+
+fn for_each_instruction(statements: &[Statement], visit: &mut dyn FnMut(&Instruction)) {
+    for statement in statements {
+        match statement {
+            Statement::Instruction(instruction) => visit(instruction),
+            Statement::Block(block) => for_each_instruction(block, visit),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_instruction_that_compilers_wrote_is_in_the_table() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/ptx");
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).expect("the folder of compiled texts") {
+        let path = entry.expect("an entry").path();
+        let module = parse(&fs::read_to_string(&path).expect("a text file")).expect("PTX");
+        for body in module.functions.iter().filter_map(|function| function.body.as_ref()) {
+            for_each_instruction(body, &mut |instruction| {
+                count += 1;
+                let opcode = instruction.opcode.as_str();
+                // A device function's return value is stored to a parameter, which kernels do not do.
+                let is_text_only = TEXT_ONLY.contains(&instruction.opcode.base()) || opcode.starts_with("st.param");
+                let operands = instruction.operands.len();
+                let fits = |signature: &Signature| (signature.required..=signature.operands.len()).contains(&operands);
+                if !is_text_only && !forms_of(opcode).iter().any(|(_, signature)| fits(signature)) {
+                    missing.insert(opcode.to_owned(), format!("{}: {instruction}", path.display()));
+                }
+            });
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count > 1000, "{count} instructions in {}", folder.display());
 }

@@ -70,15 +70,17 @@ pub(super) const FORMS: &[Form] = &[
         "b32 = b32!, b32!, b32!",
     ),
     form("vshl|vshr .u32|s32 .u32|s32 .u32 .sat? .clamp|wrap", "b32 = b32!, b32!"),
-    form("vmad .u32 .u32 .u32 .sat? .shr7|shr15?", "b32 = b32!, b32!, b32!"),
+    form("vmad .u32 .u32 .u32 .po? .sat? .shr7|shr15?", "b32 = b32!, b32!, b32!"),
+    form("vmad .s32 .u32|s32 .u32|s32 .po? .sat? .shr7|shr15?", "b32 = b32!, b32!, b32!"),
     form("vset .u32|s32 .u32|s32 .eq|ne|lt|le|gt|ge", "b32 = b32!, b32!"),
+    form("vset .u32|s32 .u32|s32 .eq|ne|lt|le|gt|ge .add|min|max", "b32 = b32!, b32!, b32!"),
     form(
-        "vadd2|vsub2|vavrg2|vabsdiff2|vmin2|vmax2 .u32|s32 .u32|s32 .u32|s32 .sat?",
+        "vadd2|vsub2|vavrg2|vabsdiff2|vmin2|vmax2 .u32|s32 .u32|s32 .u32|s32 .sat|add?",
         "b32 = b32!, b32!, b32!",
     ),
     form(
-        "vadd4|vsub4|vavrg4|vabsdiff4|vmin4|vmax4 .u32|s32 .u32|s32 .u32|s32 .sat?",
+        "vadd4|vsub4|vavrg4|vabsdiff4|vmin4|vmax4 .u32|s32 .u32|s32 .u32|s32 .sat|add?",
         "b32 = b32!, b32!, b32!",
     ),
-    form("vset2|vset4 .u32|s32 .u32|s32 .eq|ne|lt|le|gt|ge", "b32 = b32!, b32!, b32!"),
+    form("vset2|vset4 .u32|s32 .u32|s32 .eq|ne|lt|le|gt|ge .add?", "b32 = b32!, b32!, b32!"),
 ];

@@ -127,29 +127,22 @@ pub(super) const FORMS: &[Form] = &[
     )
     .since((8, 7), 89),
     form(
-        "mma .sp .sync .aligned .m16n8k16 .row .col .f32 .f16 .f16 .f32",
-        "{f32*4} = {b32*2}, {b32*2}, {f32*4}, b32!, #",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sp .sync .aligned .m16n8k32 .row .col .f32 .f16 .f16 .f32",
-        "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sp .sync .aligned .m16n8k32 .row .col .f32 .bf16 .bf16 .f32",
-        "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sp .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32",
-        "{b32*4} = {b32*4}, {b32*4}, {b32*4}, b32!, #",
-    )
-    .since((7, 1), 80),
-    form(
         "wmma .load .a|b .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f16",
         "{b32*8} = [], b32?",
     ),
+    form("mma .sync .aligned .m8n8k4 .row|col .row|col .f32 .f16 .f16 .f16", "{f32*8} = {b32*2}, {b32*2}, {b32*4}"),
+    form("mma .sync .aligned .m16n8k16 .row .col .f16 .e4m3|e5m2 .e4m3|e5m2 .f16", "{b32*2} = {b32*2}, {b32*1}, {b32*2}").since((8, 7), 89),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*2}, {b32*2}, {b32*2}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f32 .f16.f16|bf16.bf16 .f32", "{f32*4} = {b32*2}, {b32*2}, {f32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .f32 .f16.f16|bf16.bf16 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k8 .row .col .f32 .tf32 .tf32 .f32", "{f32*4} = {b32*2}, {b32*2}, {f32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f32 .tf32 .tf32 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32", "{b32*4} = {b32*2}, {b32*2}, {b32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32", "{b32*4} = {b32*4}, {b32*4}, {b32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32", "{b32*4} = {b32*2}, {b32*2}, {b32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32", "{b32*4} = {b32*4}, {b32*4}, {b32*4}, b32!, #").since((7, 1), 80),
+    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((8, 4), 89),
     form("wmma .load .a|b .sync .aligned .row|col .m16n16k16 .shared|global? .bf16", "{b32*4} = [], b32?"),
     form("wmma .load .a .sync .aligned .row|col .m8n32k16 .shared|global? .bf16", "{b32*2} = [], b32?"),
     form("wmma .load .b .sync .aligned .row|col .m8n32k16 .shared|global? .bf16", "{b32*8} = [], b32?"),
@@ -226,6 +219,8 @@ pub(super) const FORMS: &[Form] = &[
         "wmma .mma .sync .aligned .row|col .row|col .m16n16k8 .f32 .tf32 .tf32 .f32",
         "{f32*8} = {b32*4}, {b32*4}, {f32*8}",
     ),
+    // The place that compilers write the rounding in.
+    form("wmma .mma .sync .aligned .row|col .row|col .m8n8k4 .f64 .f64 .f64 .f64 .rn", "{f64*2} = {f64*1}, {f64*1}, {f64*2}"),
     form(
         "wmma .mma .sync .aligned .row|col .row|col .m8n8k4 .rn? .f64 .f64 .f64 .f64",
         "{f64*2} = {f64*1}, {f64*1}, {f64*2}",

@@ -137,4 +137,18 @@ pub(super) const FORMS: &[Form] = &[
     form("red .relaxed? .gpu? .global .add .L2::cache_hint .T:u32|s32|u64|f32|f64", "[], T, b64!").since((7, 4), 80),
     form("red .relaxed|release? .cta|gpu|sys? .global .add .V:v2|v4 .f32", "[], {f32*V}").since((8, 1), 90),
     form("red .relaxed|release? .cta|gpu|sys? .global .add|min|max .noftz .V:v2|v4|v8 .T:f16|bf16", "[], {T*V}").since((8, 1), 90),
+    // The scope may also stand after the space: compilers write both.
+    form("atom .global|shared .cta|gpu|sys .and|or|xor|exch .T:b32|b64", "T_ = [], T"),
+    form("atom .global|shared .cta|gpu|sys .cas .T:b16|b32|b64", "T_ = [], T, T"),
+    form("atom .global|shared .cta|gpu|sys .add .T:u32|s32|u64|f32|f64", "T_ = [], T"),
+    form("atom .global|shared .cta|gpu|sys .min|max .T:u32|s32|u64|s64", "T_ = [], T"),
+    form("atom .global|shared .cta|gpu|sys .inc|dec .u32", "b32_ = [], b32"),
+    form("red .global|shared .cta|gpu|sys .and|or|xor .T:b32|b64", "[], T"),
+    form("red .global|shared .cta|gpu|sys .add .T:u32|s32|u64|f32|f64", "[], T"),
+    form("red .global|shared .cta|gpu|sys .min|max .T:u32|s32|u64|s64", "[], T"),
+    form("red .global|shared .cta|gpu|sys .inc|dec .u32", "[], b32"),
+    form("atom .global .V:v2|v4 .f32 .add", "{f32*V} = [], {f32*V}").since((8, 1), 90),
+    form("atom .global .V:v2|v4|v8 .T:f16|bf16 .add|min|max .noftz", "{T*V} = [], {T*V}").since((8, 1), 90),
+    form("red .global .V:v2|v4 .f32 .add", "[], {f32*V}").since((8, 1), 90),
+    form("red .global .V:v2|v4|v8 .T:f16|bf16 .add|min|max .noftz", "[], {T*V}").since((8, 1), 90),
 ];
