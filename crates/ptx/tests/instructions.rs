@@ -265,9 +265,12 @@ fn every_instruction_that_compilers_wrote_is_in_the_table() {
                 count += 1;
                 let opcode = instruction.opcode.as_str();
                 // A device function's return value is stored to a parameter, which kernels do not do.
-                let is_text_only = TEXT_ONLY.contains(&instruction.opcode.base()) || opcode.starts_with("st.param");
+                let is_text_only =
+                    TEXT_ONLY.contains(&instruction.opcode.base()) || opcode.starts_with("st.param");
                 let operands = instruction.operands.len();
-                let fits = |signature: &Signature| (signature.required..=signature.operands.len()).contains(&operands);
+                let fits = |signature: &Signature| {
+                    (signature.required..=signature.operands.len()).contains(&operands)
+                };
                 if !is_text_only && !forms_of(opcode).iter().any(|(_, signature)| fits(signature)) {
                     missing.insert(opcode.to_owned(), format!("{}: {instruction}", path.display()));
                 }
