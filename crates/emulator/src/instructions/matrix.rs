@@ -1,146 +1,201 @@
-//! `mma.sync` (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions").
-//!
-//! The form that GEMMs of the sm_80 class live on, m16n8k16 of 16-bit floats into f32, has a loop of its own, made for
-//! the host's vectors.
+//! `mma` and `mma.sp` (PTX ISA, "Warp-level matrix multiply-accumulate instructions").
 
-use warpwright_ptx::syntax::{Instruction, Type};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
-use crate::decode::{DecodeError, Words};
+use crate::decode::{DecodeError, FunctionDecoder, Words};
 use crate::memory::Trouble;
-use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{LANES, Registers, Slot, blend};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{LANES, Slot, blend};
+use crate::tensor::accumulate::IntegerSum;
+use crate::tensor::element::Element;
+use crate::tensor::fragment::Fragment;
+use crate::tensor::half_multiply::{self, Half};
+use crate::tensor::multiply::{Multiply, Types};
+use crate::tensor::{Order, Shape};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    const BF16: &str = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32";
-    const F16: &str = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
-    let text = i.opcode.as_str();
-    if text != BF16 && text != F16 {
-        return Err(DecodeError::new("The emulator does not know this form of `mma`."));
+    let sparse = w.take("sp") || w.take("sp::ordered_metadata");
+    let kind = w.choose(&[("kind::f8f6f4", true)]).unwrap_or(false);
+    let (shape, orders) = header(w)?;
+    let integers = integer_sum(w);
+    let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
+    if kind && !matches!(types.a, Element::E4m3 | Element::E5m2) {
+        return Err(DecodeError::new("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
     }
-    while w.take_first(|_| Some(())).is_some() {}
-    d.expect_operands(i, 4)?;
-    let mut registers =
-        |index: usize, count: usize, ty: Type, write: bool| -> Result<Vec<Slot>, DecodeError> {
-            let elements = d.elements(&i.operands[index])?;
-            if elements.len() != count {
-                return Err(DecodeError::new(format!(
-                    "Operand {index} of `mma` has {count} registers here."
-                )));
-            }
-            elements
-                .iter()
-                .map(|element| if write { d.destination(element, ty) } else { d.source(element, ty) })
-                .collect()
+    d.expect_operands(i, if sparse { 6 } else { 4 })?;
+    let multiply = if sparse {
+        let Operand::Number(Number::Integer(selector)) = i.operands[5] else {
+            return Err(DecodeError::new("The sparsity selector is an integer constant."));
         };
-    let array =
-        |slots: Vec<Slot>| -> [Slot; 4] { std::array::from_fn(|index| slots[index.min(slots.len() - 1)]) };
-    let c = array(registers(3, 4, Type::F32, false)?);
-    let a = array(registers(1, 4, Type::B32, false)?);
-    let b = registers(2, 2, Type::B32, false)?;
-    let into = array(registers(0, 4, Type::F32, true)?);
-    let operands = Fragments { d: into, a, b: [b[0], b[1]], c };
-    d.emit(Kind::Aligned(if text == BF16 {
-        vectored_effect(SixteenBit { operands, widen: widen_bf16 })
+        Multiply::sparse(shape, types, integers, usize::try_from(selector).unwrap_or(usize::MAX))
     } else {
-        vectored_effect(SixteenBit { operands, widen: widen_f16 })
-    }));
+        Multiply::dense(shape, types, orders, integers)
+    };
+    let multiply = multiply.map_err(|error| DecodeError::new(error.to_string()))?;
+    let metadata = if sparse { d.source(&i.operands[4], Type::B32)? } else { 0 };
+    let slots = operands(d, i, &multiply)?;
+    d.emit(effect(multiply, slots, metadata));
     Ok(())
 }
 
-struct Fragments {
+/// `.sync.aligned`, the shape and the orders of A and B.
+pub(super) fn header(w: &mut Words<'_>) -> Result<(Shape, (Order, Order)), DecodeError> {
+    w.take("sync");
+    w.take("aligned");
+    let shape = w
+        .take_first(Shape::from_word)
+        .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m16n8k16."))?;
+    let mut order = || w.choose(&[("row", Order::Row), ("col", Order::Column)]);
+    let orders = (order().unwrap_or(Order::Row), order().unwrap_or(Order::Column));
+    Ok((shape, orders))
+}
+
+/// What the modifiers say of integer sums.
+pub(super) fn integer_sum(w: &mut Words<'_>) -> IntegerSum {
+    let bits = w.choose(&[("xor", IntegerSum::Differing), ("and", IntegerSum::Common)]);
+    w.take("popc");
+    let saturating = w.take("satfinite");
+    bits.unwrap_or(if saturating { IntegerSum::Saturating } else { IntegerSum::Wrapping })
+}
+
+/// The next type.
+pub(super) fn element(w: &mut Words<'_>) -> Result<Element, DecodeError> {
+    w.take_first(Element::from_word)
+        .ok_or_else(|| DecodeError::new("The instruction names fewer matrix types than it has matrices."))
+}
+
+/// The slots of the registers of D, A, B and C, which are the first four operands.
+pub(super) fn operands(
+    d: &mut FunctionDecoder<'_, '_>,
+    i: &Instruction,
+    multiply: &Multiply,
+) -> Result<[Box<[Slot]>; 4], DecodeError> {
+    let (fragments, types) = (multiply.fragments(), multiply.types());
+    Ok([
+        registers(d, &i.operands[0], &fragments.d, types.d, true)?,
+        registers(d, &i.operands[1], &fragments.a, types.a, false)?,
+        registers(d, &i.operands[2], &fragments.b, types.b, false)?,
+        registers(d, &i.operands[3], &fragments.c, types.c, false)?,
+    ])
+}
+
+/// The slots of the registers that hold a fragment.
+pub(super) fn registers(
+    d: &mut FunctionDecoder<'_, '_>,
+    operand: &Operand,
+    fragment: &Fragment,
+    element: Element,
+    written: bool,
+) -> Result<Box<[Slot]>, DecodeError> {
+    let ty = if element == Element::F64 { Type::B64 } else { Type::B32 };
+    let elements = d.elements(operand)?;
+    if elements.len() != fragment.registers() {
+        return Err(DecodeError::new(format!(
+            "`{operand}` names {} registers for a matrix of .{} that takes {}.",
+            elements.len(),
+            element.word(),
+            fragment.registers()
+        )));
+    }
+    elements
+        .iter()
+        .map(|element| if written { d.destination(element, ty) } else { d.source(element, ty) })
+        .collect()
+}
+
+/// The multiply as an operation.
+pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Slot) -> Kind {
+    let [d, a, b, c] = slots;
+    let Types { d: result, a: element, c: old, .. } = multiply.types();
+    let half = match element {
+        Element::F16 => Some(Half::F16),
+        Element::Bf16 => Some(Half::Bf16),
+        _ => None,
+    };
+    Kind::Aligned(match half {
+        Some(half) if !multiply.is_sparse() && result == Element::F32 && old == Element::F32 => {
+            match (&*d, &*a, &*b, &*c) {
+                (&[d0, d1, d2, d3], &[a0, a1], &[b0], &[c0, c1, c2, c3]) => Box::new(HalfMultiply {
+                    half,
+                    d: [d0, d1, d2, d3],
+                    a: [[a0, a1]],
+                    b: [b0],
+                    c: [c0, c1, c2, c3],
+                }),
+                (&[d0, d1, d2, d3], &[a0, a1, a2, a3], &[b0, b1], &[c0, c1, c2, c3]) => {
+                    Box::new(HalfMultiply {
+                        half,
+                        d: [d0, d1, d2, d3],
+                        a: [[a0, a1], [a2, a3]],
+                        b: [b0, b1],
+                        c: [c0, c1, c2, c3],
+                    })
+                }
+                _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+            }
+        }
+        _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+    })
+}
+
+/// Any multiply.
+struct AnyMultiply {
+    multiply: Multiply,
+    d: Box<[Slot]>,
+    a: Box<[Slot]>,
+    b: Box<[Slot]>,
+    c: Box<[Slot]>,
+    metadata: Slot,
+}
+
+impl Effect for AnyMultiply {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.block.mma_multiply_adds += self.multiply.multiply_adds() as u64;
+        let registers = &mut *execution.registers;
+        if self.multiply.types().d == Element::F64 {
+            let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.long(slot)).collect::<Vec<_>>();
+            let mut d = vec![[0; LANES]; self.d.len()];
+            self.multiply.longs(&read(&self.a), &read(&self.b), &read(&self.c), &mut d);
+            for (slot, column) in self.d.iter().zip(d) {
+                blend(registers.long_mut(*slot), mask, column);
+            }
+            return Ok(());
+        }
+        let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.word(slot)).collect::<Vec<_>>();
+        let mut d = vec![[0; LANES]; self.d.len()];
+        let metadata = self.multiply.is_sparse().then(|| registers.word(self.metadata));
+        self.multiply.words(&read(&self.a), &read(&self.b), &read(&self.c), metadata, &mut d);
+        for (slot, column) in self.d.iter().zip(d) {
+            blend(registers.word_mut(*slot), mask, column);
+        }
+        Ok(())
+    }
+}
+
+/// m16n8k8 or m16n8k16 from f16 or bf16 into f32.
+struct HalfMultiply<const K: usize> {
+    half: Half,
     d: [Slot; 4],
-    a: [Slot; 4],
-    b: [Slot; 2],
+    a: [[Slot; 2]; K],
+    b: [Slot; K],
     c: [Slot; 4],
 }
 
-/// m16n8k16 of 16-bit floats into f32.
-struct SixteenBit<W> {
-    operands: Fragments,
-    widen: W,
-}
-
-#[inline(always)]
-fn widen_bf16(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
-
-/// A half's exponent, moved to f32's place, is short by 112, for subnormals too; infinities and NaNs keep theirs full.
-#[inline(always)]
-fn widen_f16(bits: u16) -> f32 {
-    let magnitude = u32::from(bits & 0x7fff) << 13;
-    let scaled = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
-    let special = magnitude | 0x7f80_0000;
-    let finite = bits & 0x7c00 != 0x7c00;
-    f32::from_bits(u32::from(bits & 0x8000) << 16 | if finite { scaled } else { special })
-}
-
-/// The halves of a column: of lane t, elements 2 (t % 4) and the next of row t / 4. So they are 8 rows of 8.
-#[inline(always)]
-fn rows<W: Fn(u16) -> f32>(column: &[u32; LANES], widen: &W) -> [f32; 64] {
-    let mut values = [0.0; 64];
-    for lane in 0..LANES {
-        values[2 * lane] = widen(column[lane] as u16);
-        values[2 * lane + 1] = widen((column[lane] >> 16) as u16);
-    }
-    values
-}
-
-/// B by rows of k: column g of lane t / 4 becomes element g of row k.
-#[inline(always)]
-fn transposed(low: &[f32; 64], high: &[f32; 64]) -> [[f32; 8]; 16] {
-    let mut rows = [[0.0; 8]; 16];
-    for k in 0..8 {
-        for n in 0..8 {
-            rows[k][n] = low[8 * n + k];
-            rows[k + 8][n] = high[8 * n + k];
-        }
-    }
-    rows
-}
-
-impl<W: Fn(u16) -> f32 + Send + Sync + 'static> EffectBody for SixteenBit<W> {
-    #[inline(always)]
+impl<const K: usize> Effect for HalfMultiply<K> {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let Fragments { d, a, b, c } = &self.operands;
-        let registers: &mut Registers = execution.registers;
-        let widen = &self.widen;
-        let b = transposed(&rows(registers.word(b[0]), widen), &rows(registers.word(b[1]), widen));
-        for half in 0..2 {
-            let (low, high) =
-                (rows(registers.word(a[half]), widen), rows(registers.word(a[half + 2]), widen));
-            let (even, odd) = (*registers.word(c[2 * half]), *registers.word(c[2 * half + 1]));
-            let mut sums = [[0.0f32; 8]; 8];
-            for row in 0..8 {
-                for pair in 0..4 {
-                    sums[row][2 * pair] = f32::from_bits(even[4 * row + pair]);
-                    sums[row][2 * pair + 1] = f32::from_bits(odd[4 * row + pair]);
-                }
-            }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                for k in 0..8 {
-                    for n in 0..8 {
-                        sums[n] = low[8 * row + k].mul_add(b[k][n], sums[n]);
-                    }
-                }
-                for k in 0..8 {
-                    for n in 0..8 {
-                        sums[n] = high[8 * row + k].mul_add(b[k + 8][n], sums[n]);
-                    }
-                }
-            }
-            let (mut even, mut odd) = ([0; LANES], [0; LANES]);
-            for row in 0..8 {
-                for pair in 0..4 {
-                    even[4 * row + pair] = sums[row][2 * pair].to_bits();
-                    odd[4 * row + pair] = sums[row][2 * pair + 1].to_bits();
-                }
-            }
-            blend(registers.word_mut(d[2 * half]), mask, even);
-            blend(registers.word_mut(d[2 * half + 1]), mask, odd);
+        execution.block.mma_multiply_adds += (16 * 8 * 8 * K) as u64;
+        let registers = &mut *execution.registers;
+        let column = |slot| registers.word(slot);
+        let product = half_multiply::multiply(
+            self.half,
+            self.a.map(|pair| pair.map(column)),
+            self.b.map(column),
+            self.c.map(column),
+        );
+        for (slot, values) in self.d.into_iter().zip(product) {
+            blend(registers.word_mut(slot), mask, values);
         }
-        execution.block.mma_multiply_adds += 16 * 8 * 16;
         Ok(())
     }
 }

@@ -15,7 +15,6 @@ mod integer;
 mod load;
 mod matrix;
 mod matrix_copy;
-mod matrix_multiply;
 mod mbarrier;
 mod memory_words;
 mod print;
@@ -56,7 +55,6 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "mma" => matrix::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
-        "mma" => matrix_multiply::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent" => {
             control::decode(d, i, w)
