@@ -46,6 +46,12 @@ pub enum Error {
         /// Its compute capability.
         capability: (u32, u32),
     },
+    /// A product by cuBLAS was asked for and cannot be had.
+    #[error("cuBLAS cannot be used: {reason}; `WARPWRIGHT_CUBLAS` may name its libcublasLt.so")]
+    NoCublas {
+        /// Why.
+        reason: String,
+    },
     /// The emulator could not start.
     #[error("the emulator does not start: {reason}")]
     EmulatorStart {

@@ -32,6 +32,11 @@ mod module;
 mod signature;
 mod stream;
 
+/// Matrix products by cuBLAS, to time our own against.
+pub mod cublas {
+    pub use crate::cuda::cublas::{CublasProduct, Order, ProductShape};
+}
+
 pub use arguments::{Argument, AsArgument, KernelArguments};
 pub use backend::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};

@@ -1,6 +1,7 @@
 //! A GPU, through the driver.
 
 mod assemble;
+pub(crate) mod cublas;
 mod driver;
 mod module;
 
