@@ -1,5 +1,6 @@
 //! The types a device value can have.
 
+use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
 /// How a type's bits are read by instructions.
@@ -33,6 +34,44 @@ pub trait Element: Copy + 'static {
     fn bits(self) -> u64;
 }
 
+/// A number that device arithmetic adds, subtracts and multiplies: integers, floats, and packed pairs of floats.
+pub trait Number: Element {}
+
+/// An integer of 8 to 64 bits.
+pub trait Integer: Number {
+    /// The unsigned integer of the same width.
+    type Unsigned: Integer;
+}
+
+/// An integer of 32 or 64 bits, which bit instructions work on.
+pub trait WideInteger: Integer {}
+
+/// A floating-point number that device arithmetic computes with.
+pub trait Float: Number {}
+
+/// A number that can be negative.
+pub trait SignedNumber: Number {}
+
+/// A type whose values have an order: integers and floats.
+pub trait Ordered: Element {}
+
+/// A float to multiply in matrix instructions: the bits of an `f32`, of which the hardware reads the sign, the exponent
+/// and 10 bits of fraction.
+///
+/// PTX ISA, "Alternate Floating-Point Data Formats".
+#[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(transparent)]
+pub struct tf32(pub f32);
+
+/// 8-bit float with 4 bits of exponent and 3 of fraction; no infinities.
+#[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
+pub type e4m3 = float8::F8E4M3;
+
+/// 8-bit float with 5 bits of exponent and 2 of fraction.
+#[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
+pub type e5m2 = float8::F8E5M2;
+
 macro_rules! elements {
     ($($ty:ty, $name:literal, $ptx:literal, $bytes:literal, $class:ident, $kind:ident, |$v:ident| $bits:expr;)*) => {
         $(impl Element for $ty {
@@ -59,8 +98,119 @@ elements! {
     i16, "i16", "s16", 2, B16, Signed, |v| u64::from(v as u16);
     i32, "i32", "s32", 4, B32, Signed, |v| u64::from(v as u32);
     i64, "i64", "s64", 8, B64, Signed, |v| v as u64;
-    half::f16, "f16", "f16", 2, B16, Float, |v| u64::from(v.to_bits());
-    half::bf16, "bf16", "bf16", 2, B16, Float, |v| u64::from(v.to_bits());
+    f16, "f16", "f16", 2, B16, Float, |v| u64::from(v.to_bits());
+    bf16, "bf16", "bf16", 2, B16, Float, |v| u64::from(v.to_bits());
     f32, "f32", "f32", 4, B32, Float, |v| u64::from(v.to_bits());
     f64, "f64", "f64", 8, B64, Float, |v| v.to_bits();
+    tf32, "tf32", "tf32", 4, B32, Float, |v| u64::from(v.0.to_bits());
+    e4m3, "e4m3", "b8", 1, B16, Float, |v| u64::from(v.to_bits());
+    e5m2, "e5m2", "b8", 1, B16, Float, |v| u64::from(v.to_bits());
 }
+
+/// Several narrow numbers in one register, lane 0 in the lowest bits.
+pub trait Packed: Element {
+    /// The type of one lane.
+    type Lane: Element;
+    /// How many lanes.
+    const LANES: u32;
+}
+
+macro_rules! packed {
+    ($($(#[$doc:meta])* $ty:ident, $storage:ty, $ptx:literal, $class:ident, $lane:ty, $lanes:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[allow(non_camel_case_types, reason = "PTX writes it so, and Rust writes its numbers so")]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            #[repr(transparent)]
+            pub struct $ty(pub $storage);
+
+            impl Element for $ty {
+                const NAME: &'static str = stringify!($ty);
+                const PTX: &'static str = $ptx;
+                const BYTES: u32 = size_of::<$storage>() as u32;
+                const CLASS: RegisterClass = RegisterClass::$class;
+                const KIND: Kind = Kind::Packed;
+                fn bits(self) -> u64 {
+                    u64::from(self.0)
+                }
+            }
+
+            impl Packed for $ty {
+                type Lane = $lane;
+                const LANES: u32 = $lanes;
+            }
+        )*
+    };
+}
+
+packed! {
+    /// Two `f16`, as bits.
+    f16x2, u32, "f16x2", B32, f16, 2;
+    /// Two `bf16`, as bits.
+    bf16x2, u32, "bf16x2", B32, bf16, 2;
+    /// Two [`e4m3`], as bits.
+    e4m3x2, u16, "b16", B16, e4m3, 2;
+    /// Two [`e5m2`], as bits.
+    e5m2x2, u16, "b16", B16, e5m2, 2;
+    /// Four [`e4m3`], as bits.
+    e4m3x4, u32, "b32", B32, e4m3, 4;
+    /// Four [`e5m2`], as bits.
+    e5m2x4, u32, "b32", B32, e5m2, 4;
+    /// Four `u8`, as bits.
+    u8x4, u32, "b32", B32, u8, 4;
+    /// Four `i8`, as bits.
+    s8x4, u32, "b32", B32, i8, 4;
+    /// Two `u16`, as bits.
+    u16x2, u32, "u16x2", B32, u16, 2;
+    /// Two `i16`, as bits.
+    s16x2, u32, "s16x2", B32, i16, 2;
+}
+
+/// Numbers narrower than a byte, eight or thirty-two to a register: operands of matrix instructions only.
+macro_rules! sub_byte {
+    ($($(#[$doc:meta])* $ty:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[allow(non_camel_case_types, reason = "PTX writes it so, and Rust writes its numbers so")]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            #[repr(transparent)]
+            pub struct $ty(pub u32);
+
+            impl Element for $ty {
+                const NAME: &'static str = stringify!($ty);
+                const PTX: &'static str = "b32";
+                const BYTES: u32 = 4;
+                const CLASS: RegisterClass = RegisterClass::B32;
+                const KIND: Kind = Kind::Packed;
+                fn bits(self) -> u64 {
+                    u64::from(self.0)
+                }
+            }
+        )*
+    };
+}
+
+sub_byte! {
+    /// Eight unsigned 4-bit integers, as bits.
+    u4x8;
+    /// Eight signed 4-bit integers, as bits.
+    s4x8;
+    /// Thirty-two bits.
+    b1x32;
+}
+
+macro_rules! are {
+    ($trait:ident: $($ty:ty),*) => { $(impl $trait for $ty {})* };
+}
+
+are!(Number: u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, f16x2, bf16x2);
+are!(Float: f16, bf16, f32, f64, f16x2, bf16x2);
+are!(SignedNumber: i8, i16, i32, i64, f16, bf16, f32, f64, f16x2, bf16x2);
+are!(Ordered: u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
+are!(WideInteger: u32, u64, i32, i64);
+
+macro_rules! integers {
+    ($($ty:ty => $unsigned:ty),*) => { $(impl Integer for $ty { type Unsigned = $unsigned; })* };
+}
+
+integers!(u8 => u8, u16 => u16, u32 => u32, u64 => u64, i8 => u8, i16 => u16, i32 => u32, i64 => u64);

@@ -6,10 +6,25 @@
 
 extern crate self as warpwright_lang;
 
+pub mod access;
+mod arithmetic;
+pub mod block;
+pub mod comparison;
+pub mod control;
 pub mod element;
+pub mod fence;
+pub mod index;
 pub mod kernel;
 pub mod launch;
+pub mod memory;
+mod operation;
+pub mod operators;
+pub mod pointer;
 pub mod recorder;
+pub mod requirement;
+pub mod shared;
+pub mod space;
+pub mod special;
 pub mod staging;
 pub mod value;
 

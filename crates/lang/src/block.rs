@@ -1,0 +1,65 @@
+//! Synchronising the threads of a CTA. PTX ISA, `barrier`.
+
+use warpwright_ir::Operand;
+
+use crate::operation::{compute, perform, refuse};
+use crate::value::{Reg, Value};
+
+/// Waits until all threads of the CTA are here; what they wrote before is then visible to all of them.
+#[track_caller]
+pub fn sync_threads() {
+    perform("bar.sync", [Operand::Integer(0)]);
+}
+
+/// [`sync_threads`], and how many threads' `predicate` holds.
+#[track_caller]
+pub fn sync_threads_count(predicate: impl Value<bool>) -> Reg<u32> {
+    compute("bar.red.popc.u32", [Operand::Integer(0), predicate.operand()])
+}
+
+/// [`sync_threads`], and whether every thread's `predicate` holds.
+#[track_caller]
+pub fn sync_threads_and(predicate: impl Value<bool>) -> Reg<bool> {
+    compute("bar.red.and.pred", [Operand::Integer(0), predicate.operand()])
+}
+
+/// [`sync_threads`], and whether some thread's `predicate` holds.
+#[track_caller]
+pub fn sync_threads_or(predicate: impl Value<bool>) -> Reg<bool> {
+    compute("bar.red.or.pred", [Operand::Integer(0), predicate.operand()])
+}
+
+/// One of the CTA's 16 hardware barriers, for some of its warps. Barrier 0 is the one of [`sync_threads`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedBarrier {
+    id: u32,
+    threads: u32,
+}
+
+impl NamedBarrier {
+    /// Barrier `id` (1 to 15) for `threads` threads, a multiple of 32.
+    #[track_caller]
+    pub fn new(id: u32, threads: u32) -> Self {
+        if !(1..16).contains(&id) {
+            refuse(format!("a CTA has named barriers 1 to 15 (0 is sync_threads()'s); this one is {id}"));
+        }
+        if threads == 0 || !threads.is_multiple_of(32) || threads > 1024 {
+            refuse(format!(
+                "a named barrier counts whole warps: its threads are a multiple of 32 up to 1024, not {threads}"
+            ));
+        }
+        Self { id, threads }
+    }
+
+    /// Waits until all the barrier's threads have come, here or by [`arrive`](Self::arrive).
+    #[track_caller]
+    pub fn sync(self) {
+        perform("bar.sync", [Operand::Integer(self.id.into()), Operand::Integer(self.threads.into())]);
+    }
+
+    /// Counts this warp as come, without waiting.
+    #[track_caller]
+    pub fn arrive(self) {
+        perform("bar.arrive", [Operand::Integer(self.id.into()), Operand::Integer(self.threads.into())]);
+    }
+}

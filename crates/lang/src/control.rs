@@ -1,0 +1,79 @@
+//! Stopping, waiting, printing and checking.
+
+use warpwright_ir::{RegisterClass, Statement};
+
+use crate::element::{Element, Kind};
+use crate::operation::{compute, here, perform};
+use crate::recorder;
+use crate::value::{Reg, Value};
+
+/// Ends the kernel with an error.
+#[track_caller]
+pub fn trap() {
+    perform("trap", []);
+}
+
+/// Stops in the debugger, if there is one.
+#[track_caller]
+pub fn breakpoint() {
+    perform("brkpt", []);
+}
+
+/// Ends this thread.
+#[track_caller]
+pub fn exit() {
+    perform("exit", []);
+}
+
+/// Suspends the thread for about `nanoseconds`, at most a millisecond.
+#[track_caller]
+pub fn nanosleep(nanoseconds: impl Value<u32>) {
+    perform("nanosleep.u32", [nanoseconds.operand()]);
+}
+
+/// Stops the kernel with `message` at this line unless `condition` holds.
+#[track_caller]
+pub fn device_assert(condition: impl Value<bool>, message: &str) {
+    let location = here();
+    let condition = condition.reg().register();
+    let message = message.to_owned();
+    recorder::with(|recorder| recorder.push(Statement::Assert { condition, message, location }));
+}
+
+/// A value that [`print`] takes, promoted as C does.
+pub trait Printable {
+    /// The promoted value's register, and whether it prints as a double.
+    #[track_caller]
+    fn promoted(&self) -> (warpwright_ir::Register, bool);
+}
+
+impl<T: Element> Printable for Reg<T> {
+    #[track_caller]
+    fn promoted(&self) -> (warpwright_ir::Register, bool) {
+        match (T::KIND, T::CLASS) {
+            (Kind::Boolean, _) => (Reg::<bool>::from_register(self.register()).to_u32().register(), false),
+            (Kind::Float, _) if T::BYTES == 8 => (self.register(), true),
+            (Kind::Float, _) => {
+                let single = match T::PTX {
+                    "f16" | "bf16" => crate::arithmetic::widen_half(T::PTX, Reg::operand(*self)),
+                    _ => Reg::from_register(self.register()),
+                };
+                (compute::<f64, 1>("cvt.f64.f32", [single.operand()]).register(), true)
+            }
+            (kind, RegisterClass::B16) => {
+                let word = if kind == Kind::Signed { "cvt.s32.s16" } else { "cvt.u32.u16" };
+                (compute::<u32, 1>(word, [Reg::operand(*self)]).register(), false)
+            }
+            _ => (self.register(), false),
+        }
+    }
+}
+
+/// Prints from the device, as C's `printf`: `print("row %u is %f\n", &[&row, &value])`.
+#[track_caller]
+pub fn print(format: &str, arguments: &[&dyn Printable]) {
+    let location = here();
+    let arguments = arguments.iter().map(|argument| argument.promoted()).collect();
+    let format = format.to_owned();
+    recorder::with(|recorder| recorder.push(Statement::Print { format, arguments, location }));
+}

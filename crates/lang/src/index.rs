@@ -1,0 +1,100 @@
+//! Indices, and what `a[i]` and `a[i] = v` mean in attributed code.
+
+use warpwright_ir::Operand;
+
+use crate::element::Element;
+use crate::memory::MemoryElement;
+use crate::pointer::Pointer;
+use crate::space::Space;
+use crate::value::{Reg, Value};
+
+/// How many elements an index counts.
+#[derive(Clone, Debug)]
+pub enum ElementOffset {
+    /// Known at build time.
+    Known(i64),
+    /// A device value, and the PTX type word it is read as.
+    Device {
+        /// The register.
+        index: Operand,
+        /// `u32`, `s32`, `u64` or `s64`.
+        word: &'static str,
+    },
+}
+
+/// A number of elements: a device integer of 32 or 64 bits, or a build-time integer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot index a pointer",
+    note = "index with an integer: `u32`, `i32`, `u64` or `i64`, on the device or known at build time"
+)]
+pub trait Index: Copy {
+    /// The index as an offset.
+    fn element_offset(self) -> ElementOffset;
+}
+
+macro_rules! indices {
+    ($($ty:ty),*) => {
+        $(
+            impl Index for Reg<$ty> {
+                fn element_offset(self) -> ElementOffset {
+                    ElementOffset::Device { index: Reg::operand(self), word: <$ty>::PTX }
+                }
+            }
+
+            impl Index for $ty {
+                fn element_offset(self) -> ElementOffset {
+                    ElementOffset::Known(self as i64)
+                }
+            }
+        )*
+    };
+}
+
+indices!(u32, i32, u64, i64);
+
+impl Index for usize {
+    fn element_offset(self) -> ElementOffset {
+        ElementOffset::Known(self as i64)
+    }
+}
+
+/// Something that `a[i]` reads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be indexed by `{I}`",
+    note = "pointers are indexed by integers, tensors by an integer or a tuple with one for each mode"
+)]
+pub trait Indexed<I> {
+    /// What is read.
+    type Value;
+
+    /// Reads the element at `index`.
+    #[track_caller]
+    fn load_at(&self, index: I) -> Self::Value;
+}
+
+/// Something that `a[i] = v` writes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no element at `{I}` that could be set to a `{V}`",
+    note = "device arithmetic does not convert by itself: use `.convert()` on the value"
+)]
+pub trait IndexedMut<I, V>: Indexed<I> {
+    /// Writes the element at `index`.
+    #[track_caller]
+    fn store_at(&self, index: I, value: V);
+}
+
+impl<T: MemoryElement, S: Space, I: Index> Indexed<I> for Pointer<T, S> {
+    type Value = Reg<T>;
+
+    #[track_caller]
+    fn load_at(&self, index: I) -> Reg<T> {
+        self.at(index).load()
+    }
+}
+
+impl<T: MemoryElement, S: Space, I: Index, V: Value<T>> IndexedMut<I, V> for Pointer<T, S> {
+    #[track_caller]
+    fn store_at(&self, index: I, value: V) {
+        self.at(index).store(value);
+    }
+}

@@ -1,0 +1,269 @@
+//! Loads and stores.
+
+use warpwright_ir::{Operand, RegisterClass};
+
+use crate::access::Access;
+use crate::element::{Element, Kind};
+use crate::operation::{compute, fresh, perform, record, refuse};
+use crate::pointer::{Global, Pointer};
+use crate::requirement::{Feature, require};
+use crate::space::Space;
+use crate::value::{Reg, Value};
+
+/// An element that memory can hold: every [`Element`].
+pub trait MemoryElement: Element {}
+
+impl<T: Element> MemoryElement for T {}
+
+/// The type word of a load or store of `T`: `b16` for types that memory instructions do not name.
+pub(crate) fn memory_word<T: Element>() -> &'static str {
+    match (T::KIND, T::BYTES) {
+        (Kind::Boolean, _) => "u8",
+        (Kind::Unsigned | Kind::Signed, _) => T::PTX,
+        (_, 1) => "b8",
+        (_, 2) => "b16",
+        (Kind::Float, 4) => "f32",
+        (Kind::Float, 8) => "f64",
+        (_, 4) => "b32",
+        _ => "b64",
+    }
+}
+
+/// The vector word for `lanes` elements; empty for one.
+fn vector_word(lanes: usize) -> String {
+    if lanes == 1 { String::new() } else { format!(".v{lanes}") }
+}
+
+impl<T: MemoryElement, S: Space> Pointer<T, S> {
+    /// Loads the element.
+    #[track_caller]
+    pub fn load(self) -> Reg<T> {
+        self.load_with(Access::new())
+    }
+
+    /// Loads the element, in a given way.
+    #[track_caller]
+    pub fn load_with(self, access: Access) -> Reg<T> {
+        let [value] = self.load_vector_with::<1>(access);
+        value
+    }
+
+    /// Loads `N` consecutive elements by one instruction. The address must be a multiple of their size together:
+    /// 2, 4, 8 or 16 bytes, or 32 from global memory on sm_100.
+    #[track_caller]
+    pub fn load_vector<const N: usize>(self) -> [Reg<T>; N] {
+        self.load_vector_with(Access::new())
+    }
+
+    /// Loads `N` consecutive elements by one instruction, in a given way.
+    #[track_caller]
+    pub fn load_vector_with<const N: usize>(self, access: Access) -> [Reg<T>; N] {
+        let destination = [(); N].map(|()| fresh::<T>());
+        let opcode = match access.load_opcode(S::WORD) {
+            Ok(opcode) => opcode,
+            Err(reason) => {
+                refuse(reason);
+                return destination;
+            }
+        };
+        if !Self::check_vector(N) {
+            return destination;
+        }
+        if T::CLASS == RegisterClass::Predicate {
+            let bytes = self.cast::<u8>().load_vector_with::<N>(access);
+            return bytes.map(|byte| Reg::from_register(byte.ne(0u8).register()));
+        }
+        let words = words_of::<T>(N);
+        let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
+        if words.packs == 1 {
+            let registers = destination.map(Reg::operand).to_vec();
+            load_words(opcode, registers, self.operand(), access.policy());
+        } else {
+            let loaded: Vec<Reg<u32>> = (0..words.count).map(|_| fresh()).collect();
+            let registers = loaded.iter().map(|word| Reg::operand(*word)).collect();
+            load_words(opcode, registers, self.operand(), access.policy());
+            for (word, lanes) in loaded.iter().zip(destination.chunks(words.packs)) {
+                unpack_word(*word, lanes);
+            }
+        }
+        destination
+    }
+
+    /// Stores the element.
+    #[track_caller]
+    pub fn store(self, value: impl Value<T>) {
+        self.store_with(value, Access::new());
+    }
+
+    /// Stores the element, in a given way.
+    #[track_caller]
+    pub fn store_with(self, value: impl Value<T>, access: Access) {
+        self.store_vector_with([value.reg()], access);
+    }
+
+    /// Stores `N` consecutive elements by one instruction; the address as for [`load_vector`](Self::load_vector).
+    #[track_caller]
+    pub fn store_vector<const N: usize>(self, values: [Reg<T>; N]) {
+        self.store_vector_with(values, Access::new());
+    }
+
+    /// Stores `N` consecutive elements by one instruction, in a given way.
+    #[track_caller]
+    pub fn store_vector_with<const N: usize>(self, values: [Reg<T>; N], access: Access) {
+        self.demand_writable();
+        let opcode = match access.store_opcode(S::WORD) {
+            Ok(opcode) => opcode,
+            Err(reason) => return refuse(reason),
+        };
+        if !Self::check_vector(N) {
+            return;
+        }
+        if T::CLASS == RegisterClass::Predicate {
+            let bytes = values.map(|value| {
+                let truth = Reg::<bool>::from_register(value.register());
+                truth.select(1u8, 0u8)
+            });
+            return self.cast::<u8>().store_vector_with(bytes, access);
+        }
+        let words = words_of::<T>(N);
+        let registers: Vec<Operand> = if words.packs == 1 {
+            values.map(Reg::operand).to_vec()
+        } else {
+            values.chunks(words.packs).map(|lanes| pack_word(lanes).operand()).collect()
+        };
+        let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
+        let mut operands = vec![self.operand(), one_or_vector(registers)];
+        operands.extend(access.policy().map(Reg::operand));
+        record(opcode, 0, operands);
+    }
+
+    /// Refuses vectors that no load or store has; false if so.
+    #[track_caller]
+    fn check_vector(lanes: usize) -> bool {
+        let bytes = lanes * T::BYTES as usize;
+        let widest = if S::WORD == ".global" { 32 } else { 16 };
+        if !lanes.is_power_of_two() || bytes > widest {
+            let legal: Vec<String> = (0..6)
+                .map(|shift| 1 << shift)
+                .filter(|lanes| lanes * T::BYTES as usize <= widest)
+                .map(|lanes: usize| lanes.to_string())
+                .collect();
+            refuse(format!(
+                "no {} memory instruction moves {lanes} elements of {} ({bytes} bytes); it can move {}",
+                S::NAME,
+                T::NAME,
+                legal.join(", ")
+            ));
+            return false;
+        }
+        if bytes == 32 {
+            require(Feature::WideVectors);
+        }
+        true
+    }
+
+    /// Fetches the cache line of the element into L2.
+    #[track_caller]
+    pub fn prefetch_l2(self) {
+        perform(format!("prefetch{}.L2", S::WORD), [self.operand()]);
+    }
+
+    /// Fetches the cache line of the element into L1.
+    #[track_caller]
+    pub fn prefetch_l1(self) {
+        perform(format!("prefetch{}.L1", S::WORD), [self.operand()]);
+    }
+}
+
+/// The instruction's own words for a vector: how many, their type, and how many elements each packs.
+struct Words {
+    count: usize,
+    word: &'static str,
+    packs: usize,
+}
+
+/// Vectors have at most 4 elements (8 of 32 bits in 256-bit accesses): more are moved as 32-bit words.
+fn words_of<T: Element>(lanes: usize) -> Words {
+    if lanes <= 4 || T::BYTES >= 4 {
+        return Words { count: lanes, word: memory_word::<T>(), packs: 1 };
+    }
+    let packs = 4 / T::BYTES as usize;
+    Words { count: lanes / packs, word: "b32", packs }
+}
+
+fn one_or_vector(mut registers: Vec<Operand>) -> Operand {
+    if registers.len() == 1 { registers.remove(0) } else { Operand::Vector(registers) }
+}
+
+#[track_caller]
+fn load_words(opcode: String, registers: Vec<Operand>, address: Operand, policy: Option<Reg<u64>>) {
+    let mut operands = vec![one_or_vector(registers), address];
+    operands.extend(policy.map(Reg::operand));
+    record(opcode, 1, operands);
+}
+
+/// Splits a 32-bit word into its 8- or 16-bit elements, lowest first.
+#[track_caller]
+pub(crate) fn unpack_word<T: Element>(word: Reg<u32>, lanes: &[Reg<T>]) {
+    if T::BYTES == 2 {
+        let lanes = lanes.iter().map(|lane| Reg::operand(*lane)).collect();
+        return record("mov.b32", 1, vec![Operand::Vector(lanes), word.operand()]);
+    }
+    let sign = if T::KIND == Kind::Signed { "s32" } else { "u32" };
+    for (position, lane) in lanes.iter().enumerate() {
+        let at = Operand::Integer(8 * position as i128);
+        let field: Reg<u32> = compute(format!("bfe.{sign}"), [word.operand(), at, Operand::Integer(8)]);
+        record("cvt.u16.u32", 1, vec![Reg::operand(*lane), field.operand()]);
+    }
+}
+
+/// Joins the 8- or 16-bit elements of a 32-bit word, lowest first.
+#[track_caller]
+pub(crate) fn pack_word<T: Element>(lanes: &[Reg<T>]) -> Reg<u32> {
+    if T::BYTES == 2 {
+        return compute("mov.b32", [Operand::Vector(lanes.iter().map(|lane| Reg::operand(*lane)).collect())]);
+    }
+    let wide = |lane: &Reg<T>| compute::<u32, 1>("cvt.u32.u16", [Reg::operand(*lane)]);
+    let mut word = wide(&lanes[0]);
+    for (position, lane) in lanes.iter().enumerate().skip(1) {
+        let at = Operand::Integer(8 * position as i128);
+        word = compute("bfi.b32", [wide(lane).operand(), word.operand(), at, Operand::Integer(8)]);
+    }
+    word
+}
+
+/// What an L2 cache policy prefers for the accesses that carry it. PTX ISA, `createpolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum L2Eviction {
+    /// Keep as long as possible.
+    Last,
+    /// Evict first.
+    First,
+    /// The default.
+    Normal,
+    /// As it stands.
+    Unchanged,
+}
+
+/// An L2 cache policy that treats `fraction` (above 0, at most 1) of the accesses with it as `eviction` says.
+#[track_caller]
+pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
+    if !(fraction > 0.0 && fraction <= 1.0) {
+        refuse(format!("a cache policy's fraction is above 0 and at most 1; this one is {fraction}"));
+    }
+    let word = match eviction {
+        L2Eviction::Last => "evict_last",
+        L2Eviction::First => "evict_first",
+        L2Eviction::Normal => "evict_normal",
+        L2Eviction::Unchanged => "evict_unchanged",
+    };
+    compute(format!("createpolicy.fractional.L2::{word}.b64"), [Operand::F32(fraction.to_bits())])
+}
+
+impl<T: MemoryElement> Global<T> {
+    /// Loads through the read-only path: nothing may write the element while the kernel runs.
+    #[track_caller]
+    pub fn load_read_only(self) -> Reg<T> {
+        self.load_with(Access::new().non_coherent())
+    }
+}

@@ -1,0 +1,66 @@
+//! Recording one instruction: the step between an operation of the language and the recorder.
+
+use std::borrow::Cow;
+use std::panic;
+
+use warpwright_ir::{Location, Operand};
+
+use crate::element::Element;
+use crate::recorder;
+use crate::value::Reg;
+
+/// The author's position, as `#[track_caller]` hands it down.
+#[track_caller]
+pub(crate) fn here() -> Location {
+    Location::from(panic::Location::caller())
+}
+
+/// A fresh register, not yet written.
+#[track_caller]
+pub(crate) fn fresh<T: Element>() -> Reg<T> {
+    recorder::with(|recorder| Reg::from_register(recorder.fresh(T::CLASS)))
+}
+
+/// Records an instruction that writes one fresh register.
+#[track_caller]
+pub(crate) fn compute<T: Element, const N: usize>(
+    opcode: impl Into<Cow<'static, str>>,
+    sources: [Operand; N],
+) -> Reg<T> {
+    let destination = fresh::<T>();
+    compute_into(destination, opcode, sources);
+    destination
+}
+
+/// Records an instruction that writes `destination`.
+#[track_caller]
+pub(crate) fn compute_into<T: Element, const N: usize>(
+    destination: Reg<T>,
+    opcode: impl Into<Cow<'static, str>>,
+    sources: [Operand; N],
+) {
+    let mut operands = Vec::with_capacity(N + 1);
+    operands.push(destination.operand());
+    operands.extend(sources);
+    record(opcode, 1, operands);
+}
+
+/// Records an instruction that writes no register.
+#[track_caller]
+pub(crate) fn perform<const N: usize>(opcode: impl Into<Cow<'static, str>>, operands: [Operand; N]) {
+    record(opcode, 0, operands.into());
+}
+
+/// Records an instruction whose first `destinations` operands are written.
+#[track_caller]
+pub(crate) fn record(opcode: impl Into<Cow<'static, str>>, destinations: usize, operands: Vec<Operand>) {
+    let location = here();
+    recorder::with(|recorder| recorder.emit(opcode, destinations, operands, location));
+}
+
+/// Records a mistake at the author's position.
+#[track_caller]
+pub(crate) fn refuse(message: impl Into<String>) {
+    let location = here();
+    recorder::with(|recorder| recorder.error(location, message));
+}

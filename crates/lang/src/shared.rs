@@ -1,0 +1,89 @@
+//! Shared and local memory, asked for by the kernel.
+
+use warpwright_ir::{DYNAMIC_SHARED, MemoryVariable, Operand};
+
+use crate::element::Element;
+use crate::operation::{here, refuse};
+use crate::pointer::{Local, Shared, pointer_to_symbol};
+use crate::recorder;
+use crate::requirement::target;
+
+/// Bytes that vector accesses and `cp.async` want shared variables aligned to.
+const ALIGN: u32 = 16;
+
+/// Static shared memory per CTA that every driver accepts; more must be dynamic. PTX ISA, "State Spaces".
+const STATIC_LIMIT: u64 = 48 * 1024;
+
+/// Room for `elements` elements in the CTA's shared memory, not initialised.
+#[track_caller]
+pub fn shared_array<T: Element>(elements: usize) -> Shared<T> {
+    let bytes = elements as u64 * u64::from(T::BYTES);
+    shared_bytes(bytes, ALIGN.max(T::BYTES)).cast()
+}
+
+/// `bytes` bytes of the CTA's shared memory, aligned to `align`.
+#[track_caller]
+pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
+    let location = here();
+    let (name, total) = recorder::with(|recorder| {
+        let variables = &mut recorder.kernel().shared;
+        let name = format!("shared_{}", variables.len());
+        variables.push(MemoryVariable { name: name.clone(), bytes, align, location });
+        (
+            name,
+            variables
+                .iter()
+                .map(|variable| variable.bytes.next_multiple_of(variable.align.into()))
+                .sum::<u64>(),
+        )
+    });
+    if total > STATIC_LIMIT {
+        refuse(format!(
+            "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_LIMIT}; take it from dynamic shared memory (`dynamic_shared`)"
+        ));
+    }
+    pointer_to_symbol(Operand::Symbol(name))
+}
+
+/// Room for `elements` elements in dynamic shared memory, which may be as large as the GPU allows. Each call takes the
+/// next bytes; the launch is told the sum.
+#[track_caller]
+pub fn dynamic_shared<T: Element>(elements: usize) -> Shared<T> {
+    dynamic_shared_aligned(elements, ALIGN.max(T::BYTES))
+}
+
+/// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile wants 128 to 1024.
+#[track_caller]
+pub fn dynamic_shared_aligned<T: Element>(elements: usize, align: u32) -> Shared<T> {
+    let bytes = elements as u64 * u64::from(T::BYTES);
+    let (start, end) = recorder::with(|recorder| {
+        let kernel = recorder.kernel();
+        let start = u64::from(kernel.dynamic_shared_bytes).next_multiple_of(align.into());
+        let end = start + bytes;
+        kernel.dynamic_shared_bytes = u32::try_from(end).unwrap_or(u32::MAX);
+        kernel.dynamic_shared_align = Some(kernel.dynamic_shared_align.unwrap_or(align).max(align));
+        (start, end)
+    });
+    let limit = target().map_or(227 * 1024, |capability| capability.shared_bytes_per_cta_opt_in);
+    if end > limit.into() {
+        refuse(format!(
+            "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA may have {limit}; use smaller tiles or fewer stages"
+        ));
+    }
+    pointer_to_symbol(Operand::Symbol(DYNAMIC_SHARED.to_owned())).byte_offset(start as i64)
+}
+
+/// Room for `elements` elements in the thread's local memory, which is as slow as global memory. Register arrays
+/// (Rust arrays of device values) are the fast kind, when their indices are known at build time.
+#[track_caller]
+pub fn local_array<T: Element>(elements: usize) -> Local<T> {
+    let location = here();
+    let bytes = elements as u64 * u64::from(T::BYTES);
+    let name = recorder::with(|recorder| {
+        let variables = &mut recorder.kernel().local;
+        let name = format!("local_{}", variables.len());
+        variables.push(MemoryVariable { name: name.clone(), bytes, align: ALIGN, location });
+        name
+    });
+    pointer_to_symbol(Operand::Symbol(name))
+}
