@@ -20,9 +20,9 @@
 //! - `T_`: a register or `_`;
 //! - `a|b`: a pair; `a/b`: `a` or a pair;
 //! - `{b32*4}`: a vector; the count may be an element (`{T*V}`, 4 for `v4`, a scalar where the element is absent) or
-//!   the number after a letter of an element, divided (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the
+//!   the number after a letter of an element, divided or multiplied (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the
 //!   most bits that the whole may have;
-//! - `[]`: an address; `[*N]`: a tensor map and as many coordinates;
+//! - `[]`: an address; `[tensor]`: one in tensor memory; `[*N]`: a tensor map and as many coordinates;
 //! - `#`: an integer literal; `sym`: the address of a symbol, or a special register; `_`: just that;
 //! - any of these with `?`: may be left out, with all after it; with `@word`: there if `word` is in the name.
 
@@ -33,12 +33,13 @@ mod matrix;
 mod memory;
 mod pattern;
 mod synchronize;
+mod tensor_memory;
 mod transfer;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-pub use pattern::{Address, Operand, Scalar, Signature};
+pub use pattern::{Address, AddressWidth, Operand, Scalar, Signature};
 use pattern::{NamePattern, OperandPatterns};
 
 /// One spelling of an instruction with its operands: a row of the table.
@@ -117,7 +118,7 @@ const LATER_WORDS: [(&str, (u32, u32)); 6] = [
 ];
 
 /// The forms of every instruction, by family.
-static FAMILIES: [&[Form]; 7] = [
+static FAMILIES: [&[Form]; 8] = [
     integer::FORMS,
     float::FORMS,
     convert::FORMS,
@@ -125,6 +126,7 @@ static FAMILIES: [&[Form]; 7] = [
     transfer::FORMS,
     synchronize::FORMS,
     matrix::FORMS,
+    tensor_memory::FORMS,
 ];
 
 /// Every row of the table.

@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use assembler::Assembler;
-use warpwright_arch::instructions::{Address, Form, Operand, Scalar, Signature, forms, forms_of};
+use warpwright_arch::instructions::{
+    Address, AddressWidth, Form, Operand, Scalar, Signature, forms, forms_of,
+};
 use warpwright_ptx::parse;
 use warpwright_ptx::syntax::{Instruction, Statement};
 
@@ -88,11 +90,13 @@ impl Registers {
                     .collect();
                 format!("{{{}}}", elements.join(", "))
             }
-            Operand::Address(Address { coordinates: 0, narrow }) => {
-                format!(
-                    "[{}]",
-                    self.name(if *narrow && literals && !name.contains("global") { 32 } else { 64 })
-                )
+            Operand::Address(Address { coordinates: 0, width }) => {
+                let is_narrow = match width {
+                    AddressWidth::Narrow => true,
+                    AddressWidth::Either => literals && !name.contains("global"),
+                    AddressWidth::Wide => false,
+                };
+                format!("[{}]", self.name(if is_narrow { 32 } else { 64 }))
             }
             Operand::Address(Address { coordinates, .. }) => {
                 let each: Vec<String> = (0..*coordinates).map(|_| self.name(32)).collect();
@@ -117,6 +121,7 @@ fn literal_for(name: &str, before: u32) -> &'static str {
         Some("discard" | "applypriority" | "fence") => "128",
         Some("bar" | "barrier") if before > u32::from(name.contains(".red.")) => "32",
         Some("setmaxnreg") => "24",
+        Some("tcgen05") if name.contains("alloc") => "32",
         Some("mma") => "0",
         _ => "1",
     }

@@ -193,8 +193,19 @@ pub struct Scalar {
 pub struct Address {
     /// Coordinates inside the brackets, 0 for a plain address.
     pub coordinates: usize,
-    /// Whether a 32-bit register will do as the base: where the name says a space of 32-bit addresses.
-    pub narrow: bool,
+    /// What register will do as the base.
+    pub width: AddressWidth,
+}
+
+/// How wide the base register of an [`Address`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressWidth {
+    /// 64 bits.
+    Wide,
+    /// 64 or 32 bits: where the name says a space of 32-bit addresses.
+    Either,
+    /// 32 bits: tensor memory.
+    Narrow,
 }
 
 impl Operand {
@@ -294,8 +305,13 @@ fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
     if let Some(inside) = between('[', ']') {
         let coordinates = inside.strip_prefix('*').and_then(|count| self::count(count, bound)).unwrap_or(0);
         // A space in the name speaks of the operand it stands for; a name with two spaces allows both widths.
-        let narrow = bound.words.iter().any(|word| NARROW_SPACES.contains(&word.as_str()));
-        return Some(Operand::Address(Address { coordinates, narrow }));
+        let is_narrow = bound.words.iter().any(|word| NARROW_SPACES.contains(&word.as_str()));
+        let width = match (inside, is_narrow) {
+            ("tensor", _) => AddressWidth::Narrow,
+            (_, true) => AddressWidth::Either,
+            (_, false) => AddressWidth::Wide,
+        };
+        return Some(Operand::Address(Address { coordinates, width }));
     }
     if let Some(inside) = between('{', '}') {
         return vector(inside, is_source, bound);
@@ -326,7 +342,7 @@ fn vector(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
     Some(Operand::Vector { element: Scalar { literal: false, ..element }, count })
 }
 
-/// `4`, an element (`V` is 4 for `v4`), or the number after a letter of one, divided (`M.n/2`).
+/// `4`, an element (`V` is 4 for `v4`), or the number after a letter of one, divided or multiplied (`M.n/2`, `N.x*2`).
 ///
 /// `None` where the element is absent.
 fn count(text: &str, bound: &Bound) -> Option<usize> {
@@ -334,12 +350,18 @@ fn count(text: &str, bound: &Bound) -> Option<usize> {
         return Some(count);
     }
     let word = bound.word(text.chars().next()?)?;
-    let Some((letter, divisor)) = text[1..].strip_prefix('.').and_then(|rest| rest.split_once('/')) else {
+    let Some(numbered) = text[1..].strip_prefix('.') else {
         return word.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
+    };
+    let (letter, divides, factor) = match (numbered.split_once('/'), numbered.split_once('*')) {
+        (Some((letter, divisor)), _) => (letter, true, divisor),
+        (None, Some((letter, factor))) => (letter, false, factor),
+        (None, None) => return None,
     };
     let digits = word.split_once(letter)?.1;
     let number = digits.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()?;
-    Some(number / divisor.parse::<usize>().ok()?)
+    let factor = factor.parse::<usize>().ok()?;
+    Some(if divides { number / factor } else { number * factor })
 }
 
 fn scalar(pattern: &str, is_source: bool, bound: &Bound) -> Scalar {

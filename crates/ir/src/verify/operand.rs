@@ -1,7 +1,7 @@
 //! Instructions against the table: spelling, operands, architecture.
 
 use warpwright_arch::Capability;
-use warpwright_arch::instructions::{self, Form, Operand as Slot, Scalar, Signature};
+use warpwright_arch::instructions::{self, AddressWidth, Form, Operand as Slot, Scalar, Signature};
 
 use super::fault::Fault;
 use crate::kernel::{Instruction, Kernel, Operand, Register, RegisterClass};
@@ -85,8 +85,8 @@ fn fits_slot(kernel: &Kernel, operand: &Operand, slot: &Slot) -> bool {
         (Slot::Address(address), Operand::Address { base, rest, .. }) => {
             let base_fits = match &**base {
                 Operand::Register(register) => match class(kernel, *register) {
-                    Some(RegisterClass::B64) => true,
-                    Some(RegisterClass::B32) => address.narrow,
+                    Some(RegisterClass::B64) => address.width != AddressWidth::Narrow,
+                    Some(RegisterClass::B32) => address.width != AddressWidth::Wide,
                     _ => false,
                 },
                 Operand::Symbol(_) | Operand::Integer(_) => true,

@@ -1,0 +1,69 @@
+//! Tensor memory and the matrix engine that works in it (PTX ISA, "TensorCore 5th Generation Family Instructions").
+
+use super::{Form, form};
+
+const BLACKWELL: &[&str] = &["sm_100a"];
+
+pub(super) const FORMS: &[Form] = &[
+    form("tcgen05 .alloc .cta_group::1|cta_group::2 .sync .aligned .shared::cta? .b32", "[], b32")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .dealloc .cta_group::1|cta_group::2 .sync .aligned .b32", "b32!, b32").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .relinquish_alloc_permit .cta_group::1|cta_group::2 .sync .aligned", "").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .wait::ld|wait::st .sync .aligned", "").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .fence::before_thread_sync|fence::after_thread_sync", "").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .ld .sync .aligned .32x32b|16x64b .N:x1|x2|x4|x8|x16|x32|x64|x128 .pack::16b? .b32", "{b32*N} = [tensor]")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .ld .sync .aligned .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .pack::16b? .b32", "{b32*N.x*2} = [tensor]")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .ld .sync .aligned .16x256b .N:x1|x2|x4|x8|x16|x32 .pack::16b? .b32", "{b32*N.x*4} = [tensor]")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .ld .sync .aligned .16x32bx2 .N:x1|x2|x4|x8|x16|x32|x64|x128 .pack::16b? .b32", "{b32*N} = [tensor], #")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .st .sync .aligned .32x32b|16x64b .N:x1|x2|x4|x8|x16|x32|x64|x128 .unpack::16b? .b32", "[tensor], {b32*N}")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .st .sync .aligned .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .unpack::16b? .b32", "[tensor], {b32*N.x*2}")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .st .sync .aligned .16x256b .N:x1|x2|x4|x8|x16|x32 .unpack::16b? .b32", "[tensor], {b32*N.x*4}")
+        .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .st .sync .aligned .16x32bx2 .N:x1|x2|x4|x8|x16|x32|x64|x128 .unpack::16b? .b32", "[tensor], #, {b32*N}")
+        .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .commit .cta_group::1|cta_group::2 .mbarrier::arrive::one .shared::cluster? .multicast::cluster? .b64",
+        "[], b16!@multicast::cluster",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .cp .cta_group::1|cta_group::2 .128x256b|4x256b|128x128b", "[tensor], b64!").only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .cp .cta_group::1|cta_group::2 .64x128b.warpx2::02_13|64x128b.warpx2::01_23|32x128b.warpx4",
+        "[tensor], b64!",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form("tcgen05 .shift .cta_group::1|cta_group::2 .down", "[tensor]").only_on((8, 6), BLACKWELL),
+    form("tcgen05 .mma .cta_group::1|cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8", "[tensor], b64!, b64!, b32!, pred")
+        .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
+        "[tensor], [tensor], b64!, b32!, pred",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
+        "[tensor], b64!, b64!, b32!, {b32*4}, pred",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::2 .kind::f16|kind::tf32|kind::f8f6f4|kind::i8",
+        "[tensor], b64!, b64!, b32!, {b32*8}, pred",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::mxf8f6f4.block_scale.scale_vec::1X|kind::mxf4.block_scale.scale_vec::2X",
+        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 6), BLACKWELL),
+    form(
+        "tcgen05 .mma .cta_group::1|cta_group::2 .kind::mxf8f6f4|kind::mxf4 .block_scale",
+        "[tensor], b64!, b64!, b32!, [tensor], [tensor], pred",
+    )
+    .only_on((8, 8), BLACKWELL),
+];
