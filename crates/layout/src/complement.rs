@@ -23,7 +23,12 @@ impl Layout {
     /// # Ok::<(), warpwright_layout::Error>(())
     /// ```
     pub fn complement(&self, size: impl Into<IntTuple>) -> Result<Layout, Error> {
-        let size = size.into().product()?;
+        self.complement_of(&size.into().product()?, true)
+    }
+
+    /// The complement; `reach` asks for one more round where gaps that a stride does not divide leave it short of `size`.
+    /// Divisions do without: a tile with such gaps never covers its layout.
+    pub(crate) fn complement_of(&self, size: &Int, reach: bool) -> Result<Layout, Error> {
         let modes = self.by_stride("complement")?;
         let mut gaps: Vec<FlatMode> = Vec::new();
         let mut covered = Int::ONE;
@@ -31,7 +36,7 @@ impl Layout {
             let stride = &mode.stride.scale;
             let after = mode.extent.times(stride)?;
             match (stride.known(), covered.known()) {
-                (Some(stride), Some(covered)) if stride < covered => return self.interleaved(&size),
+                (Some(stride), Some(covered)) if stride < covered => return self.interleaved(size),
                 (Some(_), Some(_)) => {}
                 _ if *stride == covered || covered.is(1) => {}
                 _ => return Err(self.undecided_order(position, &covered)),
@@ -39,7 +44,9 @@ impl Layout {
             gaps.push(FlatMode::new(stride.divided_by(&covered)?, Stride::plain(covered)));
             covered = after;
         }
-        gaps.push(FlatMode::new(rounds(self, &gaps, &size, &covered)?, Stride::plain(covered)));
+        let rounds =
+            if reach { rounds(self, &gaps, size, &covered)? } else { size.ceil_divided_by(&covered)? };
+        gaps.push(FlatMode::new(rounds, Stride::plain(covered)));
         Layout::of_flat_modes(merged(gaps)?)
     }
 

@@ -64,7 +64,7 @@ impl Layout {
 }
 
 fn divide(a: &Layout, b: &Layout) -> Result<Layout, Error> {
-    let rest = b.complement(a.size()?)?;
+    let rest = b.complement_of(&a.size()?, false)?;
     a.compose(Layout::of_modes([b.clone(), rest]))
 }
 

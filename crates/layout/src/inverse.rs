@@ -45,8 +45,8 @@ impl Layout {
     /// Post-condition: `L(R(L(i))) = L(i)`, and `R(L(i)) = i` where `L` is injective.
     ///
     /// # Errors
-    /// If `L` is not injective (its modes of stride 0 apart), or its strides do not nest: each stride must divide the
-    /// next larger one.
+    /// If the strides do not nest (each stride must divide the next larger one) and no run of the smaller ones leads back
+    /// either.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -79,16 +79,29 @@ impl Layout {
                 _ => previous_fits(modes, result.len() - 1, &digit),
             };
             if !nested || !room {
-                self.require_injective("left_inverse")?;
-                return Err(self.strides_do_not_nest(&mode.stride, &below));
+                return match closed(result, modes, place) {
+                    Ok(partial) if self.is_led_back_by(&partial) => Ok(partial),
+                    _ => {
+                        self.require_injective("left_inverse")?;
+                        Err(self.strides_do_not_nest(&mode.stride, &below))
+                    }
+                };
             }
             result.push(FlatMode::new(digit, Stride::plain(place)));
             (below, place) = (mode.stride.clone(), mode.place.clone());
         }
-        let top = modes.last().map_or(Int::ONE, |mode| mode.extent.clone());
-        result.push(FlatMode::new(top, Stride::plain(place)));
-        result.retain(|mode| !mode.extent.is(1));
-        Layout::of_flat_modes(merged(result)?)
+        closed(result, modes, place)
+    }
+
+    /// Whether `back` leads every offset of this layout to an index of it, and to the very index if it is injective.
+    fn is_led_back_by(&self, back: &Layout) -> bool {
+        let Ok(offsets) = self.offsets() else { return false };
+        let injective = self.nullspace().is_ok_and(|kernel| kernel.size() == Ok(Int::ONE))
+            && self.require_injective("left_inverse").is_ok();
+        offsets.iter().enumerate().all(|(index, &offset)| match back.at(offset) {
+            Ok(found) => (!injective || found == index as i64) && self.at(found) == Ok(offset),
+            Err(_) => false,
+        })
     }
 
     fn strides_do_not_nest(&self, stride: &Int, below: &Int) -> Error {
@@ -193,6 +206,17 @@ fn run_from_one<'a>(modes: impl Iterator<Item = &'a Placed>) -> Result<Layout, E
         run.push(FlatMode::new(mode.extent.clone(), Stride::plain(mode.place.clone())));
     }
     Layout::of_flat_modes(merged(run)?)
+}
+
+/// The digits read so far, and above them the extent of the mode whose digit comes next.
+fn closed(mut digits: Vec<FlatMode>, modes: &[Placed], place: Int) -> Result<Layout, Error> {
+    let top = match digits.len() {
+        0 => Int::ONE,
+        count => modes[count - 1].extent.clone(),
+    };
+    digits.push(FlatMode::new(top, Stride::plain(place)));
+    digits.retain(|digit| !digit.extent.is(1));
+    Layout::of_flat_modes(merged(digits)?)
 }
 
 /// Whether each mode ends at a divisor of the next stride, so that the gaps between them are whole.

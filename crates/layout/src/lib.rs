@@ -41,7 +41,7 @@ mod tiler;
 mod tiling;
 mod tuple;
 
-pub use banks::{Access, Conflicts, Sectors};
+pub use banks::{Access, BANK_BYTES, BANKS, Conflicts, SECTOR_BYTES, Sectors};
 pub use composed::{ComposedLayout, Stage};
 pub use coordinate::{All, Coordinate, Index, coordinate_of, index_of};
 pub use error::{Error, Illustration, Marked};

@@ -156,7 +156,7 @@ impl Layout {
 
 fn multiply(a: &Layout, b: &Layout) -> Result<Layout, Error> {
     let room = a.size()?.times(&b.cosize()?)?;
-    let repetitions = match a.complement(room)?.compose(b) {
+    let repetitions = match a.complement_of(&room, false)?.compose(b) {
         Err(Error::NotRepresentable(_)) => {
             Layout::contiguous(b.cosize()?).scaled(&a.cosize()?)?.compose(b)?
         }

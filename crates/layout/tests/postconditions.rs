@@ -183,7 +183,7 @@ fn is_a_layout(offsets: &[i64]) -> bool {
     if offsets.len() == 1 {
         return offsets[0] == 0;
     }
-    (2..=offsets.len()).filter(|run| offsets.len() % run == 0).any(|run| {
+    (2..=offsets.len()).filter(|&run| offsets.len().is_multiple_of(run)).any(|run| {
         let first = (0..run).all(|i| offsets[i] == i as i64 * offsets[1]);
         let repeats = offsets.chunks(run).all(|chunk| (0..run).all(|i| chunk[i] - chunk[0] == offsets[i]));
         first && repeats && is_a_layout(&offsets.iter().step_by(run).copied().collect::<Vec<_>>())

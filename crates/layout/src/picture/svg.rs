@@ -189,7 +189,7 @@ mod tests {
     fn owners_are_drawn_as_text() {
         let drawn =
             text(&evaluate("tv(mma SM80_16x8x16_F32F16F16F32_TN C)").unwrap(), &Options::default()).unwrap();
-        assert!(drawn.contains("  0 |  T0V0  T0V1  T1V0  T1V1"), "{drawn}");
+        assert!(drawn.contains("  0 |  T0V0   T0V1   T1V0   T1V1"), "{drawn}");
         assert!(drawn.contains("  1 |  T4V0"), "{drawn}");
     }
 }
