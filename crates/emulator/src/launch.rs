@@ -120,9 +120,9 @@ impl LaunchContext<'_> {
 }
 
 /// Refuses a launch that the device, or the kernel, does not allow.
-pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Fault> {
+pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Box<Fault>> {
     let limits = arch.capability;
-    let refuse = |message: String| Err(Fault::bad_launch(&kernel.name, message));
+    let refuse = |message: String| Err(Box::new(Fault::bad_launch(&kernel.name, message)));
     for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
         let (grid, block) = (launch.grid[axis], launch.block[axis]);
         if grid == 0 || grid > limits.grid_extents[axis] {

@@ -30,7 +30,7 @@ impl Mbarrier {
 
     /// What the bits of memory hold, if they are an initialised object.
     pub(crate) fn from_bits(bits: u64) -> Option<Self> {
-        (bits >> 61 & 3 == 1).then(|| Self {
+        (bits >> 61 & 3 == 1).then_some(Self {
             pending: (bits & ARRIVALS) as u32,
             expected: (bits >> 20 & ARRIVALS) as u32,
             bytes: ((bits << 3) as i64 >> 43) as i32,

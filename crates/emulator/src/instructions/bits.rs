@@ -5,7 +5,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::{Decoder, unsupported};
 use crate::decode::{DecodeError, Words};
-use crate::lanes::{four, one, three, two};
+use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::bits::{self, PermuteMode};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -72,10 +72,12 @@ fn logic_of_three(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) ->
         return Err(DecodeError::new("The table of `lop3` must be a number from 0 to 255."));
     };
     let table = *table as u8;
-    let mut slots = crate::lanes::Operands::default();
-    slots.a = d.source(d.operand(&i.operands, 1)?, Type::B32)?;
-    slots.b = d.source(&i.operands[2], Type::B32)?;
-    slots.c = d.source(&i.operands[3], Type::B32)?;
+    let mut slots = Operands {
+        a: d.source(d.operand(&i.operands, 1)?, Type::B32)?,
+        b: d.source(d.operand(&i.operands, 2)?, Type::B32)?,
+        c: d.source(d.operand(&i.operands, 3)?, Type::B32)?,
+        ..Operands::default()
+    };
     let Some(and) = combine else {
         d.expect_operands(i, 5)?;
         slots.d = d.destination(&i.operands[0], Type::B32)?;

@@ -254,7 +254,7 @@ fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
             };
             d.lanes(
                 slots,
-                two(move |low: bool, high: bool| u32::from(low) * one | (u32::from(high) * one) << 16),
+                two(move |low: bool, high: bool| (u32::from(low) * one) | ((u32::from(high) * one) << 16)),
             );
         }
         _ => return Err(unsupported(i, result)),

@@ -5,7 +5,9 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::memory::{Located, Purpose, Space, Trouble, addresses, bad_access, resolve, split_generic};
+use crate::memory::{
+    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve, split_generic,
+};
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
 
@@ -15,6 +17,7 @@ pub(super) trait Element: Copy + Default + Send + Sync + 'static {
     fn long(self) -> u64;
     fn high(self) -> u64;
     fn from_bytes(bytes: [u8; 16]) -> Self;
+    fn from_words(words: [u32; 4]) -> Self;
 }
 
 macro_rules! elements {
@@ -38,6 +41,11 @@ macro_rules! elements {
             #[inline(always)]
             fn from_bytes(bytes: [u8; 16]) -> Self {
                 u128::from_le_bytes(bytes) as Self
+            }
+
+            #[inline(always)]
+            fn from_words([a, b, c, d]: [u32; 4]) -> Self {
+                (u128::from(a) | u128::from(b) << 32 | u128::from(c) << 64 | u128::from(d) << 96) as Self
             }
         }
     )*};
@@ -159,6 +167,24 @@ impl<T: Element> Load<T> {
         Ok(())
     }
 
+    /// Whole words at the same offset in all lanes, as spills and frames are.
+    #[inline(always)]
+    fn local_columns(&self, execution: &mut Execution<'_>, start: u64, mask: u32) -> Option<()> {
+        for (index, destination) in self.destinations.iter().enumerate() {
+            let mut words = [[0; LANES]; 4];
+            for (part, words) in words.iter_mut().enumerate().take(size_of::<T>() / 4) {
+                *words = *execution.local.column(start + (index * size_of::<T>() + 4 * part) as u64)?;
+            }
+            let mut values = [T::default(); LANES];
+            for lane in 0..LANES {
+                values[lane] = T::from_words(words.map(|column| column[lane]));
+            }
+            destination.write(execution.registers, mask, values);
+        }
+        Some(())
+    }
+
+    #[inline(always)]
     fn local(
         &self,
         execution: &mut Execution<'_>,
@@ -166,6 +192,23 @@ impl<T: Element> Load<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
+        if size_of::<T>() >= 4
+            && let Some(start) = common_address(addresses, mask)
+            && start.is_multiple_of(size)
+            && self.local_columns(execution, start, mask).is_some()
+        {
+            return Ok(());
+        }
+        self.local_bytes(execution, addresses, mask, size)
+    }
+
+    fn local_bytes(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+        size: u64,
+    ) -> Result<(), Box<Trouble>> {
         let mut bad = 0;
         for (index, destination) in self.destinations.iter().enumerate() {
             let mut values = [T::default(); LANES];

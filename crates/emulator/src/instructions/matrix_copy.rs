@@ -129,12 +129,15 @@ impl EffectBody for Load {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let hosts = self.0.locate(execution, Purpose::Load)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
-            let mut matrix = [[0; 4]; ROWS];
-            for (row, words) in matrix.iter_mut().enumerate() {
+            let mut column = [0; LANES];
+            for (row, words) in column.as_chunks_mut().0.iter_mut().enumerate() {
                 // SAFETY: `locate` found 16 bytes for every row of every matrix.
                 *words = unsafe { hosts[ROWS * index + row].cast::<[u32; 4]>().read_unaligned() };
             }
-            blend(execution.registers.word_mut(*slot), mask, fragment(&matrix, self.0.transposed));
+            if self.0.transposed {
+                column = fragment(&matrix(&column), true);
+            }
+            blend(execution.registers.word_mut(*slot), mask, column);
         }
         Ok(())
     }

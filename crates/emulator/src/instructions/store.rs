@@ -5,14 +5,17 @@ use warpwright_ptx::syntax::Instruction;
 use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::memory::{Located, Purpose, Space, Trouble, addresses, bad_access, resolve, split_generic};
+use crate::memory::{
+    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve, split_generic,
+};
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{FULL, LANES, Registers, Slot, lanes};
+use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
 
 /// A value in memory, cut from a register.
 trait Element: Copy + Default + Send + Sync + 'static {
     fn cut(low: u64, high: u64) -> Self;
     fn bytes(self) -> [u8; 16];
+    fn word(self, index: usize) -> u32;
 }
 
 macro_rules! elements {
@@ -26,6 +29,11 @@ macro_rules! elements {
             #[inline(always)]
             fn bytes(self) -> [u8; 16] {
                 (self as u128).to_le_bytes()
+            }
+
+            #[inline(always)]
+            fn word(self, index: usize) -> u32 {
+                (self as u128 >> (32 * index)) as u32
             }
         }
     )*};
@@ -148,6 +156,21 @@ impl<T: Element> Store<T> {
         Ok(())
     }
 
+    /// Whole words at the same offset in all lanes, as spills and frames are.
+    #[inline(always)]
+    fn local_columns(&self, execution: &mut Execution<'_>, start: u64, mask: u32) -> Option<()> {
+        for (index, source) in self.sources.iter().enumerate() {
+            let values = source.read::<T>(execution.registers);
+            for part in 0..size_of::<T>() / 4 {
+                let column =
+                    execution.local.column_mut(start + (index * size_of::<T>() + 4 * part) as u64)?;
+                blend(column, mask, values.map(|value| value.word(part)));
+            }
+        }
+        Some(())
+    }
+
+    #[inline(always)]
     fn local(
         &self,
         execution: &mut Execution<'_>,
@@ -155,6 +178,23 @@ impl<T: Element> Store<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
+        if size_of::<T>() >= 4
+            && let Some(start) = common_address(addresses, mask)
+            && start.is_multiple_of(size)
+            && self.local_columns(execution, start, mask).is_some()
+        {
+            return Ok(());
+        }
+        self.local_bytes(execution, addresses, mask, size)
+    }
+
+    fn local_bytes(
+        &self,
+        execution: &mut Execution<'_>,
+        addresses: &[u64; LANES],
+        mask: u32,
+        size: u64,
+    ) -> Result<(), Box<Trouble>> {
         let mut bad = 0;
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);

@@ -61,3 +61,11 @@ pub(crate) fn span(addresses: &[u64; LANES], mask: u32, stride: u64) -> Span {
         span
     }
 }
+
+/// The address that the lanes of a mask have in common, if it is one.
+#[inline(always)]
+pub(crate) fn common_address(addresses: &[u64; LANES], mask: u32) -> Option<u64> {
+    let first = addresses[mask.trailing_zeros() as usize & 31];
+    let differing = (0..LANES).fold(0, |bits, lane| bits | u32::from(addresses[lane] != first) << lane);
+    (differing & mask == 0).then_some(first)
+}

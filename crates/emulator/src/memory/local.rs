@@ -53,9 +53,15 @@ impl LocalMemory {
         Some(())
     }
 
-    /// The word of all lanes at a byte offset that is a multiple of four, inside the size.
+    /// The four-byte word of all lanes at an aligned offset; `None` past the end.
     #[inline(always)]
-    pub(crate) fn column(&mut self, address: u64) -> Option<&mut [u32; LANES]> {
+    pub(crate) fn column(&self, address: u64) -> Option<&[u32; LANES]> {
+        self.words.get((address / 4) as usize).map(|column| &column.0)
+    }
+
+    /// The same, to write.
+    #[inline(always)]
+    pub(crate) fn column_mut(&mut self, address: u64) -> Option<&mut [u32; LANES]> {
         self.words.get_mut((address / 4) as usize).map(|column| &mut column.0)
     }
 }

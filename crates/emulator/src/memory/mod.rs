@@ -14,7 +14,7 @@ mod local;
 mod resolve;
 mod shared;
 
-pub(crate) use access::Trouble;
+pub(crate) use access::{Trouble, common_address};
 pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
 pub(crate) use local::LocalMemory;
@@ -61,7 +61,7 @@ impl Space {
     /// The space a generic address lies in, and its offset there.
     pub(crate) fn of(address: u64) -> (Space, u64) {
         let within = |window: u64| (window..window + WINDOW_BYTES).contains(&address);
-        if address < CODE_WINDOW || address >= SHARED_WINDOW + WINDOW_BYTES {
+        if !(CODE_WINDOW..SHARED_WINDOW + WINDOW_BYTES).contains(&address) {
             (Space::Global, address)
         } else if within(SHARED_WINDOW) {
             (Space::Shared, address - SHARED_WINDOW)
