@@ -2,14 +2,17 @@
 
 use std::io::{self, BufRead, BufWriter, Write};
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpwright_layout::expression::{evaluate, evaluate_plain};
+use warpwright_layout::picture::{self, Options, Together};
 
 use crate::output::Output;
 
-/// Evaluates expressions of the layout algebra.
+/// Evaluates and draws expressions of the layout algebra.
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
     /// The expression, in CuTe's names: `composition((4,8):(1,4), (2,4):(4,1))`.
@@ -18,6 +21,36 @@ pub(crate) struct Layout {
     /// Read one expression a line from standard input, and write one line for each: its value, or `error: ...`.
     #[arg(long)]
     plain: bool,
+    /// Draw the value to this file as SVG: offsets, owners, and banks in colour.
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    svg: Option<PathBuf>,
+    /// Bits of an element, which decide its bank in pictures.
+    #[arg(long, default_value_t = 32, value_name = "BITS", value_parser = clap::value_parser!(i64).range(1..=1024))]
+    bits: i64,
+    /// Which cells one access takes, to mark those that meet in a bank.
+    #[arg(long, value_enum, default_value = "nothing")]
+    together: Access,
+}
+
+/// The cells that one access takes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Access {
+    /// None: no conflicts are marked.
+    Nothing,
+    /// The cells of a row.
+    Rows,
+    /// The cells of a column.
+    Columns,
+}
+
+impl From<Access> for Together {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::Nothing => Self::Nothing,
+            Access::Rows => Self::Rows,
+            Access::Columns => Self::Columns,
+        }
+    }
 }
 
 impl Layout {
@@ -26,8 +59,17 @@ impl Layout {
             return evaluate_lines(io::stdin().lock(), BufWriter::new(io::stdout().lock()));
         };
         let value = evaluate(text)?;
+        let options = Options { element_bits: self.bits, together: self.together.into() };
+        if let Some(path) = &self.svg {
+            let drawn = picture::svg(&value, &options)?;
+            std::fs::write(path, drawn).with_context(|| format!("{} cannot be written", path.display()))?;
+        }
         output.json(|| json!({"expression": text, "value": value.to_string(), "cute": format!("{value:#}")}));
-        output.text(|| value.to_string());
+        output.text(|| match picture::text(&value, &options) {
+            Ok(drawn) => drawn.trim_end().to_owned(),
+            // Too large to draw is not too large to know.
+            Err(error) => format!("{value:#}\n\nnot drawn: {error}"),
+        });
         Ok(())
     }
 }
