@@ -20,19 +20,17 @@ pub(super) fn run(kernel: &mut Kernel) -> bool {
 
 fn coalesce(body: &mut Body, mentions: &[u32], is_alike: &dyn Fn(Register, Register) -> bool) -> bool {
     let mut changed = false;
-    let mut index = 0;
-    while index < body.len() {
-        match &mut body[index] {
+    let mut kept = Body::with_capacity(body.len());
+    for mut statement in std::mem::take(body) {
+        match &mut statement {
             Statement::Instruction(instruction) => {
-                let copy = access::copy(instruction);
-                if let Some((variable, temporary)) = copy
+                if let Some((variable, temporary)) = access::copy(instruction)
                     && variable != temporary
                     && mentions[temporary.0 as usize] == 2
                     && is_alike(variable, temporary)
-                    && let Some(source) = computation(&body[..index], temporary, variable)
+                    && let Some(source) = computation(&kept, temporary, variable)
                 {
-                    rename(&mut body[source], temporary, variable);
-                    body.remove(index);
+                    rename(&mut kept[source], temporary, variable);
                     changed = true;
                     continue;
                 }
@@ -48,8 +46,9 @@ fn coalesce(body: &mut Body, mentions: &[u32], is_alike: &dyn Fn(Register, Regis
             Statement::Block { body, .. } => changed |= coalesce(body, mentions, is_alike),
             _ => {}
         }
-        index += 1;
+        kept.push(statement);
     }
+    *body = kept;
     changed
 }
 

@@ -17,6 +17,8 @@ type Known = Option<Facts>;
 struct Facts {
     /// Registers that equal another.
     copies: HashMap<Register, Register>,
+    /// The registers that may equal each: what to look through when it is written.
+    copied_to: HashMap<Register, Vec<Register>>,
     /// Registers that hold an integer; of a predicate, 0 or 1.
     integers: HashMap<Register, i128>,
 }
@@ -25,7 +27,18 @@ impl Facts {
     /// A register gets another value.
     fn forget(&mut self, written: Register) {
         self.integers.remove(&written);
-        self.copies.retain(|copy, source| *copy != written && *source != written);
+        self.copies.remove(&written);
+        for copy in self.copied_to.remove(&written).unwrap_or_default() {
+            if self.copies.get(&copy) == Some(&written) {
+                self.copies.remove(&copy);
+            }
+        }
+    }
+
+    /// A register becomes the same as another.
+    fn equate(&mut self, copy: Register, source: Register) {
+        self.copies.insert(copy, source);
+        self.copied_to.entry(source).or_default().push(copy);
     }
 
     /// Keeps what `other` knows as well.
@@ -111,7 +124,7 @@ impl Walk {
         let integer = integer_result(instruction, known);
         access::writes(instruction).for_each(|register| known.forget(register));
         if let Some((to, from)) = copy.filter(|(to, from)| to != from) {
-            known.copies.insert(to, from);
+            known.equate(to, from);
         }
         known.integers.extend(integer);
     }
