@@ -132,12 +132,12 @@ fn rounds(layout: &Layout, gaps: &[FlatMode], size: &Int, covered: &Int) -> Resu
     else {
         return Ok(rounds);
     };
-    let mut reach = layout.filter()?.cosize()?.require("complement", "it compares sizes")?;
+    let mut reach = i128::from(layout.filter()?.cosize()?.require("complement", "it compares sizes")?);
     for gap in gaps {
         let (extent, stride) = (gap.extent.known().unwrap_or(1), gap.stride.scale.known().unwrap_or(0));
-        reach += (extent - 1) * stride;
+        reach += i128::from(extent - 1) * i128::from(stride);
     }
-    let total = i128::from(reach) + i128::from(known_rounds - 1) * i128::from(covered);
+    let total = reach + i128::from(known_rounds - 1) * i128::from(covered);
     Ok(if total < i128::from(size) { Int::Known(known_rounds + 1) } else { rounds })
 }
 

@@ -131,9 +131,9 @@ impl Int {
     /// Whether `divisor` is known to divide this integer; `None` when that cannot be decided.
     pub fn divisible_by(&self, divisor: &Int) -> Option<bool> {
         match (self, divisor) {
-            (Int::Known(a), Int::Known(b)) => Some(*b != 0 && a % b == 0),
+            (Int::Known(a), Int::Known(b)) => Some(*b != 0 && a.checked_rem(*b).is_none_or(|rest| rest == 0)),
             _ if divisor.is(1) || self.is(0) || self == divisor => Some(true),
-            (Int::Device(_), Int::Known(b)) if *b != 0 && self.known_divisor() % b == 0 => Some(true),
+            (Int::Device(_), Int::Known(b)) if *b > 0 && self.known_divisor() % b == 0 => Some(true),
             (Int::Device(expression), _) => match &**expression {
                 Expression::Operation(Operator::Multiply, left, right)
                     if left == divisor || right == divisor =>
@@ -211,7 +211,7 @@ impl Int {
             (a, b) if a == b => Ok(Int::ONE),
             (Int::Device(expression), _) => match (&**expression, other) {
                 (Expression::Operation(Operator::Multiply, Int::Known(a), right), Int::Known(b))
-                    if a % b == 0 =>
+                    if *b > 0 && a % b == 0 =>
                 {
                     Int::Known(a / b).times(right)
                 }
