@@ -243,6 +243,33 @@ impl ComposedLayout {
         self.inverse(|layout| layout.left_inverse())
     }
 
+    /// The widest vector of elements that a copy between this tensor and `other` may move at once: side by side and in
+    /// the same order in both, kept whole by their swizzles, and aligned as far as their offsets are known to be.
+    ///
+    /// ```
+    /// use warpwright_layout::{ComposedLayout, Layout, Swizzle};
+    /// let row = Layout::row_major((1, 32))?;
+    /// let shared = row.swizzled(Swizzle::new(3, 3, 3)?);
+    /// assert_eq!(shared.max_common_vector(&row.clone().into())?, 8);
+    /// assert_eq!(shared.shifted(4)?.max_common_vector(&row.into())?, 4);
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn max_common_vector(&self, other: &ComposedLayout) -> Result<i64, Error> {
+        let mut vector = self.inner.max_common_vector(&other.inner)?;
+        for side in [self, other] {
+            let aligned = side.offset.linear()?.known_divisor();
+            if aligned != 0 {
+                vector = crate::int::gcd(vector, aligned);
+            }
+            match side.swizzle() {
+                Some(swizzle) if swizzle.is_identity() => {}
+                Some(swizzle) => vector = crate::int::gcd(vector, 1 << swizzle.base()),
+                None => vector = 1,
+            }
+        }
+        Ok(vector)
+    }
+
     fn inverse(&self, invert: impl Fn(&Layout) -> Result<Layout, Error>) -> Result<ComposedLayout, Error> {
         let size = self.cosize()?;
         let back = Int::ZERO.minus(self.offset.linear()?)?;

@@ -13,6 +13,7 @@
 //! A layout followed by a coordinate in parentheses is applied to it, or sliced where the coordinate has a `_`.
 //! [`OPERATIONS`] lists what can be called.
 
+mod evaluate;
 mod operations;
 mod syntax;
 mod value;
@@ -39,7 +40,7 @@ use std::str::FromStr;
 /// If the text is not an expression (with the place marked), or an operation refuses.
 pub fn evaluate(text: &str) -> Result<Value, Error> {
     let expression = syntax::parse(text)?;
-    operations::evaluate(&expression)
+    evaluate::evaluate(&expression)
 }
 
 /// Evaluates one expression to one line of plain text: `(128,32):(32,1)`. The error's
@@ -145,7 +146,8 @@ mod tests {
     fn applying_and_slicing() {
         assert_eq!(plain("(4,8):(1,4)(3,2)"), "11");
         assert_eq!(plain("(4,8):(1,4)(11)"), "11");
-        assert_eq!(plain("(4,8):(1,4)(_,2)"), "8 o (4):(1)");
+        assert_eq!(plain("(4,8):(1,4)(_,2)"), "(4):(1)");
+        assert_eq!(plain("(4 o (4,8):(1,4))(_,2)"), "12 o (4):(1)");
         assert_eq!(plain("slice((_,2),(4,8):(1,4))"), "(4):(1)");
     }
 

@@ -111,6 +111,29 @@ impl Layout {
         }
     }
 
+    /// The compact layout of the same shape whose modes are contiguous in the order of this one's strides; modes of
+    /// stride 0 keep it. It is how a thread holds in registers what this layout names in memory.
+    ///
+    /// ```
+    /// use warpwright_layout::Layout;
+    /// assert_eq!(Layout::new((2, (4, 8)), (512, (0, 1)))?.compact_like()?.to_string(), "(2,(4,8)):(8,(0,1))");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn compact_like(&self) -> Result<Layout, Error> {
+        let modes = self.flat_modes();
+        let mut order: Vec<usize> = (0..modes.len()).collect();
+        order.sort_by_key(|&mode| modes[mode].stride.scale.known().map_or(i64::MAX, i64::abs));
+        let mut strides = vec![Int::ZERO; modes.len()];
+        let mut next = Int::ONE;
+        for mode in order.into_iter().filter(|&mode| !modes[mode].stride.scale.is(0)) {
+            strides[mode] = next.clone();
+            next = next.times(&modes[mode].extent)?;
+        }
+        let mut strides = strides.into_iter();
+        let stride = self.shape.map(&mut |_: &Int| strides.next().unwrap_or(Int::ZERO));
+        Layout::new(self.shape.clone(), stride)
+    }
+
     /// The layout that returns its own coordinate: each leaf's stride is the basis vector of its place. Slicing and
     /// tiling it as one tiles a tensor gives the coordinates to predicate with.
     pub fn identity(shape: impl Into<IntTuple>) -> Result<Layout, Error> {

@@ -192,3 +192,35 @@ fn copies_that_do_not_fit_are_refused() {
     assert!(!error.to_string().is_empty());
     assert!(CopyAtom::universal(96, 16).is_err());
 }
+
+/// A (10, 6) tensor by (4, 4) tiles: the identity tensor, cut and partitioned as the tensor is, says which elements of the
+/// overhanging tiles exist; those are all elements, once.
+#[test]
+fn identity_tensors_predicate_the_remainder() {
+    let (m, n) = (10, 6);
+    let threads = layout("(2,2):(1,2)");
+    let tensor = counting((m, n));
+    let identity = ComposedLayout::from(Layout::identity((m, n)).unwrap());
+    let mut seen = HashMap::new();
+    for (row, column) in (0..3).flat_map(|row| (0..2).map(move |column| (row, column))) {
+        let cut = |tensor: &ComposedLayout, thread: i32| {
+            let tile = tensor.local_tile((4, 4), &(row, column).into()).unwrap();
+            tile.local_partition(&threads, thread).unwrap()
+        };
+        for thread in 0..4 {
+            let (mine, places) = (cut(&tensor, thread), cut(&identity, thread));
+            assert_eq!(mine.shape(), places.shape());
+            for index in 0..mine.size().unwrap().known().unwrap() {
+                let place = places.evaluate(&index.into()).unwrap().to_string();
+                let place: IntTuple = place.parse().unwrap();
+                let (i, j) = (place.leaves()[0].known().unwrap(), place.leaves()[1].known().unwrap());
+                if i < m && j < n {
+                    assert_eq!(mine.at(index).unwrap(), i + j * m);
+                    *seen.entry((i, j)).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(seen.len() as i64, m * n);
+    assert!(seen.values().all(|&times| times == 1));
+}
