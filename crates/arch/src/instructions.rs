@@ -9,8 +9,8 @@
 //! ```
 //!
 //! **Names.** The first word may have alternatives (`add|sub`). Each further element begins with a dot: its
-//! alternatives are separated by `|` and may hold several words (`.xorsign.abs`), a `?` makes it optional, and a
-//! capital letter before a `:` names it for the operands.
+//! alternatives are separated by `|` and may hold several words (`.xorsign.abs`), `$rounding` stands for a set of them,
+//! a `?` makes the element optional, and a capital letter before a `:` names it for the operands.
 //!
 //! **Operands.** Those before `=` are written; those before `+=` are read as well. Each is
 //! - a type (`b32`, `f64`, `pred`), the name of an element that is one (`T`), or twice its width (`2T`); a source may
@@ -179,10 +179,13 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     fitting.collect()
 }
 
-/// Every spelling pattern of the instructions whose first word is `base`: what a message offers for a name that fits
-/// none.
-pub fn spellings(base: &str) -> Vec<&'static str> {
-    index().get(base).map_or(Vec::new(), |forms| forms.iter().map(|parsed| parsed.form.name).collect())
+/// How the instructions whose first word is `base` are spelled, in the notation of the PTX ISA (`{.sat}` may be left
+/// out): what a message offers for a name that fits none.
+pub fn spellings(base: &str) -> Vec<String> {
+    let forms = index().get(base).map_or(&[][..], Vec::as_slice);
+    let mut spellings: Vec<String> = forms.iter().map(|parsed| parsed.name.spelling(base)).collect();
+    spellings.dedup();
+    spellings
 }
 
 #[cfg(test)]
@@ -230,7 +233,9 @@ mod tests {
             assert_eq!(forms_of(wrong), [], "{wrong}");
         }
         assert!(spellings("frobnicate").is_empty());
-        assert!(spellings("rcp").iter().any(|row| row.contains(".approx")));
+        assert_eq!(spellings("addc").last().map(String::as_str), Some("addc(.u32|.s32|.u64|.s64)"));
+        assert_eq!(spellings("tanh")[0], "tanh.approx.f32");
+        assert!(spellings("rcp").contains(&"rcp(.approx|.rn|.rz|.rm|.rp){.ftz}.f32".to_owned()));
     }
 
     #[test]

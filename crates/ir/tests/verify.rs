@@ -68,7 +68,7 @@ fn unknown_instructions_are_named_with_what_there_is() {
     assert_eq!(mistakes.len(), 2);
     assert_eq!(mistakes[0].0, 2);
     assert!(
-        mistakes[0].1.starts_with("PTX has no instruction `tanh.f32`; it has `tanh .approx .f32`"),
+        mistakes[0].1.starts_with("PTX has no instruction `tanh.f32`; it has `tanh.approx.f32`"),
         "{mistakes:?}"
     );
     assert_eq!(mistakes[1], (3, "PTX has no instruction `frob`".to_owned()));

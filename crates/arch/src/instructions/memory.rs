@@ -6,75 +6,75 @@ use super::{Form, form};
 pub(super) const FORMS: &[Form] = &[
     form(
         "ld .weak? .global|shared|local|const|param|shared::cta? .V:v2|v4? \
-         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+         .T:$memory",
         "{T+*V:128} = []",
     ),
     form(
-        "ld .global? .ca|cg|cs|lu|cv .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "ld .global? .ca|cg|cs|lu|cv .V:v2|v4? .T:$memory",
         "{T+*V:128} = []",
     ),
     form(
-        "ld .weak? .global? .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
-         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "ld .weak? .global? .$level1? \
+         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:$memory",
         "{T+*V:128} = [], b64!@L2::cache_hint",
     )
     .since((7, 4), 80),
     form(
-        "ld .global .ca|cg|cs? .nc .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "ld .global .ca|cg|cs? .nc .V:v2|v4? .T:$memory",
         "{T+*V:128} = []",
     ),
     form(
-        "ld .global .nc .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
-         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "ld .global .nc .$level1? \
+         .L2::cache_hint? .L2::64B|L2::128B|L2::256B? .V:v2|v4? .T:$memory",
         "{T+*V:128} = [], b64!@L2::cache_hint",
     )
     .since((7, 4), 80),
     form(
-        "ld .volatile .global|shared? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "ld .volatile .global|shared? .V:v2|v4? .T:$memory",
         "{T+*V:128} = []",
     ),
     form(
         "ld .relaxed|acquire .cta|gpu|sys .global|shared? .V:v2|v4? \
-         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+         .T:$memory",
         "{T+*V:128} = []",
     ),
     form("ld .relaxed|acquire .cluster .global|shared::cluster? .V:v2|v4? .T:b32|b64|u32|f32|f64", "{T+*V:128} = []")
         .since((7, 8), 90),
     form("ld .shared::cluster .V:v2|v4? .T:b8|b16|b32|b64|u32|s32|f32|f64", "{T+*V:128} = []").since((7, 8), 90),
-    form("ld .mmio .relaxed .sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "T+ = []")
+    form("ld .mmio .relaxed .sys .global? .T:$memory", "T+ = []")
         .since((8, 2), 80),
     form("ld .weak? .global|shared? .b128", "b128 = []").since((8, 3), 80),
     form("ld .global .V:v4 .T:b64|u64|s64|f64", "{T+*V} = []").since((8, 8), 100),
     form("ld .global .V:v8 .T:b32|u32|s32|f32", "{T+*V} = []").since((8, 8), 100),
-    form("ldu .global? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "{T+*V:128} = []"),
+    form("ldu .global? .V:v2|v4? .T:$memory", "{T+*V:128} = []"),
     form(
         "st .weak? .global|shared|local|shared::cta? .V:v2|v4? \
-         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+         .T:$memory",
         "[], {T+*V:128}",
     ),
     form(
-        "st .global? .wb|cg|cs|wt .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "st .global? .wb|cg|cs|wt .V:v2|v4? .T:$memory",
         "[], {T+*V:128}",
     ),
     form(
-        "st .weak? .global? .L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate? \
-         .L2::cache_hint? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "st .weak? .global? .$level1? \
+         .L2::cache_hint? .V:v2|v4? .T:$memory",
         "[], {T+*V:128}, b64!@L2::cache_hint",
     )
     .since((7, 4), 80),
     form(
-        "st .volatile .global|shared? .V:v2|v4? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+        "st .volatile .global|shared? .V:v2|v4? .T:$memory",
         "[], {T+*V:128}",
     ),
     form(
         "st .relaxed|release .cta|gpu|sys .global|shared? .V:v2|v4? \
-         .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+         .T:$memory",
         "[], {T+*V:128}",
     ),
     form("st .relaxed|release .cluster .global|shared::cluster? .V:v2|v4? .T:b32|b64|u32|f32|f64", "[], {T+*V:128}")
         .since((7, 8), 90),
     form("st .shared::cluster .V:v2|v4? .T:b8|b16|b32|b64|u32|s32|f32|f64", "[], {T+*V:128}").since((7, 8), 90),
-    form("st .mmio .relaxed .sys .global? .T:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64", "[], T+")
+    form("st .mmio .relaxed .sys .global? .T:$memory", "[], T+")
         .since((8, 2), 80),
     form("st .weak? .global|shared? .b128", "[], b128").since((8, 3), 80),
     form("st .global .V:v4 .T:b64|u64|s64|f64", "[], {T+*V}").since((8, 8), 100),

@@ -33,6 +33,21 @@ struct Element {
     optional: bool,
 }
 
+/// Alternatives that many rows have, by the name that stands for them after a `$`.
+const SETS: [(&str, &str); 11] = [
+    ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
+    ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
+    ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
+    ("integers16", "u16|u32|u64|s16|s32|s64"),
+    ("float_order", "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"),
+    ("unsigned_order", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs"),
+    ("signed_order", "eq|ne|lt|le|gt|ge"),
+    ("rounding", "rn|rz|rm|rp"),
+    ("integral", "rni|rzi|rmi|rpi"),
+    ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),
+    ("counts", "x1|x2|x4|x8|x16|x32|x64|x128"),
+];
+
 impl Element {
     fn parse(text: &'static str) -> Self {
         let text = text.strip_prefix('.').unwrap_or(text);
@@ -43,7 +58,22 @@ impl Element {
         let first = text.chars().next();
         let is_named = text[1..].starts_with(':') && !text[1..].starts_with("::");
         let (name, text) = if is_named { (first, &text[2..]) } else { (None, text) };
-        Self { name, alternatives: text.split('|').collect(), optional }
+        let expand = |alternative: &'static str| {
+            let set = SETS.iter().find(|(name, _)| alternative.strip_prefix('$') == Some(name));
+            set.map_or(alternative, |(_, alternatives)| alternatives).split('|')
+        };
+        Self { name, alternatives: text.split('|').flat_map(expand).collect(), optional }
+    }
+
+    /// The element as the PTX ISA writes it: `.f32`, `(.lo|.hi)`, `{.sat}`.
+    fn spelling(&self) -> String {
+        let alternatives: Vec<String> = self.alternatives.iter().map(|word| format!(".{word}")).collect();
+        let alternatives = alternatives.join("|");
+        match (self.optional, self.alternatives.len()) {
+            (true, _) => format!("{{{alternatives}}}"),
+            (false, 1) => alternatives,
+            (false, _) => format!("({alternatives})"),
+        }
     }
 
     /// How many ways there are: one for each alternative, and one for nothing.
@@ -57,6 +87,11 @@ impl NamePattern {
         let mut parts = text.split_whitespace();
         let bases = parts.next().unwrap_or("").split('|').collect();
         Self { bases, elements: parts.map(Element::parse).collect() }
+    }
+
+    /// The name as the PTX ISA writes it, with `base` for its first word: `add{.ftz}{.sat}.f32`.
+    pub(super) fn spelling(&self, base: &str) -> String {
+        std::iter::once(base.to_owned()).chain(self.elements.iter().map(Element::spelling)).collect()
     }
 
     /// What the elements stand for in a name whose words after the first are `words`; `None` if it does not fit.

@@ -11,21 +11,21 @@ pub(super) const FORMS: &[Form] = &[
     form("tcgen05 .relinquish_alloc_permit .cta_group::1|cta_group::2 .sync .aligned", "").only_on((8, 6), BLACKWELL),
     form("tcgen05 .wait::ld|wait::st .sync .aligned", "").only_on((8, 6), BLACKWELL),
     form("tcgen05 .fence::before_thread_sync|fence::after_thread_sync", "").only_on((8, 6), BLACKWELL),
-    form("tcgen05 .ld .sync .aligned .32x32b|16x64b .N:x1|x2|x4|x8|x16|x32|x64|x128 .pack::16b? .b32", "{b32*N} = [tensor]")
+    form("tcgen05 .ld .sync .aligned .32x32b|16x64b .N:$counts .pack::16b? .b32", "{b32*N} = [tensor]")
         .only_on((8, 6), BLACKWELL),
     form("tcgen05 .ld .sync .aligned .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .pack::16b? .b32", "{b32*N.x*2} = [tensor]")
         .only_on((8, 6), BLACKWELL),
     form("tcgen05 .ld .sync .aligned .16x256b .N:x1|x2|x4|x8|x16|x32 .pack::16b? .b32", "{b32*N.x*4} = [tensor]")
         .only_on((8, 6), BLACKWELL),
-    form("tcgen05 .ld .sync .aligned .16x32bx2 .N:x1|x2|x4|x8|x16|x32|x64|x128 .pack::16b? .b32", "{b32*N} = [tensor], #")
+    form("tcgen05 .ld .sync .aligned .16x32bx2 .N:$counts .pack::16b? .b32", "{b32*N} = [tensor], #")
         .only_on((8, 6), BLACKWELL),
-    form("tcgen05 .st .sync .aligned .32x32b|16x64b .N:x1|x2|x4|x8|x16|x32|x64|x128 .unpack::16b? .b32", "[tensor], {b32*N}")
+    form("tcgen05 .st .sync .aligned .32x32b|16x64b .N:$counts .unpack::16b? .b32", "[tensor], {b32*N}")
         .only_on((8, 6), BLACKWELL),
     form("tcgen05 .st .sync .aligned .16x128b .N:x1|x2|x4|x8|x16|x32|x64 .unpack::16b? .b32", "[tensor], {b32*N.x*2}")
         .only_on((8, 6), BLACKWELL),
     form("tcgen05 .st .sync .aligned .16x256b .N:x1|x2|x4|x8|x16|x32 .unpack::16b? .b32", "[tensor], {b32*N.x*4}")
         .only_on((8, 6), BLACKWELL),
-    form("tcgen05 .st .sync .aligned .16x32bx2 .N:x1|x2|x4|x8|x16|x32|x64|x128 .unpack::16b? .b32", "[tensor], #, {b32*N}")
+    form("tcgen05 .st .sync .aligned .16x32bx2 .N:$counts .unpack::16b? .b32", "[tensor], #, {b32*N}")
         .only_on((8, 6), BLACKWELL),
     form(
         "tcgen05 .commit .cta_group::1|cta_group::2 .mbarrier::arrive::one .shared::cluster? .multicast::cluster? .b64",

@@ -23,7 +23,7 @@ pub enum Fault {
         /// The dotted name.
         opcode: String,
         /// How instructions with the same first word are spelled.
-        spellings: Vec<&'static str>,
+        spellings: Vec<String>,
     },
     /// The instruction exists, and takes other operands.
     #[error("`{opcode}` takes {}, but was given {found}", .expected.join(" or "))]
@@ -140,7 +140,7 @@ pub enum Fault {
     },
 }
 
-fn offer(spellings: &[&str]) -> String {
+fn offer(spellings: &[String]) -> String {
     if spellings.is_empty() {
         return String::new();
     }
