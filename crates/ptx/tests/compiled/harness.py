@@ -148,7 +148,7 @@ def program(source, grid, block, entry=None, shared=0, variants=BOTH):
 
 def nvrtc_options(variant):
     arch, _, how = variant.partition("-")
-    options = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "--std=c++17", "-default-device"]
+    options = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", "--std=c++17", "-default-device", "--device-int128"]
     options += {"": [], "debug": ["-G"], "lineinfo": ["-lineinfo"], "fast": ["--use_fast_math"]}[how]
     for root in site.getsitepackages():
         include = pathlib.Path(root) / "nvidia/cu13/include"
