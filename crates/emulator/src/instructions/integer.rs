@@ -92,13 +92,14 @@ fn carried(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     let base = i.opcode.base();
     let (add, takes) = (base.starts_with("add"), base.ends_with('c'));
     let mut slots = d.slots(i, ty, &[ty, ty])?;
-    slots.c = if takes { d.carry() } else { d.bits(0, crate::decode::File::Predicate) };
+    // A subtraction adds the complement, and one.
+    slots.c = if takes { d.carry() } else { d.bits(u64::from(!add), crate::decode::File::Predicate) };
     slots.e = if sets { d.carry() } else { d.scratch(crate::decode::File::Predicate) };
     match (ty, add) {
         (Type::U32 | Type::S32, true) => d.lanes(slots, three(integer::add_carry_u32)),
-        (Type::U32 | Type::S32, false) => d.lanes(slots, three(integer::sub_borrow_u32)),
+        (Type::U32 | Type::S32, false) => d.lanes(slots, three(integer::sub_carry_u32)),
         (Type::U64 | Type::S64, true) => d.lanes(slots, three(integer::add_carry_u64)),
-        (Type::U64 | Type::S64, false) => d.lanes(slots, three(integer::sub_borrow_u64)),
+        (Type::U64 | Type::S64, false) => d.lanes(slots, three(integer::sub_carry_u64)),
         _ => return Err(unsupported(i, ty)),
     }
     Ok(())

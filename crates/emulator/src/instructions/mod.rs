@@ -21,6 +21,7 @@ mod print;
 mod store;
 mod synchronize;
 mod transfer;
+mod video;
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
@@ -61,6 +62,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         }
         "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect"
         | "activemask" => synchronize::decode(d, i, w),
+        base if base.starts_with('v') => video::decode(d, i, w),
         base => Err(DecodeError::new(format!("The emulator does not know the instruction `{base}`."))),
     }
 }

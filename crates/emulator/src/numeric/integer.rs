@@ -121,21 +121,20 @@ pub fn add_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum as u64, sum >> 64 != 0)
 }
 
-/// `sub.cc` and `subc`: the difference with a borrow in, and the borrow out. PTX keeps the borrow in CC.CF as it is
-/// here: one where the subtraction went below zero.
+/// `sub.cc` and `subc`: the difference, and the carry out of `a + !b + carry`, which is one where there was no borrow.
+///
+/// The manual calls what subtraction leaves in CC.CF a borrow. The hardware keeps the carry of the addition that it does, and
+/// `addc` after `sub.cc` shows it (`ptxas` passes the flag of `IADD3 P0 = a, -b` on as it is; the compiler's own 128-bit
+/// division counts on it).
 #[inline(always)]
-pub fn sub_borrow_u32(a: u32, b: u32, borrow: bool) -> (u32, bool) {
-    let (difference, first) = a.overflowing_sub(b);
-    let (difference, second) = difference.overflowing_sub(u32::from(borrow));
-    (difference, first || second)
+pub fn sub_carry_u32(a: u32, b: u32, carry: bool) -> (u32, bool) {
+    add_carry_u32(a, !b, carry)
 }
 
 /// `sub.cc.u64` and `subc.u64`
 #[inline(always)]
-pub fn sub_borrow_u64(a: u64, b: u64, borrow: bool) -> (u64, bool) {
-    let (difference, first) = a.overflowing_sub(b);
-    let (difference, second) = difference.overflowing_sub(u64::from(borrow));
-    (difference, first || second)
+pub fn sub_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    add_carry_u64(a, !b, carry)
 }
 
 #[inline(always)]

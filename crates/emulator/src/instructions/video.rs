@@ -1,0 +1,335 @@
+//! Video instructions: integers in the bytes and halves of a word (PTX ISA, "Scalar Video Instructions" and "SIMD Video
+//! Instructions").
+//!
+//! All of them take parts out of their sources, widen them, combine them, and put the result's parts together with what the
+//! third source holds. One description covers the family; the compilers' byte intrinsics use it.
+
+use warpwright_ptx::syntax::{Instruction, Operand, Type};
+
+use super::{Decoder, unsupported};
+use crate::decode::{DecodeError, Words};
+use crate::lanes::{Operands, three};
+
+/// What is done to each pair of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combine {
+    Add,
+    Subtract,
+    Average,
+    AbsoluteDifference,
+    Minimum,
+    Maximum,
+    ShiftLeft { wrap: bool },
+    ShiftRight { wrap: bool },
+    MultiplyAdd { plus_one: bool, scale: u32 },
+    Compare(Comparison),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// What is done with the result and the third source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finish {
+    /// The result alone, or put into its place among the third source's other parts.
+    Merge,
+    Add,
+    Minimum,
+    Maximum,
+}
+
+/// A part of a word: `bits` wide, `index` parts up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    bits: u32,
+    index: u32,
+}
+
+impl Part {
+    const WHOLE: Self = Self { bits: 32, index: 0 };
+
+    fn of(self, word: u64, signed: bool) -> i64 {
+        let raw = word >> (self.bits * self.index);
+        let shift = 64 - self.bits;
+        if signed { ((raw << shift) as i64) >> shift } else { ((raw << shift) >> shift) as i64 }
+    }
+
+    fn put(self, value: i64, word: u32) -> u32 {
+        let mask = (((1u64 << self.bits) - 1) as u32) << (self.bits * self.index);
+        (word & !mask) | (((value as u64) << (self.bits * self.index)) as u32 & mask)
+    }
+}
+
+/// One video instruction. `a`, `b` and `d` list parts, as many as the instruction works on at once.
+#[derive(Clone, Copy, Debug)]
+struct Video {
+    combine: Combine,
+    finish: Finish,
+    saturate: bool,
+    signed: bool,
+    a_signed: bool,
+    b_signed: bool,
+    count: usize,
+    a: [Part; 4],
+    b: [Part; 4],
+    d: [Part; 4],
+    /// Which of the results are kept.
+    kept: [bool; 4],
+    /// The parts of the SIMD forms count through both sources, those of the scalar forms through their own.
+    pairs: bool,
+}
+
+impl Video {
+    fn apply(&self, a: u32, b: u32, c: u32) -> u32 {
+        let both = u64::from(b) << 32 | u64::from(a);
+        let (from_a, from_b) = if self.pairs { (both, both) } else { (u64::from(a), u64::from(b)) };
+        let mut merged = c;
+        let mut sum = c;
+        for part in (0..self.count).filter(|part| self.kept[*part]) {
+            let x = self.a[part].of(from_a, self.a_signed);
+            let y = self.b[part].of(from_b, self.b_signed);
+            let result = self.limited(self.combined(x, y, c), self.d[part].bits);
+            merged = self.d[part].put(result, merged);
+            sum = self.finished(result, sum);
+        }
+        if self.finish == Finish::Merge { merged } else { sum }
+    }
+
+    fn combined(&self, x: i64, y: i64, c: u32) -> i64 {
+        let amount = |wrap: bool| if wrap { y & 31 } else { y.clamp(0, 32) };
+        match self.combine {
+            Combine::Add => x + y,
+            Combine::Subtract => x - y,
+            Combine::Average => (x + y + i64::from(x + y >= 0)) >> 1,
+            Combine::AbsoluteDifference => (x - y).abs(),
+            Combine::Minimum => x.min(y),
+            Combine::Maximum => x.max(y),
+            Combine::ShiftLeft { wrap } => x << amount(wrap),
+            Combine::ShiftRight { wrap } => x >> amount(wrap),
+            Combine::MultiplyAdd { plus_one, scale } => {
+                let c = if self.a_signed || self.b_signed { i64::from(c as i32) } else { i64::from(c) };
+                (x.wrapping_mul(y).wrapping_add(c).wrapping_add(i64::from(plus_one))) >> scale
+            }
+            Combine::Compare(comparison) => i64::from(match comparison {
+                Comparison::Equal => x == y,
+                Comparison::NotEqual => x != y,
+                Comparison::Less => x < y,
+                Comparison::LessOrEqual => x <= y,
+                Comparison::Greater => x > y,
+                Comparison::GreaterOrEqual => x >= y,
+            }),
+        }
+    }
+
+    /// Clamped to the result's width if it saturates.
+    fn limited(&self, value: i64, bits: u32) -> i64 {
+        match (self.saturate, self.signed) {
+            (false, _) => value,
+            (true, true) => value.clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+            (true, false) => value.clamp(0, (1 << bits) - 1),
+        }
+    }
+
+    fn finished(&self, result: i64, c: u32) -> u32 {
+        let word = result as u32;
+        match (self.finish, self.signed) {
+            (Finish::Merge | Finish::Add, _) => c.wrapping_add(word),
+            (Finish::Minimum, true) => (word as i32).min(c as i32) as u32,
+            (Finish::Minimum, false) => word.min(c),
+            (Finish::Maximum, true) => (word as i32).max(c as i32) as u32,
+            (Finish::Maximum, false) => word.max(c),
+        }
+    }
+}
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let base = i.opcode.base();
+    let (name, count) = match base.as_bytes().last() {
+        Some(b'2') => (&base[..base.len() - 1], 2),
+        Some(b'4') => (&base[..base.len() - 1], 4),
+        _ => (base, 1),
+    };
+    let saturate = w.take("sat");
+    let combine = combination(name, w)
+        .ok_or_else(|| DecodeError::new(format!("The emulator does not know the instruction `{base}`.")))?;
+    // A comparison's result is one or zero, and the type of none.
+    let result = if matches!(combine, Combine::Compare(_)) { Type::U32 } else { w.ty()? };
+    let (a_type, b_type) = (w.ty()?, w.ty()?);
+    if let Some(wrong) =
+        [result, a_type, b_type].into_iter().find(|ty| !matches!(ty, Type::U32 | Type::S32))
+    {
+        return Err(unsupported(i, wrong));
+    }
+    let finish = w.choose(&[("add", Finish::Add), ("min", Finish::Minimum), ("max", Finish::Maximum)]);
+    let mut video = Video {
+        combine,
+        finish: finish.unwrap_or(Finish::Merge),
+        saturate,
+        signed: result == Type::S32,
+        a_signed: a_type == Type::S32,
+        b_signed: b_type == Type::S32,
+        count,
+        a: [Part::WHOLE; 4],
+        b: [Part::WHOLE; 4],
+        d: [Part::WHOLE; 4],
+        kept: [true; 4],
+        pairs: count > 1,
+    };
+    let (destination, to) = selected(d.operand(&i.operands, 0)?);
+    let (a, from_a) = selected(d.operand(&i.operands, 1)?);
+    let (b, from_b) = selected(d.operand(&i.operands, 2)?);
+    if count == 1 {
+        video.a[0] = scalar_part(from_a)?;
+        video.b[0] = scalar_part(from_b)?;
+        video.d[0] = scalar_part(to)?;
+    } else {
+        let bits = 32 / count as u32;
+        video.a = simd_parts(from_a, bits, 0)?;
+        video.b = simd_parts(from_b, bits, count as u32)?;
+        video.d = simd_parts(None, bits, 0)?;
+        if let Some(word) = to {
+            let named = digits(word)?;
+            video.kept = std::array::from_fn(|part| named.contains(&(part as u32)));
+        }
+    }
+    let c = match i.operands.get(3) {
+        Some(operand) => d.source(operand, result)?,
+        None => d.bits(0, crate::decode::File::Word),
+    };
+    let slots = Operands {
+        d: d.destination(&destination, result)?,
+        a: d.source(&a, a_type)?,
+        b: d.source(&b, b_type)?,
+        c,
+        ..Operands::default()
+    };
+    d.plain_lanes(slots, three(move |a: u32, b: u32, c: u32| video.apply(a, b, c)));
+    Ok(())
+}
+
+fn combination(name: &str, w: &mut Words<'_>) -> Option<Combine> {
+    let wrap = |w: &mut Words<'_>| w.choose(&[("clamp", false), ("wrap", true)]).unwrap_or(false);
+    Some(match name {
+        "vadd" => Combine::Add,
+        "vsub" => Combine::Subtract,
+        "vavrg" => Combine::Average,
+        "vabsdiff" => Combine::AbsoluteDifference,
+        "vmin" => Combine::Minimum,
+        "vmax" => Combine::Maximum,
+        "vshl" => Combine::ShiftLeft { wrap: wrap(w) },
+        "vshr" => Combine::ShiftRight { wrap: wrap(w) },
+        "vmad" => Combine::MultiplyAdd {
+            plus_one: w.take("po"),
+            scale: w.choose(&[("shr7", 7), ("shr15", 15)]).unwrap_or(0),
+        },
+        "vset" => Combine::Compare(w.choose(&[
+            ("eq", Comparison::Equal),
+            ("ne", Comparison::NotEqual),
+            ("lt", Comparison::Less),
+            ("le", Comparison::LessOrEqual),
+            ("gt", Comparison::Greater),
+            ("ge", Comparison::GreaterOrEqual),
+        ])?),
+        _ => return None,
+    })
+}
+
+/// An operand without its selector, and the selector: `%r1.b3210` is `%r1` and `b3210`.
+fn selected(operand: &Operand) -> (Operand, Option<&str>) {
+    if let Operand::Name(name) = operand
+        && let Some((register, selector)) = name.rsplit_once('.')
+        && matches!(selector.as_bytes(), [b'b' | b'h', rest @ ..] if rest.iter().all(u8::is_ascii_digit))
+    {
+        return (Operand::Name(register.to_owned()), Some(selector));
+    }
+    (operand.clone(), None)
+}
+
+/// The numbers of a selector, the lowest part's first.
+fn digits(selector: &str) -> Result<Vec<u32>, DecodeError> {
+    let numbers: Option<Vec<u32>> = selector[1..].chars().rev().map(|digit| digit.to_digit(8)).collect();
+    numbers.ok_or_else(|| DecodeError::new(format!("`.{selector}` selects no parts of a word.")))
+}
+
+/// The part that a scalar instruction's selector names.
+fn scalar_part(selector: Option<&str>) -> Result<Part, DecodeError> {
+    let Some(selector) = selector else { return Ok(Part::WHOLE) };
+    let bits = if selector.starts_with('b') { 8 } else { 16 };
+    match digits(selector)?[..] {
+        [index] if index < 32 / bits => Ok(Part { bits, index }),
+        _ => Err(DecodeError::new(format!("`.{selector}` selects no part of a word."))),
+    }
+}
+
+/// The parts that a SIMD instruction's selector names, or the word's own, which begin at `first`.
+fn simd_parts(selector: Option<&str>, bits: u32, first: u32) -> Result<[Part; 4], DecodeError> {
+    let count = (32 / bits) as usize;
+    let named = match selector {
+        Some(word) => digits(word)?,
+        None => (first..first + count as u32).collect(),
+    };
+    if named.len() != count || named.iter().any(|index| *index >= 64 / bits) {
+        return Err(DecodeError::new(format!("`.{}` selects no parts of two words.", selector.unwrap_or(""))));
+    }
+    Ok(std::array::from_fn(|part| Part { bits, index: *named.get(part).unwrap_or(&0) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(combine: Combine, finish: Finish, saturate: bool) -> Video {
+        Video {
+            combine,
+            finish,
+            saturate,
+            signed: false,
+            a_signed: false,
+            b_signed: false,
+            count: 4,
+            a: simd_parts(None, 8, 0).expect("the word's own parts"),
+            b: simd_parts(None, 8, 4).expect("the other word's parts"),
+            d: simd_parts(None, 8, 0).expect("the word's own parts"),
+            kept: [true; 4],
+            pairs: true,
+        }
+    }
+
+    #[test]
+    fn bytes_are_combined_each_by_itself() {
+        let (a, b) = (0x01ff_8000u32, 0x0201_7f05u32);
+        let difference = bytes(Combine::AbsoluteDifference, Finish::Merge, false);
+        assert_eq!(difference.apply(a, b, 0), 0x01fe_0105);
+        let sum = bytes(Combine::AbsoluteDifference, Finish::Add, false);
+        assert_eq!(sum.apply(a, b, 7), 7 + 1 + 0xfe + 1 + 5);
+        assert_eq!(bytes(Combine::Add, Finish::Merge, true).apply(a, b, 0), 0x03ff_ff05);
+        assert_eq!(bytes(Combine::Subtract, Finish::Merge, true).apply(a, b, 0), 0x00fe_0100);
+        assert_eq!(bytes(Combine::Average, Finish::Merge, false).apply(a, b, 0), 0x0280_8003);
+    }
+
+    #[test]
+    fn selectors_reach_into_both_words() {
+        let swapped = Video {
+            a: simd_parts(Some("b0123"), 8, 0).expect("a selector"),
+            b: simd_parts(Some("b4444"), 8, 4).expect("a selector"),
+            ..bytes(Combine::Add, Finish::Merge, false)
+        };
+        assert_eq!(swapped.apply(0x0403_0201, 0x10, 0), 0x1112_1314);
+        assert!(simd_parts(Some("b012"), 8, 0).is_err());
+        assert!(scalar_part(Some("h2")).is_err());
+    }
+
+    #[test]
+    fn a_masked_result_keeps_the_other_parts_of_the_third_source() {
+        let masked =
+            Video { kept: [false, true, false, true], ..bytes(Combine::Maximum, Finish::Merge, false) };
+        assert_eq!(masked.apply(0x0102_0304, 0x0401_0501, 0xaaaa_aaaa), 0x04aa_05aa);
+    }
+}
