@@ -162,8 +162,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     // A comparison's result is one or zero, and the type of none.
     let result = if matches!(combine, Combine::Compare(_)) { Type::U32 } else { w.ty()? };
     let (a_type, b_type) = (w.ty()?, w.ty()?);
-    if let Some(wrong) =
-        [result, a_type, b_type].into_iter().find(|ty| !matches!(ty, Type::U32 | Type::S32))
+    if let Some(wrong) = [result, a_type, b_type].into_iter().find(|ty| !matches!(ty, Type::U32 | Type::S32))
     {
         return Err(unsupported(i, wrong));
     }
@@ -276,7 +275,10 @@ fn simd_parts(selector: Option<&str>, bits: u32, first: u32) -> Result<[Part; 4]
         None => (first..first + count as u32).collect(),
     };
     if named.len() != count || named.iter().any(|index| *index >= 64 / bits) {
-        return Err(DecodeError::new(format!("`.{}` selects no parts of two words.", selector.unwrap_or(""))));
+        return Err(DecodeError::new(format!(
+            "`.{}` selects no parts of two words.",
+            selector.unwrap_or("")
+        )));
     }
     Ok(std::array::from_fn(|part| Part { bits, index: *named.get(part).unwrap_or(&0) }))
 }
