@@ -8,6 +8,7 @@ extern crate self as warpwright_lang;
 
 pub mod access;
 mod arithmetic;
+pub mod async_copy;
 pub mod block;
 pub mod comparison;
 pub mod control;
@@ -18,6 +19,7 @@ pub mod float;
 pub mod index;
 pub mod kernel;
 pub mod launch;
+pub mod matrix;
 pub mod memory;
 mod operation;
 pub mod operators;
@@ -29,6 +31,7 @@ pub mod space;
 pub mod special;
 pub mod staging;
 pub mod value;
+pub mod warp;
 
 pub use warpwright_macros::{DeviceValue, device, kernel};
 
