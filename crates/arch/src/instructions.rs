@@ -199,6 +199,7 @@ mod tests {
             let instances = form.instances(200);
             assert!(!instances.is_empty(), "{}", form.name);
             for (name, signature) in instances {
+                assert!(!name.contains('$'), "{name}: no set of that name");
                 let found = forms_of(&name);
                 assert!(found.iter().any(|(row, _)| *row == form), "{name} of {}", form.name);
                 let same = found.iter().filter(|(_, other)| *other == signature).count();

@@ -89,10 +89,13 @@ fn operands_are_held_against_the_table() {
             b.op("st.global.v2.u32", 0, &[at(reg(wide), 0), Operand::Vector(vec![reg(x), reg(wide)])]),
             b.op("add.u32", 0, &[reg(x), reg(x), reg(x)]),
             b.op("ld.shared.u32", 1, &[reg(y), at(reg(x), 0)]),
+            b.op("mov.u32", 1, &[reg(y), int(1 << 32)]),
+            b.op("mov.u32", 1, &[reg(y), int((1 << 32) - 1)]),
+            b.op("mov.u32", 1, &[reg(y), int(-(1 << 31) - 1)]),
         ]
     });
     let mistakes = mistakes(&wrong);
-    assert_eq!(mistakes.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(mistakes.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9, 10, 12, 14]);
     assert_eq!(mistakes[0].1, "`add.u32` takes `b32 = b32, b32`, but was given `b32 = b32, b64`");
     assert_eq!(
         mistakes[4].1,
@@ -227,10 +230,12 @@ fn symbols_must_be_known_and_single() {
         ]
     });
     let tile = MemoryVariable { name: "tile".into(), bytes: 16, align: 3, location };
-    wrong.shared = vec![tile.clone()];
+    let nothing = MemoryVariable { name: "nothing".into(), bytes: 0, align: 4, location };
+    wrong.shared = vec![tile.clone(), nothing];
     wrong.local = vec![tile];
     let found = mistakes(&wrong);
-    assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [50, 50, 50, 2, 3]);
+    assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [50, 50, 50, 50, 2, 3]);
+    assert_eq!(found[2].1, "`nothing` has no bytes; give it at least one element, or leave it out");
     assert_eq!(found[0].1, "`tile` names two parameters or variables of this kernel");
     assert_eq!(found[1].1, "`tile` is aligned to 3 bytes; an alignment must be a power of two");
 }

@@ -71,6 +71,9 @@ pub enum Fault {
     /// Two parameters or variables of one name.
     #[error("`{0}` names two parameters or variables of this kernel")]
     DuplicateSymbol(String),
+    /// A variable of no bytes.
+    #[error("`{0}` has no bytes; give it at least one element, or leave it out")]
+    EmptyVariable(String),
     /// An alignment that is no power of two.
     #[error("`{name}` is aligned to {align} bytes; an alignment must be a power of two")]
     BadAlignment {

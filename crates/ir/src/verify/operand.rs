@@ -132,12 +132,17 @@ fn fits_scalar(kernel: &Kernel, operand: &Operand, scalar: &Scalar) -> bool {
     match operand {
         Operand::Register(register) => fits_register(kernel, *register, scalar),
         Operand::Not(register) => scalar.negatable && fits_register(kernel, *register, scalar),
-        Operand::Integer(_) => scalar.literal && !scalar.float,
+        Operand::Integer(value) => scalar.literal && !scalar.float && fits_bits(*value, scalar.bits),
         Operand::F32(_) => scalar.literal && scalar.bits == 32,
         Operand::F64(_) => scalar.literal && (scalar.bits == 64 || scalar.float),
         Operand::Sink => scalar.sink,
         _ => false,
     }
+}
+
+/// Whether `bits` hold a literal, be it meant signed or unsigned: PTX would cut it off without a word.
+fn fits_bits(value: i128, bits: u32) -> bool {
+    (-(1i128 << (bits - 1))..1i128 << bits).contains(&value)
 }
 
 fn fits_register(kernel: &Kernel, register: Register, scalar: &Scalar) -> bool {

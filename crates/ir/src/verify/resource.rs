@@ -39,6 +39,9 @@ pub(super) fn check(
             let fault = Fault::BadAlignment { name: memory.name.clone(), align: memory.align };
             error(memory.location, fault);
         }
+        if memory.bytes == 0 {
+            error(memory.location, Fault::EmptyVariable(memory.name.clone()));
+        }
     }
     let target = capability.target;
     let limit = u64::from(capability.shared_bytes_per_cta);
