@@ -19,7 +19,7 @@ pub struct Argument {
 
 #[derive(Clone)]
 enum Value {
-    Buffer { allocation: Arc<Allocation>, element: &'static str },
+    Buffer { allocation: Arc<Allocation>, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
     Structure,
 }
@@ -35,7 +35,7 @@ impl Argument {
     pub fn buffer<T: Storable>(buffer: &Buffer<T>) -> Self {
         let allocation = buffer.allocation.clone();
         let bytes = Bytes::Short(allocation.address().to_le_bytes(), 8);
-        Self { value: Value::Buffer { allocation, element: T::NAME }, bytes }
+        Self { value: Value::Buffer { allocation, element: T::NAME, is_read_only: false }, bytes }
     }
 
     /// A scalar, passed by value.
@@ -54,6 +54,22 @@ impl Argument {
         match &self.bytes {
             Bytes::Short(bytes, length) => &bytes[..*length],
             Bytes::Long(bytes) => bytes,
+        }
+    }
+
+    /// A buffer that the kernel is known not to write.
+    pub(crate) fn read_only(mut self) -> Self {
+        if let Value::Buffer { is_read_only, .. } = &mut self.value {
+            *is_read_only = true;
+        }
+        self
+    }
+
+    /// The memory behind a buffer that the kernel may write.
+    pub(crate) fn written(&self) -> Option<&Arc<Allocation>> {
+        match &self.value {
+            Value::Buffer { allocation, is_read_only: false, .. } => Some(allocation),
+            _ => None,
         }
     }
 

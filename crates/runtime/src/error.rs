@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
 use warpwright_emulator::{Fault, LoadError};
+use warpwright_ir::VerifyError;
 use warpwright_ptx::ParseError;
 
 /// The result of the runtime's operations.
@@ -95,6 +96,14 @@ pub enum Error {
     /// The text is not PTX.
     #[error("this is not PTX: {0}")]
     Parse(#[from] ParseError),
+    /// A kernel has mistakes, or needs what the device lacks.
+    #[error("kernel `{kernel}` cannot be compiled:\n{}", lines(.mistakes))]
+    Verify {
+        /// The kernel.
+        kernel: String,
+        /// All of them, in the order of the source.
+        mistakes: Vec<VerifyError>,
+    },
     /// The emulator cannot run the module.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -208,6 +217,10 @@ fn list(names: &[String]) -> String {
         return "none".to_owned();
     }
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn lines(mistakes: &[VerifyError]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn suspects(kernels: &[String]) -> String {

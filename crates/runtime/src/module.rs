@@ -137,8 +137,7 @@ impl Function {
         if let Some(parameters) = &self.parameters {
             arguments::check(&self.name, parameters, &arguments)?;
         }
-        let buffers = || arguments.iter().filter_map(|argument| argument.allocation());
-        for allocation in buffers() {
+        for allocation in arguments.iter().filter_map(|argument| argument.allocation()) {
             same_device("a buffer among the arguments", allocation.backend(), backend)?;
             allocation.check()?;
         }
@@ -155,7 +154,8 @@ impl Function {
             .collect();
         let outcome = self.module.loaded.launch(&self.name, stream.handle, &launch, &packed);
         if matches!(outcome, Err(Error::Fault(_))) {
-            buffers().for_each(|allocation| allocation.mark(&self.name));
+            let written = arguments.iter().filter_map(|argument| argument.written());
+            written.for_each(|allocation| allocation.mark(&self.name));
             Allocation::mark_exposed(backend, &self.name);
         }
         outcome

@@ -1,0 +1,185 @@
+//! From a kernel of the language to something that launches with arguments checked by type.
+
+use std::marker::PhantomData;
+
+use half::{bf16, f16};
+use warpwright_arch::Capability;
+use warpwright_ir as ir;
+use warpwright_lang::Kernel;
+use warpwright_lang::pointer::{In, Out};
+
+use crate::arguments::Argument;
+use crate::backend::LaunchCounts;
+use crate::buffer::{Buffer, Storable};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::launch::{Extents, Launch};
+use crate::module::Function;
+use crate::stream::Stream;
+
+/// The PTX of a kernel for a capability: verified, optimised and written.
+///
+/// # Errors
+/// The kernel has mistakes, or needs what the capability lacks; all of them, at the author's lines.
+pub fn ptx<Args>(kernel: &Kernel<Args>, capability: &'static Capability) -> Result<String> {
+    ir::verify(kernel.ir(), capability)
+        .map_err(|mistakes| Error::Verify { kernel: kernel.name().to_owned(), mistakes })?;
+    let mut optimised = kernel.ir().clone();
+    ir::optimize(&mut optimised);
+    Ok(warpwright_ptx::write(&ir::Module::new(capability, vec![optimised])))
+}
+
+impl Device {
+    /// Compiles a kernel for the device and loads it.
+    ///
+    /// # Errors
+    /// As [`ptx`](crate::ptx) and [`load_ptx`](Self::load_ptx).
+    pub fn compile<Args>(&self, kernel: &Kernel<Args>) -> Result<Compiled<Args>> {
+        let text = ptx(kernel, self.properties().capability)?;
+        let function = self.load_ptx(&text)?.function(kernel.name())?;
+        let ir::Kernel { launch, dynamic_shared_bytes, .. } = kernel.ir();
+        Ok(Compiled {
+            function,
+            cluster: Extents(launch.cluster.unwrap_or([1; 3])),
+            dynamic_shared_bytes: *dynamic_shared_bytes,
+            arguments: PhantomData,
+        })
+    }
+}
+
+/// A kernel on a device, that takes what its Rust signature says: a `&Buffer<T>` for each `&Global<T>`, a `&mut Buffer<T>` for
+/// each `&mut Global<T>`, and scalars by value.
+pub struct Compiled<Args> {
+    function: Function,
+    /// As the kernel demands.
+    cluster: Extents,
+    /// As the kernel plans.
+    dynamic_shared_bytes: u32,
+    arguments: PhantomData<fn(Args)>,
+}
+
+impl<Args> Compiled<Args> {
+    /// The kernel without its types: for its attributes and occupancy.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Launches in this shape, with the clusters and dynamic shared memory that the kernel asks for.
+    pub fn shape(&self, grid: impl Into<Extents>, block: impl Into<Extents>) -> Launch {
+        Launch::new(grid, block).cluster(self.cluster.0).dynamic_shared(self.dynamic_shared_bytes)
+    }
+}
+
+impl<Args: HostParameters> Compiled<Args> {
+    /// Starts the kernel on a stream: as [`Function::launch`].
+    ///
+    /// # Errors
+    /// The launch does not fit the kernel or the device, a buffer is half-written or another device's, or the kernel failed.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        grid: impl Into<Extents>,
+        block: impl Into<Extents>,
+        arguments: Args::Passed<'_>,
+    ) -> Result<LaunchCounts> {
+        let arguments = Args::arguments(arguments);
+        self.function.launch(stream, self.shape(grid, block), arguments.as_slice())
+    }
+}
+
+impl<Args> Clone for Compiled<Args> {
+    fn clone(&self) -> Self {
+        Self { function: self.function.clone(), arguments: PhantomData, ..*self }
+    }
+}
+
+impl<Args> std::fmt::Debug for Compiled<Args> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Compiled({})", self.function.name())
+    }
+}
+
+/// What a launch passes for one parameter of a kernel.
+pub trait HostParameter {
+    /// The type passed.
+    type Passed<'a>;
+    /// The argument it makes.
+    fn argument(passed: Self::Passed<'_>) -> Argument;
+}
+
+impl<T: Storable> HostParameter for In<T> {
+    type Passed<'a> = &'a Buffer<T>;
+
+    fn argument(passed: &Buffer<T>) -> Argument {
+        Argument::buffer(passed).read_only()
+    }
+}
+
+impl<T: Storable> HostParameter for Out<T> {
+    type Passed<'a> = &'a mut Buffer<T>;
+
+    fn argument(passed: &mut Buffer<T>) -> Argument {
+        Argument::buffer(passed)
+    }
+}
+
+macro_rules! scalars {
+    ($($ty:ty)*) => {
+        $(impl HostParameter for $ty {
+            type Passed<'a> = $ty;
+
+            fn argument(passed: $ty) -> Argument {
+                Argument::scalar(passed)
+            }
+        })*
+    };
+}
+
+scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
+
+/// What a launch passes for all parameters of a kernel: a tuple, as the kernel's signature.
+pub trait HostParameters {
+    /// The tuple passed.
+    type Passed<'a>;
+    /// The arguments it makes, in order.
+    fn arguments(passed: Self::Passed<'_>) -> Vec<Argument>;
+}
+
+impl HostParameters for () {
+    type Passed<'a> = ();
+
+    fn arguments((): ()) -> Vec<Argument> {
+        Vec::new()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        #[allow(non_snake_case)] // Each type's name is also its value's.
+        impl<$($name: HostParameter),*> HostParameters for ($($name,)*) {
+            type Passed<'a> = ($($name::Passed<'a>,)*);
+
+            fn arguments(passed: Self::Passed<'_>) -> Vec<Argument> {
+                let ($($name,)*) = passed;
+                vec![$($name::argument($name)),*]
+            }
+        }
+    };
+}
+
+tuples! { A }
+tuples! { A B }
+tuples! { A B C }
+tuples! { A B C D }
+tuples! { A B C D E }
+tuples! { A B C D E F }
+tuples! { A B C D E F G }
+tuples! { A B C D E F G H }
+tuples! { A B C D E F G H I }
+tuples! { A B C D E F G H I J }
+tuples! { A B C D E F G H I J K }
+tuples! { A B C D E F G H I J K L }
+tuples! { A B C D E F G H I J K L M }
+tuples! { A B C D E F G H I J K L M N }
+tuples! { A B C D E F G H I J K L M N O }
+tuples! { A B C D E F G H I J K L M N O P }

@@ -1,0 +1,65 @@
+//! Kernels of the language, compiled and launched with arguments checked by type.
+
+use warpwright_lang::kernel;
+use warpwright_lang::pointer::Global;
+use warpwright_lang::special::{block_dim, block_idx, thread_idx};
+use warpwright_runtime::{Device, Error};
+
+/// out[i] = a x[i] + y[i] for i < n
+#[kernel]
+fn scaled_sum(x: &Global<f32>, y: &Global<f32>, out: &mut Global<f32>, a: f32, n: u32) {
+    let i = block_idx().x * block_dim().x + thread_idx().x;
+    if i < n {
+        out.at(i).store(a * x.at(i).load() + y.at(i).load());
+    }
+}
+
+/// Writes out[0], then far outside of it.
+#[kernel]
+fn stray(x: &Global<f32>, out: &mut Global<f32>) {
+    out.at(0u32).store(x.at(0u32).load());
+    out.at(1u32 << 28).store(x.at(0u32).load());
+}
+
+fn devices() -> Vec<Device> {
+    let emulator = Device::named("emu:h200").expect("the emulator always starts");
+    std::iter::once(emulator).chain(Device::named("cuda:0").ok()).collect()
+}
+
+#[test]
+fn a_kernel_runs_with_typed_arguments() {
+    for device in devices() {
+        let scaled_sum = device.compile(&scaled_sum().expect("it has no mistakes")).expect("it compiles");
+        let x: Vec<f32> = (0..1000).map(|index| index as f32).collect();
+        let (a, b) =
+            (device.buffer_from(&x).expect("it fits"), device.buffer_from(&[1.0; 1000]).expect("it fits"));
+        let mut out = device.uninitialized::<f32>(1000).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        scaled_sum.launch(&stream, 8, 128, (&a, &b, &mut out, 2.0, 1000)).expect("it fits");
+        let expected: Vec<f32> = x.iter().map(|x| 2.0 * x + 1.0).collect();
+        assert_eq!(out.to_vec().expect("readable"), expected);
+    }
+}
+
+#[test]
+fn a_fault_marks_what_the_kernel_could_write_and_nothing_else() {
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    let stray = device.compile(&stray().expect("it has no mistakes")).expect("it compiles");
+    let x = device.buffer_from(&[1.0f32]).expect("it fits");
+    let mut out = device.zeros::<f32>(1).expect("it fits");
+    let stream = device.stream().expect("a stream");
+    let fault = stray.launch(&stream, 1, 1, (&x, &mut out)).expect_err("it writes to nowhere");
+    assert!(matches!(fault, Error::Fault(_)), "{fault}");
+    assert!(fault.to_string().contains("language.rs"), "the author's file: {fault}");
+    assert!(matches!(out.to_vec(), Err(Error::HalfWritten { .. })));
+    assert_eq!(x.to_vec().expect("the kernel only read it"), [1.0]);
+}
+
+#[test]
+fn the_text_is_for_the_capability_asked_for() {
+    let kernel = scaled_sum().expect("it has no mistakes");
+    for capability in &warpwright_arch::CAPABILITIES {
+        let text = warpwright_runtime::ptx(&kernel, capability).expect("plain instructions are everywhere");
+        assert!(text.contains(&format!(".target {}", capability.target)), "{text}");
+    }
+}
