@@ -1,8 +1,7 @@
 //! `#[derive(DeviceValue)]`.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
+use quote::quote;
 use syn::{Data, DeriveInput, Fields, Index, Member};
 
 use crate::runtime::{language, staging};
@@ -21,17 +20,15 @@ fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
             "only a struct can be a device value: which variant an `enum` has must be known at build time",
         ));
     };
-    let span = input.ident.span();
+    let span = proc_macro2::Span::call_site();
     let (language, staging) = (language(span), staging(span));
     let name = &input.ident;
     let (generics, arguments, where_clause) = input.generics.split_for_impl();
     let fields = members(&data.fields);
-    let visits = fields
-        .iter()
-        .map(|(member, at)| quote_spanned!(*at=> #staging::Field(&mut self.#member).visit_registers(visit);));
-    let compares = fields.iter().map(
-        |(member, at)| quote_spanned!(*at=> #staging::FieldShape(&self.#member, &other.#member).same_shape()),
-    );
+    let visits =
+        fields.iter().map(|member| quote!(#staging::Field(&mut self.#member).visit_registers(visit);));
+    let compares =
+        fields.iter().map(|member| quote!(#staging::FieldShape(&self.#member, &other.#member).same_shape()));
     Ok(quote! {
         impl #generics #language::DeviceValue for #name #arguments #where_clause {
             fn visit_registers(&mut self, visit: &mut dyn FnMut(&mut #staging::Register)) {
@@ -56,16 +53,10 @@ fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-fn members(fields: &Fields) -> Vec<(Member, proc_macro2::Span)> {
-    fields
-        .iter()
-        .enumerate()
-        .map(|(index, field)| {
-            let member = match &field.ident {
-                Some(name) => Member::Named(name.clone()),
-                None => Member::Unnamed(Index::from(index)),
-            };
-            (member, field.ty.span())
-        })
-        .collect()
+fn members(fields: &Fields) -> Vec<Member> {
+    let members = fields.iter().enumerate().map(|(index, field)| match &field.ident {
+        Some(name) => Member::Named(name.clone()),
+        None => Member::Unnamed(Index::from(index)),
+    });
+    members.collect()
 }

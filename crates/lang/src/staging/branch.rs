@@ -240,6 +240,20 @@ pub trait Yields<R> {
 /// The value of a branch that never gets to its end.
 pub enum Never {}
 
+impl Sources {
+    /// The sources as registers; literals are moved into fresh ones.
+    pub(super) fn into_registers(self, location: Location) -> impl Iterator<Item = Register> {
+        self.0.into_iter().map(move |(word, class, operand)| match operand {
+            Operand::Register(register) => register,
+            literal => recorder::with(|recorder| {
+                let register = recorder.fresh(class);
+                recorder.emit(format!("mov.{word}"), 1, vec![Operand::Register(register), literal], location);
+                register
+            }),
+        })
+    }
+}
+
 impl<R> Yields<R> for Never {
     fn yield_into(self, _: &mut Sources) -> R {
         match self {}
@@ -288,17 +302,18 @@ impl<A: Yields<R>, R, const N: usize> Yields<[R; N]> for [A; N] {
     }
 }
 
-impl<A: Yields<R>, R> Yields<Vec<R>> for Vec<A> {
-    fn yield_into(self, sources: &mut Sources) -> Vec<R> {
-        self.into_iter().map(|value| value.yield_into(sources)).collect()
-    }
+macro_rules! as_they_are {
+    ($($ty:ident)*) => {
+        $(impl<V: DeviceValue> Yields<$ty<V>> for $ty<V> {
+            fn yield_into(mut self, sources: &mut Sources) -> Self {
+                yield_registers(&mut self, sources);
+                self
+            }
+        })*
+    };
 }
 
-impl<A: Yields<R>, R> Yields<Option<R>> for Option<A> {
-    fn yield_into(self, sources: &mut Sources) -> Option<R> {
-        self.map(|value| value.yield_into(sources))
-    }
-}
+as_they_are! { Vec Option Box }
 
 /// Puts the registers of a value where the value of an `if` comes from: what `#[derive(DeviceValue)]` needs.
 pub fn yield_registers(value: &mut impl DeviceValue, sources: &mut Sources) {

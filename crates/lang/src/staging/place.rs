@@ -8,6 +8,7 @@ use std::ops;
 
 use warpwright_ir::Location;
 
+use super::branch::{Sources, Yields};
 use super::device_value::{DeviceValue, ReadableAs, registers};
 use super::{Repetition, author};
 use crate::element::Element;
@@ -125,8 +126,17 @@ impl<V> Assigned<'_, V> {
 impl<V: DeviceValue> Assigned<'_, V> {
     /// Records `place = value`.
     #[track_caller]
-    pub fn assign(self, value: V) {
+    pub fn assign<R: Yields<V>>(self, value: R) {
         let location = author();
+        let mut sources = Sources::default();
+        let mut value = value.yield_into(&mut sources);
+        let mut registers = sources.into_registers(location);
+        value.visit_registers(&mut |register| *register = registers.next().unwrap_or(*register));
+        self.store(value, location);
+    }
+
+    /// Records `place = value` at a position.
+    pub(super) fn store(self, value: V, location: Location) {
         if self.0.same_shape(&value) {
             assign_registers(self.0, value, location);
         } else {

@@ -360,7 +360,7 @@ impl<V: DeviceValue> LoopValue<V> {
     pub fn set(&mut self, value: V, repetition: &impl Repetition) {
         let location = author();
         if let Some(own) = &mut self.0 {
-            return Assigned(own, None).assign(value);
+            return Assigned(own, None).store(value, location);
         }
         let mut own = value;
         if let Some(region) = repetition.device_region() {

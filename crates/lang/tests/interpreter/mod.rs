@@ -26,7 +26,8 @@ pub const OUT: &str = "out";
 
 /// Runs one thread of `kernel` on `arguments`; what it put out.
 pub fn run(kernel: &Kernel, arguments: &[u64]) -> Vec<u64> {
-    let parameters = kernel.parameters.iter().map(|parameter| parameter.name.as_str()).zip(arguments.iter().copied());
+    let parameters =
+        kernel.parameters.iter().map(|parameter| parameter.name.as_str()).zip(arguments.iter().copied());
     let mut thread = Thread {
         registers: HashMap::new(),
         parameters: parameters.collect(),
@@ -107,8 +108,10 @@ impl Thread<'_> {
         {
             return;
         }
-        let sources: Vec<u64> =
-            instruction.operands[instruction.destinations..].iter().map(|operand| self.operand(operand)).collect();
+        let sources: Vec<u64> = instruction.operands[instruction.destinations..]
+            .iter()
+            .map(|operand| self.operand(operand))
+            .collect();
         if instruction.opcode == OUT {
             return self.trace.extend(sources);
         }
@@ -194,7 +197,11 @@ fn truncate(ty: &str, value: u64) -> u64 {
 
 fn extend(ty: &str, value: u64) -> i128 {
     let unused = 64 - bits(ty);
-    if ty.starts_with('s') { i128::from((value << unused) as i64 >> unused) } else { i128::from(truncate(ty, value)) }
+    if ty.starts_with('s') {
+        i128::from((value << unused) as i64 >> unused)
+    } else {
+        i128::from(truncate(ty, value))
+    }
 }
 
 fn compare(relation: &str, ty: &str, a: u64, b: u64) -> bool {
