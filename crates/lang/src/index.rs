@@ -1,11 +1,14 @@
 //! Indices, and what `a[i]` and `a[i] = v` mean in attributed code.
 
+use std::ops;
+
 use warpwright_ir::Operand;
 
 use crate::element::Element;
 use crate::memory::MemoryElement;
 use crate::pointer::Pointer;
 use crate::space::Space;
+use crate::staging::DeviceMemory;
 use crate::value::{Reg, Value};
 
 /// How many elements an index counts.
@@ -96,5 +99,17 @@ impl<T: MemoryElement, S: Space, I: Index, V: Value<T>> IndexedMut<I, V> for Poi
     #[track_caller]
     fn store_at(&self, index: I, value: V) {
         self.at(index).store(value);
+    }
+}
+
+impl<T: Element, S: Space> DeviceMemory for Pointer<T, S> {}
+
+/// Reading an element of device memory loads it.
+impl<T: MemoryElement, S: Space, I: Index> ops::Index<I> for Pointer<T, S> {
+    type Output = Reg<T>;
+
+    #[track_caller]
+    fn index(&self, index: I) -> &Reg<T> {
+        self.load_at(index).interned()
     }
 }

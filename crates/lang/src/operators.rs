@@ -1,18 +1,17 @@
 //! Rust's operators on device values.
 //!
 //! Each works between two device values of one type, and between a device value and a build-time value on either side.
-//! The compound forms (`+=`) write the variable's own register.
+//! The compound forms (`+=`) assign, as attributed code does.
 
 use std::ops;
 
 use half::{bf16, f16};
 use warpwright_ir::{Operand, RegisterClass};
 
-use crate::arithmetic::{
-    Arithmetic, arithmetic, arithmetic_into, arithmetic_word, negate, remainder_into, renormalise,
-};
+use crate::arithmetic::{Arithmetic, arithmetic, arithmetic_word, negate, remainder_into, renormalise};
 use crate::element::{Element, Integer, Number, SignedNumber, bf16x2, f16x2};
 use crate::operation::{compute, compute_into, fresh};
+use crate::staging::assign;
 use crate::value::{Reg, Value, bits_word};
 
 macro_rules! number_operators {
@@ -29,7 +28,8 @@ macro_rules! number_operators {
             impl<T: Number, V: Value<T>> ops::$assign_trait<V> for Reg<T> {
                 #[track_caller]
                 fn $assign_method(&mut self, right: V) {
-                    arithmetic_into(Arithmetic::$operation, *self, Reg::operand(*self), right.operand());
+                    let value = ops::$trait::$method(*self, right);
+                    assign(self, value);
                 }
             }
         )*
@@ -56,7 +56,8 @@ impl<T: Integer, V: Value<T>> ops::Rem<V> for Reg<T> {
 impl<T: Integer, V: Value<T>> ops::RemAssign<V> for Reg<T> {
     #[track_caller]
     fn rem_assign(&mut self, right: V) {
-        remainder_into(*self, Reg::operand(*self), right.operand());
+        let value = ops::Rem::rem(*self, right);
+        assign(self, value);
     }
 }
 
@@ -91,8 +92,8 @@ macro_rules! bit_operators {
             impl<T: Bits, V: Value<T>> ops::$assign_trait<V> for Reg<T> {
                 #[track_caller]
                 fn $assign_method(&mut self, right: V) {
-                    let opcode = format!(concat!($opcode, ".{}"), bits_word(T::CLASS));
-                    compute_into(*self, opcode, [Reg::operand(*self), right.operand()]);
+                    let value = ops::$trait::$method(*self, right);
+                    assign(self, value);
                 }
             }
         )*
@@ -143,7 +144,8 @@ macro_rules! shift_operators {
             impl<T: Integer, V: Value<u32>> ops::$assign_trait<V> for Reg<T> {
                 #[track_caller]
                 fn $assign_method(&mut self, amount: V) {
-                    $record(*self, Reg::operand(*self), amount.operand());
+                    let value = ops::$trait::$method(*self, amount);
+                    assign(self, value);
                 }
             }
         )*

@@ -11,7 +11,7 @@ use crate::kernel::KernelParameter;
 use crate::operation::{compute, here, refuse};
 use crate::recorder;
 use crate::space::{ClusterSpace, ConstantSpace, GenericSpace, GlobalSpace, LocalSpace, SharedSpace, Space};
-use crate::staging::DeviceValue;
+use crate::staging::{DeviceValue, Sources, Yields, assign, yield_registers};
 use crate::value::Reg;
 
 /// The address of an element of type `T` in space `S`.
@@ -137,20 +137,10 @@ impl<T: Element, S: Space, I: Index> ops::Add<I> for Pointer<T, S> {
 }
 
 impl<T: Element, S: Space, I: Index> ops::AddAssign<I> for Pointer<T, S> {
-    /// Writes the pointer's own register, so that a loop can step it.
     #[track_caller]
     fn add_assign(&mut self, index: I) {
-        let word = S::Address::PTX;
-        let bytes = i128::from(T::BYTES);
-        let step = match index.element_offset() {
-            ElementOffset::Known(elements) => Operand::Integer(i128::from(elements) * bytes),
-            ElementOffset::Device { index, word: index_word } => {
-                let zero =
-                    crate::operation::compute::<S::Address, 1>(format!("mov.{word}"), [Operand::Integer(0)]);
-                advance(zero, index, index_word, i64::from(T::BYTES)).operand()
-            }
-        };
-        crate::operation::compute_into(self.base, format!("add.{word}"), [self.base.operand(), step]);
+        let stepped = self.at(index);
+        assign(self, stepped);
     }
 }
 
@@ -292,5 +282,18 @@ impl<T: Element, S: Space> DeviceValue for Pointer<T, S> {
 
     fn same_shape(&self, other: &Self) -> bool {
         self.offset == other.offset && self.writable == other.writable
+    }
+
+    #[track_caller]
+    fn settle(&mut self) {
+        *self = Self { base: self.address(), offset: 0, ..*self };
+    }
+}
+
+impl<T: Element, S: Space> Yields<Self> for Pointer<T, S> {
+    #[track_caller]
+    fn yield_into(mut self, sources: &mut Sources) -> Self {
+        yield_registers(&mut self, sources);
+        self
     }
 }

@@ -1,5 +1,8 @@
 //! Device values.
 
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use warpwright_ir::{Operand, Register, RegisterClass};
@@ -34,6 +37,20 @@ impl<T: Element> Reg<T> {
     /// The register behind the handle.
     pub fn register(self) -> Register {
         self.register
+    }
+
+    /// The handle behind a reference that lasts, as `a[i]` must yield one: the same reference for the same handle, so that
+    /// no more are kept than the largest kernel has registers.
+    pub fn interned(self) -> &'static Self {
+        thread_local! {
+            static HANDLES: RefCell<HashMap<(TypeId, Register), &'static dyn Any>> = RefCell::default();
+        }
+        HANDLES.with_borrow_mut(|handles| {
+            let handle = handles
+                .entry((TypeId::of::<T>(), self.register))
+                .or_insert_with(|| Box::leak(Box::new(self)));
+            handle.downcast_ref().expect("the key holds the type")
+        })
     }
 
     /// The handle as an instruction's operand.

@@ -104,7 +104,15 @@ impl Scope {
             Some(marker) => quote_spanned!(span=> ::core::option::Option::Some(#marker)),
             None => quote_spanned!(span=> ::core::option::Option::None),
         };
-        let place = self.place(place);
+        let place = match place {
+            Expr::Index(index) => {
+                let collection = self.place(*index.expr);
+                let index = self.value(*index.index);
+                quote_spanned!(span=> #collection.assigned_elements().places()[#index])
+            }
+            Expr::Paren(inner) => return self.assigned(*inner.expr),
+            place => self.place(place),
+        };
         quote_spanned!(span=> #staging::Assigned(&mut #place, #since))
     }
 
@@ -122,12 +130,9 @@ impl Scope {
             CHANGING_METHODS.iter().any(|name| call.method == name) && survey::is_place(&call.receiver);
         let since = if judged { self.changed_since(&call.receiver) } else { None };
         let arguments = std::mem::take(&mut call.args);
-        let receiver = if survey::is_place(&call.receiver) {
-            self.place(*call.receiver)
-        } else {
-            self.value(*call.receiver)
-        };
-        call.receiver = Box::new(Expr::Verbatim(receiver.clone()));
+        let receiver = std::mem::replace(&mut *call.receiver, Expr::Verbatim(TokenStream::new()));
+        let receiver = if survey::is_place(&receiver) { self.place(receiver) } else { self.value(receiver) };
+        *call.receiver = Expr::Verbatim(receiver.clone());
         call.args = arguments.into_iter().map(|argument| Expr::Verbatim(self.value(argument))).collect();
         let Some(since) = since else { return quote!(#call) };
         let staging = staging(span);

@@ -29,6 +29,7 @@ fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
         fields.iter().map(|member| quote!(#staging::Field(&mut self.#member).visit_registers(visit);));
     let compares =
         fields.iter().map(|member| quote!(#staging::FieldShape(&self.#member, &other.#member).same_shape()));
+    let settles = fields.iter().map(|member| quote!(#staging::Field(&mut self.#member).settle();));
     Ok(quote! {
         impl #generics #language::DeviceValue for #name #arguments #where_clause {
             fn visit_registers(&mut self, visit: &mut dyn FnMut(&mut #staging::Register)) {
@@ -41,6 +42,13 @@ fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
                 #[allow(unused_imports)]
                 use #staging::build_time::*;
                 true #(&& #compares)*
+            }
+
+            #[track_caller]
+            fn settle(&mut self) {
+                #[allow(unused_imports)]
+                use #staging::build_time::*;
+                #(#settles)*
             }
         }
 

@@ -73,6 +73,7 @@ impl Scope {
         quote!(#(#values),*)
     }
 
+    #[allow(clippy::boxed_local, reason = "the syntax tree's parts are boxes")]
     fn boxed_value(&mut self, expression: Box<Expr>) -> Box<Expr> {
         Box::new(Expr::Verbatim(self.value(*expression)))
     }

@@ -277,15 +277,18 @@ impl<T: Element> Yields<Reg<T>> for T {
 macro_rules! tuples {
     ($(($($from:ident $to:ident $index:tt),*))*) => {
         $(impl<$($from: Yields<$to>, $to),*> Yields<($($to,)*)> for ($($from,)*) {
-            fn yield_into(self, _sources: &mut Sources) -> ($($to,)*) {
-                ($(self.$index.yield_into(_sources),)*)
+            fn yield_into(self, sources: &mut Sources) -> ($($to,)*) {
+                ($(self.$index.yield_into(sources),)*)
             }
         })*
     };
 }
 
+impl Yields<()> for () {
+    fn yield_into(self, _: &mut Sources) {}
+}
+
 tuples! {
-    ()
     (A P 0)
     (A P 0, B Q 1)
     (A P 0, B Q 1, C R 2)
@@ -316,7 +319,9 @@ macro_rules! as_they_are {
 as_they_are! { Vec Option Box }
 
 /// Puts the registers of a value where the value of an `if` comes from: what `#[derive(DeviceValue)]` needs.
+#[track_caller]
 pub fn yield_registers(value: &mut impl DeviceValue, sources: &mut Sources) {
+    value.settle();
     recorder::with(|recorder| {
         value.visit_registers(&mut |register| {
             let class = recorder.class(*register);

@@ -1,10 +1,7 @@
 //! `==`, `!=`, `<`, `<=`, `>`, `>=`.
 
-use warpwright_ir::{Operand, RegisterClass};
-
-use super::author;
-use crate::element::{Element, Kind};
-use crate::recorder;
+use crate::comparison::Equatable;
+use crate::element::Ordered;
 use crate::value::Reg;
 
 /// `==` and `!=`: of `Self` with `R`.
@@ -73,8 +70,10 @@ impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Order<R> for L {
     }
 }
 
+/// Comparisons of two kinds of operands; of `$first` with `$second`, each relation by the method named for it.
 macro_rules! device_comparisons {
-    ($([$($parameters:tt)*] $element:ty: $left:ty, $right:ty, |$a:ident, $b:ident| $operands:expr;)*) => {
+    ($([$($parameters:tt)*] $left:ty, $right:ty: |$a:ident, $b:ident| $first:expr, $second:expr;
+        $equal:ident $differ:ident $([$($ordered:tt)*] $less:ident $at_most:ident $greater:ident $at_least:ident)?;)*) => {
         $(
             impl<$($parameters)*> Equality<$right> for $left {
                 type Output = Reg<bool>;
@@ -82,90 +81,62 @@ macro_rules! device_comparisons {
                 #[track_caller]
                 fn equal(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("eq", $operands)
+                    $first.$equal($second)
                 }
 
                 #[track_caller]
                 fn differ(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("ne", $operands)
+                    $first.$differ($second)
                 }
             }
 
-            impl<$($parameters)*> Order<$right> for $left {
+            $(impl<$($ordered)*> Order<$right> for $left {
                 type Output = Reg<bool>;
 
                 #[track_caller]
                 fn less(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("lt", $operands)
+                    $first.$less($second)
                 }
 
                 #[track_caller]
                 fn at_most(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("le", $operands)
+                    $first.$at_most($second)
                 }
 
                 #[track_caller]
                 fn greater(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("gt", $operands)
+                    $first.$greater($second)
                 }
 
                 #[track_caller]
                 fn at_least(&self, other: &$right) -> Reg<bool> {
                     let ($a, $b) = (*self, *other);
-                    compare::<$element>("ge", $operands)
+                    $first.$at_least($second)
                 }
-            }
+            })?
         )*
     };
 }
 
 device_comparisons! {
-    [T: Element] T: Reg<T>, Reg<T>, |a, b| [a.operand(), b.operand()];
+    [T: Equatable] Reg<T>, Reg<T>: |a, b| a, b; eq ne [T: Ordered] lt le gt ge;
+    [] Reg<bool>, bool: |a, b| a, b; eq ne;
+    [] bool, Reg<bool>: |a, b| b, a; eq ne;
 }
 
+// One element type at a time: for all at once, the compiler would have to know that no crate gives one of its own types
+// an order with `Reg`.
 macro_rules! with_build_time_values {
     ($($ty:ty)*) => {
         $(device_comparisons! {
-            [] $ty: Reg<$ty>, $ty, |a, b| [a.operand(), literal(b)];
-            [] $ty: $ty, Reg<$ty>, |a, b| [literal(a), b.operand()];
+            [] Reg<$ty>, $ty: |a, b| a, b; eq ne [] lt le gt ge;
+            [] $ty, Reg<$ty>: |a, b| b, a; eq ne [] gt ge lt le;
         })*
     };
 }
 
-with_build_time_values! { bool u8 u16 u32 u64 i8 i16 i32 i64 half::f16 half::bf16 f32 f64 }
-
-fn literal<T: Element>(value: T) -> Operand {
-    let bits = value.bits();
-    match (T::KIND, T::CLASS) {
-        (Kind::Float, RegisterClass::B32) => Operand::F32(bits as u32),
-        (Kind::Float, RegisterClass::B64) => Operand::F64(bits),
-        (Kind::Signed, _) => {
-            let unused = 64 - 8 * T::BYTES;
-            Operand::Integer(i128::from((bits << unused) as i64 >> unused))
-        }
-        _ => Operand::Integer(i128::from(bits)),
-    }
-}
-
-#[track_caller]
-fn compare<T: Element>(relation: &'static str, operands: [Operand; 2]) -> Reg<bool> {
-    let location = author();
-    recorder::with(|recorder| {
-        let destination = recorder.fresh(RegisterClass::Predicate);
-        // An unordered pair (NaN) differs, as in Rust.
-        let relation = if T::KIND == Kind::Float && relation == "ne" { "neu" } else { relation };
-        let word = match (T::BYTES, T::KIND) {
-            (1, Kind::Signed) => "s16",
-            (1, _) => "u16",
-            _ => T::PTX,
-        };
-        let [left, right] = operands;
-        let operands = vec![Operand::Register(destination), left, right];
-        recorder.emit(format!("setp.{relation}.{word}"), 1, operands, location);
-        Reg::from_register(destination)
-    })
-}
+with_build_time_values! { u8 u16 u32 u64 i8 i16 i32 i64 half::f16 half::bf16 f32 f64 }

@@ -25,6 +25,9 @@ pub trait DeviceValue {
 
     /// Whether all that is known at build time is the same, so that the registers correspond.
     fn same_shape(&self, other: &Self) -> bool;
+
+    /// Puts into registers what is known at build time now but need not be in a variable: a pointer's offset.
+    fn settle(&mut self) {}
 }
 
 /// A value that reads as a device value: itself a moment ago, or the element of memory that it names.
@@ -74,6 +77,13 @@ impl<V: DeviceValue> DeviceValue for [V] {
     fn same_shape(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().zip(other).all(|(mine, theirs)| mine.same_shape(theirs))
     }
+
+    #[track_caller]
+    fn settle(&mut self) {
+        for value in self {
+            value.settle();
+        }
+    }
 }
 
 macro_rules! like_a_slice {
@@ -85,6 +95,11 @@ macro_rules! like_a_slice {
 
             fn same_shape(&self, other: &Self) -> bool {
                 self[..].same_shape(&other[..])
+            }
+
+            #[track_caller]
+            fn settle(&mut self) {
+                self[..].settle();
             }
         })*
     };
@@ -105,6 +120,11 @@ impl<V: DeviceValue + ?Sized> DeviceValue for Box<V> {
     fn same_shape(&self, other: &Self) -> bool {
         (**self).same_shape(other)
     }
+
+    #[track_caller]
+    fn settle(&mut self) {
+        (**self).settle();
+    }
 }
 
 impl<V: DeviceValue> DeviceValue for Option<V> {
@@ -121,6 +141,13 @@ impl<V: DeviceValue> DeviceValue for Option<V> {
             _ => false,
         }
     }
+
+    #[track_caller]
+    fn settle(&mut self) {
+        if let Some(value) = self {
+            value.settle();
+        }
+    }
 }
 
 macro_rules! tuples {
@@ -132,6 +159,11 @@ macro_rules! tuples {
 
             fn same_shape(&self, _other: &Self) -> bool {
                 true $(&& self.$index.same_shape(&_other.$index))*
+            }
+
+            #[track_caller]
+            fn settle(&mut self) {
+                $(self.$index.settle();)*
             }
         })*
     };
@@ -157,12 +189,20 @@ impl<V: DeviceValue + ?Sized> Field<'_, V> {
     pub fn visit_registers(self, visit: &mut dyn FnMut(&mut Register)) {
         self.0.visit_registers(visit);
     }
+
+    /// Settles the field.
+    #[track_caller]
+    pub fn settle(self) {
+        self.0.settle();
+    }
 }
 
 /// A field that belongs to build time.
 pub trait BuildTimeField: Sized {
     /// It has no registers.
     fn visit_registers(self, _: &mut dyn FnMut(&mut Register)) {}
+    /// There is nothing to settle.
+    fn settle(self) {}
 }
 
 impl<V: ?Sized> BuildTimeField for Field<'_, V> {}

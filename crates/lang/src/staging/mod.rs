@@ -8,6 +8,7 @@ mod branch;
 mod cast;
 mod comparison;
 mod device_value;
+mod element;
 mod function;
 mod logic;
 mod place;
@@ -24,6 +25,7 @@ pub use self::branch::{
 pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
 pub use self::comparison::{Equality, Order};
 pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
+pub use self::element::{AssignedElement, AssignedElements, CollectionElements, DeviceMemory};
 pub use self::function::{Frame, KernelFrame};
 pub use self::logic::{Both, Either, Truth};
 pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
@@ -35,6 +37,7 @@ pub use warpwright_ir::Register;
 pub mod build_time {
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
+    pub use super::element::{ElementsOfCollection as _, ElementsOfMemory as _, PlainElements as _};
     pub use super::function::BuildTimeReturn as _;
     pub use super::place::{
         BuildTimeAssigned as _, BuildTimeCarried as _, BuildTimeOperatorAssigned as _, BuildTimeReading as _,
@@ -42,6 +45,8 @@ pub mod build_time {
     };
     pub use super::repetition::{BuildTimeLoopValue as _, Repetition as _};
 }
+
+pub(crate) use self::place::assign;
 
 use crate::recorder::{self, RegionId};
 

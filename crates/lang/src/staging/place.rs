@@ -55,6 +55,7 @@ impl<V: DeviceValue> Variable<V> {
     #[track_caller]
     pub fn declare(mut self) -> V {
         let location = author();
+        self.0.settle();
         recorder::with(|recorder| {
             self.0.visit_registers(&mut |register| *register = recorder.declare(*register, location));
         });
@@ -136,7 +137,9 @@ impl<V: DeviceValue> Assigned<'_, V> {
     }
 
     /// Records `place = value` at a position.
-    pub(super) fn store(self, value: V, location: Location) {
+    #[track_caller]
+    pub(super) fn store(self, mut value: V, location: Location) {
+        value.settle();
         if self.0.same_shape(&value) {
             assign_registers(self.0, value, location);
         } else {
@@ -160,6 +163,13 @@ fn assign_registers<V: DeviceValue>(place: &mut V, mut value: V, location: Locat
         });
     });
     *place = value;
+}
+
+/// Records `place = value`, wherever it is written.
+#[track_caller]
+pub(crate) fn assign<V: DeviceValue>(place: &mut V, mut value: V) {
+    value.settle();
+    assign_registers(place, value, author());
 }
 
 /// A build-time place that is assigned.

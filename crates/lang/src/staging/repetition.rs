@@ -219,6 +219,7 @@ impl Endless {
     }
 
     /// Begins the next round, if there is one.
+    #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
     pub fn next(&mut self) -> bool {
         match self.state {
             State::Begin => {

@@ -17,6 +17,8 @@ enum Exit {
 pub struct Thread<'kernel> {
     registers: HashMap<Register, u64>,
     parameters: HashMap<&'kernel str, u64>,
+    /// Global memory, by byte address; all accesses are of 4 bytes.
+    memory: HashMap<u64, u64>,
     trace: Vec<u64>,
     fuel: u64,
 }
@@ -24,18 +26,19 @@ pub struct Thread<'kernel> {
 /// The opcode that appends a register to the trace.
 pub const OUT: &str = "out";
 
-/// Runs one thread of `kernel` on `arguments`; what it put out.
-pub fn run(kernel: &Kernel, arguments: &[u64]) -> Vec<u64> {
+/// Runs one thread of `kernel` on `arguments` and global memory; what it put out, and the memory.
+pub fn run(kernel: &Kernel, arguments: &[u64], memory: HashMap<u64, u64>) -> (Vec<u64>, HashMap<u64, u64>) {
     let parameters =
         kernel.parameters.iter().map(|parameter| parameter.name.as_str()).zip(arguments.iter().copied());
     let mut thread = Thread {
         registers: HashMap::new(),
         parameters: parameters.collect(),
+        memory,
         trace: Vec::new(),
         fuel: 1_000_000,
     };
     thread.body(&kernel.body);
-    thread.trace
+    (thread.trace, thread.memory)
 }
 
 impl Thread<'_> {
@@ -96,7 +99,7 @@ impl Thread<'_> {
             Operand::Integer(value) => *value as u64,
             Operand::F32(bits) => u64::from(*bits),
             Operand::F64(bits) => *bits,
-            Operand::Address { base, .. } => self.operand(base),
+            Operand::Address { base, offset, .. } => self.operand(base).wrapping_add_signed(*offset),
             Operand::Symbol(name) => self.parameters[name.as_str()],
             other => panic!("the interpreter has no {other:?}"),
         }
@@ -115,8 +118,16 @@ impl Thread<'_> {
         if instruction.opcode == OUT {
             return self.trace.extend(sources);
         }
+        if instruction.opcode.starts_with("st.global") {
+            self.memory.insert(sources[0], sources[1]);
+            return;
+        }
         let Operand::Register(destination) = instruction.operands[0] else { panic!("{instruction:?}") };
-        let value = evaluate(&instruction.opcode, &sources);
+        let value = if instruction.opcode.starts_with("ld.global") {
+            self.memory[&sources[0]]
+        } else {
+            evaluate(&instruction.opcode, &sources)
+        };
         self.registers.insert(destination, value);
     }
 }
@@ -130,7 +141,7 @@ fn evaluate(opcode: &str, sources: &[u64]) -> u64 {
         sources.get(2).copied().unwrap_or_default(),
     );
     match words[0] {
-        "ld" | "mov" => truncate(ty, a),
+        "ld" | "mov" | "cvta" => truncate(ty, a),
         "setp" => u64::from(compare(words[1], ty, a, b)),
         "selp" => truncate(ty, if c != 0 { a } else { b }),
         "not" if ty == "pred" => u64::from(a == 0),
@@ -141,6 +152,7 @@ fn evaluate(opcode: &str, sources: &[u64]) -> u64 {
         "or" => truncate(ty, a | b),
         "xor" => truncate(ty, a ^ b),
         "not" => truncate(ty, !a),
+        "mad" if words[1] == "wide" => (extend(ty, a) * extend(ty, b)) as u64 + c,
         "shl" => truncate(ty, a.checked_shl(b as u32).unwrap_or(0)),
         "cvt" => convert(words[words.len() - 2], ty, a),
         operation => match ty {

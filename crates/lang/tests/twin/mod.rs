@@ -180,7 +180,7 @@ macro_rules! twins {
                             $(let $parameter = given.next().expect("two at most");)*
                             let expected = crate::twin::plainly(|| plain::run($($parameter),*));
                             let arguments = [$(u64::from($parameter)),*];
-                            let found = crate::interpreter::run(kernel.ir(), &arguments);
+                            let found = crate::interpreter::run(kernel.ir(), &arguments, Default::default()).0;
                             assert_eq!(found, expected, "{arguments:?}\n{:#?}", kernel.ir().body);
                         }
                     }
