@@ -185,7 +185,7 @@ mod tests {
     fn fill(capability: &Capability, kernel: &KernelResources) -> u32 {
         let warps = kernel.threads_per_cta.div_ceil(capability.warp_size);
         let per_warp = (kernel.registers_per_thread * 32).div_ceil(256) * 256;
-        let mut partitions = vec![capability.registers_per_sm / 4; 4];
+        let mut partitions = [capability.registers_per_sm / 4; 4];
         let mut shared = capability.shared_bytes_per_sm;
         let mut ctas = 0;
         loop {
