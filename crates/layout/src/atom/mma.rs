@@ -90,6 +90,7 @@ pub const MMA_TABLE: &[MmaRow] = &[
     row(80, Family::Warp, (16, 8, 64), NIBBLE_TYPES),
     row(80, Family::Warp, (16, 8, 128), BIT_TYPES),
     row(80, Family::Warp, (16, 8, 256), BIT_TYPES),
+    row(89, Family::Warp, (16, 8, 16), FP8_TYPES),
     row(89, Family::Warp, (16, 8, 32), FP8_TYPES),
     row(90, Family::Warp, (16, 8, 4), F64_TYPES),
     row(90, Family::Warp, (16, 8, 8), F64_TYPES),
@@ -249,11 +250,16 @@ impl MmaAtom {
         }
     }
 
-    /// The PTX opcode. For one-bit types the combining operation (`.and.popc`) follows it.
+    /// The PTX opcode. One-bit types end in their combining operation: `.xor.popc` on sm_75, which has no other, and
+    /// `.and.popc` from sm_80 on.
     pub fn instruction(&self) -> String {
         let (m, n, k) = self.shape;
         let (a, b, c) = (self.a, self.b, self.c);
-        let popc = if a == B1 { ".and.popc" } else { "" };
+        let popc = match (a, self.sm) {
+            (B1, 75) => ".xor.popc",
+            (B1, _) => ".and.popc",
+            _ => "",
+        };
         match self.family {
             Family::Warpgroup => format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{c}.{a}.{b}{popc}"),
             _ => {
