@@ -15,7 +15,13 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Every kernel of the library, in the order in which a reader best meets them.
 pub fn all() -> &'static [&'static dyn LibraryKernel] {
-    &[]
+    &[
+        &crate::vector_add::Library,
+        &crate::map2d::Library,
+        &crate::matrix_add::Library,
+        &crate::transpose::Library,
+        &crate::gemm::Library,
+    ]
 }
 
 /// The kernel of that name.

@@ -1,6 +1,6 @@
 //! The types a device value can have.
 
-use half::{bf16, f16};
+pub use half::{bf16, f16};
 use warpwright_ir::RegisterClass;
 
 /// How a type's bits are read by instructions.

@@ -30,6 +30,7 @@ pub mod shared;
 pub mod space;
 pub mod special;
 pub mod staging;
+pub mod tensor;
 pub mod value;
 pub mod warp;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::panic;
 
-use warpwright_ir::{Location, Operand};
+use warpwright_ir::{Instruction, Location, Operand, Statement};
 
 use crate::element::Element;
 use crate::recorder;
@@ -56,6 +56,24 @@ pub(crate) fn perform<const N: usize>(opcode: impl Into<Cow<'static, str>>, oper
 pub(crate) fn record(opcode: impl Into<Cow<'static, str>>, destinations: usize, operands: Vec<Operand>) {
     let location = here();
     recorder::with(|recorder| recorder.emit(opcode, destinations, operands, location));
+}
+
+/// Records an instruction that only threads for which `condition` holds execute.
+#[track_caller]
+pub(crate) fn record_if(
+    condition: Reg<bool>,
+    opcode: impl Into<Cow<'static, str>>,
+    destinations: usize,
+    operands: Vec<Operand>,
+) {
+    let guarded = Instruction {
+        guard: Some((condition.register(), true)),
+        opcode: opcode.into(),
+        destinations,
+        operands,
+        location: here(),
+    };
+    recorder::with(|recorder| recorder.push(Statement::Instruction(guarded)));
 }
 
 /// Records a mistake at the author's position.

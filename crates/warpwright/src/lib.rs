@@ -7,3 +7,18 @@ pub use warpwright_lang as lang;
 pub use warpwright_layout as layout;
 pub use warpwright_ptx as ptx;
 pub use warpwright_runtime as runtime;
+
+/// What a file with kernels imports: the language, layouts, and the devices to run on.
+pub mod prelude {
+    pub use warpwright_lang::async_copy::*;
+    pub use warpwright_lang::block::*;
+    pub use warpwright_lang::element::*;
+    pub use warpwright_lang::pointer::{Constant, Generic, Global, Local, Pointer, Shared};
+    pub use warpwright_lang::shared::*;
+    pub use warpwright_lang::space::{GlobalSpace, LocalSpace, SharedSpace, Space};
+    pub use warpwright_lang::special::*;
+    pub use warpwright_lang::tensor::*;
+    pub use warpwright_lang::value::{Value, constant};
+    pub use warpwright_lang::{DeviceValue, Kernel, Reg, StagingErrors, device, kernel, launch};
+    pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};
+}

@@ -1,0 +1,241 @@
+//! GEMM on tensor cores, the Ampere way: C = A·B by `cp.async`, `ldmatrix` and `mma.sync`.
+//!
+//! The seeds' "Global GEMM", finished: any shape, both orders of A and B, a ring of stages, and bounds checked only where
+//! a shape needs it.
+//!
+//! ```text
+//! C (m, n)             one CTA: a tile of 128 x 128       one warp of 2 x 2: 64 x 64      one mma.sync: 16 x 8 x 16
+//! +-----+-----+        +-------+-------+
+//! | CTA | CTA |   ->   | w0    | w2    |            ->    4 x 8 of them a k-step   ->    lane/4 is the row,
+//! +-----+-----+        +-------+-------+                  their A and B by ldmatrix       lane%4 the pair of columns
+//! | CTA | CTA |        | w1    | w3    |
+//! +-----+-----+        +-------+-------+
+//!
+//! shared memory: a ring of 4 stages, each A (128, 32) and B (128, 32); row r keeps its 16-byte chunk c at c ^ (r/2 % 4),
+//! so that eight rows of one chunk, which one ldmatrix phase reads, lie in eight different bank groups.
+//! ```
+
+mod library;
+mod operand;
+
+use warpwright::prelude::*;
+
+pub(crate) use library::Library;
+pub use operand::GemmInput;
+use operand::Strip;
+
+/// A type that C can be stored in.
+pub trait GemmOutput: Element {
+    /// A sum, rounded to this type.
+    fn of(sum: Reg<f32>) -> Reg<Self>;
+}
+
+impl GemmOutput for f32 {
+    fn of(sum: Reg<f32>) -> Reg<f32> {
+        sum
+    }
+}
+
+impl GemmOutput for f16 {
+    #[track_caller]
+    fn of(sum: Reg<f32>) -> Reg<f16> {
+        sum.convert()
+    }
+}
+
+impl GemmOutput for bf16 {
+    #[track_caller]
+    fn of(sum: Reg<f32>) -> Reg<bf16> {
+        sum.convert()
+    }
+}
+
+/// Which of a matrix's extents is contiguous in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Rows are contiguous.
+    RowMajor,
+    /// Columns are contiguous.
+    ColumnMajor,
+}
+
+/// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. `T` is multiplied, `C` stored, `f32` accumulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<T, C> {
+    /// The order of A.
+    pub a: Order,
+    /// The order of B.
+    pub b: Order,
+    /// How many neighbouring elements of A one copy moves: 8, 4, 2 or 1. A's contiguous extent must be a multiple.
+    pub a_vector: u32,
+    /// How many neighbouring elements of B one copy moves.
+    pub b_vector: u32,
+    /// Whether m and n are multiples of the tile and k of its depth: nothing needs a check.
+    pub exact: bool,
+    /// Whether n is even, so that C can be written in pairs.
+    pub paired: bool,
+    /// The tile of C that a CTA computes, and how deep one stage is: (m, n, k).
+    pub tile: (i64, i64, i64),
+    /// Stages of the ring.
+    pub stages: i64,
+    /// Rows of tiles that are walked together, so that what they share stays in L2.
+    pub raster: u32,
+    /// What is multiplied and stored.
+    pub types: std::marker::PhantomData<(T, C)>,
+}
+
+/// Warps of a CTA along m and n.
+const WARPS: (i64, i64) = (2, 2);
+
+/// Threads of a CTA.
+pub const THREADS: u32 = 32 * (WARPS.0 * WARPS.1) as u32;
+
+impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
+    /// The kernel for a shape: the widest copies it allows, and no checks where it needs none.
+    pub fn for_shape(a: Order, b: Order, (m, n, k): (u32, u32, u32)) -> Self {
+        let tile = (128, 128, 32);
+        let widest =
+            |extent: u32| [8, 4, 2].into_iter().find(|width| extent.is_multiple_of(*width)).unwrap_or(1);
+        let fits = |extent: u32, tile: i64| i64::from(extent) % tile == 0;
+        Self {
+            a,
+            b,
+            a_vector: widest(if a == Order::RowMajor { k } else { m }),
+            b_vector: widest(if b == Order::ColumnMajor { k } else { n }),
+            exact: fits(m, tile.0) && fits(n, tile.1) && fits(k, tile.2),
+            paired: n.is_multiple_of(2),
+            tile,
+            stages: 4,
+            raster: 8,
+            types: std::marker::PhantomData,
+        }
+    }
+
+    /// CTAs of a launch.
+    pub fn grid(&self, m: u32, n: u32) -> u32 {
+        m.div_ceil(self.tile.0 as u32) * n.div_ceil(self.tile.1 as u32)
+    }
+
+    /// C = A·B.
+    #[kernel]
+    pub fn run(&self, a: &Global<T>, b: &Global<T>, c: &mut Global<C>, m: u32, n: u32, k: u32) {
+        launch::threads(THREADS);
+        launch::blocks_per_sm(2);
+        let (tile_m, tile_n, tile_k) = self.tile;
+        let thread = thread_idx().x;
+        let (row, column) = self.tile_of_block(m, n);
+
+        // Each CTA's strips of A (128, 32, k-tiles) and B, and its tile of C.
+        let a = Strip::new(a, self.a == Order::RowMajor, (m, k), self.a_vector, (tile_m, tile_k), row);
+        let b = Strip::new(b, self.b == Order::ColumnMajor, (n, k), self.b_vector, (tile_n, tile_k), column);
+        let c = Tensor::with_layout(*c, Layout::new((m, n), (n, 1)));
+        let c = c.local_tile((tile_m, tile_n), (row, column));
+
+        // The ring: A and B (128, 32, stages), swizzled.
+        let a_ring = a.ring(self.stages);
+        let b_ring = b.ring(self.stages);
+
+        // Who copies, who multiplies.
+        let mma = TiledMma::new(T::ATOM, WARPS);
+        let part = mma.thread(thread);
+        let a_copy = a.copies(thread, m - row * tile_m as u32, self.exact);
+        let b_copy = b.copies(thread, n - column * tile_n as u32, self.exact);
+        let a_load = TiledCopy::into_a::<T>(a.matrix_load(), &mma).thread(thread);
+        let b_load = TiledCopy::into_b::<T>(b.matrix_load(), &mma).thread(thread);
+        let (a_shared, b_shared) = (a_load.source(&a_ring), b_load.source(&b_ring));
+        let a_registers: Fragment<T> = part.a_fragment((tile_m, tile_k));
+        let b_registers: Fragment<T> = part.b_fragment((tile_n, tile_k));
+        let (a_filled, b_filled) = (a_load.retile(&a_registers), b_load.retile(&b_registers));
+        let mut sums: Fragment<f32> = part.c_fragment((tile_m, tile_n));
+        sums.clear();
+
+        // Fill all stages but one, and wait for the first.
+        let tiles = (k + (tile_k as u32 - 1)) / tile_k as u32;
+        for stage in 0..self.stages - 1 {
+            if tiles > stage as u32 {
+                a_copy.copy(&a_ring, constant(stage as u32), constant(stage as u32), k);
+                b_copy.copy(&b_ring, constant(stage as u32), constant(stage as u32), k);
+            }
+            commit_async_copies();
+        }
+        let in_flight = (self.stages - 2) as u32;
+        wait_async_copies(in_flight);
+        sync_threads();
+
+        // The loop: while the tensor cores multiply step s, the fragments of step s + 1 are loaded; at the last step of a tile
+        // those are the next tile's, which must have arrived, and for every thread.
+        let steps = tile_k / 16;
+        let mut read = constant(0u32);
+        let mut write = constant(self.stages as u32 - 1);
+        a_load.load_matrix(&a_filled.slice((All, All, 0)), &a_shared.slice((All, All, 0, read)));
+        b_load.load_matrix(&b_filled.slice((All, All, 0)), &b_shared.slice((All, All, 0, read)));
+        for tile in 0..tiles {
+            for step in 0..steps {
+                let next = (step + 1) % steps;
+                if next == 0 {
+                    wait_async_copies(in_flight);
+                    sync_threads();
+                    read = self.after(read);
+                }
+                a_load
+                    .load_matrix(&a_filled.slice((All, All, next)), &a_shared.slice((All, All, next, read)));
+                b_load
+                    .load_matrix(&b_filled.slice((All, All, next)), &b_shared.slice((All, All, next, read)));
+                if step == 0 {
+                    let ahead = tile + (self.stages as u32 - 1);
+                    if ahead < tiles {
+                        a_copy.copy(&a_ring, write, ahead, k);
+                        b_copy.copy(&b_ring, write, ahead, k);
+                    }
+                    commit_async_copies();
+                    write = self.after(write);
+                }
+                let (a_step, b_step) =
+                    (a_registers.slice((All, All, step)), b_registers.slice((All, All, step)));
+                gemm(&mma, &mut sums, &a_step, &b_step);
+            }
+        }
+
+        // The epilogue: each lane's pairs of neighbouring columns, in C's type.
+        let mine = part.c(&c);
+        let places = part.c_coordinates((tile_m, tile_n));
+        let (rows, columns) = (m - row * tile_m as u32, n - column * tile_n as u32);
+        for pair in (0..sums.len()).step_by(2) {
+            let at = pair as i64;
+            let values = [C::of(sums.get(at)), C::of(sums.get(at + 1))];
+            if self.exact {
+                mine.set_vector(at, values);
+            } else if self.paired {
+                if places.row(pair) < rows && places.column(pair) < columns {
+                    mine.set_vector(at, values);
+                }
+            } else {
+                for half in 0..2 {
+                    if places.row(pair + half) < rows && places.column(pair + half) < columns {
+                        mine.set(at + half as i64, values[half]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tile (row, column) of this CTA: `raster` rows of tiles are walked column by column.
+    #[device]
+    fn tile_of_block(&self, m: Reg<u32>, n: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let rows = (m + (self.tile.0 as u32 - 1)) / self.tile.0 as u32;
+        let columns = (n + (self.tile.1 as u32 - 1)) / self.tile.1 as u32;
+        let block = block_idx().x;
+        let first = block / (columns * self.raster) * self.raster;
+        let left = rows - first;
+        let high = left.lt(self.raster).select(left, self.raster);
+        let within = block % (columns * self.raster);
+        (first + within % high, within / high)
+    }
+
+    /// The stage after `stage`.
+    #[device]
+    fn after(&self, stage: Reg<u32>) -> Reg<u32> {
+        let next = stage + 1;
+        next.eq(self.stages as u32).select(0u32, next)
+    }
+}

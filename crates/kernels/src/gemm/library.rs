@@ -1,0 +1,155 @@
+//! [`Gemm`](super::Gemm) for the command line: inputs, the f64 reference, and the tolerance it is held to.
+
+use std::rc::Rc;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Function, Launch, Storable};
+
+use super::{Gemm, GemmInput, GemmOutput, Order, THREADS};
+use crate::prepared::{Ready, load, ptx};
+use crate::reference::{Random, Rounded, Strided, product};
+use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+
+/// The tensor-core GEMM for the command line.
+pub(crate) struct Library;
+
+/// What the options ask for.
+struct Problem {
+    m: u32,
+    n: u32,
+    k: u32,
+    a: Order,
+    b: Order,
+    seed: u64,
+}
+
+impl Problem {
+    fn of(options: &Options) -> Result<Self> {
+        let extent =
+            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
+        let order = |name| match options.choice(name) {
+            "row" => Order::RowMajor,
+            _ => Order::ColumnMajor,
+        };
+        let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
+        Ok(Self { m, n, k, a: order("a"), b: order("b"), seed: options.number("seed") })
+    }
+
+    fn kernel<T: GemmInput, C: GemmOutput>(&self) -> Gemm<T, C> {
+        Gemm::for_shape(self.a, self.b, (self.m, self.n, self.k))
+    }
+
+    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: GemmInput + Storable + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
+        let mut random = Random::new(self.seed);
+        let mut factor =
+            |count: usize| -> Vec<T> { random.normal(count).into_iter().map(T::round).collect() };
+        let (a, b) = (factor(m * k), factor(k * n));
+        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
+        let c_there = Rc::new(device.uninitialized::<C>(m * n)?);
+        let kernel = self.kernel::<T, C>();
+        let staged = kernel.run()?;
+        let staged_bytes = staged.ir().dynamic_shared_bytes;
+        let function: Function = load(device, staged)?;
+        let launch = Launch::new(kernel.grid(self.m, self.n), THREADS).dynamic_shared(staged_bytes);
+        let (extents, result) = ((self.m, self.n, self.k), Rc::clone(&c_there));
+        let orders = (self.a, self.b);
+        let elements = |count: usize, bytes: usize| (count * bytes) as f64;
+        let bytes = elements(m * k + k * n, size_of::<T>()) + elements(m * n, size_of::<C>());
+        Ok(Box::new(Ready {
+            launch: move |stream: &_| {
+                let (m, n, k) = extents;
+                Ok(function.launch(stream, launch, (&a_there, &b_there, &*c_there, m, n, k))?)
+            },
+            verify: move || verify((m, n, k), orders, &a, &b, &result),
+            work: Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes },
+        }))
+    }
+}
+
+/// A factor of that order.
+fn strided(values: &[f64], order: Order, rows: usize, columns: usize) -> Strided<'_> {
+    match order {
+        Order::RowMajor => Strided { values, row_stride: columns, column_stride: 1 },
+        Order::ColumnMajor => Strided { values, row_stride: 1, column_stride: rows },
+    }
+}
+
+/// Holds every element to the f64 product: one rounding to C's type, and an f32 accumulation's error, which grows with the
+/// sum of the magnitudes. The hardware truncates inside an MMA, so each of its k/16 steps may lose two units.
+fn verify<T: Rounded + Storable, C: Rounded + Storable>(
+    (m, n, k): (usize, usize, usize),
+    (a_order, b_order): (Order, Order),
+    a: &[T],
+    b: &[T],
+    c: &Buffer<C>,
+) -> Result<Verified> {
+    let found = c.to_vec()?;
+    let exact = |values: &[T]| -> Vec<f64> { values.iter().map(|value| value.exact()).collect() };
+    let (a, b) = (exact(a), exact(b));
+    let expected = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
+    let magnitudes = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(f64::abs).collect() };
+    let (a, b) = (magnitudes(a), magnitudes(b));
+    let magnitudes = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
+    let accumulation = f32::ROUNDING * (2.0 * (k as f64 / 16.0).ceil() + 2.0);
+    let elements =
+        found.iter().zip(expected.iter().zip(&magnitudes)).map(|(found, (expected, magnitude))| {
+            let tolerance =
+                C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
+            registry::Element { found: found.exact(), expected: *expected, tolerance }
+        });
+    Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
+}
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::extent("m", 512, "rows of A and C"),
+    OptionSpec::extent("n", 512, "columns of B and C"),
+    OptionSpec::extent("k", 256, "columns of A and rows of B"),
+    OptionSpec::choice("a", &["row", "column"], "which extent of A is contiguous: its rows or its columns"),
+    OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous"),
+    OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
+    OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
+    OptionSpec::number("seed", 1, "of the inputs"),
+];
+
+impl LibraryKernel for Library {
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn summary(&self) -> &'static str {
+        "C = A·B on tensor cores: any shape, either order of A and B, bf16 or f16"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let problem = Problem::of(options)?;
+        match (options.choice("input"), options.choice("output")) {
+            ("bf16", "f32") => ptx(problem.kernel::<bf16, f32>().run()?, target),
+            ("bf16", "bf16") => ptx(problem.kernel::<bf16, bf16>().run()?, target),
+            ("bf16", _) => ptx(problem.kernel::<bf16, f16>().run()?, target),
+            (_, "f32") => ptx(problem.kernel::<f16, f32>().run()?, target),
+            (_, "bf16") => ptx(problem.kernel::<f16, bf16>().run()?, target),
+            _ => ptx(problem.kernel::<f16, f16>().run()?, target),
+        }
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        let problem = Problem::of(options)?;
+        match (options.choice("input"), options.choice("output")) {
+            ("bf16", "f32") => problem.prepare::<bf16, f32>(device),
+            ("bf16", "bf16") => problem.prepare::<bf16, bf16>(device),
+            ("bf16", _) => problem.prepare::<bf16, f16>(device),
+            (_, "f32") => problem.prepare::<f16, f32>(device),
+            (_, "bf16") => problem.prepare::<f16, bf16>(device),
+            _ => problem.prepare::<f16, f16>(device),
+        }
+    }
+}

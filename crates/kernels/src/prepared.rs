@@ -1,0 +1,54 @@
+//! A kernel ready to launch and check, made of two closures over its buffers.
+
+use warpwright::arch::Capability;
+use warpwright::ir;
+use warpwright::lang::Kernel;
+use warpwright::runtime::{Device, Function, LaunchCounts, Stream};
+
+use crate::registry::{Prepared, Result, Verified, Work};
+
+/// A kernel with its inputs on a device: how to launch it, and how to check what it left.
+pub(crate) struct Ready<Launch, Verify> {
+    pub(crate) launch: Launch,
+    pub(crate) verify: Verify,
+    pub(crate) work: Work,
+}
+
+impl<Launch, Verify> Prepared for Ready<Launch, Verify>
+where
+    Launch: FnMut(&Stream) -> Result<LaunchCounts>,
+    Verify: FnMut() -> Result<Verified>,
+{
+    fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
+        (self.launch)(stream)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        (self.verify)()
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+}
+
+/// The PTX of a kernel for `.target` `target`: optimised and verified.
+pub(crate) fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
+    let Some(capability) = Capability::for_target(target) else {
+        return Err(format!("there is no architecture {target} here").into());
+    };
+    let mut kernel = kernel.into_ir();
+    ir::optimize(&mut kernel);
+    ir::verify(&kernel, capability).map_err(|errors| {
+        let sentences: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        sentences.join("\n")
+    })?;
+    Ok(warpwright::ptx::write(&ir::Module::new(capability, vec![kernel])))
+}
+
+/// A kernel loaded on a device.
+pub(crate) fn load<Args>(device: &Device, kernel: Kernel<Args>) -> Result<Function> {
+    let name = kernel.name().to_owned();
+    let text = ptx(kernel, device.properties().capability.target)?;
+    Ok(device.load_ptx(&text)?.function(&name)?)
+}

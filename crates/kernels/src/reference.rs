@@ -1,0 +1,122 @@
+//! Inputs and references on the host.
+
+use warpwright::lang::element::{bf16, f16};
+
+/// Numbers from a seed: the same on every machine.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The sequence of `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    /// 64 random bits: splitmix64.
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number in (0, 1].
+    fn unit(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// `count` numbers of the normal distribution: Box and Muller's pairs.
+    pub(crate) fn normal(&mut self, count: usize) -> Vec<f32> {
+        let mut values = Vec::with_capacity(count + 1);
+        while values.len() < count {
+            let (radius, angle) = ((-2.0 * self.unit().ln()).sqrt(), std::f64::consts::TAU * self.unit());
+            values.push((radius * angle.cos()) as f32);
+            values.push((radius * angle.sin()) as f32);
+        }
+        values.truncate(count);
+        values
+    }
+}
+
+/// A 16-bit float, to and from `f32`.
+pub(crate) trait Rounded: Copy {
+    /// Half of the distance between neighbours at 1: the error of one rounding.
+    const ROUNDING: f64;
+    /// The nearest value.
+    fn round(value: f32) -> Self;
+    /// The value exactly.
+    fn exact(self) -> f64;
+}
+
+impl Rounded for f32 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
+    fn round(value: f32) -> Self {
+        value
+    }
+    fn exact(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Rounded for f16 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 11) as f64;
+    fn round(value: f32) -> Self {
+        f16::from_f32(value)
+    }
+    fn exact(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Rounded for bf16 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 8) as f64;
+    fn round(value: f32) -> Self {
+        bf16::from_f32(value)
+    }
+    fn exact(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// A strided factor: element (row, column) at `row * row_stride + column * column_stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct Strided<'a> {
+    /// The elements.
+    pub(crate) values: &'a [f64],
+    /// Elements from row to row.
+    pub(crate) row_stride: usize,
+    /// Elements from column to column.
+    pub(crate) column_stride: usize,
+}
+
+/// A·B in f64, row-major: (m, k) times (k, n).
+pub(crate) fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strided<'_>) -> Vec<f64> {
+    let mut c = vec![0.0; m * n];
+    let last = |(rows, columns): (usize, usize), it: &Strided<'_>| {
+        (rows - 1) * it.row_stride + (columns - 1) * it.column_stride
+    };
+    if m * n * k == 0 {
+        return c;
+    }
+    assert!(last((m, k), &a) < a.values.len() && last((k, n), &b) < b.values.len(), "factors are whole");
+    // SAFETY: the assertion above keeps every element read inside its slice, and C has m * n elements.
+    unsafe {
+        matrixmultiply::dgemm(
+            m,
+            k,
+            n,
+            1.0,
+            a.values.as_ptr(),
+            a.row_stride as isize,
+            a.column_stride as isize,
+            b.values.as_ptr(),
+            b.row_stride as isize,
+            b.column_stride as isize,
+            0.0,
+            c.as_mut_ptr(),
+            n as isize,
+            1,
+        );
+    }
+    c
+}

@@ -1,0 +1,255 @@
+//! From an offset of the layout algebra to `[register + constant]`.
+//!
+//! An offset is a sum. Its constants go into the instruction. Under a swizzle only the terms below the swizzle's span
+//! take part in the exchange of bits: a term that is a multiple of the span passes by unchanged, so all accesses of an
+//! unrolled tile share a few registers. Registers are remembered, and used again wherever they are still in scope.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use warpwright_ir::{Location, Operand, Register, RegisterClass};
+use warpwright_layout::{Expression, Int, Operator, Swizzle};
+
+use super::legal;
+use crate::element::{Element, Kind};
+use crate::operation::here;
+use crate::pointer::Pointer;
+use crate::recorder::{self, RegionId};
+use crate::space::Space;
+use crate::value::Reg;
+
+/// A device integer as a leaf; its id carries the register and how to widen it.
+pub(super) fn leaf<T: Element>(value: Reg<T>, multiple_of: i64) -> Int {
+    let Register(number) = value.register();
+    let signed = u64::from(T::KIND == Kind::Signed);
+    let id = u64::from(number) << 16 | u64::from(T::BYTES) << 8 | signed;
+    Int::device_multiple_of(id, format!("r{number}"), multiple_of)
+}
+
+/// The registers that hold parts of addresses, and where each was computed.
+#[derive(Default)]
+pub(super) struct Addresses {
+    computed: RefCell<HashMap<Key, (RegionId, Register)>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// The value of an expression.
+    Value(Int),
+    /// The pointer plus the bytes of `swizzled` (after its swizzle) and `plain`.
+    Address { swizzled: Int, plain: Int },
+}
+
+/// Instructions of one address width, at the author's position.
+struct Width {
+    class: RegisterClass,
+    word: &'static str,
+    location: Location,
+}
+
+impl Width {
+    fn of<S: Space>(location: Location) -> Self {
+        match S::Address::BYTES == 8 {
+            true => Self { class: RegisterClass::B64, word: "64", location },
+            false => Self { class: RegisterClass::B32, word: "32", location },
+        }
+    }
+}
+
+impl Addresses {
+    /// The memory operand for the element at `offset`, in elements from the pointer.
+    #[track_caller]
+    pub(super) fn of<T: Element, S: Space>(
+        &self,
+        pointer: Pointer<T, S>,
+        offset: &Int,
+        swizzle: Swizzle,
+    ) -> Operand {
+        let bytes = i64::from(T::BYTES);
+        let (base, past) = pointer.parts();
+        let base = Operand::Register(base);
+        let span = if swizzle.is_identity() { 1 } else { swizzle.size() };
+        let parts = Parts::of(offset, span);
+        let constant = match parts.swizzled.known() {
+            // Nothing on the device takes part in the exchange: it is done now.
+            Some(low) => past + (parts.constant + swizzle.apply(low)) * bytes,
+            None => past + parts.constant * bytes,
+        };
+        let swizzled = if parts.swizzled.known().is_some() { Int::ZERO } else { parts.swizzled };
+        if swizzled.is(0) && parts.plain.is(0) {
+            return Operand::Address { base: Box::new(base), offset: constant, rest: Vec::new() };
+        }
+        let key = Key::Address { swizzled: swizzled.clone(), plain: parts.plain.clone() };
+        let width = Width::of::<S>(here());
+        let register = self.remembered(key, || {
+            let exchanged = (!swizzled.is(0)).then(|| self.exchange(&swizzled, swizzle, &width));
+            let plain = (!parts.plain.is(0)).then(|| self.value(&parts.plain, &width));
+            let elements = match (exchanged, plain) {
+                (Some(a), Some(b)) => emit(&width, "add.u", [a, b]),
+                (Some(only), None) | (None, Some(only)) => only,
+                (None, None) => Operand::Integer(0),
+            };
+            emit(&width, "mad.lo.u", [elements, Operand::Integer(i128::from(bytes)), base])
+        });
+        Operand::Address { base: Box::new(Operand::Register(register)), offset: constant, rest: Vec::new() }
+    }
+
+    /// The value of a device integer, as a register of 32 bits.
+    #[track_caller]
+    pub(super) fn value_of(&self, int: &Int) -> Reg<u32> {
+        let width = Width { class: RegisterClass::B32, word: "32", location: here() };
+        match self.value(int, &width) {
+            Operand::Register(register) => Reg::from_register(register),
+            literal => match emit(&width, "mov.u", [literal]) {
+                Operand::Register(register) => Reg::from_register(register),
+                _ => unreachable!("emit gives the register that it wrote"),
+            },
+        }
+    }
+
+    /// `x ^ ((x >> shift) & mask)`: PTX ISA has no instruction for it, and it takes three.
+    fn exchange(&self, low: &Int, swizzle: Swizzle, width: &Width) -> Operand {
+        let value = self.value(low, width);
+        let mask = Operand::Integer(i128::from(swizzle.target_mask()));
+        let distance = Operand::Integer(i128::from(swizzle.shift().unsigned_abs()));
+        let direction = if swizzle.shift() >= 0 { "shr.u" } else { "shl.b" };
+        let moved = emit(width, direction, [value.clone(), distance]);
+        let bits = emit(width, "and.b", [moved, mask]);
+        emit(width, "xor.b", [value, bits])
+    }
+
+    /// A register with the value of an expression over device values.
+    fn value(&self, int: &Int, width: &Width) -> Operand {
+        let expression = match int {
+            Int::Known(value) => return Operand::Integer(i128::from(*value)),
+            Int::Device(expression) => expression,
+        };
+        Operand::Register(self.remembered(Key::Value(int.clone()), || match &**expression {
+            Expression::Variable(variable) => widened(variable.id, width),
+            Expression::Operation(operator, a, b) => {
+                let (a, b) = match operator {
+                    // PTX takes a literal in the second place only.
+                    Operator::Add | Operator::Multiply | Operator::Minimum if a.known().is_some() => (b, a),
+                    _ => (a, b),
+                };
+                let operands = [self.value(a, width), self.value(b, width)];
+                match (operator, power_of_two(b)) {
+                    (Operator::Multiply, Some(log)) => {
+                        emit(width, "shl.b", [operands[0].clone(), Operand::Integer(log)])
+                    }
+                    (Operator::Divide, Some(log)) => {
+                        emit(width, "shr.u", [operands[0].clone(), Operand::Integer(log)])
+                    }
+                    (Operator::Remainder, Some(log)) => {
+                        emit(width, "and.b", [operands[0].clone(), Operand::Integer((1 << log) - 1)])
+                    }
+                    (Operator::Add, _) => emit(width, "add.u", operands),
+                    (Operator::Subtract, _) => emit(width, "sub.u", operands),
+                    (Operator::Multiply, None) => emit(width, "mul.lo.u", operands),
+                    (Operator::Divide, None) => emit(width, "div.u", operands),
+                    (Operator::Remainder, None) => emit(width, "rem.u", operands),
+                    (Operator::Minimum, _) => emit(width, "min.u", operands),
+                }
+            }
+        }))
+    }
+
+    /// The register remembered for `key`, if the code that computed it comes before this on every way here; else a new one.
+    fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Register {
+        let known = self.computed.borrow().get(&key).copied();
+        if let Some((region, register)) = known
+            && recorder::with(|recorder| recorder.is_open(region))
+        {
+            return register;
+        }
+        let register = match compute() {
+            Operand::Register(register) => register,
+            // A literal never comes here: only device expressions are remembered.
+            _ => recorder::with(|recorder| recorder.fresh(RegisterClass::B32)),
+        };
+        let region = recorder::with(|recorder| recorder.region());
+        self.computed.borrow_mut().insert(key, (region, register));
+        register
+    }
+}
+
+/// An offset taken apart.
+struct Parts {
+    /// What a swizzle exchanges: the terms and the constant below its span.
+    swizzled: Int,
+    /// Device terms that pass by the swizzle.
+    plain: Int,
+    /// The constant that passes by.
+    constant: i64,
+}
+
+impl Parts {
+    #[track_caller]
+    fn of(offset: &Int, span: i64) -> Self {
+        let (mut terms, mut constant) = (Vec::new(), 0);
+        collect_terms(offset, 1, &mut terms, &mut constant);
+        let low_constant = constant.rem_euclid(span);
+        let (mut swizzled, mut plain) = (Int::Known(low_constant), Int::ZERO);
+        for term in terms {
+            let part = if term.known_divisor() % span == 0 { &mut plain } else { &mut swizzled };
+            *part = legal(part.plus(&term), || Int::ZERO);
+        }
+        Self { swizzled, plain, constant: constant - low_constant }
+    }
+}
+
+/// Adds the terms of `factor * int` to `terms`, and its constant to `constant`.
+#[track_caller]
+fn collect_terms(int: &Int, factor: i64, terms: &mut Vec<Int>, constant: &mut i64) {
+    let expression = match int {
+        Int::Known(value) => return *constant += factor * value,
+        Int::Device(expression) => expression,
+    };
+    match &**expression {
+        Expression::Operation(Operator::Add, a, b) => {
+            collect_terms(a, factor, terms, constant);
+            collect_terms(b, factor, terms, constant);
+        }
+        Expression::Operation(Operator::Subtract, a, b) => {
+            collect_terms(a, factor, terms, constant);
+            collect_terms(b, -factor, terms, constant);
+        }
+        Expression::Operation(Operator::Multiply, Int::Known(scale), rest)
+        | Expression::Operation(Operator::Multiply, rest, Int::Known(scale)) => {
+            collect_terms(rest, factor * scale, terms, constant);
+        }
+        _ => terms.push(legal(int.times(&Int::Known(factor)), || Int::ZERO)),
+    }
+}
+
+fn power_of_two(int: &Int) -> Option<i128> {
+    let value = int.known()?;
+    (value > 0 && value & (value - 1) == 0).then(|| i128::from(value.trailing_zeros()))
+}
+
+/// The register of a leaf, in the address's width.
+fn widened(id: u64, width: &Width) -> Operand {
+    let register = Operand::Register(Register((id >> 16) as u32));
+    let bytes = (id >> 8) & 0xff;
+    let kind = if id & 1 == 1 { "s" } else { "u" };
+    let wanted = if width.class == RegisterClass::B64 { 8 } else { 4 };
+    match bytes == wanted {
+        true => register,
+        false => emit(width, format!("cvt.{kind}{}.{kind}{}", wanted * 8, bytes * 8), [register]),
+    }
+}
+
+/// Records an instruction of the address's width into a fresh register. An opcode that ends in its type's letter gets the
+/// width appended.
+fn emit<const N: usize>(width: &Width, opcode: impl Into<String>, sources: [Operand; N]) -> Operand {
+    let mut opcode = opcode.into();
+    if opcode.ends_with(['u', 'b']) {
+        opcode.push_str(width.word);
+    }
+    recorder::with(|recorder| {
+        let destination = Operand::Register(recorder.fresh(width.class));
+        let operands = std::iter::once(destination.clone()).chain(sources).collect();
+        recorder.emit(opcode, 1, operands, width.location);
+        destination
+    })
+}

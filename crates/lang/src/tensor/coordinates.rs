@@ -1,0 +1,59 @@
+//! Coordinates as device values: what bounds are checked with.
+
+use warpwright_layout::{ComposedLayout, Int, IntTuple, Offset};
+
+use super::address::Addresses;
+use super::legal;
+use crate::operation::refuse;
+use crate::value::Reg;
+
+/// The (row, column) coordinates of a thread's part of a tile.
+pub struct Coordinates {
+    layout: ComposedLayout,
+    positions: Vec<IntTuple>,
+    values: Addresses,
+}
+
+impl Coordinates {
+    /// The coordinates that a partitioned identity tensor has at `positions`.
+    pub(super) fn new(layout: ComposedLayout, positions: Vec<IntTuple>) -> Self {
+        Self { layout, positions, values: Addresses::default() }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// The row of the coordinate at `index`.
+    #[track_caller]
+    pub fn row(&self, index: usize) -> Reg<u32> {
+        self.values.value_of(&self.at(index, 0))
+    }
+
+    /// The column of the coordinate at `index`.
+    #[track_caller]
+    pub fn column(&self, index: usize) -> Reg<u32> {
+        self.values.value_of(&self.at(index, 1))
+    }
+
+    #[track_caller]
+    fn at(&self, index: usize, mode: usize) -> Int {
+        let Some(position) = self.positions.get(index) else {
+            refuse(format!("there are {} coordinates, and none at {index}", self.len()));
+            return Int::ZERO;
+        };
+        match legal(self.layout.evaluate(position), || 0.into()) {
+            Offset::Coordinate(tuple) => {
+                tuple.modes().get(mode).and_then(|mode| mode.leaf().cloned()).unwrap_or(Int::ZERO)
+            }
+            // The origin of the tile: all zeros has no basis.
+            Offset::Linear(_) => Int::ZERO,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Tiled copies: which thread moves what, and the unrolled instructions that move it.
+
+use warpwright_ir::Operand as IrOperand;
+use warpwright_layout::atom::Operand;
+use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout, Tuple};
+
+use super::{Coordinates, Fragment, Tensor, TiledMma, known, legal};
+use crate::element::Element;
+use crate::operation::{fresh, record, record_if, refuse};
+use crate::space::{GlobalSpace, SharedSpace, Space};
+use crate::value::{Reg, Value, bits_word};
+
+pub use warpwright_layout::atom::CopyAtom;
+
+/// A plan for copying a tile: a copy atom repeated over threads and values.
+///
+/// The layout algebra behind it is [`warpwright_layout::TiledCopy`].
+#[derive(Clone)]
+pub struct TiledCopy {
+    plan: Option<warpwright_layout::TiledCopy>,
+}
+
+impl TiledCopy {
+    /// The atom of CuTe's name for elements of type `T`, over a layout of threads and a layout of each thread's values.
+    #[track_caller]
+    pub fn new<T: Element>(
+        atom: &str,
+        threads: Result<Layout, warpwright_layout::Error>,
+        values: Result<Layout, warpwright_layout::Error>,
+    ) -> Self {
+        let plan = CopyAtom::named(atom, bits::<T>())
+            .and_then(|atom| warpwright_layout::TiledCopy::new(atom, &threads?, &values?));
+        Self { plan: legal(plan.map(Some), || None) }
+    }
+
+    /// The copy from shared memory into the registers that `mma` multiplies as A.
+    #[track_caller]
+    pub fn into_a<T: Element>(atom: &str, mma: &TiledMma) -> Self {
+        Self::into_operand::<T>(atom, mma, Operand::A)
+    }
+
+    /// The copy from shared memory into the registers that `mma` multiplies as B.
+    #[track_caller]
+    pub fn into_b<T: Element>(atom: &str, mma: &TiledMma) -> Self {
+        Self::into_operand::<T>(atom, mma, Operand::B)
+    }
+
+    #[track_caller]
+    fn into_operand<T: Element>(atom: &str, mma: &TiledMma, operand: Operand) -> Self {
+        let Some(mma) = mma.plan() else { return Self { plan: None } };
+        let plan = CopyAtom::named(atom, bits::<T>())
+            .and_then(|atom| warpwright_layout::TiledCopy::for_operand(atom, mma, operand));
+        Self { plan: legal(plan.map(Some), || None) }
+    }
+
+    /// One thread's part in it.
+    pub fn thread(&self, thread: Reg<u32>) -> ThreadCopy {
+        ThreadCopy { copy: self.clone(), thread: thread.into() }
+    }
+}
+
+fn bits<T: Element>() -> i64 {
+    8 * i64::from(T::BYTES)
+}
+
+/// One thread's part in a [`TiledCopy`].
+#[derive(Clone)]
+pub struct ThreadCopy {
+    copy: TiledCopy,
+    thread: Int,
+}
+
+impl ThreadCopy {
+    /// This thread's part of what is copied from: (atom's values, repetitions along each mode).
+    #[track_caller]
+    pub fn source<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
+        tensor.map(|layout| self.source_layout(layout))
+    }
+
+    /// This thread's part of what is copied to: (atom's values, repetitions along each mode).
+    #[track_caller]
+    pub fn target<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
+        tensor.map(|layout| match &self.copy.plan {
+            Some(plan) => plan.partition_target(layout, self.thread.clone()),
+            None => Ok(layout.clone()),
+        })
+    }
+
+    fn source_layout(&self, layout: &ComposedLayout) -> Result<ComposedLayout, warpwright_layout::Error> {
+        match &self.copy.plan {
+            Some(plan) => plan.partition_source(layout, self.thread.clone()),
+            None => Ok(layout.clone()),
+        }
+    }
+
+    /// Where in a tile of that shape this thread's repetitions begin, in the order that the copies visit them.
+    #[track_caller]
+    pub fn coordinates(&self, tile: (i64, i64)) -> Coordinates {
+        let identity = ComposedLayout::from(legal(Layout::identity(tile), Layout::unit));
+        let mine = legal(self.source_layout(&identity), || identity.clone());
+        let positions = repetitions(&mine);
+        Coordinates::new(mine, positions)
+    }
+
+    /// A fragment that an MMA partitioned, seen as this copy fills it: (atom's values, repetitions along each mode).
+    #[track_caller]
+    pub fn retile<T: Element>(&self, fragment: &Fragment<T>) -> Fragment<T> {
+        fragment.map(|layout| match &self.copy.plan {
+            Some(plan) => plan.retile(layout),
+            None => Ok(layout.clone()),
+        })
+    }
+
+    /// Copies asynchronously from global to shared memory: one `cp.async` for each repetition of the atom. `bytes` gives
+    /// how many bytes of each repetition are in bounds; the rest of the destination is filled with zeros. `None`: all.
+    ///
+    /// Both parts are (atom's values, repetitions..), as [`source`](Self::source) and [`target`](Self::target) give them.
+    #[track_caller]
+    pub fn copy_async<T: Element>(
+        &self,
+        to: &Tensor<T, SharedSpace>,
+        from: &Tensor<T, GlobalSpace>,
+        bytes: impl Fn(usize) -> Option<Reg<u32>>,
+    ) {
+        let Some(plan) = &self.copy.plan else { return };
+        let values = legal(plan.atom().values(), || 1);
+        let width = values * i64::from(T::BYTES);
+        check_vector(from.layout(), values, "the source");
+        check_vector(to.layout(), values, "the destination");
+        for (repetition, coordinate) in repetitions(from.layout()).into_iter().enumerate() {
+            let mut operands = vec![to.address(&coordinate), from.address(&coordinate)];
+            operands.push(IrOperand::Integer(i128::from(width)));
+            if let Some(bytes) = bytes(repetition) {
+                operands.push(bytes.operand());
+            }
+            record(plan.atom().instruction(), 0, operands);
+        }
+    }
+
+    /// Copies element by element through registers, where rows are not aligned for anything wider. Repetitions for which
+    /// `in_bounds` gives a false predicate are filled with zeros. `None`: all are in bounds.
+    #[track_caller]
+    pub fn copy_elements<T: Element>(
+        &self,
+        to: &Tensor<T, SharedSpace>,
+        from: &Tensor<T, GlobalSpace>,
+        in_bounds: impl Fn(usize) -> Option<Reg<bool>>,
+    ) {
+        let Some(plan) = &self.copy.plan else { return };
+        let values = legal(plan.atom().values(), || 1);
+        for (repetition, coordinate) in repetitions(from.layout()).into_iter().enumerate() {
+            let in_bounds = in_bounds(repetition);
+            for value in 0..values {
+                let place = with_value(&coordinate, value);
+                let element = match in_bounds {
+                    Some(in_bounds) => from.get_if(place.clone(), in_bounds),
+                    None => from.get(place.clone()),
+                };
+                to.set(place, element);
+            }
+        }
+    }
+
+    /// Copies from shared memory into registers by this copy's warp-wide instruction (`ldmatrix`).
+    #[track_caller]
+    pub fn load_matrix<T: Element>(&self, to: &Fragment<T>, from: &Tensor<T, SharedSpace>) {
+        let Some(plan) = &self.copy.plan else { return };
+        check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        let values = legal(plan.atom().values(), || 1);
+        for (source, target) in repetitions(from.layout()).into_iter().zip(repetitions(to.layout())) {
+            let elements = (0..values).map(|value| with_value(&target, value));
+            let words = IrOperand::Vector(to.words_at(elements));
+            record(plan.atom().instruction(), 1, vec![words, from.address(&source)]);
+        }
+    }
+}
+
+/// The coordinates of a partition's first values, over all its repetitions, the leftmost mode fastest.
+#[track_caller]
+fn repetitions(layout: &ComposedLayout) -> Vec<IntTuple> {
+    let rank = layout.rank();
+    let extents: Vec<i64> = (1..rank)
+        .map(|mode| known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a copy's repetitions"))
+        .collect();
+    let count: i64 = extents.iter().product();
+    (0..count)
+        .map(|mut index| {
+            let mut modes = vec![IntTuple::from(0)];
+            for &extent in &extents {
+                modes.push(IntTuple::from(index % extent));
+                index /= extent;
+            }
+            Tuple::Node(modes)
+        })
+        .collect()
+}
+
+/// The coordinate with its first mode replaced.
+fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
+    let mut modes = coordinate.modes().to_vec();
+    modes[0] = value.into();
+    Tuple::Node(modes)
+}
+
+/// Refuses a vector access that its layout does not keep together or aligned: the first `values` elements must be
+/// neighbours, and everything added to their address a multiple of the vector.
+#[track_caller]
+fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
+    let mut modes = vec![Tuple::Leaf(Index::All)];
+    modes.resize(layout.rank(), Coordinate::from(0));
+    let first = legal(layout.slice(&Tuple::Node(modes)), || layout.clone());
+    let run = legal(first.inner().coalesce(), Layout::unit);
+    let leading = run.modes().first().cloned().unwrap_or_else(Layout::unit);
+    let together = match (leading.stride().leaf(), known(leading.size(), "a vector")) {
+        (Some(stride), size) if stride.is(1) => size,
+        _ => 1,
+    };
+    let swizzled = layout.swizzle().filter(|swizzle| !swizzle.is_identity());
+    let unbroken = swizzled.map_or(i64::MAX, |swizzle| 1 << swizzle.base());
+    let aligned = alignment(layout);
+    let legal_values = together.min(unbroken);
+    if legal_values < values || aligned % values != 0 {
+        let widest = (0..=values.ilog2()).rev().map(|log| 1i64 << log);
+        let widest =
+            widest.into_iter().find(|&width| width <= legal_values && aligned % width == 0).unwrap_or(1);
+        refuse(format!(
+            "{what} {layout} cannot be accessed {values} elements at a time: {together} lie together and addresses are \
+             known to be multiples of {aligned}; the widest legal access has {widest}. If a leading dimension is a multiple of \
+             {values}, say so with `multiple_of`"
+        ));
+    }
+}
+
+/// The number of elements that every address of the layout is known to be a multiple of, past the first vector.
+fn alignment(layout: &ComposedLayout) -> i64 {
+    let offset = layout.offset().linear().map_or(1, Int::known_divisor);
+    let strides = layout.inner().stride().leaves().into_iter().filter(|stride| !stride.is(1));
+    strides.map(|stride| stride.scale.known_divisor()).fold(offset, greatest_common_divisor)
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { greatest_common_divisor(b, a % b) }
+}
+
+impl<T: Element, S: Space> Tensor<T, S> {
+    /// Reads the element at `coordinate`, or at an index in the order of the layout's modes.
+    #[track_caller]
+    pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
+        let address = self.address(&coordinate.into());
+        let word = memory_word::<T>();
+        let destination = fresh::<T>();
+        record(format!("ld{}.{word}", S::WORD), 1, vec![destination.operand(), address]);
+        destination
+    }
+
+    /// Reads the element at `coordinate` where `condition` holds; the value is zero elsewhere.
+    #[track_caller]
+    pub fn get_if(&self, coordinate: impl Into<IntTuple>, condition: Reg<bool>) -> Reg<T> {
+        let address = self.address(&coordinate.into());
+        let word = memory_word::<T>();
+        let destination = fresh::<T>();
+        record(format!("mov.{}", bits_word(T::CLASS)), 1, vec![destination.operand(), IrOperand::Integer(0)]);
+        record_if(condition, format!("ld{}.{word}", S::WORD), 1, vec![destination.operand(), address]);
+        destination
+    }
+
+    /// Writes the element at `coordinate`, or at an index in the order of the layout's modes.
+    #[track_caller]
+    pub fn set(&self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
+        let address = self.address(&coordinate.into());
+        let word = memory_word::<T>();
+        record(format!("st{}.{word}", S::WORD), 0, vec![address, value.reg().operand()]);
+    }
+
+    /// Writes neighbouring elements from `coordinate` on in one access; the tensor's first mode must keep them together.
+    #[track_caller]
+    pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {
+        let address = self.address(&coordinate.into());
+        let word = memory_word::<T>();
+        let vector = IrOperand::Vector(values.iter().map(|value| value.operand()).collect());
+        record(format!("st{}.v{N}.{word}", S::WORD), 0, vec![address, vector]);
+    }
+}
+
+/// The untyped memory word of an element: `b16`.
+fn memory_word<T: Element>() -> String {
+    format!("b{}", 8 * T::BYTES)
+}

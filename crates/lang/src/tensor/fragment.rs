@@ -1,0 +1,183 @@
+//! Fragments: a thread's registers, read through a layout.
+
+use warpwright_ir::{Operand, Register};
+use warpwright_layout::{ComposedLayout, Coordinate, IntTuple, Layout};
+
+use super::{known, legal};
+use crate::element::Element;
+use crate::operation::{compute_into, here, record, refuse};
+use crate::recorder;
+use crate::value::{Reg, Value};
+use warpwright_ir::RegisterClass;
+
+/// A thread's share of a tile in registers: element `i` of the layout's image is part `i % lanes` of word `i / lanes`, where
+/// a 32-bit word holds `lanes` elements of 8 or 16 bits, and one of 32 or 64.
+///
+/// The registers are variables: copies into a fragment and multiplications onto it write them in place.
+#[derive(Clone)]
+pub struct Fragment<T> {
+    words: Vec<Register>,
+    layout: ComposedLayout,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element> Fragment<T> {
+    /// Elements in a word.
+    pub(crate) const LANES: i64 = if T::BYTES < 4 { 4 / T::BYTES as i64 } else { 1 };
+
+    /// The class of a word.
+    const CLASS: RegisterClass = if T::BYTES == 8 { RegisterClass::B64 } else { RegisterClass::B32 };
+
+    /// Unwritten registers for every element of a tensor's layout, neighbours in the order of its modes.
+    #[track_caller]
+    pub fn like(layout: &ComposedLayout) -> Self {
+        let compact = legal(Layout::column_major(layout.shape().clone()), Layout::unit);
+        Self::with_layout(compact)
+    }
+
+    /// Unwritten registers for the image of a layout.
+    #[track_caller]
+    pub fn with_layout(layout: impl Into<ComposedLayout>) -> Self {
+        let layout = layout.into();
+        let elements = known(layout.cosize(), "a fragment");
+        let words = elements.div_euclid(Self::LANES) + i64::from(elements % Self::LANES != 0);
+        let words = recorder::with(|recorder| (0..words).map(|_| recorder.fresh(Self::CLASS)).collect());
+        Self { words, layout, element: std::marker::PhantomData }
+    }
+
+    /// The layout of the elements.
+    pub fn layout(&self) -> &ComposedLayout {
+        &self.layout
+    }
+
+    /// The number of elements.
+    #[track_caller]
+    pub fn len(&self) -> usize {
+        known(self.layout.size(), "a fragment") as usize
+    }
+
+    /// Whether there are no elements.
+    #[track_caller]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same registers through another layout.
+    #[track_caller]
+    pub fn map(
+        &self,
+        f: impl FnOnce(&ComposedLayout) -> Result<ComposedLayout, warpwright_layout::Error>,
+    ) -> Self {
+        let layout = legal(f(&self.layout), || self.layout.clone());
+        Self { words: self.words.clone(), layout, element: self.element }
+    }
+
+    /// The modes where `coordinate` is `All`, at the position it gives elsewhere.
+    #[track_caller]
+    pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
+        self.map(|layout| layout.slice(&coordinate.into()))
+    }
+
+    /// Sets every element to zero.
+    #[track_caller]
+    pub fn clear(&mut self) {
+        let location = here();
+        let word = if T::BYTES == 8 { "mov.b64" } else { "mov.b32" };
+        for &register in &self.words {
+            let operands = vec![Operand::Register(register), Operand::Integer(0)];
+            recorder::with(|recorder| recorder.emit(word, 1, operands, location));
+        }
+    }
+
+    /// The words that hold the elements at `coordinates`, which must be whole words in order.
+    #[track_caller]
+    pub(crate) fn words_at(&self, coordinates: impl IntoIterator<Item = IntTuple>) -> Vec<Operand> {
+        let mut words = Vec::new();
+        for (position, coordinate) in coordinates.into_iter().enumerate() {
+            let index = self.index_of(&coordinate);
+            if index % Self::LANES != position as i64 % Self::LANES {
+                refuse(format!(
+                    "element {position} of the fragment {} is not in its place of a register",
+                    self.layout
+                ));
+            }
+            if position as i64 % Self::LANES == 0 {
+                words.extend(self.word(index / Self::LANES));
+            }
+        }
+        words
+    }
+
+    #[track_caller]
+    fn index_of(&self, coordinate: &IntTuple) -> i64 {
+        known(self.layout.index(coordinate), "an element of a fragment")
+    }
+
+    #[track_caller]
+    fn word(&self, word: i64) -> Option<Operand> {
+        usize::try_from(word).ok().and_then(|word| self.words.get(word)).map(|&word| Operand::Register(word))
+    }
+
+    /// The value now of the element at `coordinate`, or at an index in the order of the layout's modes.
+    #[track_caller]
+    pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
+        let index = self.index_of(&coordinate.into());
+        let destination = recorder::with(|recorder| Reg::<T>::from_register(recorder.fresh(T::CLASS)));
+        let Some(word) = self.word(index / Self::LANES) else {
+            refuse(format!("a fragment of {} elements has no element {index}", self.len()));
+            return destination;
+        };
+        match T::BYTES {
+            1 => {
+                let shift = Operand::Integer(i128::from(8 * (index % 4)));
+                let shifted =
+                    recorder::with(|recorder| Operand::Register(recorder.fresh(RegisterClass::B32)));
+                record("shr.u32", 1, vec![shifted.clone(), word, shift]);
+                compute_into(destination, "cvt.u16.u32", [shifted]);
+                compute_into(destination, "and.b16", [destination.operand(), Operand::Integer(0xff)]);
+            }
+            2 => {
+                let mut halves = vec![Operand::Sink; 2];
+                halves[(index % 2) as usize] = destination.operand();
+                record("mov.b32", 1, vec![Operand::Vector(halves), word]);
+            }
+            4 => compute_into(destination, "mov.b32", [word]),
+            _ => compute_into(destination, "mov.b64", [word]),
+        }
+        destination
+    }
+
+    /// Sets the element at `coordinate`; the element must be a whole word (32 or 64 bits).
+    #[track_caller]
+    pub fn set(&mut self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {
+        let index = self.index_of(&coordinate.into());
+        if T::BYTES < 4 {
+            return refuse(format!(
+                "one {} is part of a register; build the pair and write it with `set_pair`",
+                T::NAME
+            ));
+        }
+        if let Some(word) = self.word(index) {
+            let opcode = if T::BYTES == 8 { "mov.b64" } else { "mov.b32" };
+            record(opcode, 1, vec![word, value.reg().operand()]);
+        }
+    }
+}
+
+impl<T: Element> Fragment<T> {
+    /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's order.
+    #[track_caller]
+    pub fn set_pair(&mut self, index: i64, low: impl Value<T>, high: impl Value<T>) {
+        let at = self.index_of(&IntTuple::from(index));
+        if T::BYTES != 2 || at % 2 != 0 {
+            return refuse(format!(
+                "`set_pair` writes an even pair of 16-bit elements, not {} {at}",
+                T::NAME
+            ));
+        }
+        if let Some(word) = self.word(at / 2) {
+            let halves = Operand::Vector(vec![low.reg().operand(), high.reg().operand()]);
+            record("mov.b32", 1, vec![word, halves]);
+        }
+    }
+}

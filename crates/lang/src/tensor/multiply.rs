@@ -1,0 +1,141 @@
+//! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over fragments.
+
+use warpwright_ir::Operand as IrOperand;
+use warpwright_layout::atom::{MmaAtom, Operand};
+use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
+
+use super::{Coordinates, Fragment, Tensor, known, legal};
+use crate::element::Element;
+use crate::operation::record;
+use crate::space::Space;
+use crate::value::Reg;
+
+/// A plan for multiplying a tile: an MMA atom repeated over warps.
+///
+/// The layout algebra behind it is [`warpwright_layout::TiledMma`].
+#[derive(Clone)]
+pub struct TiledMma {
+    plan: Option<warpwright_layout::TiledMma>,
+}
+
+impl TiledMma {
+    /// The atom of CuTe's name, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along (m, n), neighbouring
+    /// warps along m; each warp's tile of N is widened to `n` columns so that one `ldmatrix.x4` fills two atoms' worth of B.
+    #[track_caller]
+    pub fn new(atom: &str, warps: (i64, i64)) -> Self {
+        let plan = MmaAtom::named(atom).and_then(|atom| {
+            let (_, n, _) = atom.shape;
+            let layout = Layout::column_major((warps.0, warps.1, 1))?;
+            let wider_n = Int::from(2 * n * warps.1).into();
+            let keep = || warpwright_layout::Tiler::All;
+            warpwright_layout::TiledMma::permuted(atom, &layout, [keep(), wider_n, keep()])
+        });
+        Self { plan: legal(plan.map(Some), || None) }
+    }
+
+    /// The plan as the layout algebra has it; `None` after a mistake already reported.
+    pub(super) fn plan(&self) -> Option<&warpwright_layout::TiledMma> {
+        self.plan.as_ref()
+    }
+
+    /// The threads it takes.
+    #[track_caller]
+    pub fn threads(&self) -> u32 {
+        self.plan.as_ref().map_or(0, |plan| legal(plan.threads(), || 0) as u32)
+    }
+
+    /// One thread's part in it.
+    pub fn thread(&self, thread: Reg<u32>) -> ThreadMma {
+        ThreadMma { mma: self.clone(), thread: thread.into() }
+    }
+}
+
+/// One thread's part in a [`TiledMma`].
+#[derive(Clone)]
+pub struct ThreadMma {
+    mma: TiledMma,
+    thread: Int,
+}
+
+impl ThreadMma {
+    #[track_caller]
+    fn partition(&self, operand: Operand, layout: &ComposedLayout) -> ComposedLayout {
+        match self.mma.plan() {
+            Some(plan) => legal(plan.partition(operand, layout, self.thread.clone()), || layout.clone()),
+            None => layout.clone(),
+        }
+    }
+
+    /// This thread's elements of a C tile (m, n): (values, repetitions along m, along n).
+    #[track_caller]
+    pub fn c<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
+        tile.map(|layout| Ok(self.partition(Operand::C, layout)))
+    }
+
+    /// The coordinates (m, n) of this thread's elements of a C tile of that shape, in the order of its fragment.
+    #[track_caller]
+    pub fn c_coordinates(&self, tile: (i64, i64)) -> Coordinates {
+        let identity = legal(Layout::identity(tile), Layout::unit);
+        let mine = self.partition(Operand::C, &identity.into());
+        let elements = known(mine.size(), "a thread's elements of C");
+        Coordinates::new(mine, (0..elements).map(IntTuple::from).collect())
+    }
+
+    /// Registers for this thread's elements of an A tile (m, k): (values, repetitions along m, along k).
+    #[track_caller]
+    pub fn a_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+        self.fragment(Operand::A, tile)
+    }
+
+    /// Registers for this thread's elements of a B tile (n, k): (values, repetitions along n, along k).
+    #[track_caller]
+    pub fn b_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+        self.fragment(Operand::B, tile)
+    }
+
+    /// Registers for this thread's elements of a C tile (m, n): (values, repetitions along m, along n).
+    #[track_caller]
+    pub fn c_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+        self.fragment(Operand::C, tile)
+    }
+
+    #[track_caller]
+    fn fragment<T: Element>(&self, operand: Operand, tile: (i64, i64)) -> Fragment<T> {
+        let tile = legal(Layout::column_major(tile), Layout::unit);
+        Fragment::like(&self.partition(operand, &tile.into()))
+    }
+}
+
+/// `c += a * b` over fragments: c (values, m, n), a (values, m), b (values, n) of one k-step.
+///
+/// Columns are visited there and back, so that neighbouring instructions share an operand.
+#[track_caller]
+pub fn gemm<A: Element, B: Element, C: Element>(
+    mma: &TiledMma,
+    c: &mut Fragment<C>,
+    a: &Fragment<A>,
+    b: &Fragment<B>,
+) {
+    let Some(plan) = mma.plan() else { return };
+    let opcode = plan.atom().instruction();
+    let extent = |layout: &ComposedLayout, mode: usize| {
+        known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a fragment's repetitions")
+    };
+    let (rows, columns) = (extent(c.layout(), 1), extent(c.layout(), 2));
+    for row in 0..rows {
+        let a_words = vector(&a.slice((All, row)));
+        for step in 0..columns {
+            let column = if row % 2 == 0 { step } else { columns - 1 - step };
+            let b_words = vector(&b.slice((All, column)));
+            let c_words = vector(&c.slice(Coordinate::from((All, row, column))));
+            record(opcode.clone(), 1, vec![c_words.clone(), a_words.clone(), b_words, c_words]);
+        }
+    }
+}
+
+/// All of a fragment's words, in the order of its elements.
+#[track_caller]
+fn vector<T: Element>(fragment: &Fragment<T>) -> IrOperand {
+    let elements = fragment.len() as i64;
+    IrOperand::Vector(fragment.words_at((0..elements).map(IntTuple::from)))
+}
