@@ -4,11 +4,13 @@
 //! are data: [`MMA_TABLE`] and [`COPY_TABLE`] list the instructions, and tests walk the tables.
 
 mod copy;
+mod descriptor;
 mod element;
 mod mma;
 mod shared_tile;
 
 pub use copy::{COPY_TABLE, CopyAtom, CopyRow, TmaBox};
+pub use descriptor::SharedDescriptor;
 pub use element::Element;
 pub use mma::{Family, MMA_TABLE, MmaAtom, MmaRow, Operand, WMMA_TABLE, WmmaRow};
 pub use shared_tile::{Major, SharedSwizzle, SharedTile};
