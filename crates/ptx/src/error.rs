@@ -21,12 +21,15 @@ pub struct ParseError {
     pub expected: String,
     /// What stands there instead.
     pub found: String,
-    /// The source line, without its line break.
+    /// The source line, without its line break; of a long one, the part around the place.
     pub snippet: String,
+    /// Where in the snippet the place is, in characters from 1.
+    pub snippet_column: u32,
 }
 
-/// Longest stretch of a source line that a message repeats, in characters.
+/// Longest stretch of a source line that a message repeats, in characters, and how much of it stands before the place.
 const SNIPPET_LIMIT: usize = 160;
+const SNIPPET_BEFORE: usize = 120;
 
 impl ParseError {
     /// The error at byte `position` of `text`; the position may be the end of the text.
@@ -37,12 +40,14 @@ impl ParseError {
         let rest_of_line = text[line_start..].split(['\n', '\r']).next().unwrap_or("");
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         let column = text[line_start..position].chars().count() + 1;
+        let skipped = (column - 1).saturating_sub(SNIPPET_BEFORE);
         Self {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             column: u32::try_from(column).unwrap_or(u32::MAX),
             expected: expected.into(),
             found: describe(&text[position..]),
-            snippet: rest_of_line.chars().take(SNIPPET_LIMIT).collect(),
+            snippet: rest_of_line.chars().skip(skipped).take(SNIPPET_LIMIT).collect(),
+            snippet_column: (column - skipped) as u32,
         }
     }
 }
@@ -56,7 +61,7 @@ impl fmt::Display for ParseError {
         )?;
         let number = self.line.to_string();
         // A tab keeps its width under itself, so that the mark stands under its character.
-        let indent: String = (self.snippet.chars().take(self.column as usize - 1))
+        let indent: String = (self.snippet.chars().take(self.snippet_column as usize - 1))
             .map(|character| if character == '\t' { '\t' } else { ' ' })
             .collect();
         writeln!(f, "  {number} | {}", self.snippet)?;

@@ -359,6 +359,17 @@ fn errors_say_where_and_what() {
 }
 
 #[test]
+fn errors_show_the_part_of_a_long_line_that_matters() {
+    let numbers = "1, ".repeat(500);
+    let error = refused(&format!(".version 9.0 .target sm_80\n.global .u32 x[501] = {{{numbers}?}};"));
+    assert_eq!((error.line, error.found.as_str()), (2, "`?`"));
+    let lines: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+    let mark = lines[2].find('^').expect("a mark");
+    assert_eq!(&lines[1][mark..=mark], "?");
+    assert!(lines[1].len() < 200, "{error}");
+}
+
+#[test]
 fn deep_nesting_is_refused() {
     let deep = |open: &str, close: &str, head: &str| {
         format!(".version 9.0 .target sm_80 {head} {} {}", open.repeat(100_000), close.repeat(100_000))

@@ -58,7 +58,7 @@ pub(super) const FORMS: &[Form] = &[
     form("set .$float_order .and|or|xor .ftz? .D:u32|s32|f32 .f32", "D = f32, f32, ~pred"),
     form("set .$float_order .and|or|xor .D:u32|s32|f32 .f64", "D = f64, f64, ~pred"),
     form("set .$float_order .ftz? .D:f16|u16|s16|u32|s32 .f16", "D = f16, f16"),
-    form("set .$float_order .ftz? .f16x2 .f16x2", "f16x2 = f16x2, f16x2"),
+    form("set .$float_order .ftz? .D:f16x2|u32|s32 .f16x2", "D = f16x2, f16x2"),
     form("set .$float_order .D:bf16|u16|s16|u32|s32 .bf16", "D = bf16, bf16").since((7, 8), 90),
-    form("set .$float_order .bf16x2 .bf16x2", "bf16x2 = bf16x2, bf16x2").since((7, 8), 90),
+    form("set .$float_order .D:bf16x2|u32|s32 .bf16x2", "D = bf16x2, bf16x2").since((7, 8), 90),
 ];
