@@ -74,12 +74,21 @@ pub(crate) fn copy(instruction: &Instruction) -> Option<(Register, Register)> {
     }
 }
 
-/// Calls `visit` with every register whose value the instruction takes, the guard included, to be replaced.
+/// Whether the instruction may still read its registers after the next one has run (PTX ISA, "Asynchronous
+/// Operations"): another register of the same value will not do, for that one may change meanwhile.
+fn reads_late(instruction: &Instruction) -> bool {
+    accumulates(instruction) || instruction.opcode.starts_with("tcgen05.st")
+}
+
+/// Calls `visit` with every register that the instruction reads at once and that another of the same value can stand
+/// in for, the guard included.
 pub(crate) fn for_each_read_mut(instruction: &mut Instruction, visit: &mut dyn FnMut(&mut Register)) {
     if let Some((guard, _)) = &mut instruction.guard {
         visit(guard);
     }
-    // What `wgmma` accumulates into must stay the register it is.
+    if reads_late(instruction) {
+        return;
+    }
     for operand in instruction.operands.iter_mut().skip(instruction.destinations) {
         for_each_register_mut(operand, visit);
     }

@@ -122,6 +122,30 @@ fn a_value_taken_before_an_assignment_stays() {
 }
 
 #[test]
+fn an_asynchronous_instruction_keeps_its_registers() {
+    // The fragment is a copy made on purpose: `wgmma` reads it while the original already changes.
+    let text = optimized(|b, [original, copy, sum, _], p, pointer| {
+        let fragment = Operand::Vector(vec![reg(copy); 4]);
+        let accumulators = Operand::Vector(vec![reg(sum); 4]);
+        vec![
+            b.op("mov.u64", 1, &[reg(pointer), int(0)]),
+            b.op("setp.eq.u32", 1, &[reg(p), int(1), int(1)]),
+            b.op("mov.u32", 1, &[reg(original), Operand::Special("%tid.x".into())]),
+            b.op("mov.u32", 1, &[reg(sum), int(0)]),
+            b.op("mov.b32", 1, &[reg(copy), reg(original)]),
+            b.op(
+                "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
+                1,
+                &[accumulators, fragment, reg(pointer), reg(p), int(1), int(1), int(0)],
+            ),
+            b.op("add.u32", 1, &[reg(original), reg(original), int(1)]),
+            b.op("st.shared.u32", 0, &[at(reg(pointer), 0), reg(original)]),
+        ]
+    });
+    assert!(text.contains("mov.b32 r1, r0\nwgmma"), "{text}");
+}
+
+#[test]
 fn a_known_condition_picks_its_branch() {
     let text = optimized(|b, [x, y, _, _], p, pointer| {
         let then = vec![b.op("st.global.u32", 0, &[at(reg(pointer), 0), int(1)])];
