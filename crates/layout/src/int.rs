@@ -356,6 +356,9 @@ impl fmt::Display for Int {
             Int::Device(expression) => match &**expression {
                 Expression::Variable(variable) => f.write_str(&variable.name),
                 Expression::Operation(Minimum, left, right) => write!(f, "min({left:},{right:})"),
+                Expression::Operation(Add, left, Int::Known(negative)) if *negative < 0 => {
+                    write!(f, "{left:}{negative}")
+                }
                 Expression::Operation(operator, left, right) => {
                     let (symbol, left_needs, right_needs): (_, &[Operator], &[Operator]) = match operator {
                         Add => ("+", &[], &[]),
@@ -464,6 +467,7 @@ mod tests {
         assert_eq!(((n() + 1) * (n() % 4)).to_string(), "(n+1)*(n%4)");
         assert_eq!((n() * 2 / 3).to_string(), "2*n/3");
         assert_eq!((n() / (n() * 2)).to_string(), "n/(2*n)");
+        assert_eq!((n() - 1).to_string(), "n-1");
         assert_eq!(format!("{:#}", Int::from(4)), "_4");
         assert_eq!(format!("{:#}", n()), "n");
     }

@@ -97,7 +97,7 @@ pub fn text(value: &Value, options: &Options) -> Result<String, Error> {
             let _ = writeln!(drawn, "{} -> {offset}", coordinate_of(&index.into(), composed.shape())?);
         }
     }
-    if options.together != Together::Nothing {
+    if options.together != Together::Nothing && !matches!(value, Value::Ownership(_)) {
         let _ = writeln!(drawn, "cells that meet others in a bank: {}", grid.conflicts());
     }
     Ok(drawn)

@@ -39,7 +39,9 @@ pub fn svg(value: &Value, options: &Options) -> Result<String, Error> {
         panels.push((format!("before: {plain:#}{}", count(&before, options)), before));
         panels.push((format!("after: {value:#}{}", count(&grid, options)), grid));
     } else {
-        panels.push((format!("{value:#}{}", count(&grid, options)), grid));
+        let conflicts =
+            if matches!(value, Value::Ownership(_)) { String::new() } else { count(&grid, options) };
+        panels.push((format!("{value:#}{conflicts}"), grid));
     }
     Ok(document(&panels))
 }
@@ -136,11 +138,19 @@ fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
     }
 }
 
-/// A light colour for a bank or thread: 32 hues far apart for neighbours, two shades beyond.
+/// A light colour for a bank or thread: 32 hues far apart for neighbours, a darker shade beyond. Written as red, green and
+/// blue, which every renderer knows.
 fn colour(number: i64) -> String {
-    let hue = (number.rem_euclid(32) * 11 % 32) * 360 / 32;
-    let light = if number.rem_euclid(64) < 32 { 80 } else { 70 };
-    format!("hsl({hue},75%,{light}%)")
+    const DARKEST: f64 = 150.0;
+    let hue = (number.rem_euclid(32) * 11 % 32) as f64 / 32.0;
+    let light = if number.rem_euclid(64) < 32 { 1.0 } else { 0.86 };
+    // Each primary is at its full within a third of the circle of hues around its own.
+    let primary = |own: f64| {
+        let away = ((hue - own).rem_euclid(1.0)).min((own - hue).rem_euclid(1.0));
+        let strength = (2.0 - 6.0 * away).clamp(0.0, 1.0);
+        ((DARKEST + (255.0 - DARKEST) * strength) * light).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", primary(0.0), primary(1.0 / 3.0), primary(2.0 / 3.0))
 }
 
 fn escaped(text: &str) -> String {
