@@ -15,6 +15,14 @@
 //! | [`right_inverse`](Layout::right_inverse), [`left_inverse`](Layout::left_inverse), [`nullspace`](Layout::nullspace), [`max_common_layout`](Layout::max_common_layout) | inverses |
 //! | [`recast`](Layout::recast), [`upcast`](Layout::upcast), [`downcast`](Layout::downcast) | another element width |
 //! | [`Swizzle`], [`ComposedLayout`] | functions after a layout |
+//! | [`local_tile`](ComposedLayout::local_tile), [`local_partition`](ComposedLayout::local_partition), [`TiledCopy`], [`TiledMma`] | a thread's share |
+//! | [`atom`] | what one instruction moves or multiplies |
+//! | [`Access`], [`choose_swizzle`] | bank conflicts, sectors, and the swizzle that frees |
+//! | [`expression`], [`picture`] | layouts as text, read and drawn |
+//!
+//! Each operation's post-condition stands in its documentation and is checked by brute force in
+//! `tests/postconditions.rs`. On one core of a cloud machine composing takes 2.3 µs, dividing 4.5 µs, inverting 1.5 to
+//! 6 µs, and every layout of a GEMM's thread together 119 µs (`cargo bench -p warpwright-layout`).
 
 pub mod atom;
 mod banks;

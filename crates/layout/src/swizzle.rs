@@ -1,6 +1,6 @@
 //! [`Swizzle`]: the exclusive-or of some address bits with others, which spreads accesses over the banks.
 
-use crate::{Error, Int};
+use crate::{Error, Expression, Int, Operator};
 use std::fmt;
 
 /// `x ^ ((x >> shift) & mask)`, where the mask has `bits` bits from bit `base` up: CuTe's `Swizzle<B,M,S>`.
@@ -84,11 +84,19 @@ impl Swizzle {
     /// The swizzled offset where it can be told: of a known offset, or of a device offset known to be a multiple of the
     /// whole pattern plus a known rest.
     pub(crate) fn apply_to(&self, offset: &Int) -> Result<Int, Error> {
-        match offset {
-            _ if self.is_identity() => Ok(offset.clone()),
-            Int::Known(offset) => Ok(Int::Known(self.apply(*offset))),
-            device if device.known_divisor() % self.size() == 0 => Ok(device.clone()),
-            device => Err(Error::needs_known("swizzle", device, "it exchanges bits of the offset")),
+        if self.is_identity() {
+            return Ok(offset.clone());
+        }
+        let (periods, rest) = match offset {
+            Int::Known(offset) => return Ok(Int::Known(self.apply(*offset))),
+            Int::Device(expression) => match &**expression {
+                Expression::Operation(Operator::Add, periods, Int::Known(rest)) => (periods, *rest),
+                _ => (offset, 0),
+            },
+        };
+        match periods.known_divisor() % self.size() {
+            0 => periods.plus(&Int::Known(self.apply(rest))),
+            _ => Err(Error::needs_known("swizzle", offset, "it exchanges bits of the offset")),
         }
     }
 
@@ -147,6 +155,20 @@ mod tests {
                 assert_eq!(moved & ((1 << base) - 1), offset & ((1 << base) - 1));
             }
         }
+    }
+
+    #[test]
+    fn whole_periods_of_a_device_offset_pass_through() {
+        let swizzle = Swizzle::new(3, 3, 3).unwrap();
+        let stage = Int::device(0, "stage") * 4096;
+        for rest in [0, 8, 72, 600] {
+            let offset = swizzle.apply_to(&(stage.clone() + rest)).unwrap();
+            for value in 0..3 {
+                let expected = swizzle.apply(value * 4096 + rest);
+                assert_eq!(offset.evaluate(&mut |_| Some(value)), Some(expected));
+            }
+        }
+        assert!(swizzle.apply_to(&(Int::device(0, "lane") * 8)).is_err());
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::evaluate::compose;
 use super::{Ownership, Value};
-use crate::TiledCopy;
 use crate::atom::{CopyAtom, MmaAtom, Operand};
 use crate::{Error, Int, IntTuple, Layout, Stride, Swizzle, Tiler, Tuple, coordinate_of};
+use crate::{TiledCopy, TiledMma};
 
 /// One callable name of the language.
 pub struct Operation {
@@ -308,9 +308,11 @@ operations! {
     "slice" "(coordinate, x)": "The modes that the coordinate marks `_`.",
         "slice((_,2),(4,8):(1,4))" => "(4):(1)",
         |a| { let at = a.value(0)?.coordinate()?;
-              match a.value(1)? { Value::Composed(c) => Ok(c.slice(&at)?.into()), v => Ok(v.layout()?.slice(&at)?.0.into()) } };
-    "dice" "(coordinate, L)": "The modes that the coordinate does not mark `_`.",
-        "dice((_,2),(4,8):(1,4))" => "(8):(4)", |a| Ok(a.layout(1)?.dice(&a.value(0)?.coordinate()?)?.into());
+              match a.value(1)? { Value::Composed(c) => Ok(c.slice(&at)?.into()),
+                                  v => Ok(as_given(v, v.layout()?.slice(&at)?.0)) } };
+    "dice" "(coordinate, x)": "The modes that the coordinate does not mark `_`.",
+        "dice((_,2),(4,8))" => "(8)",
+        |a| { let v = a.value(1)?; Ok(as_given(v, v.layout()?.dice(&a.value(0)?.coordinate()?)?)) };
     "slice_and_offset" "(coordinate, L)": "The slice, seen from the offset of the rest of the coordinate.",
         "slice_and_offset((_,2),(4,8):(1,4))" => "8 o (4):(1)",
         |a| Ok(a.value(1)?.composed()?.slice(&a.value(0)?.coordinate()?)?.into());
@@ -326,18 +328,15 @@ operations! {
         "tv(mma SM80_16x8x16_F32F16F16F32_TN C)" => "((4,8),(2,2)):((32,1),(16,8))", thread_values;
     "make_tiled_copy" "(NAME, element bits, threads, values)": "The thread-value layout of a copy atom over threads and values.",
         "make_tiled_copy(UniversalCopy<128>, 32, (4,8):(1,4), (4,1):(1,0))" => "(32,4):(4,1)", tiled_copy;
+    "make_tiled_mma" "(NAME, atoms, A|B|C)": "The thread-value layout of an operand of an MMA atom over warps.",
+        "make_tiled_mma(SM80_16x8x16_F32F16F16F32_TN, (2,2,1), C)" => "((4,8,2,2),((2,2),(1,1))):((64,1,16,256),((32,8),(0,0)))", tiled_mma;
 }
 
 fn thread_values(a: &Arguments) -> Result<Value, Error> {
     let words: Vec<&str> = a.words.iter().map(String::as_str).collect();
     let (thread_values, tile) = match words.as_slice() {
-        ["mma", name, operand] => {
-            let operand = match *operand {
-                "A" => Operand::A,
-                "B" => Operand::B,
-                "C" | "D" => Operand::C,
-                other => return Err(Error::bad_argument("the operand of an MMA atom", other, "A, B or C")),
-            };
+        ["mma", name, operand_name] => {
+            let operand = operand(operand_name)?;
             let atom = MmaAtom::named(name)?;
             (atom.thread_values(operand)?, IntTuple::from(atom.tile(operand)))
         }
@@ -356,6 +355,21 @@ fn thread_values(a: &Arguments) -> Result<Value, Error> {
         _ => (a.layout(0)?, a.tuple(1)?),
     };
     Ok(Value::Ownership(Ownership { thread_values, tile }))
+}
+
+fn operand(name: &str) -> Result<Operand, Error> {
+    match name {
+        "A" => Ok(Operand::A),
+        "B" => Ok(Operand::B),
+        "C" | "D" => Ok(Operand::C),
+        other => Err(Error::bad_argument("the operand of an MMA atom", other, "A, B or C")),
+    }
+}
+
+fn tiled_mma(a: &Arguments) -> Result<Value, Error> {
+    let [name, side] = a.words.as_slice() else { return Err(a.wrong_count()) };
+    let (mma, operand) = (TiledMma::new(MmaAtom::named(name)?, &a.layout(1)?)?, operand(side)?);
+    Ok(Value::Ownership(Ownership { thread_values: mma.thread_values(operand)?, tile: mma.tile(operand)? }))
 }
 
 fn tiled_copy(a: &Arguments) -> Result<Value, Error> {
@@ -424,6 +438,14 @@ fn make_layout(a: &Arguments) -> Result<Value, Error> {
 
 fn size_of_tuple(a: &Arguments) -> Result<Value, Error> {
     Ok(a.selected()?.tuple()?.product()?.into())
+}
+
+/// A part of a tuple is a tuple, a part of a layout a layout.
+fn as_given(whole: &Value, part: Layout) -> Value {
+    match whole {
+        Value::Coordinate(_) => part.shape().clone().into(),
+        _ => part.into(),
+    }
 }
 
 fn shape_of(value: &Value) -> Result<IntTuple, Error> {
