@@ -1,9 +1,11 @@
 //! How tensor cores add.
 //!
 //! Integers are exact, modulo 2^32 or clamped. f64 is a chain of fused multiply-adds. The narrower floating-point types
-//! are neither: the products of a *block* of the depth and the accumulator are aligned to the largest exponent among
-//! them, cut off a number of bits below it, added exactly, and rounded once. The next block starts from that result.
+//! are neither: the products of a group of steps of the depth and the accumulator are aligned to the largest exponent
+//! among them, cut off 25 bits below it, added exactly, and rounded once. All of it is measured on H200, whose results it
+//! gives bit for bit; `docs/emulator-numerics.md` tells how it was found.
 
+use super::Shape;
 use super::element::Element;
 use super::tile::Tile;
 use crate::numeric::Rounding;
@@ -12,84 +14,54 @@ use crate::numeric::format::{Format, power_of_two};
 /// The NaN that floating-point multiplies make in f32.
 const NAN: u32 = 0x7fff_ffff;
 
+/// Bits kept below the leading bit of the largest exponent (measured on H200).
+const FRACTION_BITS: i32 = 25;
+
+/// The exponent of subnormal f32.
+const LEAST_F32: i32 = -126;
+
+/// What is no longer an f32, though results are rounded toward zero, is infinite.
+const OVERFLOW: f64 = power_of_two(128);
+
 /// An exponent below that of every value.
 const NO_EXPONENT: i32 = -10_000;
+
+/// Which products are added at once, and where C comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grouping {
+    /// So many neighbours at once, starting from C.
+    Neighbours(usize),
+    /// The first two of every four, then the other two, starting from zero; then C. That is what is left when 8-bit
+    /// floats are widened to f16 registers and multiplied as such: `mma` of 8-bit floats has no hardware of its own.
+    AlternatePairs,
+    /// One by one in f32, starting from zero; then C. m8n8k4 is not done by tensor cores any more.
+    OneByOne,
+}
 
 /// How sums of narrow floating-point products are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatSum {
-    /// Products that are added at once.
-    pub block: usize,
-    /// Bits kept below the leading bit of the largest exponent.
-    pub fraction_bits: u32,
+    grouping: Grouping,
+    /// The exponent of subnormal operands, which are not normalised before they are multiplied.
+    least_exponent: i32,
     /// The type of the result, `F32` or `F16`.
-    pub result: Element,
+    result: Element,
 }
 
+/// Eight neighbours in a row.
+type Eight = [f64; 8];
+
 impl FloatSum {
-    /// The rule for operands of a type and results of another.
-    pub fn of(operand: Element, result: Element) -> FloatSum {
-        let (block, fraction_bits) = match operand {
-            Element::E4m3 | Element::E5m2 => (32, 13),
-            Element::Tf32 => (8, 25),
-            _ => (16, 25),
+    /// The rule of a shape, for operands of a type and results of another.
+    pub fn of(shape: Shape, operand: Element, result: Element) -> FloatSum {
+        let grouping = match operand {
+            Element::E4m3 | Element::E5m2 => Grouping::AlternatePairs,
+            Element::Tf32 => Grouping::Neighbours(8),
+            _ if shape.k == 4 => Grouping::OneByOne,
+            _ => Grouping::Neighbours(16),
         };
-        FloatSum { block, fraction_bits, result }
-    }
-
-    /// The bits of `c + sum of a[i] b[i]`, where `a` is a row and `b` yields rows of eight columns.
-    #[inline(always)]
-    fn row(self, a: &[f64], b: impl Fn(usize) -> [f64; 8], c: [f64; 8]) -> [f64; 8] {
-        let mut sums = c;
-        let mut start = 0;
-        while start < a.len() {
-            let end = a.len().min(start + self.block);
-            sums = self.block_of_eight(&a[start..end], |k| b(start + k), sums);
-            start = end;
-        }
-        sums
-    }
-
-    #[inline(always)]
-    fn block_of_eight(self, a: &[f64], b: impl Fn(usize) -> [f64; 8], c: [f64; 8]) -> [f64; 8] {
-        let mut largest = c.map(exponent);
-        for (k, &a) in a.iter().enumerate() {
-            let (left, row) = (exponent(a), b(k));
-            for column in 0..8 {
-                largest[column] = largest[column].max(left + exponent(row[column]));
-            }
-        }
-        let fraction_bits = self.fraction_bits as i32;
-        let scale = largest.map(|largest| power_of_two((fraction_bits - largest).clamp(-1000, 1000)));
-        let (mut aligned, mut plain) = ([0.0; 8], c);
-        for column in 0..8 {
-            aligned[column] = (c[column] * scale[column]).trunc();
-        }
-        for (k, &a) in a.iter().enumerate() {
-            let row = b(k);
-            for column in 0..8 {
-                let product = a * row[column];
-                plain[column] += product;
-                aligned[column] += (product * scale[column]).trunc();
-            }
-        }
-        std::array::from_fn(|column| {
-            if plain[column].is_finite() {
-                self.round(aligned[column] / scale[column])
-            } else {
-                plain[column]
-            }
-        })
-    }
-
-    /// Rounds to the result's type.
-    #[inline(always)]
-    fn round(self, value: f64) -> f64 {
-        let (format, rounding) = match self.result {
-            Element::F16 => (Format::F16, Rounding::NearestEven),
-            _ => (Format::F32, Rounding::Zero),
-        };
-        format.decode(format.encode(value, rounding, false))
+        let least_exponent = if matches!(operand, Element::Tf32 | Element::Bf16) { -126 } else { -14 };
+        FloatSum { grouping, least_exponent, result }
     }
 
     /// D = A B + C.
@@ -98,19 +70,98 @@ impl FloatSum {
         for row in 0..c.rows() {
             for first in (0..c.columns()).step_by(8) {
                 let eight = |values: &[f64]| std::array::from_fn(|column| values[first + column]);
-                let sums = self.row(a.row(row), |k| eight(b.row(k)), eight(c.row(row)));
+                let sums = self.row(a.row(row), &|k| eight(b.row(k)), eight(c.row(row)));
                 d.row_mut(row)[first..first + 8].copy_from_slice(&sums);
             }
         }
         d
     }
+
+    /// `c + sum of a[k] b[k]` for a row of A and eight columns of B.
+    #[inline(always)]
+    fn row(self, a: &[f64], b: &impl Fn(usize) -> Eight, c: Eight) -> Eight {
+        match self.grouping {
+            Grouping::Neighbours(count) => (0..a.len())
+                .step_by(count)
+                .fold(c, |sums, start| self.group(a, b, start..a.len().min(start + count), sums)),
+            Grouping::AlternatePairs => {
+                let zero = [0.0; 8];
+                let first = self.group(a, b, (0..a.len()).filter(|k| k % 4 < 2), zero);
+                let sums = self.group(a, b, (0..a.len()).filter(|k| k % 4 >= 2), first);
+                std::array::from_fn(|column| self.nearest(sums[column] + c[column]))
+            }
+            Grouping::OneByOne => {
+                let mut sums = [0.0; 8];
+                for (k, &left) in a.iter().enumerate() {
+                    let right = b(k);
+                    for column in 0..8 {
+                        sums[column] = f64::from((left * right[column] + sums[column]) as f32);
+                    }
+                }
+                std::array::from_fn(|column| self.nearest(sums[column] + c[column]))
+            }
+        }
+    }
+
+    /// Adds the products of some steps of the depth to `c`: all aligned to the largest exponent among them, cut off,
+    /// added, and rounded once.
+    #[inline(always)]
+    fn group(
+        self,
+        a: &[f64],
+        b: &impl Fn(usize) -> Eight,
+        steps: impl Iterator<Item = usize> + Clone,
+        c: Eight,
+    ) -> Eight {
+        let mut largest = c.map(|value| exponent(value, LEAST_F32));
+        for k in steps.clone() {
+            let (left, right) = (exponent(a[k], self.least_exponent), b(k));
+            for column in 0..8 {
+                largest[column] = largest[column].max(left + exponent(right[column], self.least_exponent));
+            }
+        }
+        let scale = largest.map(|largest| power_of_two((FRACTION_BITS - largest).clamp(-1000, 1000)));
+        let mut plain = c;
+        let mut aligned: Eight = std::array::from_fn(|column| (c[column] * scale[column]).trunc());
+        for k in steps {
+            let right = b(k);
+            for column in 0..8 {
+                let product = a[k] * right[column];
+                plain[column] += product;
+                aligned[column] += (product * scale[column]).trunc();
+            }
+        }
+        std::array::from_fn(|column| match plain[column].is_finite() {
+            true => self.cut(aligned[column] / scale[column]),
+            false => plain[column],
+        })
+    }
+
+    /// Rounds the sum of a group: toward zero into f32, but to nearest into f16.
+    #[inline(always)]
+    fn cut(self, value: f64) -> f64 {
+        match self.result {
+            Element::F16 => self.nearest(value),
+            _ if value.abs() >= OVERFLOW => value.signum() * f64::INFINITY,
+            _ => Format::F32.decode(Format::F32.encode(value, Rounding::Zero, false)),
+        }
+    }
+
+    /// Rounds to nearest.
+    #[inline(always)]
+    fn nearest(self, value: f64) -> f64 {
+        match self.result {
+            Element::F16 => Format::F16.decode(Format::F16.encode(value, Rounding::NearestEven, false)),
+            _ => f64::from(value as f32),
+        }
+    }
 }
 
-/// The exponent of the leading bit; that of zero is below all others.
+/// The exponent of the leading bit, but not below `least`; that of zero is below all others.
 #[inline(always)]
-fn exponent(value: f64) -> i32 {
+fn exponent(value: f64, least: i32) -> i32 {
     let field = (value.to_bits() >> 52 & 0x7ff) as i32;
-    if field == 0 { NO_EXPONENT } else { field - 1023 }
+    if field == 0 { NO_EXPONENT } else { (field - 1023).max(least) }
 }
 
 /// The bits of a result of type `F32` or `F16`.
@@ -129,11 +180,17 @@ pub fn multiply_f64(a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
     for row in 0..c.rows() {
         for (k, &left) in a.row(row).iter().enumerate() {
             for (sum, &right) in d.row_mut(row).iter_mut().zip(b.row(k)) {
-                *sum = left.mul_add(right, *sum);
+                *sum = fused(left, right, *sum);
             }
         }
     }
     d
+}
+
+/// A fused multiply-add. A NaN stays the one it is, the sum's before those of the product.
+#[inline(always)]
+fn fused(a: f64, b: f64, c: f64) -> f64 {
+    if c.is_nan() { c } else { a.mul_add(b, c) }
 }
 
 /// What integer multiplies do with two elements, and with the sum.

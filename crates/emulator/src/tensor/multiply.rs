@@ -168,7 +168,7 @@ impl Multiply {
         let a = self.full(a, metadata);
         let b = right.gather(b, |bits| b_type.float(bits));
         let c = old.gather(c, |bits| c_type.float(bits));
-        let sum = FloatSum::of(a_type, result);
+        let sum = FloatSum::of(self.shape, a_type, result);
         let product = if self.products == 1 {
             sum.multiply(&a, &b, &c)
         } else {

@@ -43,7 +43,7 @@ impl Metadata {
                 part(0) | part(1) << 16
             }
             32 => word(2 * self.selector + half),
-            _ => word(2 * half) | word(2 * half + 1) << 32,
+            _ => word(half) | word(2 + half) << 32,
         }
     }
 

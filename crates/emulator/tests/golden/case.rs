@@ -120,6 +120,11 @@ impl Case {
         self
     }
 
+    /// The family and the name.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.family, self.name)
+    }
+
     /// The entry's name.
     pub(crate) fn entry(&self) -> String {
         self.name.replace(['.', ':', '-'], "_")

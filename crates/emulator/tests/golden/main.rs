@@ -7,6 +7,7 @@
 //!
 //! and `golden/record.py` runs them all on a GPU and writes `golden/results.json` and `golden/results.bin`.
 
+mod agreement;
 mod case;
 mod conversion;
 mod floating;
@@ -14,6 +15,8 @@ mod inputs;
 mod integer;
 mod matrix;
 mod memory;
+mod record;
+mod replay;
 mod scalar;
 mod warp;
 
