@@ -33,7 +33,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         Multiply::dense(shape, types, orders, integers)
     };
     let multiply = multiply.map_err(|error| DecodeError::new(error.to_string()))?;
-    let metadata = if sparse { d.source(&i.operands[4], Type::B32)? } else { 0 };
+    let metadata = if sparse { Some(d.source(&i.operands[4], Type::B32)?) } else { None };
     let slots = operands(d, i, &multiply)?;
     d.emit(effect(multiply, slots, metadata));
     Ok(())
@@ -105,7 +105,7 @@ pub(super) fn registers(
 }
 
 /// The multiply as an operation.
-pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Slot) -> Kind {
+pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Option<Slot>) -> Kind {
     let [d, a, b, c] = slots;
     let Types { d: result, a: element, c: old, .. } = multiply.types();
     let half = match element {
@@ -146,7 +146,7 @@ struct AnyMultiply {
     a: Box<[Slot]>,
     b: Box<[Slot]>,
     c: Box<[Slot]>,
-    metadata: Slot,
+    metadata: Option<Slot>,
 }
 
 impl Effect for AnyMultiply {
@@ -164,7 +164,7 @@ impl Effect for AnyMultiply {
         }
         let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.word(slot)).collect::<Vec<_>>();
         let mut d = vec![[0; LANES]; self.d.len()];
-        let metadata = self.multiply.is_sparse().then(|| registers.word(self.metadata));
+        let metadata = self.metadata.map(|slot| registers.word(slot));
         self.multiply.words(&read(&self.a), &read(&self.b), &read(&self.c), metadata, &mut d);
         for (slot, column) in self.d.iter().zip(d) {
             blend(registers.word_mut(*slot), mask, column);

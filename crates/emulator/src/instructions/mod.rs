@@ -22,6 +22,7 @@ mod store;
 mod synchronize;
 mod transfer;
 mod video;
+mod warp_matrix;
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
@@ -54,6 +55,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         }
         "cp" => copy::decode(d, i, w),
         "mma" => matrix::decode(d, i, w),
+        "wmma" => warp_matrix::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),

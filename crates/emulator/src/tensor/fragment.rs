@@ -19,6 +19,15 @@ pub struct Fragment {
     places: Vec<(u16, u16)>,
 }
 
+/// How the core matrices of a fragment lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lying {
+    /// A lane's neighbours are in one row.
+    Along,
+    /// A lane's neighbours are in one column.
+    Across,
+}
+
 impl Fragment {
     /// A matrix of `rows` by `columns`, of which every lane holds `elements`, at the places that `place` tells from a lane
     /// and the number of one of its elements.
@@ -36,31 +45,45 @@ impl Fragment {
         Fragment { rows, columns, element_bits, elements, places }
     }
 
+    /// A matrix made of core matrices, with the first row and column of each, in the order of the registers. Every lane
+    /// holds `per_core` neighbours of each.
+    pub fn of_cores(
+        size: (usize, usize),
+        element_bits: u32,
+        per_core: usize,
+        origins: &[(usize, usize)],
+        lying: Lying,
+    ) -> Fragment {
+        Fragment::new(size, element_bits, per_core * origins.len(), |lane, element| {
+            let (row, column) = origins[element / per_core];
+            let (outer, inner) = (lane / 4, lane % 4 * per_core + element % per_core);
+            match lying {
+                Lying::Along => (row + outer, column + inner),
+                Lying::Across => (row + inner, column + outer),
+            }
+        })
+    }
+
     /// An A operand of `mma`: `rows` by `columns`, elements of this width.
     pub fn left(rows: usize, columns: usize, element_bits: u32) -> Fragment {
         let width = quarter(element_bits);
-        let elements = rows * columns / LANES;
-        let stack = rows / 8;
-        Fragment::new((rows, columns), element_bits, elements, |lane, element| {
-            let (core, inside) = (element / width, element % width);
-            (lane / 4 + 8 * (core % stack), lane % 4 * width + inside + 4 * width * (core / stack))
-        })
+        let cores = (0..columns).step_by(4 * width);
+        let origins: Vec<_> =
+            cores.flat_map(|column| (0..rows).step_by(8).map(move |row| (row, column))).collect();
+        Fragment::of_cores((rows, columns), element_bits, width, &origins, Lying::Along)
     }
 
     /// A B operand of `mma`: `rows` by 8.
     pub fn right(rows: usize, element_bits: u32) -> Fragment {
         let width = quarter(element_bits);
-        Fragment::new((rows, 8), element_bits, rows / 4, |lane, element| {
-            let (core, inside) = (element / width, element % width);
-            (lane % 4 * width + inside + 4 * width * core, lane / 4)
-        })
+        let origins: Vec<_> = (0..rows).step_by(4 * width).map(|row| (row, 0)).collect();
+        Fragment::of_cores((rows, 8), element_bits, width, &origins, Lying::Across)
     }
 
     /// An accumulator of `mma`: `rows` by 8.
     pub fn accumulator(rows: usize, element_bits: u32) -> Fragment {
-        Fragment::new((rows, 8), element_bits, rows / 4, |lane, element| {
-            (lane / 4 + 8 * (element / 2), lane % 4 * 2 + element % 2)
-        })
+        let origins: Vec<_> = (0..rows).step_by(8).map(|row| (row, 0)).collect();
+        Fragment::of_cores((rows, 8), element_bits, 2, &origins, Lying::Along)
     }
 
     /// The A operand of m8n8k4 of f16: four matrices of 8 by 4, one below the other. Each belongs to four lanes of the

@@ -24,6 +24,12 @@ const SHAPES: [(&[Element], &[(usize, usize, usize)], &[(usize, usize, usize)]);
 #[error("{0}")]
 pub struct UnknownMultiply(String);
 
+impl UnknownMultiply {
+    pub(super) fn new(message: String) -> UnknownMultiply {
+        UnknownMultiply(message)
+    }
+}
+
 /// The types of a multiply, in the order in which the instruction names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the operands' own names
@@ -116,8 +122,9 @@ impl Multiply {
         types: Types,
         integers: IntegerSum,
         fragments: Fragments,
-    ) -> Multiply {
-        Multiply { shape, types, integers, fragments, metadata: None, products: 1 }
+    ) -> Result<Multiply, UnknownMultiply> {
+        check_accumulators(types)?;
+        Ok(Multiply { shape, types, integers, fragments, metadata: None, products: 1 })
     }
 
     /// The fragments of the operands, which tell how many registers each takes.
@@ -231,7 +238,7 @@ fn fragments(shape: Shape, stored: usize, types: Types) -> Fragments {
 }
 
 fn check(shape: Shape, types: Types, sparse: bool) -> Result<(), UnknownMultiply> {
-    let Types { d, a, b, c } = types;
+    let Types { a, b, .. } = types;
     let unknown = |what: String| Err(UnknownMultiply(what));
     let Some((group, dense_shapes, sparse_shapes)) =
         SHAPES.iter().find(|(elements, ..)| elements.contains(&a))
@@ -251,6 +258,11 @@ fn check(shape: Shape, types: Types, sparse: bool) -> Result<(), UnknownMultiply
             known.join(", ")
         ));
     }
+    check_accumulators(types)
+}
+
+fn check_accumulators(types: Types) -> Result<(), UnknownMultiply> {
+    let Types { d, a, c, .. } = types;
     let accumulators: &[Element] = match a {
         Element::F16 | Element::E4m3 | Element::E5m2 => &[Element::F16, Element::F32],
         Element::Bf16 | Element::Tf32 => &[Element::F32],
@@ -258,12 +270,12 @@ fn check(shape: Shape, types: Types, sparse: bool) -> Result<(), UnknownMultiply
         _ => &[Element::S32],
     };
     if !accumulators.contains(&d) || !accumulators.contains(&c) {
-        return unknown(format!(
+        return Err(UnknownMultiply(format!(
             "Products of .{} are not accumulated from .{} into .{}.",
             a.word(),
             c.word(),
             d.word()
-        ));
+        )));
     }
     Ok(())
 }

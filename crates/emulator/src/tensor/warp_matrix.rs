@@ -1,1 +1,143 @@
-//! Who owns what: fragments of `wmma`.
+//! Who owns what: fragments of `wmma`. PTX leaves them open; these are those of H200, as recorded.
+//!
+//! They are core matrices in another order, and m8n32 is m32n8 turned over: its A is held as a B would be, its B as an A,
+//! and its accumulator by columns. A and B of f16 fill eight registers whatever their size, by repeating themselves.
+
+use super::Shape;
+use super::accumulate::IntegerSum;
+use super::element::Element;
+use super::fragment::{Fragment, Lying};
+use super::multiply::{Fragments, Multiply, Types, UnknownMultiply};
+
+/// Registers that hold A or B of f16.
+const REPEATED_REGISTERS: usize = 8;
+
+/// The shapes that exist for an element type.
+const SHAPES: [(&[Element], &[(usize, usize, usize)]); 5] = [
+    (
+        &[Element::F16, Element::Bf16, Element::S8, Element::U8],
+        &[(16, 16, 16), (32, 8, 16), (8, 32, 16)],
+    ),
+    (&[Element::Tf32], &[(16, 16, 8)]),
+    (&[Element::F64], &[(8, 8, 4)]),
+    (&[Element::S4, Element::U4], &[(8, 8, 32)]),
+    (&[Element::B1], &[(8, 8, 128)]),
+];
+
+/// Which matrix of a multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the operands' own names
+pub enum Operand {
+    A,
+    B,
+    /// C or D.
+    Accumulator,
+}
+
+/// Whether there is a `wmma` of this shape with A and B of this type.
+pub fn exists(shape: Shape, element: Element) -> bool {
+    SHAPES.iter().any(|(elements, shapes)| {
+        elements.contains(&element) && shapes.contains(&(shape.m, shape.n, shape.k))
+    })
+}
+
+/// The fragment that `wmma.mma` multiplies. The words of b1 count as elements.
+pub fn fragment(shape: Shape, operand: Operand, element: Element) -> Fragment {
+    if element == Element::B1 { in_memory(shape, operand, element) } else { of_units(shape, operand, element, 1) }
+}
+
+/// The fragment that is loaded and stored: elements narrower than a byte are taken by words of 32 bits.
+pub fn in_memory(shape: Shape, operand: Operand, element: Element) -> Fragment {
+    of_units(shape, operand, element, units(element))
+}
+
+/// Elements in the least piece of memory that a fragment is loaded by.
+pub fn units(element: Element) -> usize {
+    if element.bits() < 8 { 32 / element.bits() as usize } else { 1 }
+}
+
+/// A fragment of units of so many neighbours along the depth.
+fn of_units(shape: Shape, operand: Operand, element: Element, each: usize) -> Fragment {
+    let bits = element.bits() * each as u32;
+    let Shape { m, n, k } = Shape { k: shape.k / each, ..shape };
+    let quarter = (32 / bits as usize).max(1);
+    let depth = 4 * quarter;
+    let turned = n == 32;
+    let (size, origins, lying, per_core) = match operand {
+        Operand::A => ((m, k), stacks(m, k, depth), Lying::Along, quarter),
+        Operand::B if turned => ((k, n), flipped(stacks(n, k, depth)), Lying::Across, quarter),
+        Operand::B => ((k, n), flipped(rows(n, k, depth)), Lying::Across, quarter),
+        Operand::Accumulator if turned => ((m, n), flipped(stacks(n, m, 8)), Lying::Across, 2),
+        Operand::Accumulator => ((m, n), stacks(m, n, 8), Lying::Along, 2),
+    };
+    let repeats = match operand {
+        Operand::A | Operand::B if element == Element::F16 => REPEATED_REGISTERS / origins.len(),
+        _ => 1,
+    };
+    Fragment::of_cores(size, bits, per_core, &origins.repeat(repeats), lying)
+}
+
+/// Core matrices of 8 rows: for every 16 rows, those at the left, one below the other, then those to their right.
+fn stacks(height: usize, width: usize, core_width: usize) -> Vec<(usize, usize)> {
+    let blocks = (0..height).step_by(16);
+    let columns = |top| (0..width).step_by(core_width).map(move |left| (top, left));
+    let stack = |(top, left)| (top..height.min(top + 16)).step_by(8).map(move |row| (row, left));
+    blocks.flat_map(columns).flat_map(stack).collect()
+}
+
+/// Core matrices of 8 rows, row after row.
+fn rows(height: usize, width: usize, core_width: usize) -> Vec<(usize, usize)> {
+    let row = |top| (0..width).step_by(core_width).map(move |left| (top, left));
+    (0..height).step_by(8).flat_map(row).collect()
+}
+
+fn flipped(origins: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    origins.into_iter().map(|(row, column)| (column, row)).collect()
+}
+
+/// A `wmma.mma`.
+pub fn multiply(shape: Shape, types: Types, integers: IntegerSum) -> Result<Multiply, UnknownMultiply> {
+    if !exists(shape, types.a) || types.a != types.b {
+        return Err(UnknownMultiply::new(format!(
+            "There is no wmma of m{}n{}k{} for A of .{} and B of .{}.",
+            shape.m,
+            shape.n,
+            shape.k,
+            types.a.word(),
+            types.b.word()
+        )));
+    }
+    let fragments = Fragments {
+        a: fragment(shape, Operand::A, types.a),
+        b: fragment(shape, Operand::B, types.b),
+        c: fragment(shape, Operand::Accumulator, types.c),
+        d: fragment(shape, Operand::Accumulator, types.d),
+    };
+    Multiply::with_fragments(shape, types, integers, fragments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_held_as_often_as_every_other() {
+        for (elements, shapes) in SHAPES {
+            for (&element, &(m, n, k)) in
+                elements.iter().flat_map(|element| shapes.iter().map(move |shape| (element, shape)))
+            {
+                for operand in [Operand::A, Operand::B, Operand::Accumulator] {
+                    let fragment = fragment(Shape::new(m, n, k), operand, element);
+                    let mut owners = vec![0; fragment.rows() * fragment.columns()];
+                    for lane in 0..super::super::LANES {
+                        for index in 0..fragment.elements() {
+                            let (row, column) = fragment.place(lane, index);
+                            owners[row * fragment.columns() + column] += 1;
+                        }
+                    }
+                    assert!(owners[0] > 0 && owners.iter().all(|&count| count == owners[0]), "{fragment:?}");
+                }
+            }
+        }
+    }
+}
