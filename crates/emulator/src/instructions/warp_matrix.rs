@@ -27,7 +27,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         ("c", Operand::Accumulator),
         ("d", Operand::Accumulator),
     ]);
-    let operand = operand.ok_or_else(|| DecodeError::new("The instruction does not say which matrix it moves."))?;
+    let operand =
+        operand.ok_or_else(|| DecodeError::new("The instruction does not say which matrix it moves."))?;
     let (shape, orders) = matrix::header(w)?;
     let space = address::space(w).unwrap_or(Space::Generic);
     let element = matrix::element(w)?;

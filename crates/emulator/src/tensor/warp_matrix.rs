@@ -14,10 +14,7 @@ const REPEATED_REGISTERS: usize = 8;
 
 /// The shapes that exist for an element type.
 const SHAPES: [(&[Element], &[(usize, usize, usize)]); 5] = [
-    (
-        &[Element::F16, Element::Bf16, Element::S8, Element::U8],
-        &[(16, 16, 16), (32, 8, 16), (8, 32, 16)],
-    ),
+    (&[Element::F16, Element::Bf16, Element::S8, Element::U8], &[(16, 16, 16), (32, 8, 16), (8, 32, 16)]),
     (&[Element::Tf32], &[(16, 16, 8)]),
     (&[Element::F64], &[(8, 8, 4)]),
     (&[Element::S4, Element::U4], &[(8, 8, 32)]),
@@ -43,7 +40,11 @@ pub fn exists(shape: Shape, element: Element) -> bool {
 
 /// The fragment that `wmma.mma` multiplies. The words of b1 count as elements.
 pub fn fragment(shape: Shape, operand: Operand, element: Element) -> Fragment {
-    if element == Element::B1 { in_memory(shape, operand, element) } else { of_units(shape, operand, element, 1) }
+    if element == Element::B1 {
+        in_memory(shape, operand, element)
+    } else {
+        of_units(shape, operand, element, 1)
+    }
 }
 
 /// The fragment that is loaded and stored: elements narrower than a byte are taken by words of 32 bits.

@@ -33,12 +33,20 @@ impl Agreement {
                 if gpu != ours {
                     differing += 1;
                     if differing <= 4 {
-                        first += &format!("\n    [{index}] {}: the GPU has {}, we {}", inputs(case, index), hex(gpu), hex(ours));
+                        first += &format!(
+                            "\n    [{index}] {}: the GPU has {}, we {}",
+                            inputs(case, index),
+                            hex(gpu),
+                            hex(ours)
+                        );
                     }
                 }
             }
             if differing > 0 {
-                return Err(format!("{differing} of {elements} elements of `{}` differ:{first}", operand.name));
+                return Err(format!(
+                    "{differing} of {elements} elements of `{}` differ:{first}",
+                    operand.name
+                ));
             }
             start = end;
         }

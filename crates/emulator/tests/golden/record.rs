@@ -46,7 +46,8 @@ impl Records {
             return Err("it has changed since it was recorded".to_owned());
         }
         let stored = &self.stored[entry.offset..][..entry.stored];
-        let outputs = miniz_oxide::inflate::decompress_to_vec_zlib(stored).map_err(|error| error.to_string())?;
+        let outputs =
+            miniz_oxide::inflate::decompress_to_vec_zlib(stored).map_err(|error| error.to_string())?;
         assert_eq!(outputs.len(), entry.bytes, "{name}");
         Ok(outputs)
     }
