@@ -10,15 +10,29 @@ pub use warpwright_runtime as runtime;
 
 /// What a file with kernels imports: the language, layouts, and the devices to run on.
 pub mod prelude {
+    pub use warpwright_lang::access::{
+        Access, CacheOperator, Eviction, L2Prefetch, Ordering as AccessOrdering, Scope,
+    };
     pub use warpwright_lang::async_copy::*;
+    pub use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
+    pub use warpwright_lang::bits::bit_mask;
     pub use warpwright_lang::block::*;
+    pub use warpwright_lang::comparison::FloatClass;
+    pub use warpwright_lang::control::*;
+    pub use warpwright_lang::conversion::Rounding;
     pub use warpwright_lang::element::*;
+    pub use warpwright_lang::fence::*;
+    pub use warpwright_lang::float::Mode;
+    pub use warpwright_lang::integer::{add_with_carry, sub_with_borrow};
+    pub use warpwright_lang::matrix::*;
+    pub use warpwright_lang::memory::{L2Eviction, create_policy};
     pub use warpwright_lang::pointer::{Constant, Generic, Global, Local, Pointer, Shared};
     pub use warpwright_lang::shared::*;
     pub use warpwright_lang::space::{GlobalSpace, LocalSpace, SharedSpace, Space};
     pub use warpwright_lang::special::*;
     pub use warpwright_lang::tensor::*;
     pub use warpwright_lang::value::{Value, constant};
+    pub use warpwright_lang::warp::*;
     pub use warpwright_lang::{DeviceValue, Kernel, Reg, StagingErrors, device, kernel, launch};
     pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};
 }

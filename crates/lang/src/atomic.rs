@@ -1,0 +1,277 @@
+//! Atomic operations on memory, with their order and scope. PTX ISA, `atom` and `red`.
+//!
+//! `atomic_*` returns what was there before; `reduce_*` returns nothing, and the memory system need not answer.
+
+use warpwright_ir::Operand;
+
+use crate::access::Scope;
+use crate::element::{Element, Kind, WideInteger, bf16x2, f16x2};
+use crate::operation::{fresh, perform, record, refuse};
+use crate::pointer::{Global, Pointer};
+use crate::requirement::{Feature, require};
+use crate::space::{ClusterSpace, GenericSpace, GlobalSpace, SharedSpace, Space};
+use crate::value::{Reg, Value};
+use half::{bf16, f16};
+
+/// How an atomic operation orders the thread's other accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtomicOrdering {
+    /// Not at all.
+    #[default]
+    Relaxed,
+    /// Later accesses come after it.
+    Acquire,
+    /// Earlier accesses come before it.
+    Release,
+    /// Both.
+    AcquireRelease,
+}
+
+/// The order and the scope of an atomic operation; by default relaxed, among the threads of the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomicity {
+    /// What else it orders.
+    pub ordering: AtomicOrdering,
+    /// The threads for which it is one step.
+    pub scope: Scope,
+}
+
+impl Default for Atomicity {
+    fn default() -> Self {
+        Self { ordering: AtomicOrdering::Relaxed, scope: Scope::Device }
+    }
+}
+
+impl Atomicity {
+    /// Of this order and scope.
+    pub fn new(ordering: AtomicOrdering, scope: Scope) -> Self {
+        Self { ordering, scope }
+    }
+
+    fn words(self) -> String {
+        let ordering = match self.ordering {
+            AtomicOrdering::Relaxed => ".relaxed",
+            AtomicOrdering::Acquire => ".acquire",
+            AtomicOrdering::Release => ".release",
+            AtomicOrdering::AcquireRelease => ".acq_rel",
+        };
+        format!("{ordering}{}", self.scope.word())
+    }
+}
+
+/// A space whose memory takes atomic operations.
+pub trait AtomicSpace: Space {}
+
+impl AtomicSpace for GlobalSpace {}
+impl AtomicSpace for SharedSpace {}
+impl AtomicSpace for ClusterSpace {}
+impl AtomicSpace for GenericSpace {}
+
+/// A type that memory can add to atomically.
+pub trait AtomicAdd: Element {
+    /// The operation and its type.
+    const ADD: &'static str;
+}
+
+macro_rules! atomic_add {
+    ($($ty:ty => $word:literal),*) => { $(impl AtomicAdd for $ty { const ADD: &'static str = $word; })* };
+}
+
+// Two's complement: a signed 64-bit sum is the unsigned one.
+atomic_add!(
+    u32 => "add.u32", i32 => "add.s32", u64 => "add.u64", i64 => "add.u64", f32 => "add.f32", f64 => "add.f64",
+    f16 => "add.noftz.f16", bf16 => "add.noftz.bf16", f16x2 => "add.noftz.f16x2", bf16x2 => "add.noftz.bf16x2"
+);
+
+/// A type that memory can exchange: 32 or 64 bits.
+pub trait AtomicExchange: Element {}
+
+/// A type that memory can compare and exchange: 16, 32 or 64 bits.
+pub trait AtomicCompare: Element {}
+
+macro_rules! atomic {
+    ($trait:ident: $($ty:ty),*) => { $(impl $trait for $ty {})* };
+}
+
+atomic!(AtomicExchange: u32, i32, u64, i64, f32, f64, f16x2, bf16x2);
+atomic!(AtomicCompare: u16, i16, u32, i32, u64, i64, f32, f64, f16, bf16, f16x2, bf16x2);
+
+impl<T: Element, S: AtomicSpace> Pointer<T, S> {
+    #[track_caller]
+    fn atomic(self, operation: &str, operands: &[Operand], atomicity: Atomicity) -> Reg<T> {
+        self.demand_writable();
+        let old = fresh();
+        let opcode = format!("atom{}{}.{operation}", atomicity.words(), S::WORD);
+        record(opcode, 1, [&[Reg::operand(old), self.operand()], operands].concat());
+        old
+    }
+
+    #[track_caller]
+    fn reduce(self, operation: &str, operand: Operand, atomicity: Atomicity) {
+        self.demand_writable();
+        if matches!(atomicity.ordering, AtomicOrdering::Acquire | AtomicOrdering::AcquireRelease) {
+            return refuse(
+                "a reduction returns nothing, so it cannot acquire; use Relaxed or Release, or the `atomic_` form",
+            );
+        }
+        perform(format!("red{}{}.{operation}", atomicity.words(), S::WORD), [self.operand(), operand]);
+    }
+}
+
+macro_rules! operations {
+    ($bound:ident: $($what:literal $atomic:ident $atomic_with:ident $reduce:ident $reduce_with:ident $operation:ident;)*) => {
+        impl<T: $bound, S: AtomicSpace> Pointer<T, S> {
+            $(
+                #[doc = concat!("Replaces the element by ", $what, "; returns what it was. Relaxed, among the threads of the GPU.")]
+                #[track_caller]
+                pub fn $atomic(self, value: impl Value<T>) -> Reg<T> {
+                    self.$atomic_with(value, Atomicity::default())
+                }
+
+                #[doc = concat!("[`", stringify!($atomic), "`](Self::", stringify!($atomic), ") in a given order and scope.")]
+                #[track_caller]
+                pub fn $atomic_with(self, value: impl Value<T>, atomicity: Atomicity) -> Reg<T> {
+                    let operation = operation::$operation::<T>();
+                    needs::<T>();
+                    self.atomic(&operation, &[value.operand()], atomicity)
+                }
+
+                #[doc = concat!("Replaces the element by ", $what, ". Relaxed, among the threads of the GPU.")]
+                #[track_caller]
+                pub fn $reduce(self, value: impl Value<T>) {
+                    self.$reduce_with(value, Atomicity::default());
+                }
+
+                #[doc = concat!("[`", stringify!($reduce), "`](Self::", stringify!($reduce), ") in a given order and scope.")]
+                #[track_caller]
+                pub fn $reduce_with(self, value: impl Value<T>, atomicity: Atomicity) {
+                    let operation = operation::$operation::<T>();
+                    needs::<T>();
+                    self.reduce(&operation, value.operand(), atomicity);
+                }
+            )*
+        }
+    };
+}
+
+/// Refuses types that the target has no atomics for.
+#[track_caller]
+fn needs<T: Element>() {
+    if T::PTX.starts_with("bf16") {
+        require(Feature::BfloatAtomics);
+    }
+}
+
+/// The operation and its type, for each element type.
+mod operation {
+    use super::{AtomicAdd, Element, Kind, WideInteger};
+
+    pub(super) fn add<T: AtomicAdd>() -> String {
+        T::ADD.to_owned()
+    }
+
+    pub(super) fn min<T: WideInteger>() -> String {
+        format!("min.{}", T::PTX)
+    }
+
+    pub(super) fn max<T: WideInteger>() -> String {
+        format!("max.{}", T::PTX)
+    }
+
+    pub(super) fn and<T: WideInteger>() -> String {
+        bitwise::<T>("and")
+    }
+
+    pub(super) fn or<T: WideInteger>() -> String {
+        bitwise::<T>("or")
+    }
+
+    pub(super) fn xor<T: WideInteger>() -> String {
+        bitwise::<T>("xor")
+    }
+
+    fn bitwise<T: Element>(name: &str) -> String {
+        debug_assert!(T::KIND == Kind::Unsigned || T::KIND == Kind::Signed);
+        format!("{name}.b{}", 8 * T::BYTES)
+    }
+}
+
+operations! { AtomicAdd:
+    "its sum with `value`" atomic_add atomic_add_with reduce_add reduce_add_with add;
+}
+
+operations! { WideInteger:
+    "the smaller of it and `value`" atomic_min atomic_min_with reduce_min reduce_min_with min;
+    "the larger of it and `value`" atomic_max atomic_max_with reduce_max reduce_max_with max;
+    "its bitwise and with `value`" atomic_and atomic_and_with reduce_and reduce_and_with and;
+    "its bitwise or with `value`" atomic_or atomic_or_with reduce_or reduce_or_with or;
+    "its bitwise exclusive or with `value`" atomic_xor atomic_xor_with reduce_xor reduce_xor_with xor;
+}
+
+impl<S: AtomicSpace> Pointer<u32, S> {
+    /// Counts up to `limit`, then starts again from 0; returns what the element was.
+    #[track_caller]
+    pub fn atomic_increment(self, limit: impl Value<u32>, atomicity: Atomicity) -> Reg<u32> {
+        self.atomic("inc.u32", &[limit.operand()], atomicity)
+    }
+
+    /// Counts down; from 0, and from above `limit`, starts again at `limit`. Returns what the element was.
+    #[track_caller]
+    pub fn atomic_decrement(self, limit: impl Value<u32>, atomicity: Atomicity) -> Reg<u32> {
+        self.atomic("dec.u32", &[limit.operand()], atomicity)
+    }
+}
+
+impl<T: AtomicExchange, S: AtomicSpace> Pointer<T, S> {
+    /// Replaces the element by `value`; returns what it was.
+    #[track_caller]
+    pub fn atomic_exchange(self, value: impl Value<T>, atomicity: Atomicity) -> Reg<T> {
+        self.atomic(&format!("exch.b{}", 8 * T::BYTES), &[value.operand()], atomicity)
+    }
+}
+
+impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
+    /// Replaces the element by `value` if its bits are those of `expected`; returns what it was.
+    #[track_caller]
+    pub fn atomic_compare_exchange(
+        self,
+        expected: impl Value<T>,
+        value: impl Value<T>,
+        atomicity: Atomicity,
+    ) -> Reg<T> {
+        let operands = [expected.operand(), value.operand()];
+        self.atomic(&format!("cas.b{}", 8 * T::BYTES), &operands, atomicity)
+    }
+}
+
+impl Global<f32> {
+    /// Adds `N` (2 or 4) consecutive elements, each by itself atomic; the address is a multiple of their size; sm_90.
+    #[track_caller]
+    pub fn reduce_add_vector<const N: usize>(self, values: [Reg<f32>; N], atomicity: Atomicity) {
+        require(Feature::VectorAtomics);
+        if !matches!(N, 2 | 4) {
+            return refuse(format!("a vector reduction adds 2 or 4 elements of f32, not {N}"));
+        }
+        self.reduce(&format!("add.v{N}.f32"), Operand::Vector(values.map(Reg::operand).to_vec()), atomicity);
+    }
+
+    /// [`reduce_add_vector`](Self::reduce_add_vector), returning what the elements were.
+    #[track_caller]
+    pub fn atomic_add_vector<const N: usize>(
+        self,
+        values: [Reg<f32>; N],
+        atomicity: Atomicity,
+    ) -> [Reg<f32>; N] {
+        require(Feature::VectorAtomics);
+        let old = [(); N].map(|()| fresh::<f32>());
+        if !matches!(N, 2 | 4) {
+            refuse(format!("a vector atomic adds 2 or 4 elements of f32, not {N}"));
+            return old;
+        }
+        self.demand_writable();
+        let vector = |registers: [Reg<f32>; N]| Operand::Vector(registers.map(Reg::operand).to_vec());
+        let opcode = format!("atom{}.global.add.v{N}.f32", atomicity.words());
+        record(opcode, 1, vec![vector(old), self.operand(), vector(values)]);
+        old
+    }
+}
