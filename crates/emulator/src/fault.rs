@@ -32,8 +32,6 @@ pub enum FaultKind {
     Barrier,
     /// A warp-wide instruction names lanes that are not there.
     LaneMask,
-    /// The launch executed more instructions than it was allowed.
-    InstructionLimit,
 }
 
 impl FaultKind {
@@ -52,7 +50,6 @@ impl FaultKind {
             FaultKind::StackOverflow => "stack-overflow",
             FaultKind::Barrier => "barrier",
             FaultKind::LaneMask => "lane-mask",
-            FaultKind::InstructionLimit => "instruction-limit",
         }
     }
 }

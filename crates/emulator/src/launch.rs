@@ -102,6 +102,16 @@ impl LaunchContext<'_> {
         u64::from(x) + width * (u64::from(y) + height * u64::from(z))
     }
 
+    /// A parameter of up to eight bytes. It is inside the parameters: the decoder saw to it.
+    pub(crate) fn parameter(&self, offset: u32, bytes: u32, signed: bool) -> u64 {
+        let mut value = [0; 8];
+        let source = self.parameters.get(offset as usize..(offset + bytes) as usize).unwrap_or_default();
+        value[..source.len()].copy_from_slice(source);
+        let shift = 64 - 8 * bytes;
+        let value = u64::from_le_bytes(value) << shift;
+        if signed { (value as i64 >> shift) as u64 } else { value >> shift }
+    }
+
     fn cta_index(&self, linear: u64) -> [u32; 3] {
         let [width, height, _] = self.grid.map(u64::from);
         [linear % width, linear / width % height, linear / (width * height)].map(|axis| axis as u32)

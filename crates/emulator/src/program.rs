@@ -195,6 +195,12 @@ pub(crate) enum PreloadValue {
     Special(SpecialRegister),
     /// The start of dynamic shared memory, plus an offset.
     DynamicShared(i64),
+    /// Bytes of the kernel's parameters, from an offset; extended by their sign or by zeros.
+    Parameter {
+        offset: u32,
+        bytes: u32,
+        signed: bool,
+    },
 }
 
 /// A formal parameter or result on the callee's side.

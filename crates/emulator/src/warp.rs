@@ -566,6 +566,9 @@ impl Preload {
             PreloadValue::DynamicShared(offset) => {
                 [u64::from(launch.kernel.dynamic_shared_offset).wrapping_add_signed(offset); LANES]
             }
+            PreloadValue::Parameter { offset, bytes, signed } => {
+                [launch.parameter(offset, bytes, signed); LANES]
+            }
         };
         match self.place {
             PreloadPlace::Word(slot) => {

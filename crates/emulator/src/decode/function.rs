@@ -308,6 +308,11 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.preloads.push(Preload { place, value });
     }
 
+    /// How many bytes of parameters the kernel takes; none in a device function.
+    pub(crate) fn parameter_bytes(&self) -> u32 {
+        if self.function.is_entry { super::kernel::parameter_bytes(self.function) } else { 0 }
+    }
+
     /// Whether the function is a kernel.
     pub(crate) fn is_kernel(&self) -> bool {
         self.function.is_entry

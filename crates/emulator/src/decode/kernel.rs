@@ -226,6 +226,11 @@ fn parameters(formals: &[Variable], scope: &mut Scope) -> Vec<KernelParameter> {
         .collect()
 }
 
+/// How many bytes a kernel's parameters take.
+pub(super) fn parameter_bytes(function: &Function) -> u32 {
+    parameters(&function.parameters, &mut Scope::default()).last().map_or(0, |last| last.offset + last.size)
+}
+
 fn bounds(function: &Function) -> LaunchBounds {
     let numbers = |word: &str| {
         function.directives.iter().find(|(name, _)| name == word).map(|(_, numbers)| {

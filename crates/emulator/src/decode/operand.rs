@@ -154,6 +154,11 @@ impl FunctionDecoder<'_, '_> {
         Register { file, slot, ty }
     }
 
+    /// A column that holds bytes of the kernel's parameters.
+    pub(crate) fn parameter(&mut self, offset: u32, bytes: u32, signed: bool, file: File) -> Slot {
+        self.preloaded(PreloadValue::Parameter { offset, bytes, signed }, file)
+    }
+
     fn preloaded(&mut self, value: PreloadValue, file: File) -> Slot {
         if file == File::Quad {
             let low = self.scratch(File::Quad);

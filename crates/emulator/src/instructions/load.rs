@@ -4,7 +4,8 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
-use crate::decode::{AddressOperand, DecodeError, File, Words};
+use crate::decode::{AddressOperand, BaseOperand, DecodeError, File, Words};
+use crate::lanes::{Operands, one};
 use crate::memory::{
     Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve, split_generic,
 };
@@ -266,6 +267,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let address = d.memory(&i.operands[1])?;
     let space = space_of(d, named, &address);
+    if space == Space::Parameter && load_parameters(d, &address, ty, &destinations) {
+        return Ok(());
+    }
     macro_rules! emit {
         ($ty:ty) => {
             d.emit(Kind::Effect(vectored_effect(Load::<$ty> {
@@ -289,4 +293,31 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         _ => return Err(unsupported(i, ty)),
     }
     Ok(())
+}
+
+/// A load of kernel parameters by name copies columns that were filled when the warp started. Whether it is one.
+fn load_parameters(
+    d: Decoder<'_, '_, '_>,
+    address: &AddressOperand,
+    ty: Type,
+    destinations: &[Destination],
+) -> bool {
+    let bytes = ty.bytes();
+    let size = i64::from(bytes) * destinations.len() as i64;
+    let inside = address.offset >= 0 && address.offset + size <= i64::from(d.parameter_bytes());
+    let plain = bytes <= 8 && destinations.iter().all(|destination| destination.file != File::Quad);
+    if address.base != BaseOperand::Absolute || !inside || !plain || address.offset % size != 0 {
+        return false;
+    }
+    let signed = matches!(ty, Type::S8 | Type::S16 | Type::S32 | Type::S64);
+    for (index, destination) in destinations.iter().enumerate() {
+        let offset = address.offset as u32 + index as u32 * bytes;
+        let source = d.parameter(offset, bytes, signed, destination.file);
+        let operands = Operands { d: destination.slot, a: source, ..Operands::default() };
+        match destination.file {
+            File::Long => d.lanes(operands, one(|a: u64| a)),
+            _ => d.lanes(operands, one(|a: u32| a)),
+        }
+    }
+    true
 }

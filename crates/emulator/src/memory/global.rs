@@ -92,18 +92,33 @@ impl Drop for Region {
     }
 }
 
-/// The bytes of global memory that a warp used last: most accesses are in the same allocation again.
-#[derive(Clone, Copy, Debug)]
+/// The allocations that a warp used last: a kernel goes round a few.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RegionCache {
+    entries: [CachedRegion; 4],
+    /// The entry that is replaced next.
+    oldest: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CachedRegion {
     base: u64,
     end: u64,
     host: *mut u8,
     read_only: bool,
 }
 
-impl Default for RegionCache {
+impl Default for CachedRegion {
+    /// An entry that nothing is in.
     fn default() -> Self {
         Self { base: 1, end: 0, host: std::ptr::null_mut(), read_only: false }
+    }
+}
+
+impl RegionCache {
+    #[inline(always)]
+    fn find(&self, first: u64, end: u64) -> Option<CachedRegion> {
+        self.entries.into_iter().find(|entry| first >= entry.base && end <= entry.end)
     }
 }
 
@@ -209,28 +224,31 @@ impl Memory {
         end: u64,
         write: bool,
     ) -> Option<*mut u8> {
-        if !(first >= cache.base && end <= cache.end) {
-            self.refill(cache, first, end)?;
-        }
-        if write && cache.read_only {
+        let region = match cache.find(first, end) {
+            Some(region) => region,
+            None => self.refill(cache, first, end)?,
+        };
+        if write && region.read_only {
             return None;
         }
-        Some(cache.host.wrapping_add((first - cache.base) as usize))
+        Some(region.host.wrapping_add((first - region.base) as usize))
     }
 
     #[cold]
-    fn refill(&self, cache: &mut RegionCache, first: u64, end: u64) -> Option<()> {
+    fn refill(&self, cache: &mut RegionCache, first: u64, end: u64) -> Option<CachedRegion> {
         let region = self.nearest(first)?;
         if !region.is_live() || end > region.end() || end < first {
             return None;
         }
-        *cache = RegionCache {
+        let entry = CachedRegion {
             base: region.base,
             end: region.end(),
             host: region.host,
             read_only: region.read_only,
         };
-        Some(())
+        cache.entries[cache.oldest] = entry;
+        cache.oldest = (cache.oldest + 1) % cache.entries.len();
+        Some(entry)
     }
 
     /// What a report says about an address that is in no live allocation.
