@@ -110,14 +110,36 @@ fn grow<T: Copy>(file: &mut Vec<T>, length: u32, value: T) {
     }
 }
 
+/// What a column is made of.
+pub(crate) trait Stored: Copy {
+    /// `new` where `bit` is one, `old` where it is zero; without a branch, so that a loop of it is made of vectors.
+    fn choose(bit: u32, new: Self, old: Self) -> Self;
+}
+
+impl Stored for u32 {
+    #[inline(always)]
+    fn choose(bit: u32, new: Self, old: Self) -> Self {
+        let all = bit.wrapping_neg();
+        (new & all) | (old & !all)
+    }
+}
+
+impl Stored for u64 {
+    #[inline(always)]
+    fn choose(bit: u32, new: Self, old: Self) -> Self {
+        let all = u64::from(bit).wrapping_neg();
+        (new & all) | (old & !all)
+    }
+}
+
 /// Writes `values` into the lanes of `mask`.
 #[inline(always)]
-pub(crate) fn blend<T: Copy>(column: &mut [T; LANES], mask: u32, values: [T; LANES]) {
+pub(crate) fn blend<T: Stored>(column: &mut [T; LANES], mask: u32, values: [T; LANES]) {
     if mask == FULL {
         *column = values;
     } else {
         for lane in 0..LANES {
-            column[lane] = if mask >> lane & 1 != 0 { values[lane] } else { column[lane] };
+            column[lane] = T::choose(mask >> lane & 1, values[lane], column[lane]);
         }
     }
 }
