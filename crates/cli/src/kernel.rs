@@ -59,7 +59,7 @@ impl Subcommand for KernelChoice {
 }
 
 fn flag(spec: &OptionSpec) -> Arg {
-    let flag = Arg::new(spec.name).long(spec.name);
+    let flag = Arg::new(spec.name).long(spec.name).help_heading("The kernel's options");
     match spec.kind {
         OptionKind::Number { default, .. } => {
             flag.value_name("N").help(format!("{} [default: {default}]", spec.help))

@@ -117,7 +117,9 @@ impl Bench {
             })
         });
         output.text(|| {
-            let mut lines = vec![format!("{} {options} on {}", kernel.name(), device.properties().product)];
+            let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
+            let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
+            let mut lines = vec![format!("{} {options} on {on}", kernel.name())];
             lines.extend(timed.iter().map(|timed| as_text(timed, &work)));
             if let [ours, theirs] = timed.as_slice() {
                 let ratio = theirs.timing.median() / ours.timing.median();

@@ -1,9 +1,11 @@
 //! [`Gemm`](super::Gemm) for the command line: inputs, the f64 reference, and the tolerance it is held to.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Function, Launch, Storable};
+use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
+use warpwright::runtime::{Buffer, Device, Function, Launch, LaunchCounts, Storable};
 
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS};
 use crate::prepared::{Ready, load, ptx};
@@ -39,16 +41,38 @@ impl Problem {
         Gemm::for_shape(self.a, self.b, (self.m, self.n, self.k))
     }
 
+    fn extents(&self) -> (usize, usize, usize) {
+        (self.m as usize, self.n as usize, self.k as usize)
+    }
+
+    /// A and B, the same for the same seed.
+    fn factors<T: Rounded>(&self) -> (Vec<T>, Vec<T>) {
+        let (m, n, k) = self.extents();
+        let mut random = Random::new(self.seed);
+        let mut factor =
+            |count: usize| -> Vec<T> { random.normal(count).into_iter().map(T::round).collect() };
+        (factor(m * k), factor(k * n))
+    }
+
+    /// What any way to do it must do: each element of A, B and C moved once.
+    fn work<T, C>(&self) -> Work {
+        let (m, n, k) = self.extents();
+        let elements = |count: usize, bytes: usize| (count * bytes) as f64;
+        let bytes = elements(m * k + k * n, size_of::<T>()) + elements(m * n, size_of::<C>());
+        Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes }
+    }
+
+    fn text<T: GemmInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        ptx(self.kernel::<T, C>().run()?, target)
+    }
+
     fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
         T: GemmInput + Storable + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
-        let mut random = Random::new(self.seed);
-        let mut factor =
-            |count: usize| -> Vec<T> { random.normal(count).into_iter().map(T::round).collect() };
-        let (a, b) = (factor(m * k), factor(k * n));
+        let (m, n, k) = self.extents();
+        let (a, b) = self.factors::<T>();
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
         let c_there = Rc::new(device.uninitialized::<C>(m * n)?);
         let kernel = self.kernel::<T, C>();
@@ -58,17 +82,57 @@ impl Problem {
         let launch = Launch::new(kernel.grid(self.m, self.n), THREADS).dynamic_shared(staged_bytes);
         let (extents, result) = ((self.m, self.n, self.k), Rc::clone(&c_there));
         let orders = (self.a, self.b);
-        let elements = |count: usize, bytes: usize| (count * bytes) as f64;
-        let bytes = elements(m * k + k * n, size_of::<T>()) + elements(m * n, size_of::<C>());
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
                 let (m, n, k) = extents;
                 Ok(function.launch(stream, launch, (&a_there, &b_there, &*c_there, m, n, k))?)
             },
             verify: move || verify((m, n, k), orders, &a, &b, &result),
-            work: Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes },
+            work: self.work::<T, C>(),
         }))
     }
+
+    /// The same product by cuBLAS, on the same factors, held to the same tolerance.
+    fn cublas<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Storable + Rounded,
+        C: Storable + Rounded,
+    {
+        let (m, n, k) = self.extents();
+        let (a, b) = self.factors::<T>();
+        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
+        let c_there = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
+        let order = |order: Order| match order {
+            Order::RowMajor => cublas::Order::RowMajor,
+            Order::ColumnMajor => cublas::Order::ColumnMajor,
+        };
+        let shape = ProductShape { m, n, k, a: order(self.a), b: order(self.b) };
+        let stream = device.stream()?;
+        let product = CublasProduct::new(&stream, shape, &a_there, &b_there, &mut c_there.borrow_mut())?;
+        let (orders, result) = ((self.a, self.b), Rc::clone(&c_there));
+        Ok(Box::new(Ready {
+            launch: move |stream: &_| {
+                product.launch(stream, &a_there, &b_there, &mut c_there.borrow_mut())?;
+                Ok(LaunchCounts::default())
+            },
+            verify: move || verify((m, n, k), orders, &a, &b, &result.borrow()),
+            work: self.work::<T, C>(),
+        }))
+    }
+}
+
+/// Calls a method of a problem with the types that the options name.
+macro_rules! with_types {
+    ($options:expr, $problem:ident.$method:ident($argument:expr)) => {
+        match ($options.choice("input"), $options.choice("output")) {
+            ("bf16", "f32") => $problem.$method::<bf16, f32>($argument),
+            ("bf16", "bf16") => $problem.$method::<bf16, bf16>($argument),
+            ("bf16", _) => $problem.$method::<bf16, f16>($argument),
+            (_, "f32") => $problem.$method::<f16, f32>($argument),
+            (_, "bf16") => $problem.$method::<f16, bf16>($argument),
+            _ => $problem.$method::<f16, f16>($argument),
+        }
+    };
 }
 
 /// A factor of that order.
@@ -131,25 +195,19 @@ impl LibraryKernel for Library {
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let problem = Problem::of(options)?;
-        match (options.choice("input"), options.choice("output")) {
-            ("bf16", "f32") => ptx(problem.kernel::<bf16, f32>().run()?, target),
-            ("bf16", "bf16") => ptx(problem.kernel::<bf16, bf16>().run()?, target),
-            ("bf16", _) => ptx(problem.kernel::<bf16, f16>().run()?, target),
-            (_, "f32") => ptx(problem.kernel::<f16, f32>().run()?, target),
-            (_, "bf16") => ptx(problem.kernel::<f16, bf16>().run()?, target),
-            _ => ptx(problem.kernel::<f16, f16>().run()?, target),
-        }
+        with_types!(options, problem.text(target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let problem = Problem::of(options)?;
-        match (options.choice("input"), options.choice("output")) {
-            ("bf16", "f32") => problem.prepare::<bf16, f32>(device),
-            ("bf16", "bf16") => problem.prepare::<bf16, bf16>(device),
-            ("bf16", _) => problem.prepare::<bf16, f16>(device),
-            (_, "f32") => problem.prepare::<f16, f32>(device),
-            (_, "bf16") => problem.prepare::<f16, bf16>(device),
-            _ => problem.prepare::<f16, f16>(device),
-        }
+        with_types!(options, problem.prepare(device))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        let prepare = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.cublas(device))
+        };
+        (name == "cublas").then(prepare)
     }
 }

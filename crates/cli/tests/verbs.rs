@@ -1,0 +1,101 @@
+//! The verbs on the library's kernels, as a user runs them.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn warpwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warpwright"))
+        .args(arguments)
+        .env("WARPWRIGHT_DEVICE", "emu:a100")
+        .output()
+        .expect("the command starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = warpwright(&[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+#[test]
+fn run_checks_every_element_on_the_device_named() {
+    let report = json(&["run", "vector-add", "--length", "1001"]);
+    assert_eq!(report["status"], "ok", "{report}");
+    assert_eq!(report["elements"], 1001);
+    assert_eq!(report["device"], "emu:a100");
+    let report = json(&[
+        "run",
+        "gemm",
+        "--m",
+        "33",
+        "--n",
+        "17",
+        "--k",
+        "9",
+        "--device",
+        "emu:h200",
+        "--schedule",
+        "latest",
+    ]);
+    assert_eq!((&report["device"], &report["elements"]), (&"emu:h200".into(), &(33 * 17).into()), "{report}");
+}
+
+#[test]
+fn what_cannot_be_run_is_a_failure() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["run", "vector-add", "--length", "0"], "`0` is not a whole number from 1 on"),
+        (&["run", "gemm", "--input", "f31"], "`f31` is not one of bf16, f16"),
+        (&["run", "nothing"], "nothing"),
+        (&["run", "vector-add", "--device", "emu:h300"], "no device is called `emu:h300`"),
+        (&["bench", "vector-add", "--vs", "nobody"], "has no rival `nobody`"),
+        (&["ptx", "gemm", "--arch", "sm_70"], "there is no architecture `sm_70`"),
+    ];
+    for (arguments, words) in cases {
+        let output = warpwright(arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && message.contains(words), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn ptx_is_printed_and_written() {
+    let printed = warpwright(&["ptx", "vector-add", "--arch", "sm_86"]);
+    assert!(printed.status.success());
+    assert!(String::from_utf8_lossy(&printed.stdout).contains(".target sm_86"));
+    let directory = std::env::temp_dir().join(format!("warpwright-ptx-{}", std::process::id()));
+    let out = directory.to_str().expect("a plain path");
+    assert!(warpwright(&["ptx", "--all", "--arch", "sm_80,sm_90a", "--out", out]).status.success());
+    for kernel in ["vector-add", "gemm"] {
+        for arch in ["sm_80", "sm_90a"] {
+            let text =
+                std::fs::read_to_string(directory.join(format!("{kernel}.{arch}.ptx"))).expect("written");
+            assert!(text.contains(&format!(".target {arch}")), "{kernel} {arch}");
+        }
+    }
+}
+
+#[test]
+fn bench_times_and_checks() {
+    let report = json(&["bench", "vector-add", "--length", "1000"]);
+    assert_eq!(report["status"], "ok", "{report}");
+    assert_eq!(report["bytes"], 12000.0);
+    assert!(report["timings"][0]["median_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{report}");
+}
+
+#[test]
+fn devices_are_listed() {
+    let report = json(&["devices"]);
+    let emulated = report["emulated"].as_array().expect("a list");
+    assert!(
+        emulated.iter().any(|device| device["name"] == "emu:h200" && device["target"] == "sm_90a"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_layout_is_drawn_and_bad_ones_are_refused() {
+    let drawn = warpwright(&["layout", "(2,3):(3,1)"]);
+    assert!(drawn.status.success() && String::from_utf8_lossy(&drawn.stdout).contains("(1,2) -> 5"));
+    assert_eq!(json(&["layout", "(2,3):(3,1)"])["value"], "(2,3):(3,1)");
+    assert!(!warpwright(&["layout", "nonsense("]).status.success());
+}
