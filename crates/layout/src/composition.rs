@@ -319,11 +319,15 @@ fn nearest_legal(modes: &[FlatMode], extent: &Int, step: &Int) -> Option<String>
     let (extent, step) = (extent.known()?, step.known()?);
     let legal =
         |extent: i64, step: i64| extent > 1 && step > 0 && take(modes, &extent.into(), &step.into()).is_ok();
-    let extents = (1..FARTHEST).flat_map(|by| [extent - by, extent + by]).find(|&near| legal(near, step));
+    let extents = (1..FARTHEST)
+        .flat_map(|by| [extent.saturating_sub(by), extent.saturating_add(by)])
+        .find(|&near| legal(near, step));
     if let Some(near) = extents {
         return Some(format!("{near}:{step}"));
     }
-    let near = (1..FARTHEST).flat_map(|by| [step - by, step + by]).find(|&near| legal(extent, near))?;
+    let near = (1..FARTHEST)
+        .flat_map(|by| [step.saturating_sub(by), step.saturating_add(by)])
+        .find(|&near| legal(extent, near))?;
     Some(format!("{extent}:{near}"))
 }
 

@@ -174,15 +174,19 @@ fn block_does_not_divide(block: &Layout, extents: &IntTuple, mode: usize) -> Err
     let picture = Illustration::new(summary)
         .mark("block", block, leaf, format!("{size} elements in this mode"))
         .show("shape", extents);
-    let up = Int::Known(wanted).ceil_divided_by(&size.into()).map_or(size, |n| n.known().unwrap_or(1) * size);
+    let up = Int::Known(wanted)
+        .ceil_divided_by(&size.into())
+        .map_or(size, |n| n.known().unwrap_or(1).saturating_mul(size));
     let suggestion = format!("the nearest legal block is {nearest} there, the nearest legal extent {up}");
     Error::DoesNotDivide(Box::new(picture.suggest(suggestion)))
 }
 
-/// The divisor of `whole` nearest to `near`.
+/// The divisor of `whole` nearest to `near`, if there is one within reach; 1 otherwise.
 pub(crate) fn nearest_divisor(near: i64, whole: i64) -> i64 {
+    const FARTHEST: i64 = 4096;
+    let near = near.clamp(1, whole.max(1));
     let divides = |candidate: &i64| *candidate >= 1 && whole % *candidate == 0;
-    (0..near.max(1)).flat_map(|by| [near - by, near + by]).find(divides).unwrap_or(1)
+    (0..near.min(FARTHEST)).flat_map(|by| [near - by, near.saturating_add(by)]).find(divides).unwrap_or(1)
 }
 
 #[cfg(test)]

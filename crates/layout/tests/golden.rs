@@ -1,6 +1,6 @@
 //! Fixed checks: expressions with the values they must have, and whole lines of the plain language.
 
-use warpwright_layout::expression::evaluate_plain;
+use warpwright_layout::expression::{OPERATIONS, evaluate_plain};
 
 fn plain(line: &str) -> String {
     evaluate_plain(line).unwrap_or_else(|error| format!("error: {}", error.summary()))
@@ -74,5 +74,51 @@ fn no_line_panics() {
             line.push_str(pieces[(state >> 33) as usize % pieces.len()]);
         }
         assert!(!plain(&line).contains('\n'), "{line}");
+    }
+}
+
+/// Every operation on numbers it was not made for: zero, negative, and near the end of 64 bits.
+#[test]
+fn no_number_panics() {
+    let numbers = [
+        "0",
+        "1",
+        "2",
+        "3",
+        "6",
+        "-1",
+        "-2",
+        "-4",
+        "_",
+        "m",
+        "4611686018427387904",
+        "9223372036854775807",
+        "-9223372036854775807",
+        "2147483648",
+        "3037000500",
+    ];
+    let mut state = 7u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    for operation in OPERATIONS {
+        for _ in 0..400 {
+            let mut line = String::new();
+            let mut digits = false;
+            for character in operation.example.0.chars() {
+                if !character.is_ascii_digit()
+                    || line.ends_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                {
+                    line.push(character);
+                    digits = false;
+                } else if !digits {
+                    let keep = next(3) > 0;
+                    line.push_str(if keep { "4" } else { numbers[next(numbers.len())] });
+                    digits = true;
+                }
+            }
+            assert!(!plain(&line).contains('\n'), "{line}");
+        }
     }
 }
