@@ -226,8 +226,7 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
         let columns = (n + (self.tile.1 as u32 - 1)) / self.tile.1 as u32;
         let block = block_idx().x;
         let first = block / (columns * self.raster) * self.raster;
-        let left = rows - first;
-        let high = left.lt(self.raster).select(left, self.raster);
+        let high = (rows - first).min(self.raster);
         let within = block % (columns * self.raster);
         (first + within % high, within / high)
     }

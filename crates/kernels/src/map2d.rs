@@ -23,7 +23,7 @@ impl Map2d {
         let row = block_idx().y * self.side + thread_idx().y;
         let column = block_idx().x * self.side + thread_idx().x;
         if row < m && column < n {
-            output.at(row * n + column).store(input.at(row * n + column).load() + 10.0);
+            output[row * n + column] = input[row * n + column] + 10.0;
         }
     }
 }

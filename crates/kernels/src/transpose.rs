@@ -48,7 +48,7 @@ impl Transpose {
         let (row, column) = (block_idx().y * SIDE + y, block_idx().x * SIDE + x);
         for step in (0..SIDE).step_by(ROWS as usize) {
             if row + step < m && column < n {
-                tile.set((y + step, x), a.at((row + step) * n + column).load());
+                tile.set((y + step, x), a[(row + step) * n + column]);
             }
         }
         sync_threads();
@@ -56,7 +56,7 @@ impl Transpose {
         let (row, column) = (block_idx().x * SIDE + y, block_idx().y * SIDE + x);
         for step in (0..SIDE).step_by(ROWS as usize) {
             if row + step < n && column < m {
-                b.at((row + step) * m + column).store(tile.get((x, y + step)));
+                b[(row + step) * m + column] = tile.get((x, y + step));
             }
         }
     }

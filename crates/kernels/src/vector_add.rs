@@ -22,7 +22,7 @@ impl VectorAdd {
         launch::threads(self.threads);
         let i = block_idx().x * self.threads + thread_idx().x;
         if i < length {
-            c.at(i).store(a.at(i).load() + b.at(i).load());
+            c[i] = a[i] + b[i];
         }
     }
 }
