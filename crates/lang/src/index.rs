@@ -6,9 +6,10 @@ use warpwright_ir::Operand;
 
 use crate::element::Element;
 use crate::memory::MemoryElement;
+use crate::operation::refuse;
 use crate::pointer::Pointer;
 use crate::space::Space;
-use crate::staging::DeviceMemory;
+use crate::staging::{DeviceMemory, DeviceValue};
 use crate::value::{Reg, Value};
 
 /// How many elements an index counts.
@@ -112,4 +113,40 @@ impl<T: MemoryElement, S: Space, I: Index> ops::Index<I> for Pointer<T, S> {
     fn index(&self, index: I) -> &Reg<T> {
         self.load_at(index).interned()
     }
+}
+
+macro_rules! indexed_by_the_device {
+    ($($collection:ty),*) => {
+        $(
+            /// A mistake, refused where it is made: registers have no addresses.
+            impl<V: DeviceValue, I: Element> ops::Index<Reg<I>> for $collection {
+                type Output = V;
+
+                #[track_caller]
+                fn index(&self, _: Reg<I>) -> &V {
+                    refuse_device_index();
+                    &self[0]
+                }
+            }
+
+            /// A mistake, refused where it is made: registers have no addresses.
+            impl<V: DeviceValue, I: Element> ops::IndexMut<Reg<I>> for $collection {
+                #[track_caller]
+                fn index_mut(&mut self, _: Reg<I>) -> &mut V {
+                    refuse_device_index();
+                    &mut self[0]
+                }
+            }
+        )*
+    };
+}
+
+indexed_by_the_device!([V], Vec<V>);
+
+#[track_caller]
+fn refuse_device_index() {
+    refuse(
+        "this indexes an array of registers by a value that only the device knows, and registers have no addresses: index \
+         it by build-time values (unroll the loop), choose by comparing, or keep the elements in shared or local memory",
+    );
 }

@@ -88,7 +88,7 @@ fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location
     let margin = " ".repeat(number.len());
     let arrow = if remark.is_empty() { "-->" } else { ":::" };
     writeln!(formatter, "{margin}{arrow} {}:{}:{}", location.file, location.line, location.column)?;
-    let text = std::fs::read_to_string(location.file).unwrap_or_default();
+    let text = read_source(location.file);
     match text.lines().nth(location.line as usize - 1) {
         Some(line) => {
             let caret = format!("{}^ {remark}", " ".repeat(location.column as usize - 1));
@@ -97,6 +97,12 @@ fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location
         None if remark.is_empty() => Ok(()),
         None => writeln!(formatter, "{margin} = {remark}"),
     }
+}
+
+/// The text of a source file, if it can be found: the compiler names it relative to a folder above the current one.
+fn read_source(file: &str) -> String {
+    let folder = std::env::current_dir().unwrap_or_default();
+    folder.ancestors().find_map(|above| std::fs::read_to_string(above.join(file)).ok()).unwrap_or_default()
 }
 
 /// A type that a kernel's parameter may have: scalars, and pointers to global memory by reference.

@@ -512,4 +512,29 @@ twins! {
         out(state.0);
         out(state.1[0]);
     }
+
+    fn casts(a: u32, b: u32) {
+        let half = a as f32 / 2.0f32;
+        out(half as u32);
+        let negative = a as i32 - b as i32;
+        if negative < 0 {
+            out(1);
+        }
+        out(negative as f32 as u32);
+        let mut sum = 0 as f32 + b as f32;
+        for i in 0..4u32 {
+            sum = sum * i as f32;
+            sum += 1.5f32;
+        }
+        out(sum as u32);
+        let truth = (a < b) as u32;
+        out(truth);
+        for i in 0..2usize {
+            out(a * i as u32);
+        }
+        let narrow = a as u8 * 31;
+        if narrow < 200u8 {
+            out(narrow as u32);
+        }
+    }
 }

@@ -58,7 +58,7 @@ impl Scope {
                 let at = place.span();
                 let assigned = self.assigned(place);
                 let name = runtime::variable("value", self.number(), at);
-                quote_spanned!(at=> match #value { #name => #assigned.assign(#name) })
+                quote_spanned!(at=> match (#value) { #name => #assigned.assign(#name) })
             }
         }
     }
@@ -82,7 +82,7 @@ impl Scope {
             names.push(quote!(#name));
         }
         let pattern = if is_tuple { quote!((#(#names,)*)) } else { quote!([#(#names,)*]) };
-        quote_spanned!(span=> match #value { #pattern => { #(#assignments;)* } })
+        quote_spanned!(span=> match (#value) { #pattern => { #(#assignments;)* } })
     }
 
     pub(crate) fn compound_assign(&mut self, binary: ExprBinary) -> TokenStream {
@@ -93,7 +93,7 @@ impl Scope {
         let value = self.value(*right);
         let assigned = self.assigned(*left);
         let name = runtime::variable("value", self.number(), span);
-        quote_spanned!(span=> match #value { #name => #assigned.#method(#name) })
+        quote_spanned!(span=> match (#value) { #name => #assigned.#method(#name) })
     }
 
     /// The wrapper around a place that is assigned.

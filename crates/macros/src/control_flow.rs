@@ -552,7 +552,8 @@ impl Scope {
                 let at = expression.span();
                 let expression = self.value(*expression);
                 let name = runtime::variable("value", self.number(), span);
-                let set = quote_spanned!(at=> #result.set(#name, &#rounds));
+                let staging = staging(at);
+                let set = quote_spanned!(at=> #staging::Broken(#name).note(&mut #result, &#rounds));
                 quote_spanned!(span=> {
                     let #name = #expression;
                     #set;
@@ -588,16 +589,22 @@ impl Scope {
             Some(value) => self.value(*value),
             None => quote_spanned!(span=> ()),
         };
-        let Returning::Through { frame, block } = self.returning.clone() else {
+        let Returning::Through { frame, block, is_kernel } = self.returning.clone() else {
             return quote_spanned!(span=> return #value);
         };
         let leave = self.leave(span);
         let name = runtime::variable("value", self.number(), span);
         let now = self.leave_block(block, &quote!(::core::option::Option::Some(#name)), span);
+        let staging = staging(span);
+        let record = if is_kernel {
+            quote_spanned!(span=> record_in_kernel())
+        } else {
+            quote_spanned!(span=> record(&mut #frame))
+        };
         quote_spanned!(span=> {
             let #name = #value;
             if #frame.returns_now() { #now }
-            #frame.record_return(#name);
+            #staging::Returned(#name).#record;
             #leave
         })
     }

@@ -186,7 +186,7 @@ fn framed_body(
     let value = runtime::variable("value", number, span);
     let outer = std::mem::replace(&mut scope.returning, Returning::Never);
     let at = scope.enter_block("body", true, span);
-    scope.returning = Returning::Through { frame: frame.clone(), block: at };
+    scope.returning = Returning::Through { frame: frame.clone(), block: at, is_kernel: false };
     let declarations = bind(scope);
     let diverges = survey::diverges(&block);
     let inner = scope.block(block, valued && !diverges);
@@ -282,7 +282,7 @@ fn kernel_function(function: ItemFn) -> TokenStream {
             scope.refuse(&parameter.pat, "a kernel's parameter is a name: take it apart in the body");
             continue;
         };
-        if let Type::ImplTrait(ty) = &*parameter.ty {
+        if let Type::ImplTrait(ty) = pattern::bare(&parameter.ty) {
             scope.refuse(
                 ty,
                 "a kernel's parameters have plain types: use a generic parameter of the function",
@@ -297,7 +297,7 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         let text = ident.to_string();
         let declared = quote_spanned!(at=> <#ty as #parameter_trait>::declare(#text));
         let holder = runtime::variable("parameter", hosts.len(), at);
-        declarations.extend(match &*parameter.ty {
+        declarations.extend(match pattern::bare(&parameter.ty) {
             Type::Reference(reference) => {
                 let mutability = &reference.mutability;
                 quote_spanned! {at=>
@@ -318,11 +318,11 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         let number = scope.number();
         let frame = runtime::variable("frame", number, span);
         let at = scope.enter_block("body", false, span);
-        scope.returning = Returning::Through { frame: frame.clone(), block: at };
+        scope.returning = Returning::Through { frame: frame.clone(), block: at, is_kernel: true };
         let inner = scope.block(*block, false);
         let (label, note) = scope.exit_block(span);
         quote_spanned! {span=>
-            let mut #frame = #staging::KernelFrame::enter();
+            let #frame = #staging::KernelFrame::enter();
             #label: { #note #inner }
         }
     } else {
@@ -377,7 +377,7 @@ fn entry_name(signature: &Signature) -> Vec<TokenStream> {
 
 /// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type it means nothing.
 fn without_lifetime(ty: &Type) -> Type {
-    let mut ty = ty.clone();
+    let mut ty = pattern::bare(ty).clone();
     if let Type::Reference(reference) = &mut ty {
         reference.lifetime = Some(Lifetime::new("'static", reference.and_token.span));
     }

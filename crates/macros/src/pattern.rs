@@ -52,5 +52,14 @@ impl Scope {
 }
 
 pub(crate) fn is_exclusive_reference(ty: &Type) -> bool {
-    matches!(ty, Type::Reference(reference) if reference.mutability.is_some())
+    matches!(bare(ty), Type::Reference(reference) if reference.mutability.is_some())
+}
+
+/// A type without what a macro or parentheses put around it.
+pub(crate) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(inner) => bare(&inner.elem),
+        Type::Paren(inner) => bare(&inner.elem),
+        _ => ty,
+    }
 }

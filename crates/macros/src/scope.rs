@@ -45,7 +45,7 @@ pub(crate) enum Returning {
     /// Nothing in it returns early.
     Never,
     /// Through a variable of this name, out of the block at this index.
-    Through { frame: Ident, block: usize },
+    Through { frame: Ident, block: usize, is_kernel: bool },
 }
 
 /// Everything around the expression being rewritten.

@@ -7,6 +7,9 @@ use super::place::{Assigned, CompoundAssigned};
 use crate::index::{Indexed, IndexedMut};
 
 /// Device memory, whose elements are stored to by assignment.
+///
+/// A type whose `a[i]` is device memory implements [`Indexed`] and [`IndexedMut`], this trait, and [`std::ops::Index`]
+/// by `self.load_at(index).interned()`.
 pub trait DeviceMemory {}
 
 /// Device memory of which an element is assigned.

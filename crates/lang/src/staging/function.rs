@@ -56,17 +56,54 @@ impl<V> Frame<V> {
     }
 }
 
-impl<V: DeviceValue> Frame<V> {
-    /// Records `return value`.
-    #[track_caller]
-    pub fn record_return(&mut self, value: V) {
-        self.note(value);
-        self.leave();
-    }
+/// The value of a `return`.
+pub struct Returned<V>(pub V);
 
+impl<V: DeviceValue> Returned<V> {
+    /// Records the `return`.
+    #[track_caller]
+    pub fn record(self, frame: &mut Frame<V>) {
+        frame.note(self.0);
+        frame.leave();
+    }
+}
+
+/// The build-time value of a `return`.
+pub trait BuildTimeReturned<V> {
+    /// Refuses the `return`.
+    fn record(self, frame: &mut Frame<V>);
+}
+
+impl<V> BuildTimeReturned<V> for Returned<V> {
+    #[track_caller]
+    fn record(self, frame: &mut Frame<V>) {
+        let location = author();
+        recorder::with(|recorder| {
+            recorder.refuse_to_leave(
+                frame.region,
+                location,
+                "this returns a build-time value on a condition that only the device knows: return a device value, or \
+                 decide at build time",
+            );
+        });
+        frame.returned = Some(self.0);
+    }
+}
+
+impl Returned<()> {
+    /// Records the `return` of a kernel.
+    #[track_caller]
+    pub fn record_in_kernel(self) {
+        let location = author();
+        recorder::with(|recorder| recorder.leave(None, Statement::Return(location)));
+    }
+}
+
+impl<V: DeviceValue> Frame<V> {
     #[track_caller]
     fn note(&mut self, mut value: V) {
         let location = author();
+        value.settle();
         match &mut self.returned {
             Some(returned) => {
                 let same = returned.same_shape(&value);
@@ -117,29 +154,13 @@ impl<V> Drop for Frame<V> {
     }
 }
 
-/// A `return` of a build-time value.
-pub trait BuildTimeReturn<V>: Sized {
-    /// Refuses `return value`.
-    fn record_return(&mut self, value: V);
+/// A body that returns a build-time value.
+pub trait BuildTimeFrame<V>: Sized {
     /// Leaves the body; the function's value.
     fn finish(self, value: Option<V>) -> V;
 }
 
-impl<V> BuildTimeReturn<V> for Frame<V> {
-    #[track_caller]
-    fn record_return(&mut self, value: V) {
-        let location = author();
-        recorder::with(|recorder| {
-            recorder.refuse_to_leave(
-                self.region,
-                location,
-                "this returns a build-time value on a condition that only the device knows: return a device value, or decide \
-                 at build time",
-            );
-        });
-        self.returned = Some(value);
-    }
-
+impl<V> BuildTimeFrame<V> for Frame<V> {
     #[track_caller]
     fn finish(mut self, value: Option<V>) -> V {
         self.close();
@@ -164,12 +185,5 @@ impl KernelFrame {
     #[track_caller]
     pub fn returns_now(&self) -> bool {
         recorder::with(|recorder| recorder.may_leave_at_build_time(self.region))
-    }
-
-    /// Records `return`.
-    #[track_caller]
-    pub fn record_return(&mut self, (): ()) {
-        let location = author();
-        recorder::with(|recorder| recorder.leave(None, Statement::Return(location)));
     }
 }

@@ -26,11 +26,11 @@ pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
 pub use self::comparison::{Equality, Order};
 pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
 pub use self::element::{AssignedElement, AssignedElements, CollectionElements, DeviceMemory};
-pub use self::function::{Frame, KernelFrame};
+pub use self::function::{Frame, KernelFrame, Returned};
 pub use self::logic::{Both, Either, Truth};
 pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
 pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, RangeElement, Stride};
-pub use self::repetition::{BuildTimeRounds, DeviceRounds, Endless, Iterate, LoopValue, Repetition};
+pub use self::repetition::{Broken, BuildTimeRounds, DeviceRounds, Endless, Iterate, LoopValue, Repetition};
 pub use warpwright_ir::Register;
 
 /// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import them unnamed.
@@ -38,12 +38,12 @@ pub mod build_time {
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};
     pub use super::element::{ElementsOfCollection as _, ElementsOfMemory as _, PlainElements as _};
-    pub use super::function::BuildTimeReturn as _;
+    pub use super::function::{BuildTimeFrame as _, BuildTimeReturned as _};
     pub use super::place::{
         BuildTimeAssigned as _, BuildTimeCarried as _, BuildTimeOperatorAssigned as _, BuildTimeReading as _,
         OperatorAssigned as _, PlainVariable as _, UnjudgedChange as _,
     };
-    pub use super::repetition::{BuildTimeLoopValue as _, Repetition as _};
+    pub use super::repetition::{BuildTimeBroken as _, Repetition as _};
 }
 
 pub(crate) use self::place::assign;

@@ -355,15 +355,19 @@ impl<V> LoopValue<V> {
     }
 }
 
-impl<V: DeviceValue> LoopValue<V> {
-    /// Notes the value of a `break`.
+/// The value of a `break`.
+pub struct Broken<V>(pub V);
+
+impl<V: DeviceValue> Broken<V> {
+    /// Notes it as the value of the loop.
     #[track_caller]
-    pub fn set(&mut self, value: V, repetition: &impl Repetition) {
+    pub fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition) {
         let location = author();
-        if let Some(own) = &mut self.0 {
-            return Assigned(own, None).store(value, location);
+        if let Some(own) = &mut result.0 {
+            return Assigned(own, None).store(self.0, location);
         }
-        let mut own = value;
+        let mut own = self.0;
+        own.settle();
         if let Some(region) = repetition.device_region() {
             recorder::with(|recorder| {
                 own.visit_registers(&mut |register| {
@@ -371,19 +375,19 @@ impl<V: DeviceValue> LoopValue<V> {
                 });
             });
         }
-        self.0 = Some(own);
+        result.0 = Some(own);
     }
 }
 
-/// The build-time value of a `loop`.
-pub trait BuildTimeLoopValue<V> {
-    /// Notes the value of a `break`.
-    fn set(&mut self, value: V, repetition: &impl Repetition);
+/// The build-time value of a `break`.
+pub trait BuildTimeBroken<V> {
+    /// Notes it as the value of the loop.
+    fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition);
 }
 
-impl<V> BuildTimeLoopValue<V> for LoopValue<V> {
+impl<V> BuildTimeBroken<V> for Broken<V> {
     #[track_caller]
-    fn set(&mut self, value: V, repetition: &impl Repetition) {
+    fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition) {
         let location = author();
         recorder::with(|recorder| {
             recorder.judge_build_time_change(
@@ -392,6 +396,6 @@ impl<V> BuildTimeLoopValue<V> for LoopValue<V> {
                 "a device-time loop cannot end with a build-time value: `break` with a device value",
             );
         });
-        self.0 = Some(value);
+        result.0 = Some(self.0);
     }
 }
