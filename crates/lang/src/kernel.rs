@@ -121,6 +121,7 @@ pub trait KernelParameter {
     fn declare(name: &str) -> Self::Value;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element> KernelParameter for T {
     type Host = T;
     type Value = Reg<T>;

@@ -266,10 +266,7 @@ impl Scope {
             return None;
         }
         let span = selection.match_token.span;
-        let subject = Ident::new(
-            &format!("subject_{}", self.number()),
-            Span::mixed_site().located_at(selection.expr.span()),
-        );
+        let subject = runtime::variable("subject", self.number(), selection.expr.span());
         let covers_booleans = covers_booleans(&selection.arms);
         let mut chain: Option<Expr> = None;
         let last = selection.arms.len() - 1;

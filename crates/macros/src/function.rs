@@ -139,6 +139,7 @@ fn device_body(function: ItemFn) -> (Block, TokenStream) {
     let body = framed_body(&mut scope, *block, returns, valued, &returned, span, bind);
     let (_, note) = scope.exit_block(span);
     let staging = staging(span);
+    let body = if scope.errors.is_empty() { body } else { quote!(::core::unreachable!()) };
     let errors = compile_errors(scope.errors);
     let statements = quote_spanned! {span=>
         #[allow(unused_imports)]
@@ -329,6 +330,12 @@ fn kernel_function(function: ItemFn) -> TokenStream {
         scope.block(*block, false)
     };
     let (_, note) = scope.exit_block(span);
+    // One mistake is said once: what the compiler would make of the rest is not.
+    if !scope.errors.is_empty() {
+        hosts.clear();
+    }
+    let (declarations, body) =
+        if scope.errors.is_empty() { (declarations, body) } else { (TokenStream::new(), TokenStream::new()) };
     let errors = compile_errors(scope.errors);
     let name = entry_name(&sig);
     let mut signature = sig.clone();

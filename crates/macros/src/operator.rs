@@ -86,8 +86,9 @@ impl Scope {
         if survey::is_place(&side) && undisturbed {
             self.place(side)
         } else {
+            let span = side.span();
             let side = self.value(side);
-            quote!((#side))
+            quote_spanned!(span=> (#side))
         }
     }
 

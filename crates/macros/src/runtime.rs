@@ -28,9 +28,10 @@ pub(crate) fn staging(span: Span) -> TokenStream {
     quote_spanned!(span=> #language::staging)
 }
 
-/// A variable of the expansion, which the author's code cannot name.
+/// A variable of the expansion, named as no author names one. It has the author's own span, not one of the expansion, so
+/// that the compiler shows the author's code where it speaks of it.
 pub(crate) fn variable(name: &str, number: usize, span: Span) -> Ident {
-    Ident::new(&format!("{name}_{number}"), Span::mixed_site().located_at(span))
+    Ident::new(&format!("__{name}_{number}"), span)
 }
 
 /// A label of the expansion, which the author's code cannot name.

@@ -228,9 +228,10 @@ pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
 
 /// What a branch of a device-time `if` may yield for the `if` to have a value of type `R`.
 #[diagnostic::on_unimplemented(
-    message = "a device-time `if` cannot choose between build-time values: this branch yields `{Self}`",
-    label = "only the device knows which branch runs, so both must yield device values",
-    note = "yield a device value, or use a build-time condition"
+    message = "the device cannot choose or keep a `{Self}` here",
+    label = "this does not become a `{R}`",
+    note = "a device-time `if` chooses between device values of one type, and a device variable takes values of its type; \
+            convert with `as`, or decide at build time"
 )]
 pub trait Yields<R> {
     /// The value; its registers, in order, go to `sources`.
@@ -267,6 +268,7 @@ impl<T: Element> Yields<Reg<T>> for Reg<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Element> Yields<Reg<T>> for T {
     fn yield_into(self, sources: &mut Sources) -> Reg<T> {
         sources.0.push((bits_word(T::CLASS), T::CLASS, literal(self)));

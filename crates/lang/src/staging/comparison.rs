@@ -38,6 +38,7 @@ pub trait Order<R: ?Sized> {
     fn at_least(&self, other: &R) -> Self::Output;
 }
 
+#[diagnostic::do_not_recommend]
 impl<L: PartialEq<R> + ?Sized, R: ?Sized> Equality<R> for L {
     type Output = bool;
 
@@ -50,6 +51,7 @@ impl<L: PartialEq<R> + ?Sized, R: ?Sized> Equality<R> for L {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Order<R> for L {
     type Output = bool;
 

@@ -30,7 +30,7 @@ pub use self::function::{Frame, KernelFrame, Returned};
 pub use self::logic::{Both, Either, Truth};
 pub use self::place::{Assigned, BuildTimeCollection, Carried, Changed, CompoundAssigned, Reading, Variable};
 pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, RangeElement, Stride};
-pub use self::repetition::{Broken, BuildTimeRounds, DeviceRounds, Endless, Iterate, LoopValue, Repetition};
+pub use self::repetition::{Broken, BuildTimeLoop, DeviceLoop, Endless, Iterate, LoopValue, Repetition};
 pub use warpwright_ir::Register;
 
 /// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import them unnamed.

@@ -271,6 +271,7 @@ macro_rules! compound_assignments {
                 fn apply(&mut self, value: R);
             }
 
+            #[diagnostic::do_not_recommend]
             impl<V: ops::$operator_assign<R>, R> $operator_assign<R> for V {
                 #[track_caller]
                 fn apply(&mut self, value: R) {

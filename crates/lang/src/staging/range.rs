@@ -112,6 +112,7 @@ macro_rules! build_time_ranges {
 /// A type of which Rust has ranges to iterate.
 pub trait BuildTimeBound {}
 
+#[diagnostic::do_not_recommend]
 impl<T: BuildTimeBound> Bounds<T> for T {
     type Range = Range<T>;
     fn until(self, end: T) -> Range<T> {
@@ -119,6 +120,7 @@ impl<T: BuildTimeBound> Bounds<T> for T {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: BuildTimeBound> InclusiveBounds<T> for T {
     type Range = RangeInclusive<T>;
     fn through(self, end: T) -> RangeInclusive<T> {

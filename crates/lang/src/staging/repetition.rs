@@ -67,35 +67,39 @@ pub trait Iterate {
     fn rounds(self) -> Self::Rounds;
 }
 
+#[diagnostic::do_not_recommend]
 impl<I: IntoIterator> Iterate for I {
-    type Rounds = BuildTimeRounds<I::IntoIter>;
+    type Rounds = BuildTimeLoop<I::IntoIter>;
     #[track_caller]
     fn rounds(self) -> Self::Rounds {
-        BuildTimeRounds { base: super::region(), iterator: self.into_iter() }
+        BuildTimeLoop { base: super::region(), iterator: self.into_iter() }
     }
 }
 
 impl<T: RangeElement> Iterate for DeviceRange<T> {
-    type Rounds = DeviceRounds<T>;
+    type Rounds = DeviceLoop<T>;
     #[track_caller]
-    fn rounds(self) -> DeviceRounds<T> {
+    fn rounds(self) -> DeviceLoop<T> {
         let location = author();
         let (base, region) =
             recorder::with(|recorder| (recorder.region(), recorder.reserve_region(location)));
-        DeviceRounds { base, region, location, range: Some(self), counting: None }
+        DeviceLoop { base, region, location, range: Some(self), counting: None }
     }
 }
 
 /// A `for` that runs at build time.
-pub struct BuildTimeRounds<I> {
+pub struct BuildTimeLoop<I> {
     base: RegionId,
     iterator: I,
 }
 
-impl<I: Iterator> BuildTimeRounds<I> {
+impl<I> BuildTimeLoop<I> {
     /// The next round's value.
     #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
-    pub fn next(&mut self) -> Option<I::Item> {
+    pub fn next(&mut self) -> Option<I::Item>
+    where
+        I: Iterator,
+    {
         self.iterator.next()
     }
 
@@ -112,7 +116,7 @@ impl<I: Iterator> BuildTimeRounds<I> {
     }
 }
 
-impl<I> Repetition for BuildTimeRounds<I> {
+impl<I> Repetition for BuildTimeLoop<I> {
     fn device_region(&self) -> Option<RegionId> {
         None
     }
@@ -127,7 +131,7 @@ impl<I> Repetition for BuildTimeRounds<I> {
 }
 
 /// A `for` that the device counts.
-pub struct DeviceRounds<T: RangeElement> {
+pub struct DeviceLoop<T: RangeElement> {
     base: RegionId,
     region: RegionId,
     location: Location,
@@ -135,7 +139,7 @@ pub struct DeviceRounds<T: RangeElement> {
     counting: Option<Counting>,
 }
 
-impl<T: RangeElement> DeviceRounds<T> {
+impl<T: RangeElement> DeviceLoop<T> {
     /// The counter, once: the body is recorded once.
     #[allow(clippy::should_implement_trait, reason = "it is no iterator to anyone else")]
     #[track_caller]
@@ -163,7 +167,7 @@ impl<T: RangeElement> DeviceRounds<T> {
     }
 }
 
-impl<T: RangeElement> Repetition for DeviceRounds<T> {
+impl<T: RangeElement> Repetition for DeviceLoop<T> {
     fn device_region(&self) -> Option<RegionId> {
         Some(self.region)
     }
@@ -177,7 +181,7 @@ impl<T: RangeElement> Repetition for DeviceRounds<T> {
     }
 }
 
-impl<T: RangeElement> Drop for DeviceRounds<T> {
+impl<T: RangeElement> Drop for DeviceLoop<T> {
     fn drop(&mut self) {
         if self.counting.is_some() && !std::thread::panicking() {
             recorder::with(|recorder| recorder.abandon(self.region, self.location));

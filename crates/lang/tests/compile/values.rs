@@ -1,0 +1,33 @@
+//! Values of `if`, `match` and loops.
+use warpwright_lang::kernel;
+
+#[kernel]
+fn of_branches(a: u32, x: f32) {
+    let name = if a < 3 { "small" } else { "large" };
+    let y = if a < 3 { a } else { x };
+}
+
+#[kernel]
+fn of_match(a: u32) {
+    let y = match a {
+        0 => 1,
+        1 => 2,
+    };
+}
+
+#[kernel]
+fn of_for(a: u32) {
+    for i in 0..a {
+        break i;
+    }
+}
+
+#[kernel]
+fn by_cast(a: u32) {
+    let i = a as usize;
+    let table = [1, 2, 3];
+    let y = table[a as usize];
+    let s = String::new() as u32;
+}
+
+fn main() {}
