@@ -6,7 +6,7 @@
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::element::{Element, Kind, Number};
-use crate::operation::{compute, compute_into, fresh};
+use crate::operation::{compute, compute_into, fresh, on_behalf_of_author};
 use crate::value::{Reg, Value};
 
 /// The four operations that every number has.
@@ -76,22 +76,24 @@ pub(crate) fn renormalise<T: Element>(register: Reg<T>) {
 /// `a * 1 + b`, `b * -1 + a`, `a * b + -0`. Later architectures run `add.bf16` at the same rate.
 #[track_caller]
 fn bfloat_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Operand) {
-    const ONE: i128 = 0x3f80;
-    const MINUS_ONE: i128 = 0xbf80;
-    const MINUS_ZERO: i128 = 0x8000;
-    let lanes = |bits: i128| {
-        let bits = if T::CLASS == RegisterClass::B32 { bits << 16 | bits } else { bits };
-        let word = crate::value::bits_word(T::CLASS);
-        compute::<T, 1>(format!("mov.{word}"), [Operand::Integer(bits)]).operand()
-    };
-    let opcode = format!("fma.rn.{}", T::PTX);
-    match op {
-        Arithmetic::Add => compute_into(destination, opcode, [a, lanes(ONE), b]),
-        Arithmetic::Subtract => compute_into(destination, opcode, [b, lanes(MINUS_ONE), a]),
-        Arithmetic::Multiply => compute_into(destination, opcode, [a, b, lanes(MINUS_ZERO)]),
-        Arithmetic::Divide if T::PTX == "bf16" => divide_in_f32_into(destination, a, b),
-        Arithmetic::Divide => divide_lanes_into(destination, a, b),
-    }
+    on_behalf_of_author(|| {
+        const ONE: i128 = 0x3f80;
+        const MINUS_ONE: i128 = 0xbf80;
+        const MINUS_ZERO: i128 = 0x8000;
+        let lanes = |bits: i128| {
+            let bits = if T::CLASS == RegisterClass::B32 { bits << 16 | bits } else { bits };
+            let word = crate::value::bits_word(T::CLASS);
+            compute::<T, 1>(format!("mov.{word}"), [Operand::Integer(bits)]).operand()
+        };
+        let opcode = format!("fma.rn.{}", T::PTX);
+        match op {
+            Arithmetic::Add => compute_into(destination, opcode, [a, lanes(ONE), b]),
+            Arithmetic::Subtract => compute_into(destination, opcode, [b, lanes(MINUS_ONE), a]),
+            Arithmetic::Multiply => compute_into(destination, opcode, [a, b, lanes(MINUS_ZERO)]),
+            Arithmetic::Divide if T::PTX == "bf16" => divide_in_f32_into(destination, a, b),
+            Arithmetic::Divide => divide_lanes_into(destination, a, b),
+        }
+    })
 }
 
 /// A 16-bit quotient by way of `f32`, whose 24 bits are enough for the second rounding to be harmless
@@ -117,23 +119,25 @@ pub(crate) fn widen_half(word: &str, half: Operand) -> Reg<f32> {
 /// Divides the two lanes of a packed pair.
 #[track_caller]
 fn divide_lanes_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
-    let lane_word = T::PTX.trim_end_matches("x2");
-    let unpack = |pair: Operand| {
-        let (low, high) = (fresh::<u16>(), fresh::<u16>());
-        let lanes = Operand::Vector(vec![low.operand(), high.operand()]);
-        crate::operation::record("mov.b32", 1, vec![lanes, pair]);
-        [low, high]
-    };
-    let (a, b) = (unpack(a), unpack(b));
-    let lanes: Vec<Operand> = (0..2)
-        .map(|lane| {
-            let a = widen_half(lane_word, a[lane].operand());
-            let b = widen_half(lane_word, b[lane].operand());
-            let quotient = compute::<f32, 2>("div.rn.f32", [a.operand(), b.operand()]);
-            compute::<u16, 1>(format!("cvt.rn.{lane_word}.f32"), [quotient.operand()]).operand()
-        })
-        .collect();
-    compute_into(destination, "mov.b32", [Operand::Vector(lanes)]);
+    on_behalf_of_author(|| {
+        let lane_word = T::PTX.trim_end_matches("x2");
+        let unpack = |pair: Operand| {
+            let (low, high) = (fresh::<u16>(), fresh::<u16>());
+            let lanes = Operand::Vector(vec![low.operand(), high.operand()]);
+            crate::operation::record("mov.b32", 1, vec![lanes, pair]);
+            [low, high]
+        };
+        let (a, b) = (unpack(a), unpack(b));
+        let lanes: Vec<Operand> = (0..2)
+            .map(|lane| {
+                let a = widen_half(lane_word, a[lane].operand());
+                let b = widen_half(lane_word, b[lane].operand());
+                let quotient = compute::<f32, 2>("div.rn.f32", [a.operand(), b.operand()]);
+                compute::<u16, 1>(format!("cvt.rn.{lane_word}.f32"), [quotient.operand()]).operand()
+            })
+            .collect();
+        compute_into(destination, "mov.b32", [Operand::Vector(lanes)]);
+    })
 }
 
 /// Records `destination = a % b` on integers, with the sign of `a`.

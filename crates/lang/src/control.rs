@@ -3,7 +3,7 @@
 use warpwright_ir::{RegisterClass, Statement};
 
 use crate::element::{Element, Kind};
-use crate::operation::{compute, here, perform};
+use crate::operation::{compute, here, on_behalf_of_author, perform};
 use crate::recorder;
 use crate::value::{Reg, Value};
 
@@ -73,7 +73,8 @@ impl<T: Element> Printable for Reg<T> {
 #[track_caller]
 pub fn print(format: &str, arguments: &[&dyn Printable]) {
     let location = here();
-    let arguments = arguments.iter().map(|argument| argument.promoted()).collect();
+    let promote = || arguments.iter().map(|argument| argument.promoted()).collect();
+    let arguments = on_behalf_of_author(promote);
     let format = format.to_owned();
     recorder::with(|recorder| recorder.push(Statement::Print { format, arguments, location }));
 }

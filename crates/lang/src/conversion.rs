@@ -87,7 +87,7 @@ impl<T: Convertible> Reg<T> {
             ("bf16", _) => self.convert::<f32>().convert_with(rounding, saturate),
             ("f32", name) if matches!(name, "e4m3" | "e5m2") => {
                 require(Feature::Fp8Conversion);
-                let zero = Operand::F32(0);
+                let zero = Value::<f32>::reg(0.0).operand();
                 let pair: Reg<u16> =
                     compute(format!("cvt.rn.satfinite.{}.f32", fp8_pair(name)), [zero, Reg::operand(self)]);
                 Reg::from_register(pair.register())

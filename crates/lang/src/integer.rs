@@ -2,7 +2,7 @@
 
 use crate::arithmetic::arithmetic_word;
 use crate::element::{Element, Integer, WideInteger, s8x4, u8x4};
-use crate::operation::compute;
+use crate::operation::{compute, on_behalf_of_author};
 use crate::value::{Reg, Value};
 
 /// An integer whose product has a type of twice the width.
@@ -104,27 +104,31 @@ impl Reg<i32> {
 /// The sum of two numbers of `N` 32-bit digits, lowest first, and the carry out of it (0 or 1).
 #[track_caller]
 pub fn add_with_carry<const N: usize>(a: [Reg<u32>; N], b: [Reg<u32>; N]) -> ([Reg<u32>; N], Reg<u32>) {
-    let mut digits = (0..N).map(|digit| {
-        let opcode = if digit == 0 { "add.cc.u32" } else { "addc.cc.u32" };
-        compute(opcode, [a[digit].operand(), b[digit].operand()])
-    });
-    let sum = [(); N].map(|()| digits.next().expect("N digits"));
-    let zero = 0u32;
-    (sum, compute("addc.u32", [zero.operand(), zero.operand()]))
+    on_behalf_of_author(|| {
+        let mut digits = (0..N).map(|digit| {
+            let opcode = if digit == 0 { "add.cc.u32" } else { "addc.cc.u32" };
+            compute(opcode, [a[digit].operand(), b[digit].operand()])
+        });
+        let sum = [(); N].map(|()| digits.next().expect("N digits"));
+        let zero = 0u32;
+        (sum, compute("addc.u32", [zero.operand(), zero.operand()]))
+    })
 }
 
 /// The difference of two numbers of `N` 32-bit digits, lowest first, wrapping.
 #[track_caller]
 pub fn sub_with_borrow<const N: usize>(a: [Reg<u32>; N], b: [Reg<u32>; N]) -> [Reg<u32>; N] {
-    let mut digits = (0..N).map(|digit| {
-        let opcode = match (digit, digit + 1 == N) {
-            (0, _) => "sub.cc.u32",
-            (_, false) => "subc.cc.u32",
-            (_, true) => "subc.u32",
-        };
-        compute(opcode, [a[digit].operand(), b[digit].operand()])
-    });
-    [(); N].map(|()| digits.next().expect("N digits"))
+    on_behalf_of_author(|| {
+        let mut digits = (0..N).map(|digit| {
+            let opcode = match (digit, digit + 1 == N) {
+                (0, _) => "sub.cc.u32",
+                (_, false) => "subc.cc.u32",
+                (_, true) => "subc.u32",
+            };
+            compute(opcode, [a[digit].operand(), b[digit].operand()])
+        });
+        [(); N].map(|()| digits.next().expect("N digits"))
+    })
 }
 
 /// Four packed bytes, signed or not, to multiply by four others.

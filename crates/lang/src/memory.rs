@@ -4,7 +4,7 @@ use warpwright_ir::{Operand, RegisterClass};
 
 use crate::access::Access;
 use crate::element::{Element, Kind};
-use crate::operation::{compute, fresh, perform, record, refuse};
+use crate::operation::{compute, fresh, on_behalf_of_author, perform, record, refuse};
 use crate::pointer::{Global, Pointer};
 use crate::requirement::{Feature, require};
 use crate::space::Space;
@@ -58,35 +58,37 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
     /// Loads `N` consecutive elements by one instruction, in a given way.
     #[track_caller]
     pub fn load_vector_with<const N: usize>(self, access: Access) -> [Reg<T>; N] {
-        let destination = [(); N].map(|()| fresh::<T>());
-        let opcode = match access.load_opcode(S::WORD) {
-            Ok(opcode) => opcode,
-            Err(reason) => {
-                refuse(reason);
+        on_behalf_of_author(|| {
+            let destination = [(); N].map(|()| fresh::<T>());
+            let opcode = match access.load_opcode(S::WORD) {
+                Ok(opcode) => opcode,
+                Err(reason) => {
+                    refuse(reason);
+                    return destination;
+                }
+            };
+            if !Self::check_vector(N) {
                 return destination;
             }
-        };
-        if !Self::check_vector(N) {
-            return destination;
-        }
-        if T::CLASS == RegisterClass::Predicate {
-            let bytes = self.cast::<u8>().load_vector_with::<N>(access);
-            return bytes.map(|byte| Reg::from_register(byte.ne(0u8).register()));
-        }
-        let words = words_of::<T>(N);
-        let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
-        if words.packs == 1 {
-            let registers = destination.map(Reg::operand).to_vec();
-            load_words(opcode, registers, self.operand(), access.policy());
-        } else {
-            let loaded: Vec<Reg<u32>> = (0..words.count).map(|_| fresh()).collect();
-            let registers = loaded.iter().map(|word| Reg::operand(*word)).collect();
-            load_words(opcode, registers, self.operand(), access.policy());
-            for (word, lanes) in loaded.iter().zip(destination.chunks(words.packs)) {
-                unpack_word(*word, lanes);
+            if T::CLASS == RegisterClass::Predicate {
+                let bytes = self.cast::<u8>().load_vector_with::<N>(access);
+                return bytes.map(|byte| Reg::from_register(byte.ne(0u8).register()));
             }
-        }
-        destination
+            let words = words_of::<T>(N);
+            let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
+            if words.packs == 1 {
+                let registers = destination.map(Reg::operand).to_vec();
+                load_words(opcode, registers, self.operand(), access.policy());
+            } else {
+                let loaded: Vec<Reg<u32>> = (0..words.count).map(|_| fresh()).collect();
+                let registers = loaded.iter().map(|word| Reg::operand(*word)).collect();
+                load_words(opcode, registers, self.operand(), access.policy());
+                for (word, lanes) in loaded.iter().zip(destination.chunks(words.packs)) {
+                    unpack_word(*word, lanes);
+                }
+            }
+            destination
+        })
     }
 
     /// Stores the element.
@@ -110,31 +112,33 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
     /// Stores `N` consecutive elements by one instruction, in a given way.
     #[track_caller]
     pub fn store_vector_with<const N: usize>(self, values: [Reg<T>; N], access: Access) {
-        self.demand_writable();
-        let opcode = match access.store_opcode(S::WORD) {
-            Ok(opcode) => opcode,
-            Err(reason) => return refuse(reason),
-        };
-        if !Self::check_vector(N) {
-            return;
-        }
-        if T::CLASS == RegisterClass::Predicate {
-            let bytes = values.map(|value| {
-                let truth = Reg::<bool>::from_register(value.register());
-                truth.select(1u8, 0u8)
-            });
-            return self.cast::<u8>().store_vector_with(bytes, access);
-        }
-        let words = words_of::<T>(N);
-        let registers: Vec<Operand> = if words.packs == 1 {
-            values.map(Reg::operand).to_vec()
-        } else {
-            values.chunks(words.packs).map(|lanes| pack_word(lanes).operand()).collect()
-        };
-        let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
-        let mut operands = vec![self.operand(), one_or_vector(registers)];
-        operands.extend(access.policy().map(Reg::operand));
-        record(opcode, 0, operands);
+        on_behalf_of_author(|| {
+            self.demand_writable();
+            let opcode = match access.store_opcode(S::WORD) {
+                Ok(opcode) => opcode,
+                Err(reason) => return refuse(reason),
+            };
+            if !Self::check_vector(N) {
+                return;
+            }
+            if T::CLASS == RegisterClass::Predicate {
+                let bytes = values.map(|value| {
+                    let truth = Reg::<bool>::from_register(value.register());
+                    truth.select(1u8, 0u8)
+                });
+                return self.cast::<u8>().store_vector_with(bytes, access);
+            }
+            let words = words_of::<T>(N);
+            let registers: Vec<Operand> = if words.packs == 1 {
+                values.map(Reg::operand).to_vec()
+            } else {
+                values.chunks(words.packs).map(|lanes| pack_word(lanes).operand()).collect()
+            };
+            let opcode = format!("{opcode}{}.{}", vector_word(words.count), words.word);
+            let mut operands = vec![self.operand(), one_or_vector(registers)];
+            operands.extend(access.policy().map(Reg::operand));
+            record(opcode, 0, operands);
+        })
     }
 
     /// Refuses vectors that no load or store has; false if so.
@@ -205,31 +209,38 @@ fn load_words(opcode: String, registers: Vec<Operand>, address: Operand, policy:
 /// Splits a 32-bit word into its 8- or 16-bit elements, lowest first.
 #[track_caller]
 pub(crate) fn unpack_word<T: Element>(word: Reg<u32>, lanes: &[Reg<T>]) {
-    if T::BYTES == 2 {
-        let lanes = lanes.iter().map(|lane| Reg::operand(*lane)).collect();
-        return record("mov.b32", 1, vec![Operand::Vector(lanes), word.operand()]);
-    }
-    let sign = if T::KIND == Kind::Signed { "s32" } else { "u32" };
-    for (position, lane) in lanes.iter().enumerate() {
-        let at = Operand::Integer(8 * position as i128);
-        let field: Reg<u32> = compute(format!("bfe.{sign}"), [word.operand(), at, Operand::Integer(8)]);
-        record("cvt.u16.u32", 1, vec![Reg::operand(*lane), field.operand()]);
-    }
+    on_behalf_of_author(|| {
+        if T::BYTES == 2 {
+            let lanes = lanes.iter().map(|lane| Reg::operand(*lane)).collect();
+            return record("mov.b32", 1, vec![Operand::Vector(lanes), word.operand()]);
+        }
+        let sign = if T::KIND == Kind::Signed { "s32" } else { "u32" };
+        for (position, lane) in lanes.iter().enumerate() {
+            let at = Operand::Integer(8 * position as i128);
+            let field: Reg<u32> = compute(format!("bfe.{sign}"), [word.operand(), at, Operand::Integer(8)]);
+            record("cvt.u16.u32", 1, vec![Reg::operand(*lane), field.operand()]);
+        }
+    })
 }
 
 /// Joins the 8- or 16-bit elements of a 32-bit word, lowest first.
 #[track_caller]
 pub(crate) fn pack_word<T: Element>(lanes: &[Reg<T>]) -> Reg<u32> {
-    if T::BYTES == 2 {
-        return compute("mov.b32", [Operand::Vector(lanes.iter().map(|lane| Reg::operand(*lane)).collect())]);
-    }
-    let wide = |lane: &Reg<T>| compute::<u32, 1>("cvt.u32.u16", [Reg::operand(*lane)]);
-    let mut word = wide(&lanes[0]);
-    for (position, lane) in lanes.iter().enumerate().skip(1) {
-        let at = Operand::Integer(8 * position as i128);
-        word = compute("bfi.b32", [wide(lane).operand(), word.operand(), at, Operand::Integer(8)]);
-    }
-    word
+    on_behalf_of_author(|| {
+        if T::BYTES == 2 {
+            return compute(
+                "mov.b32",
+                [Operand::Vector(lanes.iter().map(|lane| Reg::operand(*lane)).collect())],
+            );
+        }
+        let wide = |lane: &Reg<T>| compute::<u32, 1>("cvt.u32.u16", [Reg::operand(*lane)]);
+        let mut word = wide(&lanes[0]);
+        for (position, lane) in lanes.iter().enumerate().skip(1) {
+            let at = Operand::Integer(8 * position as i128);
+            word = compute("bfi.b32", [wide(lane).operand(), word.operand(), at, Operand::Integer(8)]);
+        }
+        word
+    })
 }
 
 /// What an L2 cache policy prefers for the accesses that carry it. PTX ISA, `createpolicy`.

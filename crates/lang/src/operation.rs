@@ -1,6 +1,7 @@
 //! Recording one instruction: the step between an operation of the language and the recorder.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic;
 
 use warpwright_ir::{Instruction, Location, Operand, Statement};
@@ -9,10 +10,33 @@ use crate::element::Element;
 use crate::recorder;
 use crate::value::Reg;
 
+thread_local! {
+    /// The author's position while closures of an operation run: `#[track_caller]` does not reach into them.
+    static AUTHOR: Cell<Option<Location>> = const { Cell::new(None) };
+}
+
 /// The author's position, as `#[track_caller]` hands it down.
 #[track_caller]
 pub(crate) fn here() -> Location {
-    Location::from(panic::Location::caller())
+    match AUTHOR.get() {
+        Some(author) => author,
+        None => Location::from(panic::Location::caller()),
+    }
+}
+
+/// Runs an operation made of closures, whose instructions all belong to the author's position.
+#[track_caller]
+pub(crate) fn on_behalf_of_author<R>(operation: impl FnOnce() -> R) -> R {
+    /// Puts the outer position back, also when the operation panics.
+    struct Restore(Option<Location>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            AUTHOR.set(self.0);
+        }
+    }
+    let location = here();
+    let _restore = Restore(AUTHOR.replace(Some(location)));
+    operation()
 }
 
 /// A fresh register, not yet written.

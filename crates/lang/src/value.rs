@@ -88,7 +88,10 @@ impl<T: Element> Value<T> for Reg<T> {
 impl<T: Element> Value<T> for T {
     #[track_caller]
     fn operand(self) -> Operand {
-        immediate(self).unwrap_or_else(|| Value::<T>::reg(self).operand())
+        match immediate(self) {
+            Some(literal) => literal,
+            None => Value::<T>::reg(self).operand(),
+        }
     }
 
     #[track_caller]
