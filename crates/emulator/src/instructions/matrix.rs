@@ -48,6 +48,8 @@ pub(super) fn header(w: &mut Words<'_>) -> Result<(Shape, (Order, Order)), Decod
         .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m16n8k16."))?;
     let mut order = || w.choose(&[("row", Order::Row), ("col", Order::Column)]);
     let orders = (order().unwrap_or(Order::Row), order().unwrap_or(Order::Column));
+    // Multiplies of f64 may name the rounding that they have anyway.
+    w.take("rn");
     Ok((shape, orders))
 }
 
