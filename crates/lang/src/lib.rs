@@ -37,7 +37,7 @@ pub mod tensor;
 pub mod value;
 pub mod warp;
 
-pub use warpwright_macros::{DeviceValue, device, kernel};
+pub use warpwright_macros::{DeviceValue, device, kernel, ptx};
 
 pub use kernel::{Kernel, StagingErrors};
 pub use staging::DeviceValue;

@@ -8,6 +8,7 @@ mod control_flow;
 mod derive;
 mod expression;
 mod function;
+mod instruction;
 mod operator;
 mod pattern;
 mod runtime;
@@ -39,4 +40,18 @@ pub fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(DeviceValue)]
 pub fn derive_device_value(item: TokenStream) -> TokenStream {
     derive::device_value(item.into()).into()
+}
+
+/// Records one PTX instruction as it is written, for what the language has no word for.
+///
+/// `{name}` stands for an operand: `name = value` (a device value, or a build-time one where PTX takes a literal) or
+/// `name = out Reg<T>`, a fresh register. The macro's value is the output, or a tuple of the outputs in order. `@{p}`
+/// before the opcode is a guard; `[{a} + 4]`, `{{a}, {b}}`, `{p}|{q}` and `!{p}` are written as in PTX.
+///
+/// ```ignore
+/// let majority = ptx!("lop3.b32 {d}, {a}, {b}, {c}, 0xe8;", d = out Reg<u32>, a = x, b = y, c = z);
+/// ```
+#[proc_macro]
+pub fn ptx(input: TokenStream) -> TokenStream {
+    instruction::expand(input.into()).into()
 }
