@@ -119,6 +119,7 @@ class Program:
     shared: int
     variants: tuple
     arguments: object
+    tiles: object = None
 
 
 PROGRAMS = []
@@ -187,6 +188,47 @@ def clean(text):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# Triton
+
+
+@dataclasses.dataclass
+class Tiles:
+    """How a Triton kernel is specialised."""
+    signature: str
+    constants: dict
+    warps: int
+    stages: int
+    aligned: bool
+
+
+def triton_program(kernel, signature, constants, grid, warps=4, stages=3, variants=("sm_80", "sm_90"), aligned=True):
+    """Registers a kernel of `sources/kernels.py`: the types of its arguments, and its compile-time constants."""
+    def register(function):
+        name = function.__name__
+        tiles = Tiles(signature, constants, warps, stages, aligned)
+        PROGRAMS.append(Program(name, name, kernel, triple(grid), (32 * warps, 1, 1), 0, variants, function, tiles))
+        return function
+    return register
+
+
+def compile_triton(kernels, item, variant):
+    """The text, and the bytes of shared memory that a launch must give."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    function, tiles = getattr(kernels, item.entry), item.tiles
+    types = tiles.signature.split()
+    names = function.arg_names[:len(types)]
+    signature = dict(zip(names, types)) | {name: "constexpr" for name in tiles.constants}
+    constants = {(function.arg_names.index(name),): value for name, value in tiles.constants.items()}
+    attributes = {(at,): [["tt.divisibility", 16]] for at, kind in enumerate(types) if tiles.aligned and kind.startswith("*")}
+    source = triton.compiler.ASTSource(function, signature, constants, attributes)
+    target = GPUTarget("cuda", int(variant.removeprefix("sm_")), 32)
+    done = triton.compile(source, target=target, options={"num_warps": tiles.warps, "num_stages": tiles.stages})
+    return clean(done.asm["ptx"]), done.metadata.shared
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # The launch, in the format of `warpwright exec`, and what is expected of it
 
 
@@ -201,6 +243,9 @@ def write_launch(folder, item):
                 arguments.append({"bytes": data.hex()})
             case Buffer():
                 arguments.append({"buffer": buffer(folder, index, argument, expectations)})
+    if item.tiles:
+        # Triton's kernels take two more pointers, to scratch memory that these do not use.
+        arguments += [{"scalar": {"dtype": "u64", "value": 0}}] * 2
     texts = [f"../../ptx/{item.source}.{variant}.ptx" for variant in item.variants]
     fields = {
         "ptx": texts[0], "entry": item.entry, "grid": item.grid, "block": item.block, "cluster": [1, 1, 1],

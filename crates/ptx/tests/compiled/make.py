@@ -25,6 +25,7 @@ def main(wanted):
     for module in sorted(harness.HERE.glob("programs/*.py")):
         importlib.import_module(f"programs.{module.stem}")
     nvrtc = ctypes.CDLL(os.environ.get("NVRTC", "libnvrtc.so.13"))
+    kernels = importlib.import_module("sources.kernels")
     compiled = set()
     for item in harness.PROGRAMS:
         if wanted and item.name not in wanted:
@@ -32,10 +33,14 @@ def main(wanted):
         for variant in item.variants:
             if (item.source, variant) not in compiled:
                 compiled.add((item.source, variant))
-                source = harness.HERE / "sources" / f"{item.source}.cu"
                 text = harness.HERE / "ptx" / f"{item.source}.{variant}.ptx"
                 text.parent.mkdir(exist_ok=True)
-                text.write_text(harness.compile_cuda(nvrtc, source, variant))
+                if item.tiles:
+                    ptx, shared = harness.compile_triton(kernels, item, variant)
+                    item.shared = max(item.shared, shared)
+                else:
+                    ptx = harness.compile_cuda(nvrtc, harness.HERE / "sources" / f"{item.source}.cu", variant)
+                text.write_text(ptx)
         folder = harness.HERE / "cases" / item.name
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-from harness import DEBUG, given, made, program, s32, scratch, updated
+from harness import ALL, given, made, program, s32, scratch, updated
 
 
 @program("atomics", grid=3, block=128)
@@ -42,7 +42,7 @@ def atomic_floats(random):
             updated(np.zeros(1, np.float16), np.array([45], np.float16)), s32(180)]
 
 
-@program("atomics", grid=2, block=128, variants=("sm_80", "sm_90a", "sm_80-debug"))
+@program("atomics", grid=2, block=128, variants=ALL)
 def atomic_loops(random):
     x = random.standard_normal(250, np.float32)
     counters = np.zeros(8, np.uint8)
@@ -57,7 +57,7 @@ def atomic_exchange(random):
             updated(np.array([65534, 7], np.uint16), np.array([1, 7], np.uint16))]
 
 
-@program("atomics", grid=2, block=64, variants=("sm_80", "sm_90a", "sm_80-debug"))
+@program("atomics", grid=2, block=64, variants=ALL)
 def spin_lock(random):
     return [updated(np.zeros(1, np.int32), np.array([128], np.int32)), scratch((128,), "s32", "poison")]
 

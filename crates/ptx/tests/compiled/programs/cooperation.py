@@ -102,7 +102,7 @@ def votes(random):
     return [given(x), made(out)]
 
 
-@program("groups", grid=1, block=128)
+@program("groups", grid=1, block=128, variants=("sm_90a",))
 def tiles(random):
     x = random.standard_normal(128, np.float32)
     eights, warps = x.reshape(-1, 8).astype(np.float64), x.reshape(-1, 32)
