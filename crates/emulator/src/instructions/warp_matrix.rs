@@ -51,6 +51,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 fn multiply(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let (shape, _) = matrix::header(w)?;
     let integers = matrix::integer_sum(w);
+    // Products of f64 may name their rounding; to nearest, it is what they do anyway.
+    w.take("rn");
     let (first, second) = (matrix::element(w)?, matrix::element(w)?);
     // Of f16 only the types of D and C are named.
     let types = match matrix::element(w) {
