@@ -39,9 +39,11 @@ fn runs() -> Vec<Run> {
             let text = fs::read_to_string(case.join(&ptx)).expect("the text");
             let schedules: &[&str] =
                 if text.contains("cp.async") { &["eager", "latest", "random:1"] } else { &["latest"] };
-            runs.extend(
-                schedules.iter().map(|schedule| Run { case: case.clone(), ptx: ptx.clone(), schedule }),
-            );
+            runs.extend(schedules.iter().map(|schedule| Run {
+                case: case.clone(),
+                ptx: ptx.clone(),
+                schedule,
+            }));
         }
     }
     runs
