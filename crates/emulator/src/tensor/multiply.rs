@@ -7,8 +7,11 @@ use super::sparse::Metadata;
 use super::tile::Tile;
 use super::{Column, LANES, Order, Shape};
 
-/// The shapes of dense and sparse A that exist for an element type, by their m, n and k.
-const SHAPES: [(&[Element], &[(usize, usize, usize)], &[(usize, usize, usize)]); 8] = [
+/// m, n and k.
+pub(super) type Extents = (usize, usize, usize);
+
+/// The shapes of dense and sparse A that exist for an element type.
+const SHAPES: [(&[Element], &[Extents], &[Extents]); 8] = [
     (&[Element::F16], &[(8, 8, 4), (16, 8, 8), (16, 8, 16)], &[(16, 8, 16), (16, 8, 32)]),
     (&[Element::Bf16], &[(16, 8, 8), (16, 8, 16)], &[(16, 8, 16), (16, 8, 32)]),
     (&[Element::Tf32], &[(16, 8, 4), (16, 8, 8)], &[(16, 8, 8), (16, 8, 16)]),

@@ -7,13 +7,13 @@ use super::Shape;
 use super::accumulate::IntegerSum;
 use super::element::Element;
 use super::fragment::{Fragment, Lying};
-use super::multiply::{Fragments, Multiply, Types, UnknownMultiply};
+use super::multiply::{Extents, Fragments, Multiply, Types, UnknownMultiply};
 
 /// Registers that hold A or B of f16.
 const REPEATED_REGISTERS: usize = 8;
 
 /// The shapes that exist for an element type.
-const SHAPES: [(&[Element], &[(usize, usize, usize)]); 5] = [
+const SHAPES: [(&[Element], &[Extents]); 5] = [
     (&[Element::F16, Element::Bf16, Element::S8, Element::U8], &[(16, 16, 16), (32, 8, 16), (8, 32, 16)]),
     (&[Element::Tf32], &[(16, 16, 8)]),
     (&[Element::F64], &[(8, 8, 4)]),
