@@ -1,0 +1,157 @@
+//! Operations made of several instructions, run on the emulator and compared with Rust: 8-bit integers, 16-bit floats,
+//! and conversions that must not round twice.
+
+use half::{bf16, f16};
+use warpwright_arch::{Arch, Capability};
+use warpwright_emulator::{Emulator, Launch};
+use warpwright_ir as ir;
+use warpwright_lang::Reg;
+use warpwright_lang::element::Element;
+use warpwright_lang::kernel::KernelParameter;
+use warpwright_lang::pointer::Global;
+use warpwright_lang::recorder::stage;
+use warpwright_lang::special::{block_idx, thread_idx};
+
+const THREADS: usize = 256;
+
+fn to_bytes<T: Element>(values: impl Iterator<Item = T>) -> Vec<u8> {
+    values.flat_map(|value| value.bits().to_le_bytes()[..T::BYTES as usize].to_vec()).collect()
+}
+
+/// `operation` of each pair, as bits, from the emulator. The pairs are a multiple of 256.
+fn run<T: Element, R: Element>(pairs: &[(T, T)], operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>) -> Vec<u64> {
+    let author = || {
+        let left = <&Global<T> as KernelParameter>::declare("left");
+        let right = <&Global<T> as KernelParameter>::declare("right");
+        let result = <&mut Global<R> as KernelParameter>::declare("result");
+        let i = block_idx().x * THREADS as u32 + thread_idx().x;
+        result.at(i).store(operation(left.at(i).load(), right.at(i).load()));
+    };
+    let kernel = stage("narrow", author).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    let capability = Capability::for_target("sm_80").expect("a target of the table");
+    let text = warpwright_ptx::write(&ir::Module::new(capability, vec![kernel]));
+    let module = warpwright_ptx::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut emulator = Emulator::new(Arch::named("a100").expect("in the table")).expect("it starts");
+    let program = emulator.load(&module).unwrap_or_else(|fault| panic!("{fault}"));
+    let inputs = [to_bytes(pairs.iter().map(|pair| pair.0)), to_bytes(pairs.iter().map(|pair| pair.1))];
+    let mut parameters = Vec::new();
+    for bytes in &inputs {
+        let address = emulator.allocate(bytes.len() as u64).expect("there is room");
+        emulator.write(address, bytes).expect("allocated above");
+        parameters.extend(address.to_le_bytes());
+    }
+    let size = R::BYTES as usize;
+    let result = emulator.allocate((pairs.len() * size) as u64).expect("there is room");
+    parameters.extend(result.to_le_bytes());
+    let launch = Launch {
+        grid: [(pairs.len() / THREADS) as u32, 1, 1],
+        block: [THREADS as u32, 1, 1],
+        parameters: &parameters,
+        ..Launch::default()
+    };
+    emulator.launch(&program, "narrow", &launch).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut bytes = vec![0; pairs.len() * size];
+    emulator.read(result, &mut bytes).expect("allocated above");
+    let bits = |chunk: &[u8]| chunk.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+    bytes.chunks(size).map(bits).collect()
+}
+
+fn check<T: Element + std::fmt::Debug, R: Element>(
+    pairs: &[(T, T)],
+    operation: impl Fn(Reg<T>, Reg<T>) -> Reg<R>,
+    expected: impl Fn(T, T) -> R,
+) {
+    for ((a, b), found) in pairs.iter().zip(run(pairs, operation)) {
+        assert_eq!(found, expected(*a, *b).bits(), "of {a:?} and {b:?}");
+    }
+}
+
+fn all_bytes() -> Vec<(u8, u8)> {
+    (0..=u16::MAX).map(|both| (both as u8, (both >> 8) as u8)).collect()
+}
+
+#[test]
+fn unsigned_bytes_wrap() {
+    let pairs = all_bytes();
+    check(&pairs, |a, b| a + b, u8::wrapping_add);
+    check(&pairs, |a, b| a - b, u8::wrapping_sub);
+    check(&pairs, |a, b| a * b, u8::wrapping_mul);
+    check(&pairs, |a, _| !a, |a, _| !a);
+    check(&pairs, |a, b| a / (b | 1), |a, b| a / (b | 1));
+    check(&pairs, |a, b| a % (b | 1), |a, b| a % (b | 1));
+    check(&pairs, |a, b| (a << 3) >> 2 | b, |a, b| (a << 3) >> 2 | b);
+    check(&pairs, |a, b| a.lt(b), |a, b| a < b);
+}
+
+#[test]
+fn signed_bytes_wrap() {
+    let pairs: Vec<(i8, i8)> = all_bytes().into_iter().map(|(a, b)| (a as i8, b as i8)).collect();
+    check(&pairs, |a, b| a + b, i8::wrapping_add);
+    check(&pairs, |a, b| a - b, i8::wrapping_sub);
+    check(&pairs, |a, b| a * b, i8::wrapping_mul);
+    check(&pairs, |a, _| -a, |a, _| a.wrapping_neg());
+    check(&pairs, |a, b| a / (b | 1), |a, b| a.wrapping_div(b | 1));
+    check(&pairs, |a, b| (a << 2) >> 3 ^ b, |a, b| (a << 2) >> 3 ^ b);
+    check(&pairs, |a, b| a.ge(b), |a, b| a >= b);
+    check(&pairs, |a, _| a.convert::<f32>(), |a, _| f32::from(a));
+}
+
+/// Numbers of many magnitudes and signs, from a fixed seed.
+fn samples(count: usize) -> Vec<u32> {
+    let mut state = 0x9e37_79b9u32;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// A float between 2^-6 and 2^6 in magnitude, from 16 random bits.
+fn moderate(bits: u32) -> f32 {
+    let magnitude = (1.0 + (bits & 0x3ff) as f32 / 1024.0) * 2f32.powi((bits >> 10 & 0xf) as i32 % 12 - 6);
+    if bits & 0x8000 == 0 { magnitude } else { -magnitude }
+}
+
+/// `value` rounded once, to the nearest even float with `digits` binary digits; for results well inside the range.
+fn rounded(value: f64, digits: u32) -> f32 {
+    let dropped = 53 - digits;
+    let bits = value.to_bits();
+    let odd = bits >> dropped & 1;
+    let bits = (bits + (1 << (dropped - 1)) - 1 + odd) >> dropped << dropped;
+    f64::from_bits(bits) as f32
+}
+
+fn to_bf16(value: f64) -> bf16 {
+    bf16::from_f32(rounded(value, 8))
+}
+
+#[test]
+fn sixteen_bit_floats_round_once() {
+    let bits = samples(4096);
+    let pairs: Vec<(bf16, bf16)> = bits
+        .iter()
+        .map(|bits| (bf16::from_f32(moderate(*bits)), bf16::from_f32(moderate(bits >> 16))))
+        .collect();
+    check(&pairs, |a, b| a + b, |a, b| to_bf16(a.to_f64() + b.to_f64()));
+    check(&pairs, |a, b| a - b, |a, b| to_bf16(a.to_f64() - b.to_f64()));
+    check(&pairs, |a, b| a * b, |a, b| to_bf16(a.to_f64() * b.to_f64()));
+    check(&pairs, |a, b| a / b, |a, b| to_bf16(a.to_f64() / b.to_f64()));
+    check(&pairs, |a, b| a.lt(b), |a, b| a < b);
+    let pairs: Vec<(f16, f16)> = bits
+        .iter()
+        .map(|bits| (f16::from_f32(moderate(*bits)), f16::from_f32(moderate(bits >> 16))))
+        .collect();
+    check(&pairs, |a, b| a / b, |a, b| f16::from_f32(rounded(a.to_f64() / b.to_f64(), 11)));
+}
+
+#[test]
+fn integers_become_bf16_with_one_rounding() {
+    // Just above and below the midpoint of two bf16, where rounding by way of f32 goes wrong.
+    let near_midpoint = |bits: &u32| (0x0181_0000 << (bits & 3)) as i32 + (bits >> 8 & 3) as i32 - 1;
+    let bits = samples(4096);
+    let numbers = bits.iter().map(|bits| *bits as i32).chain(bits.iter().map(near_midpoint));
+    let pairs: Vec<(i32, i32)> = numbers.map(|number| (number, 0)).collect();
+    check(&pairs, |a, _| a.convert::<bf16>(), |a, _| to_bf16(f64::from(a)));
+}
