@@ -56,8 +56,11 @@ fn array(path: &Path) -> Vec<u8> {
     bytes[10 + header..].to_vec()
 }
 
+/// An element's bytes as a number.
+type Read = fn(&[u8]) -> f64;
+
 /// The size of an element, and how to read one as a float if it is one.
-fn element(dtype: &str) -> (usize, Option<fn(&[u8]) -> f64>) {
+fn element(dtype: &str) -> (usize, Option<Read>) {
     match dtype {
         "f64" => (8, Some(|b| f64::from_le_bytes(b.try_into().expect("8 bytes")))),
         "f32" => (4, Some(|b| f32::from_le_bytes(b.try_into().expect("4 bytes")).into())),
