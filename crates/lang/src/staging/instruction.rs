@@ -94,10 +94,10 @@ fn read(text: &str, named: &[Named<'_>], location: Location) -> Result<Instructi
     let (opcode, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let parts = split(rest);
     let operands = parts.iter().map(|part| operand(part, named)).collect::<Result<Vec<_>, _>>()?;
-    let writes = |part: &&&str| {
+    let writes = |part: &&str| {
         named.iter().any(|(name, is_output, _)| *is_output && part.contains(&format!("{{{name}}}")))
     };
-    let destinations = parts.iter().take_while(|part| writes(&part)).count();
+    let destinations = parts.iter().take_while(|part| writes(part)).count();
     Ok(Instruction { guard, opcode: opcode.to_owned().into(), destinations, operands, location })
 }
 
