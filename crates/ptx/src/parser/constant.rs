@@ -85,9 +85,15 @@ impl Parser<'_> {
             return None;
         }
         let text = self.cursor.number_text();
-        let delimited = matches!(self.cursor.peek(), b',' | b';' | b']' | b'}' | b'>');
+        // `>` ends a count as in `%r<10>`, unless another operand follows it as in `7>3`.
+        let after = self.cursor.peek_at(1);
+        let delimited = match self.cursor.peek() {
+            b',' | b';' | b']' | b'}' => true,
+            b'>' => !(after.is_ascii_alphanumeric() || b">=(-~!".contains(&after)),
+            _ => false,
+        };
         match text.parse::<i64>() {
-            Ok(value) if delimited && self.cursor.peek_at(1) != b'>' => {
+            Ok(value) if delimited => {
                 Some(if negative { -value } else { value })
             }
             _ => {
