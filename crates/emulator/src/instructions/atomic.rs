@@ -46,7 +46,8 @@ fn combine(update: Update, ty: Type) -> Option<Combine> {
         (Update::Decrement, _) => |a, b| if a == 0 || a > b { b } else { a - 1 },
         (Update::Add, Type::U32 | Type::S32 | Type::U64 | Type::S64) => |a, b| a.wrapping_add(b),
         (Update::Add, Type::F32) => |a, b| single::add(a as u32, b as u32, FloatMode::NEAREST).into(),
-        (Update::Add, Type::F64) => |a, b| double::add(a as u64, b as u64, FloatMode::NEAREST).into(),
+        // The loop that adds in shared memory has the old value as its second operand (measured on H200).
+        (Update::Add, Type::F64) => |a, b| double::add(b as u64, a as u64, FloatMode::NEAREST).into(),
         (Update::Add, Type::F16) => {
             |a, b| half::add(Format::F16, a as u16, b as u16, FloatMode::NEAREST).into()
         }
@@ -77,6 +78,19 @@ fn combine(update: Update, ty: Type) -> Option<Combine> {
     })
 }
 
+/// `add.f32` in global memory, where subnormal operands and results become zero (PTX ISA, "atom").
+fn add_flushed(a: u128, b: u128) -> u128 {
+    single::add(a as u32, b as u32, FloatMode { flush: true, ..FloatMode::NEAREST }).into()
+}
+
+/// `add.f64` in global memory, which leaves a NaN as it is, the operand's before the old one (measured on H200).
+fn add_f64_global(a: u128, b: u128) -> u128 {
+    match [b, a].into_iter().find(|&x| f64::from_bits(x as u64).is_nan()) {
+        Some(nan) => nan,
+        None => double::add(a as u64, b as u64, FloatMode::NEAREST).into(),
+    }
+}
+
 fn extremum(format: Format, a: u128, b: u128, maximum: bool) -> u128 {
     compare::extremum(format, a as u32, b as u32, ExtremumMode { maximum, ..ExtremumMode::default() }).into()
 }
@@ -93,6 +107,8 @@ struct Atomic {
     /// Bytes of an element.
     size: u32,
     combine: Combine,
+    /// What it does in global memory instead.
+    combine_global: Combine,
     /// Only where the old value equals this.
     compare: Option<Register>,
     operands: Vec<Register>,
@@ -189,6 +205,7 @@ impl Atomic {
     ) -> Result<(), Box<Trouble>> {
         let width = u64::from(self.size) * self.operands.len() as u64;
         let located = resolve(execution, space, addresses, mask, width, Purpose::Atomic)?;
+        let combine = if space == Space::Global { self.combine_global } else { self.combine };
         let keep = if self.size == 16 { u128::MAX } else { (1 << (8 * self.size)) - 1 };
         for lane in lanes(mask) {
             let expected = self.compare.map(|register| read(execution.registers, register, lane) & keep);
@@ -197,7 +214,7 @@ impl Atomic {
                 let host = located.lane(lane, addresses).wrapping_add(index * self.size as usize);
                 let new = |old: u128| match expected {
                     Some(expected) if old != expected => old,
-                    _ => (self.combine)(old, operand) & keep,
+                    _ => combine(old, operand) & keep,
                 };
                 // SAFETY: `resolve` found `width` aligned bytes for this lane, that may be written.
                 let old = unsafe { update(host, self.size, new) };
@@ -279,6 +296,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         ordered,
         size: ty.bytes(),
         combine,
+        combine_global: match (operation, ty) {
+            (Update::Add, Type::F32) => add_flushed,
+            (Update::Add, Type::F64) => add_f64_global,
+            _ => combine,
+        },
         compare,
         operands: values,
         results,

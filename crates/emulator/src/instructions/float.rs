@@ -210,8 +210,8 @@ fn sign(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     match (i.opcode.base(), ty) {
         ("abs", Type::F32) => d.vector(i, ty, &[ty], one(move |a: u32| compare::abs_f32(a, ftz))),
         ("neg", Type::F32) => d.vector(i, ty, &[ty], one(move |a: u32| compare::neg_f32(a, ftz))),
-        ("abs", Type::F64) => d.vector(i, ty, &[ty], one(|a: u64| a & !(1 << 63))),
-        ("neg", Type::F64) => d.vector(i, ty, &[ty], one(|a: u64| a ^ 1 << 63)),
+        ("abs", Type::F64) => d.vector(i, ty, &[ty], one(compare::abs_f64)),
+        ("neg", Type::F64) => d.vector(i, ty, &[ty], one(compare::neg_f64)),
         _ => Err(unsupported(i, ty)),
     }
 }

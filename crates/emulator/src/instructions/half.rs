@@ -106,11 +106,10 @@ fn sign(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     let ftz = w.take("ftz");
     let ty = w.ty()?;
     let (format, _) = format(ty);
-    let flushed = move |bits: u16| if ftz { half::flush(format, bits) } else { bits };
     if i.opcode.base() == "abs" {
-        map1(d, i, ty, move |a| flushed(a & 0x7fff))
+        map1(d, i, ty, move |a| half::abs(format, a, ftz))
     } else {
-        map1(d, i, ty, move |a| flushed(a ^ 0x8000))
+        map1(d, i, ty, move |a| half::neg(format, a, ftz))
     }
 }
 

@@ -114,8 +114,8 @@ impl Video {
             Combine::ShiftLeft { wrap } => x << amount(wrap),
             Combine::ShiftRight { wrap } => x >> amount(wrap),
             Combine::MultiplyAdd { plus_one, scale } => {
-                let c = if self.a_signed || self.b_signed { i64::from(c as i32) } else { i64::from(c) };
-                (x.wrapping_mul(y).wrapping_add(c).wrapping_add(i64::from(plus_one))) >> scale
+                // The third source has a sign even where all is unsigned (measured on H200).
+                x.wrapping_mul(y).wrapping_add(i64::from(c as i32)).wrapping_add(i64::from(plus_one)) >> scale
             }
             Combine::Compare(comparison) => i64::from(match comparison {
                 Comparison::Equal => x == y,
@@ -130,8 +130,18 @@ impl Video {
 
     /// Clamped to the result's width if it saturates.
     fn limited(&self, value: i64, bits: u32) -> i64 {
+        let unsigned = !(self.signed || self.a_signed || self.b_signed);
         match (self.saturate, self.signed) {
             (false, _) => value,
+            // Three deviations of the driver's sequences from PTX (measured on H200): this sum wraps, and a negative
+            // number put into a byte or a half becomes the largest one, as does a negative unsigned `vmad`.
+            (true, false) if matches!(self.combine, Combine::MultiplyAdd { .. }) => {
+                (value as u64).min(u64::from(u32::MAX)) as i64
+            }
+            (true, _) if self.combine == Combine::Add && self.finish == Finish::Add && unsigned => value,
+            (true, true) if self.count == 1 && bits < 32 => {
+                i64::from(value as u32).min((1 << (bits - 1)) - 1)
+            }
             (true, true) => value.clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
             (true, false) => value.clamp(0, (1 << bits) - 1),
         }
@@ -139,6 +149,14 @@ impl Video {
 
     fn finished(&self, result: i64, c: u32) -> u32 {
         let word = result as u32;
+        if self.combine == Combine::AbsoluteDifference && self.count == 1 && self.signed {
+            // A difference of more than 31 bits is compared as the number it is (measured on H200).
+            match self.finish {
+                Finish::Minimum => return result.min(i64::from(c as i32)) as u32,
+                Finish::Maximum => return result.max(i64::from(c as i32)) as u32,
+                Finish::Merge | Finish::Add => {}
+            }
+        }
         match (self.finish, self.signed) {
             (Finish::Merge | Finish::Add, _) => c.wrapping_add(word),
             (Finish::Minimum, true) => (word as i32).min(c as i32) as u32,

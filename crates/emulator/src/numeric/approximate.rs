@@ -3,9 +3,10 @@
 //! The hardware interpolates tables; PTX documents only the error. Results here are the f64 function rounded once, well
 //! within it, with the documented values at the special points.
 
+use super::Rounding;
 use super::format::Format;
 use super::half;
-use super::single::{canonical, flush};
+use super::single::{canonical, flush, narrow};
 
 #[inline(always)]
 fn apply(bits: u32, ftz: bool, function: impl Fn(f64) -> f64) -> u32 {
@@ -49,16 +50,27 @@ pub fn rsqrt(a: u32, ftz: bool) -> u32 {
     apply(a, ftz, |x| 1.0 / x.sqrt())
 }
 
+/// The angle within a turn. It is first counted in turns, as f32, cut off, without subnormals: that is how the hardware reduces its argument, so that large angles
+/// are as wrong as there (measured on H200).
+#[inline(always)]
+fn turns(a: u32) -> f64 {
+    let product = f64::from(f32::from_bits(a)) * f64::from(std::f32::consts::FRAC_1_PI * 0.5);
+    let turns = f64::from(f32::from_bits(flush(narrow(product, Rounding::Zero).to_bits())));
+    (turns - turns.trunc()) * std::f64::consts::TAU
+}
+
 /// `sin.approx.f32`
 #[inline(always)]
 pub fn sin(a: u32, ftz: bool) -> u32 {
-    apply(a, ftz, f64::sin)
+    let result = canonical(turns(a).sin() as f32);
+    if ftz { flush(result) } else { result }
 }
 
 /// `cos.approx.f32`
 #[inline(always)]
 pub fn cos(a: u32, ftz: bool) -> u32 {
-    apply(a, ftz, f64::cos)
+    let result = canonical(turns(a).cos() as f32);
+    if ftz { flush(result) } else { result }
 }
 
 /// `lg2.approx.f32`
@@ -95,7 +107,7 @@ pub fn tanh_half(format: Format, a: u16) -> u16 {
 fn apply_half(format: Format, bits: u16, ftz: bool, function: impl Fn(f64) -> f64) -> u16 {
     let flushed = |x: u16| if ftz { half::flush(format, x) } else { x };
     let value = function(format.decode(u32::from(flushed(bits))));
-    flushed(format.encode(value, super::Rounding::NearestEven, false) as u16)
+    flushed(format.encode(value, Rounding::NearestEven, false) as u16)
 }
 
 /// `rcp.approx.ftz.f64` and `rsqrt.approx.f64` keep the top 32 bits of the result; the low word is zero.

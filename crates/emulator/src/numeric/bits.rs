@@ -82,18 +82,17 @@ pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
 /// with the sign bit of the value.
 #[inline(always)]
 pub fn bfe_b32(a: u32, position: u32, length: u32, signed: bool) -> u32 {
-    bfe(u64::from(a), 32, position, length, signed) as u32
+    bfe(u64::from(a), 32, position & 0xff, length & 0xff, signed) as u32
 }
 
-/// `bfe` of 64 bits.
+/// `bfe` of 64 bits. Position and length count in full (measured on H200).
 #[inline(always)]
 pub fn bfe_b64(a: u64, position: u32, length: u32, signed: bool) -> u64 {
-    bfe(a, 64, position, length, signed)
+    bfe(a, 64, position.min(255), length.min(255), signed)
 }
 
 #[inline(always)]
 fn bfe(a: u64, width: u32, position: u32, length: u32, signed: bool) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
     if length == 0 {
         return 0;
     }
@@ -110,10 +109,10 @@ fn bfe(a: u64, width: u32, position: u32, length: u32, signed: bool) -> u64 {
 /// `bfi.b32`: the low `length` bits of `a`, put into `b` at `position`.
 #[inline(always)]
 pub fn bfi_b32(a: u32, b: u32, position: u32, length: u32) -> u32 {
-    bfi(u64::from(a), u64::from(b), position, length) as u32
+    bfi(u64::from(a), u64::from(b), position & 0xff, length & 0xff) as u32
 }
 
-/// `bfi.b64`
+/// `bfi.b64`. Position and length count in full (measured on H200).
 #[inline(always)]
 pub fn bfi_b64(a: u64, b: u64, position: u32, length: u32) -> u64 {
     bfi(a, b, position, length)
@@ -121,7 +120,6 @@ pub fn bfi_b64(a: u64, b: u64, position: u32, length: u32) -> u64 {
 
 #[inline(always)]
 fn bfi(a: u64, b: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
     let field = if length > 63 { u64::MAX } else { (1 << length) - 1 };
     let mask = shl_b64(field, position);
     b & !mask | shl_b64(a, position) & mask

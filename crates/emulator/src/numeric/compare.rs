@@ -95,13 +95,13 @@ pub fn extremum(format: Format, a: u32, b: u32, mode: ExtremumMode) -> u32 {
     if mode.xor_sign { winner & !sign | product } else { winner }
 }
 
-/// `min.f64` and `max.f64`, which have no modifiers.
+/// `min.f64` and `max.f64`, which have no modifiers. Of two NaNs the second is given, made quiet.
 #[inline(always)]
 pub fn extremum_f64(a: u64, b: u64, maximum: bool) -> u64 {
     const SIGN: u64 = 1 << 63;
     let nan = |x: u64| f64::from_bits(x).is_nan();
     if nan(a) && nan(b) {
-        return 0x7fff_ffff_ffff_ffff;
+        return b | 1 << 51;
     }
     let order = |x: u64| if x & SIGN != 0 { -1 - (x & !SIGN) as i64 } else { x as i64 };
     let a_wins = !nan(a) && (nan(b) || (order(a) > order(b)) == maximum);
@@ -119,7 +119,7 @@ pub enum Class {
     Number,
     /// `.notanumber`
     NotANumber,
-    /// `.normal`: neither zero, subnormal, infinite nor NaN
+    /// `.normal`: neither subnormal, infinite nor NaN. Zero is normal (measured on H200).
     Normal,
     /// `.subnormal`
     Subnormal,
@@ -139,30 +139,48 @@ impl Class {
     }
 
     fn of(self, category: std::num::FpCategory) -> bool {
-        use std::num::FpCategory::{Infinite, Nan, Normal, Subnormal};
+        use std::num::FpCategory::{Infinite, Nan, Normal, Subnormal, Zero};
         match self {
             Class::Finite => category != Infinite && category != Nan,
             Class::Infinite => category == Infinite,
             Class::Number => category != Nan,
             Class::NotANumber => category == Nan,
-            Class::Normal => category == Normal,
+            Class::Normal => category == Normal || category == Zero,
             Class::Subnormal => category == Subnormal,
         }
     }
 }
 
-/// `abs` of f32: with `.ftz`, a subnormal becomes zero.
+/// `abs` of f32: with `.ftz`, a subnormal becomes zero. A NaN becomes the canonical one.
 #[inline(always)]
 pub fn abs_f32(bits: u32, ftz: bool) -> u32 {
-    let bits = bits & 0x7fff_ffff;
-    if ftz { super::single::flush(bits) } else { bits }
+    sign_f32(bits, bits & 0x7fff_ffff, ftz)
 }
 
-/// `neg` of f32.
+/// `neg` of f32. A NaN becomes the canonical one.
 #[inline(always)]
 pub fn neg_f32(bits: u32, ftz: bool) -> u32 {
-    let bits = bits ^ 0x8000_0000;
-    if ftz { super::single::flush(bits) } else { bits }
+    sign_f32(bits, bits ^ 0x8000_0000, ftz)
+}
+
+#[inline(always)]
+fn sign_f32(bits: u32, result: u32, ftz: bool) -> u32 {
+    if bits & 0x7fff_ffff > 0x7f80_0000 {
+        return super::single::CANONICAL_NAN;
+    }
+    if ftz { super::single::flush(result) } else { result }
+}
+
+/// `abs` of f64. A NaN keeps its sign and becomes quiet.
+#[inline(always)]
+pub fn abs_f64(bits: u64) -> u64 {
+    if f64::from_bits(bits).is_nan() { bits | 1 << 51 } else { bits & !(1 << 63) }
+}
+
+/// `neg` of f64. A NaN keeps its sign and becomes quiet.
+#[inline(always)]
+pub fn neg_f64(bits: u64) -> u64 {
+    if f64::from_bits(bits).is_nan() { bits | 1 << 51 } else { bits ^ 1 << 63 }
 }
 
 /// `copysign.f32`: the magnitude of `b` with the sign of `a`.

@@ -184,24 +184,61 @@ fn float_to_integer(value: f64, width: u32, signed: bool, wide_nan: bool, roundi
 fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
     let value = widen(bits, from, mode);
     let value = if mode.integral { to_integral(value, mode.rounding) } else { value };
+    if value.is_nan()
+        && let Some(nan) = kept_nan(bits, from, to, mode)
+    {
+        return nan;
+    }
     match to.format() {
         Some(format) => finish(value, format, to, mode),
         None => {
-            let wide = if value.is_nan() { nan_to_f64(bits, from) } else { value.to_bits() };
+            let wide = value.to_bits();
             if mode.saturate { saturate_f64(wide) } else { wide }
         }
     }
 }
 
-/// A NaN keeps its payload on the way to f64, made quiet.
+/// One unit in the last place of a tf32, where it stands in its register.
+const TF32_UNIT: u64 = 1 << 13;
+
+/// The NaN that a conversion from or to f64, from bf16, or to tf32 by `.rna` makes of another; all others make their
+/// target's canonical NaN (measured on H200).
 #[inline(always)]
-fn nan_to_f64(bits: u64, from: Scalar) -> u64 {
-    match from {
-        Scalar::F64 => bits | 1 << 51,
-        Scalar::F32 => (bits & 0x8000_0000) << 32 | 0x7ff8_0000_0000_0000 | (bits & 0x7f_ffff) << 29,
-        _ => 0x7fff_ffff_e000_0000,
+fn kept_nan(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> Option<u64> {
+    if mode.saturate {
+        return None;
+    }
+    match (from, to) {
+        (Scalar::F32, Scalar::Tf32) if mode.rounding == Rounding::NearestAway => {
+            let cut = bits & !(TF32_UNIT - 1);
+            Some(if mode.finite { cut - TF32_UNIT } else { cut })
+        }
+        (Scalar::Bf16, Scalar::F32) => Some((bits & 0xffff) << 16),
+        (Scalar::F64, Scalar::F64) => Some(bits | 1 << 51),
+        (Scalar::F32, Scalar::F64) if mode.flush => Some(CANONICAL_F32_AS_F64),
+        (_, Scalar::F64) => {
+            let (width, fraction_bits) = match from {
+                Scalar::F16 => (16, 10),
+                Scalar::Bf16 => (16, 7),
+                Scalar::F32 => (32, 23),
+                _ => return Some(CANONICAL_F32_AS_F64),
+            };
+            let payload = bits & mask(fraction_bits);
+            Some((bits >> (width - 1) & 1) << 63 | 0x7ff8 << 48 | payload << (52 - fraction_bits))
+        }
+        (Scalar::F64, Scalar::F16 | Scalar::Bf16 | Scalar::F32) => {
+            let format = to.format()?;
+            let payload = bits >> (52 - format.fraction_bits) & mask(format.fraction_bits);
+            let quiet = 1 << (format.fraction_bits - 1);
+            let exponent = u64::from(format.largest()) + 1;
+            Some(bits >> 63 << (format.width() - 1) | exponent | quiet | payload)
+        }
+        _ => None,
     }
 }
+
+/// What the canonical NaN of f32 is in f64.
+const CANONICAL_F32_AS_F64: u64 = 0x7fff_ffff_e000_0000;
 
 #[inline(always)]
 fn saturate_f64(bits: u64) -> u64 {

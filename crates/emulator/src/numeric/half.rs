@@ -38,6 +38,26 @@ pub fn relu(bits: u16) -> u16 {
     if bits & 0x8000 != 0 { 0 } else { bits }
 }
 
+/// `abs`. A NaN becomes the canonical one.
+#[inline(always)]
+pub fn abs(format: Format, bits: u16, ftz: bool) -> u16 {
+    sign(format, bits, bits & 0x7fff, ftz)
+}
+
+/// `neg`. A NaN becomes the canonical one.
+#[inline(always)]
+pub fn neg(format: Format, bits: u16, ftz: bool) -> u16 {
+    sign(format, bits, bits ^ 0x8000, ftz)
+}
+
+#[inline(always)]
+fn sign(format: Format, bits: u16, result: u16, ftz: bool) -> u16 {
+    if u32::from(bits & 0x7fff) > format.largest() + 1 {
+        return CANONICAL_NAN;
+    }
+    if ftz { flush(format, result) } else { result }
+}
+
 /// `add`
 #[inline(always)]
 pub fn add(format: Format, a: u16, b: u16, mode: FloatMode) -> u16 {
@@ -54,7 +74,10 @@ pub fn sub(format: Format, a: u16, b: u16, mode: FloatMode) -> u16 {
 /// `mul`
 #[inline(always)]
 pub fn mul(format: Format, a: u16, b: u16, mode: FloatMode) -> u16 {
-    finish(format, input(format, a, mode) * input(format, b, mode), mode)
+    let product = input(format, a, mode) * input(format, b, mode);
+    // Whether a product is subnormal is decided before it is rounded (measured on H200).
+    let subnormal = mode.flush && product.abs() < format.decode(1 << format.fraction_bits);
+    finish(format, if subnormal { product * 0.0 } else { product }, mode)
 }
 
 /// `fma`

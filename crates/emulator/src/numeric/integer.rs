@@ -47,16 +47,16 @@ pub fn div_s32(a: i32, b: i32) -> i32 {
     if b == 0 { -1 } else { a.wrapping_div(b) }
 }
 
-/// `rem.u32`. By zero: the dividend.
+/// `rem.u32`. By zero: all ones.
 #[inline(always)]
 pub fn rem_u32(a: u32, b: u32) -> u32 {
-    a.checked_rem(b).unwrap_or(a)
+    a.checked_rem(b).unwrap_or(u32::MAX)
 }
 
-/// `rem.s32`. By zero: the dividend.
+/// `rem.s32`. By zero: all ones.
 #[inline(always)]
 pub fn rem_s32(a: i32, b: i32) -> i32 {
-    if b == 0 { a } else { a.wrapping_rem(b) }
+    if b == 0 { -1 } else { a.wrapping_rem(b) }
 }
 
 /// `div.u64`. By zero: all ones.
@@ -71,16 +71,16 @@ pub fn div_s64(a: i64, b: i64) -> i64 {
     if b == 0 { -1 } else { a.wrapping_div(b) }
 }
 
-/// `rem.u64`. By zero: the dividend.
+/// `rem.u64`. By zero: all ones.
 #[inline(always)]
 pub fn rem_u64(a: u64, b: u64) -> u64 {
-    a.checked_rem(b).unwrap_or(a)
+    a.checked_rem(b).unwrap_or(u64::MAX)
 }
 
-/// `rem.s64`. By zero: the dividend.
+/// `rem.s64`. By zero: all ones.
 #[inline(always)]
 pub fn rem_s64(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { a.wrapping_rem(b) }
+    if b == 0 { -1 } else { a.wrapping_rem(b) }
 }
 
 /// `sad`: `c + |a - b|`, the difference taken without overflow.

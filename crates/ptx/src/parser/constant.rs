@@ -93,9 +93,7 @@ impl Parser<'_> {
             _ => false,
         };
         match text.parse::<i64>() {
-            Ok(value) if delimited => {
-                Some(if negative { -value } else { value })
-            }
+            Ok(value) if delimited => Some(if negative { -value } else { value }),
             _ => {
                 self.cursor.return_to(mark);
                 None
