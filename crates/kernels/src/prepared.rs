@@ -1,9 +1,8 @@
 //! A kernel ready to launch and check, made of two closures over its buffers.
 
 use warpwright::arch::Capability;
-use warpwright::ir;
 use warpwright::lang::Kernel;
-use warpwright::runtime::{Device, Function, LaunchCounts, Stream};
+use warpwright::runtime::{self, Device, Function, LaunchCounts, Stream};
 
 use crate::registry::{Prepared, Result, Verified, Work};
 
@@ -32,23 +31,15 @@ where
     }
 }
 
-/// The PTX of a kernel for `.target` `target`: optimised and verified.
+/// The PTX of a kernel for `.target` `target`.
 pub(crate) fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
     let Some(capability) = Capability::for_target(target) else {
         return Err(format!("there is no architecture {target} here").into());
     };
-    let mut kernel = kernel.into_ir();
-    ir::optimize(&mut kernel);
-    ir::verify(&kernel, capability).map_err(|errors| {
-        let sentences: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        sentences.join("\n")
-    })?;
-    Ok(warpwright::ptx::write(&ir::Module::new(capability, vec![kernel])))
+    Ok(runtime::ptx(&kernel, capability)?)
 }
 
 /// A kernel loaded on a device.
 pub(crate) fn load<Args>(device: &Device, kernel: Kernel<Args>) -> Result<Function> {
-    let name = kernel.name().to_owned();
-    let text = ptx(kernel, device.properties().capability.target)?;
-    Ok(device.load_ptx(&text)?.function(&name)?)
+    Ok(device.compile(&kernel)?.function().clone())
 }

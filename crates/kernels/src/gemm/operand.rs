@@ -89,7 +89,8 @@ impl<T: GemmInput> Strip<T> {
                 Layout::column_major((vector, 1)),
             ),
         };
-        let copy = copy.thread(thread);
+        // A row of this tile is half of a 128-byte line, whose other half the next tile reads.
+        let copy = copy.thread(thread).prefetching(L2Prefetch::Bytes128);
         let places = copy.coordinates(self.tile);
         let row_is_inside = (0..places.len()).map(|part| places.row(part).lt(rows_left)).collect();
         StripCopy {

@@ -5,6 +5,7 @@ use warpwright_layout::atom::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout, Tuple};
 
 use super::{Coordinates, Fragment, Tensor, TiledMma, known, legal};
+use crate::access::L2Prefetch;
 use crate::element::Element;
 use crate::operation::{fresh, record, record_if, refuse};
 use crate::space::{GlobalSpace, SharedSpace, Space};
@@ -55,7 +56,7 @@ impl TiledCopy {
 
     /// One thread's part in it.
     pub fn thread(&self, thread: Reg<u32>) -> ThreadCopy {
-        ThreadCopy { copy: self.clone(), thread: thread.into() }
+        ThreadCopy { copy: self.clone(), thread: thread.into(), prefetch: None }
     }
 }
 
@@ -68,9 +69,15 @@ fn bits<T: Element>() -> i64 {
 pub struct ThreadCopy {
     copy: TiledCopy,
     thread: Int,
+    prefetch: Option<L2Prefetch>,
 }
 
 impl ThreadCopy {
+    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbours are copied next.
+    pub fn prefetching(self, prefetch: L2Prefetch) -> Self {
+        Self { prefetch: Some(prefetch), ..self }
+    }
+
     /// This thread's part of what is copied from: (atom's values, repetitions along each mode).
     #[track_caller]
     pub fn source<T: Element, S: Space>(&self, tensor: &Tensor<T, S>) -> Tensor<T, S> {
@@ -133,7 +140,8 @@ impl ThreadCopy {
             if let Some(bytes) = bytes(repetition) {
                 operands.push(bytes.operand());
             }
-            record(plan.atom().instruction(), 0, operands);
+            let prefetch = self.prefetch.map_or("", L2Prefetch::word);
+            record(format!("{}{prefetch}", plan.atom().instruction()), 0, operands);
         }
     }
 
