@@ -272,6 +272,17 @@ impl<T: Element, S: Space> Tensor<T, S> {
         destination
     }
 
+    /// Reads neighbouring elements from `coordinate` on in one access; the tensor's first mode must keep them together.
+    #[track_caller]
+    pub fn get_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>) -> [Reg<T>; N] {
+        let address = self.address(&coordinate.into());
+        let word = memory_word::<T>();
+        let destinations = [(); N].map(|()| fresh::<T>());
+        let vector = IrOperand::Vector(destinations.iter().map(|value| value.operand()).collect());
+        record(format!("ld{}.v{N}.{word}", S::WORD), 1, vec![vector, address]);
+        destinations
+    }
+
     /// Writes the element at `coordinate`, or at an index in the order of the layout's modes.
     #[track_caller]
     pub fn set(&self, coordinate: impl Into<IntTuple>, value: impl Value<T>) {

@@ -33,6 +33,14 @@ impl TiledMma {
         Self { plan: legal(plan.map(Some), || None) }
     }
 
+    /// The atom of CuTe's name alone: one instruction, one warp.
+    #[track_caller]
+    pub fn atom(name: &str) -> Self {
+        let plan = MmaAtom::named(name)
+            .and_then(|atom| warpwright_layout::TiledMma::new(atom, &Layout::column_major((1, 1, 1))?));
+        Self { plan: legal(plan.map(Some), || None) }
+    }
+
     /// The plan as the layout algebra has it; `None` after a mistake already reported.
     pub(super) fn plan(&self) -> Option<&warpwright_layout::TiledMma> {
         self.plan.as_ref()

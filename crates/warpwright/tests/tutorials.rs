@@ -1,0 +1,63 @@
+//! Every chapter of the tutorials is its example: its listings, joined, are the program, and its outputs, joined, are what
+//! the program prints on the emulator.
+
+use std::error::Error;
+use std::io::Write;
+
+use warpwright::runtime::Device;
+
+#[allow(dead_code)] // Here and below: `main` is for the example's own binary.
+#[path = "../examples/01_hello_layout.rs"]
+mod hello_layout;
+
+/// What an example does on a device.
+type Lesson = fn(&Device, &mut dyn Write) -> Result<(), Box<dyn Error>>;
+
+/// The blocks of a chapter that are fenced as `language`, joined, with single empty lines.
+fn blocks(chapter: &str, language: &str) -> String {
+    let fence = format!("```{language}");
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in chapter.lines() {
+        if line.starts_with("```") {
+            inside = line == fence;
+            lines.push("");
+        } else if inside {
+            lines.push(line);
+        }
+    }
+    single_spaced(&lines.join("\n"))
+}
+
+/// The text without empty lines at its ends, nor two together.
+fn single_spaced(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
+    lines.join("\n").trim_matches('\n').to_owned()
+}
+
+fn check(lesson: Lesson, program: &str, chapter: &str) {
+    assert_eq!(blocks(chapter, "rust"), single_spaced(program), "the chapter's listings are the example");
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    let mut printed = Vec::new();
+    lesson(&device, &mut printed).expect("a lesson finds its results right");
+    let printed = String::from_utf8(printed).expect("lessons print text");
+    assert_eq!(single_spaced(&printed), blocks(chapter, "text"), "the chapter shows what the example prints");
+}
+
+macro_rules! chapters {
+    ($($name:ident: $file:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                let program = include_str!(concat!("../examples/", $file, ".rs"));
+                let chapter = include_str!(concat!("../../../docs/tutorials/", $file, ".md"));
+                check(self::$name::lesson, program, chapter);
+            }
+        )*
+    };
+}
+
+chapters! {
+    hello_layout: "01_hello_layout",
+}
