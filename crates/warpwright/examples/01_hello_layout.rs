@@ -21,7 +21,7 @@ impl Lens {
         launch::required_block(ROWS, COLUMNS, 1);
         let (row, column) = (thread_idx().x, thread_idx().y);
         let grid = Tensor::new(*memory, self.layout.clone());
-        seen.at(row * COLUMNS + column).store(grid.get((row, column)));
+        seen[row * COLUMNS + column] = grid.get((row, column));
     }
 }
 

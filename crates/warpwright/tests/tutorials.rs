@@ -6,9 +6,31 @@ use std::io::Write;
 
 use warpwright::runtime::Device;
 
-#[allow(dead_code)] // Here and below: `main` is for the example's own binary.
+// `main` is for the example's own binary.
+#[allow(dead_code)]
+#[path = "../examples/02_the_art_of_slicing.rs"]
+mod art_of_slicing;
+#[allow(dead_code)]
+#[path = "../examples/cute_dsl.rs"]
+mod cute_dsl;
+#[allow(dead_code)]
+#[path = "../examples/07_global_gemm.rs"]
+mod global_gemm;
+#[allow(dead_code)]
 #[path = "../examples/01_hello_layout.rs"]
 mod hello_layout;
+#[allow(dead_code)]
+#[path = "../examples/06_hello_mma.rs"]
+mod hello_mma;
+#[allow(dead_code)]
+#[path = "../examples/03_the_naive_copy.rs"]
+mod naive_copy;
+#[allow(dead_code)]
+#[path = "../examples/04_the_parallel_copy.rs"]
+mod parallel_copy;
+#[allow(dead_code)]
+#[path = "../examples/05_swizzling.rs"]
+mod swizzling;
 
 /// What an example does on a device.
 type Lesson = fn(&Device, &mut dyn Write) -> Result<(), Box<dyn Error>>;
@@ -60,4 +82,11 @@ macro_rules! chapters {
 
 chapters! {
     hello_layout: "01_hello_layout",
+    art_of_slicing: "02_the_art_of_slicing",
+    naive_copy: "03_the_naive_copy",
+    parallel_copy: "04_the_parallel_copy",
+    swizzling: "05_swizzling",
+    hello_mma: "06_hello_mma",
+    global_gemm: "07_global_gemm",
+    cute_dsl: "cute_dsl",
 }

@@ -1,0 +1,122 @@
+//! Tutorial 6, Hello, MMA: one tensor-core instruction, and who holds what of it. The chapter is
+//! `docs/tutorials/06_hello_mma.md`.
+
+use std::error::Error;
+use std::io::Write;
+
+use warpwright::prelude::*;
+use warpwright::runtime::Device;
+
+/// D and C are f32, A and B f16; A is (m, k) and B (n, k), both with k contiguous.
+const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
+const M: usize = 16;
+const N: usize = 8;
+const K: usize = 16;
+/// The shapes as the layout algebra wants them.
+const A: (i64, i64) = (M as i64, K as i64);
+const B: (i64, i64) = (N as i64, K as i64);
+const C: (i64, i64) = (M as i64, N as i64);
+
+/// Every lane writes its number where its elements of C are.
+#[kernel]
+fn stamp(owners: &mut Global<u32>) {
+    launch::threads(32);
+    let tile = Tensor::with_layout(*owners, Layout::column_major(C));
+    let mine = TiledMma::atom(ATOM).thread(thread_idx().x).c(&tile);
+    for value in 0..4 {
+        mine.set(value, thread_idx().x);
+    }
+}
+
+/// C = A·Bᵀ by one warp and one instruction. C is column-major.
+#[kernel]
+fn multiply(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
+    launch::threads(32);
+    let lane = thread_idx().x;
+    let (a_memory, b_memory) = (shared_array::<f16>(M * K), shared_array::<f16>(N * K));
+    for step in (0..(M * K) as u32).step_by(32) {
+        a_memory.at(lane + step).store(a[lane + step]);
+    }
+    for step in (0..(N * K) as u32).step_by(32) {
+        b_memory.at(lane + step).store(b[lane + step]);
+    }
+    sync_threads();
+    let a = Tensor::with_layout(a_memory, Layout::row_major(A));
+    let b = Tensor::with_layout(b_memory, Layout::row_major(B));
+    let c = Tensor::with_layout(*c, Layout::column_major(C));
+
+    // Registers, in the shapes that the instruction wants.
+    let mma = TiledMma::atom(ATOM);
+    let part = mma.thread(lane);
+    let a_registers: Fragment<f16> = part.a_fragment(A);
+    let b_registers: Fragment<f16> = part.b_fragment(B);
+    let mut sums: Fragment<f32> = part.c_fragment(C);
+    sums.clear();
+
+    // Shared memory to registers, by the instruction made for it.
+    let a_load = TiledCopy::into_a::<f16>("SM75_U32x4_LDSM_N", &mma).thread(lane);
+    let b_load = TiledCopy::into_b::<f16>("SM75_U32x2_LDSM_N", &mma).thread(lane);
+    a_load.load_matrix(&a_load.retile(&a_registers), &a_load.source(&a));
+    b_load.load_matrix(&b_load.retile(&b_registers), &b_load.source(&b));
+
+    gemm(&mma, &mut sums, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
+
+    let mine = part.c(&c);
+    for value in 0..4 {
+        mine.set(value, sums.get(value));
+    }
+}
+
+/// Multiplies, prints C, and checks it against sums of our own.
+fn show(
+    device: &Device,
+    out: &mut dyn Write,
+    a: impl Fn(usize, usize) -> f32,
+    b: impl Fn(usize, usize) -> f32,
+) -> Result<(), Box<dyn Error>> {
+    let half = |rows: usize, of: &dyn Fn(usize, usize) -> f32| -> Vec<f16> {
+        (0..rows * K).map(|index| f16::from_f32(of(index / K, index % K))).collect()
+    };
+    let (a_there, b_there) = (device.buffer_from(&half(M, &a))?, device.buffer_from(&half(N, &b))?);
+    let mut c = device.uninitialized::<f32>(M * N)?;
+    let counts =
+        device.compile(&multiply()?)?.launch(&device.stream()?, 1, 32, (&a_there, &b_there, &mut c))?;
+    let c = c.to_vec()?;
+    for m in 0..M {
+        let row: Vec<String> = (0..N).map(|n| format!("{:>6.1}", c[m + n * M])).collect();
+        writeln!(out, "m={m:<3} {}", row.join(" "))?;
+        for n in 0..N {
+            let expected: f32 = (0..K).map(|k| a(m, k) * b(n, k)).sum();
+            if c[m + n * M] != expected {
+                return Err(format!("C({m},{n}) is {}, and should be {expected}", c[m + n * M]).into());
+            }
+        }
+    }
+    if device.properties().is_emulated {
+        writeln!(out, "multiply-adds: {}", counts.mma_multiply_adds)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    writeln!(out, "=== Who holds C: {ATOM} ===")?;
+    let mut owners = device.uninitialized::<u32>(M * N)?;
+    device.compile(&stamp()?)?.launch(&device.stream()?, 1, 32, (&mut owners,))?;
+    let owners = owners.to_vec()?;
+    for m in 0..M {
+        let row: Vec<String> = (0..N).map(|n| format!("T{:02}", owners[m + n * M])).collect();
+        writeln!(out, "m={m:<3} {}", row.join("  "))?;
+        if (0..N).any(|n| owners[m + n * M] as usize != m % 8 * 4 + n / 2) {
+            return Err(format!("row {m} is not held as the PTX ISA says").into());
+        }
+    }
+
+    writeln!(out, "\n=== C(16x8) = A(16x16) * B(8x16)ᵀ, all ones ===")?;
+    show(device, out, |_, _| 1.0, |_, _| 1.0)?;
+    writeln!(out, "\n=== A(m,k) = m + k, B(n,k) = k - n ===")?;
+    show(device, out, |m, k| (m + k) as f32, |n, k| k as f32 - n as f32)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    lesson(&Device::default()?, &mut std::io::stdout())
+}
