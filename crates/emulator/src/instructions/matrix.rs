@@ -5,7 +5,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 use super::Decoder;
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 use crate::memory::Trouble;
-use crate::operation::{Effect, Execution, Kind};
+use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{LANES, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::element::Element;
@@ -134,10 +134,10 @@ pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Opti
                         c: [c0, c1, c2, c3],
                     })
                 }
-                _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+                _ => vectored_effect(AnyMultiply { multiply, d, a, b, c, metadata }),
             }
         }
-        _ => Box::new(AnyMultiply { multiply, d, a, b, c, metadata }),
+        _ => vectored_effect(AnyMultiply { multiply, d, a, b, c, metadata }),
     })
 }
 
@@ -151,7 +151,8 @@ struct AnyMultiply {
     metadata: Option<Slot>,
 }
 
-impl Effect for AnyMultiply {
+impl EffectBody for AnyMultiply {
+    #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         execution.block.mma_multiply_adds += self.multiply.multiply_adds() as u64;
         let registers = &mut *execution.registers;

@@ -65,6 +65,7 @@ impl FloatSum {
     }
 
     /// D = A B + C.
+    #[inline(always)]
     pub fn multiply(self, a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
         let mut d = Tile::zeros(c.rows(), c.columns());
         for row in 0..c.rows() {
@@ -175,6 +176,7 @@ pub fn result_bits(result: Element, value: f64) -> u32 {
 }
 
 /// D = A B + C in f64: one fused multiply-add after the other.
+#[inline(always)]
 pub fn multiply_f64(a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
     let mut d = c.clone();
     for row in 0..c.rows() {
@@ -208,6 +210,7 @@ pub enum IntegerSum {
 
 impl IntegerSum {
     /// D = A B + C.
+    #[inline(always)]
     pub fn multiply(self, a: &Tile<i32>, b: &Tile<i32>, c: &Tile<i32>) -> Tile<i32> {
         match self {
             IntegerSum::Wrapping => integers(a, b, c, |x, y| i64::from(x.wrapping_mul(y)), |sum| sum as i32),

@@ -156,6 +156,7 @@ impl Multiply {
     }
 
     /// Multiplies matrices of up to 32-bit elements. A sparse one needs its `metadata`.
+    #[inline(always)]
     pub fn words(
         &self,
         a: &[Column],
@@ -197,6 +198,7 @@ impl Multiply {
     }
 
     /// Multiplies matrices of f64.
+    #[inline(always)]
     pub fn longs(&self, a: &[[u64; LANES]], b: &[[u64; LANES]], c: &[[u64; LANES]], d: &mut [[u64; LANES]]) {
         let Fragments { a: left, b: right, c: old, d: new } = &self.fragments;
         let product = multiply_f64(
