@@ -149,7 +149,7 @@ fn sixteen_bit_floats_round_once() {
 #[test]
 fn integers_become_bf16_with_one_rounding() {
     // Just above and below the midpoint of two bf16, where rounding by way of f32 goes wrong.
-    let near_midpoint = |bits: &u32| (0x0181_0000 << (bits & 3)) as i32 + (bits >> 8 & 3) as i32 - 1;
+    let near_midpoint = |bits: &u32| (0x0181_0000 << (bits & 3)) + (bits >> 8 & 3) as i32 - 1;
     let bits = samples(4096);
     let numbers = bits.iter().map(|bits| *bits as i32).chain(bits.iter().map(near_midpoint));
     let pairs: Vec<(i32, i32)> = numbers.map(|number| (number, 0)).collect();

@@ -29,7 +29,7 @@ pub(super) fn leaf<T: Element>(value: Reg<T>, multiple_of: i64) -> Int {
 /// The registers that hold parts of addresses, and where each was computed.
 #[derive(Default)]
 pub(super) struct Addresses {
-    computed: RefCell<HashMap<Key, (RegionId, Register)>>,
+    computed: RefCell<HashMap<Key, (RegionId, Operand)>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -76,22 +76,36 @@ impl Addresses {
             None => past + parts.constant * bytes,
         };
         let swizzled = if parts.swizzled.known().is_some() { Int::ZERO } else { parts.swizzled };
-        if swizzled.is(0) && parts.plain.is(0) {
-            return Operand::Address { base: Box::new(base), offset: constant, rest: Vec::new() };
-        }
-        let key = Key::Address { swizzled: swizzled.clone(), plain: parts.plain.clone() };
         let width = Width::of::<S>(here());
-        let register = self.remembered(key, || {
-            let exchanged = (!swizzled.is(0)).then(|| self.exchange(&swizzled, swizzle, &width));
-            let plain = (!parts.plain.is(0)).then(|| self.value(&parts.plain, &width));
-            let elements = match (exchanged, plain) {
-                (Some(a), Some(b)) => emit(&width, "add.u", [a, b]),
-                (Some(only), None) | (None, Some(only)) => only,
-                (None, None) => Operand::Integer(0),
-            };
-            emit(&width, "mad.lo.u", [elements, Operand::Integer(i128::from(bytes)), base])
-        });
-        Operand::Address { base: Box::new(Operand::Register(register)), offset: constant, rest: Vec::new() }
+        let mut address = base;
+        if !swizzled.is(0) {
+            let key = Key::Address { swizzled: swizzled.clone(), plain: Int::ZERO };
+            address = self.remembered(key, || {
+                let exchanged = self.exchange(&swizzled, swizzle, &width);
+                emit(&width, "mad.lo.u", [exchanged, Operand::Integer(i128::from(bytes)), address.clone()])
+            });
+        }
+        // What came last is added last: in a loop, all but the loop's own step was computed before it.
+        let mut plain = Int::ZERO;
+        for group in by_age(parts.plain) {
+            plain = legal(plain.plus(&group), || Int::ZERO);
+            let key = Key::Address { swizzled: swizzled.clone(), plain: plain.clone() };
+            let before = address;
+            address = self.remembered(key, || self.advanced(before, &group, bytes, &width));
+        }
+        Operand::Address { base: Box::new(address), offset: constant, rest: Vec::new() }
+    }
+
+    /// `address + elements * bytes`.
+    fn advanced(&self, address: Operand, elements: &Int, bytes: i64, width: &Width) -> Operand {
+        if let Some((register, scale)) = scaled_word(elements)
+            && width.class == RegisterClass::B64
+            && let Ok(scale) = u32::try_from(scale * bytes)
+        {
+            return emit(width, "mad.wide.u32", [register, Operand::Integer(scale.into()), address]);
+        }
+        let elements = self.value(elements, width);
+        emit(width, "mad.lo.u", [elements, Operand::Integer(i128::from(bytes)), address])
     }
 
     /// The value of a device integer, as a register of 32 bits.
@@ -124,7 +138,7 @@ impl Addresses {
             Int::Known(value) => return Operand::Integer(i128::from(*value)),
             Int::Device(expression) => expression,
         };
-        Operand::Register(self.remembered(Key::Value(int.clone()), || match &**expression {
+        self.remembered(Key::Value(int.clone()), || match &**expression {
             Expression::Variable(variable) => widened(variable.id, width),
             Expression::Operation(operator, a, b) => {
                 let (a, b) = match operator {
@@ -151,25 +165,47 @@ impl Addresses {
                     (Operator::Minimum, _) => emit(width, "min.u", operands),
                 }
             }
-        }))
+        })
     }
 
     /// The register remembered for `key`, if the code that computed it comes before this on every way here; else a new one.
-    fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Register {
-        let known = self.computed.borrow().get(&key).copied();
-        if let Some((region, register)) = known
+    fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Operand {
+        let known = self.computed.borrow().get(&key).cloned();
+        if let Some((region, operand)) = known
             && recorder::with(|recorder| recorder.is_open(region))
         {
-            return register;
+            return operand;
         }
-        let register = match compute() {
-            Operand::Register(register) => register,
-            // A literal never comes here: only device expressions are remembered.
-            _ => recorder::with(|recorder| recorder.fresh(RegisterClass::B32)),
-        };
+        let operand = compute();
         let region = recorder::with(|recorder| recorder.region());
-        self.computed.borrow_mut().insert(key, (region, register));
-        register
+        self.computed.borrow_mut().insert(key, (region, operand.clone()));
+        operand
+    }
+}
+
+/// The sum of the terms, in two groups: those that depend on the youngest device value, and before them all others.
+#[track_caller]
+fn by_age(terms: Vec<Int>) -> Vec<Int> {
+    let age = |term: &Int| term.fold(&mut |_| 0, &mut |leaf| leaf.id, &mut |_, a: u64, b| a.max(b));
+    let youngest = terms.iter().map(age).max().unwrap_or(0);
+    let (last, first): (Vec<_>, Vec<_>) = terms.into_iter().partition(|term| age(term) == youngest);
+    let sum = |terms: Vec<Int>| terms.iter().fold(Int::ZERO, |sum, term| legal(sum.plus(term), || Int::ZERO));
+    [sum(first), sum(last)].into_iter().filter(|group| !group.is(0)).collect()
+}
+
+/// A 32-bit unsigned device value times a constant: what one widening multiplication takes.
+fn scaled_word(int: &Int) -> Option<(Operand, i64)> {
+    let Int::Device(expression) = int else { return None };
+    match &**expression {
+        Expression::Variable(leaf) if leaf.id & 0xffff == 4 << 8 => {
+            Some((Operand::Register(Register((leaf.id >> 16) as u32)), 1))
+        }
+        Expression::Operation(Operator::Multiply, Int::Known(scale), rest)
+        | Expression::Operation(Operator::Multiply, rest, Int::Known(scale)) => {
+            let (register, inner) = scaled_word(rest)?;
+            Some((register, inner * scale))
+        }
+        _ => None,
     }
 }
 
@@ -178,7 +214,7 @@ struct Parts {
     /// What a swizzle exchanges: the terms and the constant below its span.
     swizzled: Int,
     /// Device terms that pass by the swizzle.
-    plain: Int,
+    plain: Vec<Int>,
     /// The constant that passes by.
     constant: i64,
 }
@@ -189,11 +225,10 @@ impl Parts {
         let (mut terms, mut constant) = (Vec::new(), 0);
         collect_terms(offset, 1, &mut terms, &mut constant);
         let low_constant = constant.rem_euclid(span);
-        let (mut swizzled, mut plain) = (Int::Known(low_constant), Int::ZERO);
-        for term in terms {
-            let part = if term.known_divisor() % span == 0 { &mut plain } else { &mut swizzled };
-            *part = legal(part.plus(&term), || Int::ZERO);
-        }
+        let (plain, below): (Vec<_>, Vec<_>) =
+            terms.into_iter().partition(|term| term.known_divisor() % span == 0);
+        let swizzled =
+            below.iter().fold(Int::Known(low_constant), |sum, term| legal(sum.plus(term), || Int::ZERO));
         Self { swizzled, plain, constant: constant - low_constant }
     }
 }
