@@ -76,7 +76,7 @@ fn a_thread_to_a_row_uses_half_of_each_sector() -> Result<(), Error> {
     Ok(())
 }
 
-/// Seed 003: 48 registers a thread.
+/// The GPU primers: 48 registers a thread.
 #[test]
 fn registers_are_given_to_warps_in_units_of_a_partition() {
     let h100 = Capability::numbered(9, 0).expect("in the table");
@@ -84,7 +84,7 @@ fn registers_are_given_to_warps_in_units_of_a_partition() {
     assert_eq!(h100.occupancy(&kernel).expect("it fits").warps_per_sm, 40);
 }
 
-/// Seeds 003 and 004: what is in the chips.
+/// The GPU primers: what is in the chips.
 #[test]
 fn the_chips_have_what_the_data_sheets_say() {
     let of = |name| Arch::named(name).expect("in the table");
@@ -92,7 +92,7 @@ fn the_chips_have_what_the_data_sheets_say() {
     assert_eq!((of("h100").sm_count, of("h100").l2_bytes), (132, 50 << 20));
 }
 
-/// Seed 003: which way `tcgen05` moves, and what `cp.async` signals by.
+/// The GPU primers: which way `tcgen05` moves, and what `cp.async` signals by.
 #[test]
 fn operands_tell_the_direction() {
     let signature = |name: &str| -> Vec<String> {
