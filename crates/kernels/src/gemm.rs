@@ -138,11 +138,11 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
         // Who copies, who multiplies.
         let mma = TiledMma::new(T::ATOM, WARPS);
         let part = mma.thread(thread);
-        let a_copy = a.copies(thread, m - row * tile_m as u32, self.exact);
-        let b_copy = b.copies(thread, n - column * tile_n as u32, self.exact);
+        let a_copy = a.copies(&a_ring, thread, m - row * tile_m as u32, self.exact);
+        let b_copy = b.copies(&b_ring, thread, n - column * tile_n as u32, self.exact);
         let a_load = TiledCopy::into_a::<T>(a.matrix_load(), &mma).thread(thread);
         let b_load = TiledCopy::into_b::<T>(b.matrix_load(), &mma).thread(thread);
-        let (a_shared, b_shared) = (a_load.source(&a_ring), b_load.source(&b_ring));
+        let (a_shared, b_shared) = (a_load.source(&a_ring).hoisted(), b_load.source(&b_ring).hoisted());
         let a_registers: Fragment<T> = part.a_fragment((tile_m, tile_k));
         let b_registers: Fragment<T> = part.b_fragment((tile_n, tile_k));
         let (a_filled, b_filled) = (a_load.retile(&a_registers), b_load.retile(&b_registers));
@@ -153,8 +153,8 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
         let tiles = (k + (tile_k as u32 - 1)) / tile_k as u32;
         for stage in 0..self.stages - 1 {
             if tiles > stage as u32 {
-                a_copy.copy(&a_ring, constant(stage as u32), constant(stage as u32), k);
-                b_copy.copy(&b_ring, constant(stage as u32), constant(stage as u32), k);
+                a_copy.copy(constant(stage as u32), constant(stage as u32), k);
+                b_copy.copy(constant(stage as u32), constant(stage as u32), k);
             }
             commit_async_copies();
         }
@@ -184,8 +184,8 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
                 if step == 0 {
                     let ahead = tile + (self.stages as u32 - 1);
                     if ahead < tiles {
-                        a_copy.copy(&a_ring, write, ahead, k);
-                        b_copy.copy(&b_ring, write, ahead, k);
+                        a_copy.copy(write, ahead, k);
+                        b_copy.copy(write, ahead, k);
                     }
                     commit_async_copies();
                     write = self.after(write);

@@ -65,9 +65,15 @@ impl<T: GemmInput> Strip<T> {
         if self.k_contiguous { "SM75_U32x4_LDSM_N" } else { "SM75_U16x8_LDSM_T" }
     }
 
-    /// This thread's copies of the strip's tiles. `rows_left` of the strip are inside the matrix; `exact`: all are, and all of
+    /// This thread's copies of the strip's tiles to the ring. `rows_left` of the strip are inside the matrix; `exact`: all are, and all of
     /// every tile's k.
-    pub(super) fn copies(&self, thread: Reg<u32>, rows_left: Reg<u32>, exact: bool) -> StripCopy<T> {
+    pub(super) fn copies(
+        &self,
+        ring: &Tensor<T, SharedSpace>,
+        thread: Reg<u32>,
+        rows_left: Reg<u32>,
+        exact: bool,
+    ) -> StripCopy<T> {
         let (rows, k) = self.tile;
         let vector = i64::from(self.vector);
         let atom = match self.vector {
@@ -94,7 +100,8 @@ impl<T: GemmInput> Strip<T> {
         let places = copy.coordinates(self.tile);
         let row_is_inside = (0..places.len()).map(|part| places.row(part).lt(rows_left)).collect();
         StripCopy {
-            from: copy.source(&self.tiles),
+            from: copy.source(&self.tiles).hoisted(),
+            to: copy.target(ring).hoisted(),
             copy,
             places,
             row_is_inside,
@@ -109,6 +116,7 @@ impl<T: GemmInput> Strip<T> {
 pub(super) struct StripCopy<T> {
     copy: ThreadCopy,
     from: Tensor<T, GlobalSpace>,
+    to: Tensor<T, SharedSpace>,
     places: Coordinates,
     row_is_inside: Vec<Reg<bool>>,
     exact: bool,
@@ -118,8 +126,8 @@ pub(super) struct StripCopy<T> {
 
 impl<T: GemmInput> StripCopy<T> {
     /// Copies the tile numbered `tile` along k to `stage` of the ring; what lies outside the matrix becomes zero.
-    pub(super) fn copy(&self, ring: &Tensor<T, SharedSpace>, stage: Reg<u32>, tile: Reg<u32>, k: Reg<u32>) {
-        let to = self.copy.target(ring).slice((All, All, All, stage));
+    pub(super) fn copy(&self, stage: Reg<u32>, tile: Reg<u32>, k: Reg<u32>) {
+        let to = self.to.slice((All, All, All, stage));
         let from = self.from.slice((All, All, All, tile));
         let k_left = k - tile * self.depth;
         let inside = |part: usize| self.row_is_inside[part] & self.places.column(part).lt(k_left);

@@ -86,10 +86,8 @@ impl Addresses {
             });
         }
         // What came last is added last: in a loop, all but the loop's own step was computed before it.
-        let mut plain = Int::ZERO;
-        for group in by_age(parts.plain) {
-            plain = legal(plain.plus(&group), || Int::ZERO);
-            let key = Key::Address { swizzled: swizzled.clone(), plain: plain.clone() };
+        for (sum, group) in by_age(&parts.plain) {
+            let key = Key::Address { swizzled: swizzled.clone(), plain: sum };
             let before = address;
             address = self.remembered(key, || self.advanced(before, &group, bytes, &width));
         }
@@ -183,14 +181,18 @@ impl Addresses {
     }
 }
 
-/// The sum of the terms, in two groups: those that depend on the youngest device value, and before them all others.
+/// The terms in two groups, those that depend on the youngest device value after all others: each with the sum so far.
 #[track_caller]
-fn by_age(terms: Vec<Int>) -> Vec<Int> {
+fn by_age(terms: &[Int]) -> Vec<(Int, Int)> {
     let age = |term: &Int| term.fold(&mut |_| 0, &mut |leaf| leaf.id, &mut |_, a: u64, b| a.max(b));
     let youngest = terms.iter().map(age).max().unwrap_or(0);
-    let (last, first): (Vec<_>, Vec<_>) = terms.into_iter().partition(|term| age(term) == youngest);
-    let sum = |terms: Vec<Int>| terms.iter().fold(Int::ZERO, |sum, term| legal(sum.plus(term), || Int::ZERO));
-    [sum(first), sum(last)].into_iter().filter(|group| !group.is(0)).collect()
+    let sum = |wanted: &dyn Fn(&Int) -> bool| {
+        let chosen = terms.iter().filter(|term| wanted(term));
+        chosen.fold(Int::ZERO, |sum, term| legal(sum.plus(term), || Int::ZERO))
+    };
+    let older = sum(&|term| age(term) < youngest);
+    let groups = [(older.clone(), older), (sum(&|_| true), sum(&|term| age(term) == youngest))];
+    groups.into_iter().filter(|(_, group)| !group.is(0)).collect()
 }
 
 /// A 32-bit unsigned device value times a constant: what one widening multiplication takes.

@@ -190,11 +190,16 @@ fn repetitions(layout: &ComposedLayout) -> Vec<IntTuple> {
     let extents: Vec<i64> = (1..rank)
         .map(|mode| known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a copy's repetitions"))
         .collect();
+    coordinates_of(&extents)
+}
+
+/// Every coordinate (0, ..) of modes with these extents, the leftmost fastest.
+fn coordinates_of(extents: &[i64]) -> Vec<IntTuple> {
     let count: i64 = extents.iter().product();
     (0..count)
         .map(|mut index| {
             let mut modes = vec![IntTuple::from(0)];
-            for &extent in &extents {
+            for &extent in extents {
                 modes.push(IntTuple::from(index % extent));
                 index /= extent;
             }
@@ -251,6 +256,21 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 }
 
 impl<T: Element, S: Space> Tensor<T, S> {
+    /// Computes here what the addresses of a thread's part (values, repetitions..) have in common, so that a branch or a
+    /// loop that follows adds only what it steps. A mode whose extent is a device value counts as its first position.
+    #[track_caller]
+    pub fn hoisted(self) -> Self {
+        let extent = |mode: usize| {
+            let size = self.layout().inner().mode(mode).and_then(|mode| mode.size());
+            size.ok().and_then(|size| size.known()).unwrap_or(1)
+        };
+        let extents: Vec<i64> = (1..self.layout().rank()).map(extent).collect();
+        for coordinate in coordinates_of(&extents) {
+            self.address(&coordinate);
+        }
+        self
+    }
+
     /// Reads the element at `coordinate`, or at an index in the order of the layout's modes.
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
