@@ -78,3 +78,11 @@ pub fn print(format: &str, arguments: &[&dyn Printable]) {
     let format = format.to_owned();
     recorder::with(|recorder| recorder.push(Statement::Print { format, arguments, location }));
 }
+
+/// Prints from the device, as C's `printf`: `printf!("row %u is %f\n", row, value)`.
+#[macro_export]
+macro_rules! printf {
+    ($format:expr $(, $argument:expr)* $(,)?) => {
+        $crate::control::print($format, &[$(&$argument),*])
+    };
+}

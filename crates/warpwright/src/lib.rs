@@ -33,6 +33,6 @@ pub mod prelude {
     pub use warpwright_lang::tensor::*;
     pub use warpwright_lang::value::{Value, constant};
     pub use warpwright_lang::warp::*;
-    pub use warpwright_lang::{DeviceValue, Kernel, Reg, StagingErrors, device, kernel, launch};
+    pub use warpwright_lang::{DeviceValue, Kernel, Reg, StagingErrors, device, kernel, launch, printf};
     pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};
 }
