@@ -40,7 +40,7 @@ pub fn device_assert(condition: impl Value<bool>, message: &str) {
     recorder::with(|recorder| recorder.push(Statement::Assert { condition, message, location }));
 }
 
-/// A value that [`print`] takes, promoted as C does.
+/// A value that [`print()`] takes, promoted as C does.
 pub trait Printable {
     /// The promoted value's register, and whether it prints as a double.
     #[track_caller]

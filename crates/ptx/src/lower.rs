@@ -30,7 +30,7 @@ pub fn write(module: &ir::Module) -> String {
     crate::print(&lower(module))
 }
 
-/// The syntax tree of a module of kernels: what [`crate::parse`] makes of [`write`]'s text, line numbers apart.
+/// The syntax tree of a module of kernels: what [`crate::parse`] makes of [`write()`]'s text, line numbers apart.
 pub fn lower(module: &ir::Module) -> Module {
     let mut files = Files::default();
     let mut formats = Formats::default();
