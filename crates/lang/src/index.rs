@@ -9,7 +9,7 @@ use crate::memory::MemoryElement;
 use crate::operation::refuse;
 use crate::pointer::Pointer;
 use crate::space::Space;
-use crate::staging::{DeviceMemory, DeviceValue};
+use crate::staging::{DeviceMemory, DeviceValue, StaysInMemory};
 use crate::value::{Reg, Value};
 
 /// How many elements an index counts.
@@ -104,6 +104,9 @@ impl<T: MemoryElement, S: Space, I: Index, V: Value<T>> IndexedMut<I, V> for Poi
 }
 
 impl<T: Element, S: Space> DeviceMemory for Pointer<T, S> {}
+impl<T: Element, S: Space> StaysInMemory for Pointer<T, S> {}
+impl<T: Element, S: Space> StaysInMemory for &Pointer<T, S> {}
+impl<T: Element, S: Space> StaysInMemory for &mut Pointer<T, S> {}
 
 /// Reading an element of device memory loads it.
 impl<T: MemoryElement, S: Space, I: Index> ops::Index<I> for Pointer<T, S> {

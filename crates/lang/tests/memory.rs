@@ -38,6 +38,10 @@ fn elements(input: &Global<u32>, output: &mut Global<u32>, n: u32) {
     second[0] = rest[0];
     second[1u32] = if input[1] < input[2] { input[1] } else { input[2] };
     store_all(output, n + 20, &sums);
+    let tail = *output + 40;
+    for i in 0..n {
+        tail[i] = i * 3;
+    }
 }
 
 #[test]
@@ -57,5 +61,8 @@ fn elements_are_loaded_and_stored() {
         assert_eq!(output(n + 21), input[..n].iter().copied().fold(input[0], u64::max));
         assert_eq!(output(10), input[if n > 3 { n - 1 } else { 2 }]);
         assert_eq!(output(11), input[1].min(input[2]));
+        for i in 0..n {
+            assert_eq!(output(40 + i), 3 * i as u64);
+        }
     }
 }

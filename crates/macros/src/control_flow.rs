@@ -336,6 +336,13 @@ impl Scope {
                 } else if (change.by_method && !binding.exclusive_reference) || changes.bound.contains(&key.0)
                 {
                     continue;
+                } else if change.by_index && !binding.exclusive_reference {
+                    // Device memory keeps its elements itself; anything else behind a plain name has to say what it is.
+                    let span = name.span();
+                    let staging = staging(span);
+                    tokens.extend(quote_spanned!(span=> #staging::elements_stay_in_memory(&#name);));
+                    done.push(key);
+                    continue;
                 } else {
                     quote!(*#name)
                 }

@@ -12,6 +12,18 @@ use crate::index::{Indexed, IndexedMut};
 /// by `self.load_at(index).interned()`.
 pub trait DeviceMemory {}
 
+/// What a name declared without `mut` may be when a device-time loop assigns its elements: device memory, which holds them
+/// itself.
+#[diagnostic::on_unimplemented(
+    message = "the elements of this `{Self}` are assigned in a loop, and its name does not say that they change",
+    label = "assigned in the loop",
+    note = "declare it `let mut`, or with its type if it is a reference: `let a: &mut [_] = ..`"
+)]
+pub trait StaysInMemory {}
+
+/// Checks that assigning elements behind this name needs nothing of the loop around it.
+pub fn elements_stay_in_memory<M: StaysInMemory>(_memory: &M) {}
+
 /// Device memory of which an element is assigned.
 pub trait ElementsOfMemory {
     /// The elements.

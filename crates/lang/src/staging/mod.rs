@@ -26,7 +26,10 @@ pub use self::branch::{
 pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
 pub use self::comparison::{Equality, Order};
 pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
-pub use self::element::{AssignedElement, AssignedElements, CollectionElements, DeviceMemory};
+pub use self::element::{
+    AssignedElement, AssignedElements, CollectionElements, DeviceMemory, StaysInMemory,
+    elements_stay_in_memory,
+};
 pub use self::function::{Frame, KernelFrame, Returned};
 pub use self::instruction::{Input, Output, record_instruction};
 pub use self::logic::{Both, Either, Truth};
