@@ -1,8 +1,8 @@
 //! Kernels of the language, compiled and launched with arguments checked by type.
 
-use warpwright_lang::kernel;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
+use warpwright_lang::{kernel, printf};
 use warpwright_runtime::{Device, Error};
 
 /// out[i] = a x[i] + y[i] for i < n
@@ -19,6 +19,33 @@ fn scaled_sum(x: &Global<f32>, y: &Global<f32>, out: &mut Global<f32>, a: f32, n
 fn stray(x: &Global<f32>, out: &mut Global<f32>) {
     out.at(0u32).store(x.at(0u32).load());
     out.at(1u32 << 28).store(x.at(0u32).load());
+}
+
+/// Prints from one thread.
+#[kernel]
+fn speaks(n: u32) {
+    if thread_idx().x == 0u32 {
+        printf!("n is %u, half of it %f\n", n, n.convert::<f32>() * 0.5);
+    }
+}
+
+#[test]
+fn a_kernel_prints() {
+    use warpwright_ir::Statement;
+    let kernel = speaks().expect("it has no mistakes");
+    let printed = |statement: &Statement| match statement {
+        Statement::If { then, .. } => then
+            .iter()
+            .any(|inner| matches!(inner, Statement::Print { arguments, .. } if arguments.len() == 2)),
+        _ => false,
+    };
+    assert!(kernel.ir().body.iter().any(printed), "{:?}", kernel.ir().body);
+    for device in devices() {
+        let speaks = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        speaks.launch(&stream, 1, 32, (7,)).expect("it runs");
+        stream.synchronize().expect("it ran");
+    }
 }
 
 fn devices() -> Vec<Device> {
