@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Launch};
+use warpwright::runtime::Device;
 
-use crate::prepared::{Ready, load, ptx};
+use crate::prepared::{Ready, ptx};
 use crate::reference::Random;
 use crate::registry::{Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
 
@@ -62,13 +62,13 @@ impl LibraryKernel for Library {
         let input = Random::new(options.number("seed")).normal(count);
         let input_there = device.buffer_from(&input)?;
         let output_there = Rc::new(device.uninitialized::<f32>(count)?);
-        let function = load(device, KERNEL.run()?)?;
+        let kernel = device.compile(&KERNEL.run()?)?;
         let result = Rc::clone(&output_there);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
                 let grid = [n.div_ceil(KERNEL.side), m.div_ceil(KERNEL.side), 1];
-                let launch = Launch::new(grid, [KERNEL.side, KERNEL.side, 1]);
-                Ok(function.launch(stream, launch, (&input_there, &*output_there, m, n))?)
+                let launch = kernel.shape(grid, [KERNEL.side, KERNEL.side, 1]);
+                Ok(kernel.function().launch(stream, launch, (&input_there, &*output_there, m, n))?)
             },
             verify: move || {
                 let found = result.to_vec()?;

@@ -2,7 +2,7 @@
 
 use warpwright::arch::Capability;
 use warpwright::lang::Kernel;
-use warpwright::runtime::{self, Device, Function, LaunchCounts, Stream};
+use warpwright::runtime::{self, LaunchCounts, Stream};
 
 use crate::registry::{Prepared, Result, Verified, Work};
 
@@ -37,9 +37,4 @@ pub(crate) fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
         return Err(format!("there is no architecture {target} here").into());
     };
     Ok(runtime::ptx(&kernel, capability)?)
-}
-
-/// A kernel loaded on a device.
-pub(crate) fn load<Args>(device: &Device, kernel: Kernel<Args>) -> Result<Function> {
-    Ok(device.compile(&kernel)?.function().clone())
 }

@@ -11,9 +11,9 @@
 use std::rc::Rc;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Launch};
+use warpwright::runtime::Device;
 
-use crate::prepared::{Ready, load, ptx};
+use crate::prepared::{Ready, ptx};
 use crate::reference::Random;
 use crate::registry::{Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
 
@@ -116,12 +116,12 @@ impl LibraryKernel for Library {
         let a = Random::new(options.number("seed")).normal(count);
         let a_there = device.buffer_from(&a)?;
         let b_there = Rc::new(device.uninitialized::<f32>(count)?);
-        let function = load(device, Self::kernel(options).run()?)?;
+        let kernel = device.compile(&Self::kernel(options).run()?)?;
         let result = Rc::clone(&b_there);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let launch = Launch::new([n.div_ceil(SIDE), m.div_ceil(SIDE), 1], [SIDE, ROWS, 1]);
-                Ok(function.launch(stream, launch, (&a_there, &*b_there, m, n))?)
+                let launch = kernel.shape([n.div_ceil(SIDE), m.div_ceil(SIDE), 1], [SIDE, ROWS, 1]);
+                Ok(kernel.function().launch(stream, launch, (&a_there, &*b_there, m, n))?)
             },
             verify: move || {
                 let found = result.to_vec()?;

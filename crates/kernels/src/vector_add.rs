@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Launch};
+use warpwright::runtime::Device;
 
-use crate::prepared::{Ready, load, ptx};
+use crate::prepared::{Ready, ptx};
 use crate::reference::Random;
 use crate::registry::{Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
 
@@ -58,12 +58,12 @@ impl LibraryKernel for Library {
         let (a, b) = (random.normal(length as usize), random.normal(length as usize));
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
         let c_there = Rc::new(device.uninitialized::<f32>(length as usize)?);
-        let function = load(device, KERNEL.run()?)?;
+        let kernel = device.compile(&KERNEL.run()?)?;
         let result = Rc::clone(&c_there);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let launch = Launch::new(length.div_ceil(KERNEL.threads), KERNEL.threads);
-                Ok(function.launch(stream, launch, (&a_there, &b_there, &*c_there, length))?)
+                let launch = kernel.shape(length.div_ceil(KERNEL.threads), KERNEL.threads);
+                Ok(kernel.function().launch(stream, launch, (&a_there, &b_there, &*c_there, length))?)
             },
             verify: move || {
                 let found = result.to_vec()?;

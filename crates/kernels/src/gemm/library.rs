@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{Buffer, Device, Function, Launch, LaunchCounts, Storable};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable};
 
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS};
-use crate::prepared::{Ready, load, ptx};
+use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
 
@@ -76,16 +76,14 @@ impl Problem {
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
         let c_there = Rc::new(device.uninitialized::<C>(m * n)?);
         let kernel = self.kernel::<T, C>();
-        let staged = kernel.run()?;
-        let staged_bytes = staged.ir().dynamic_shared_bytes;
-        let function: Function = load(device, staged)?;
-        let launch = Launch::new(kernel.grid(self.m, self.n), THREADS).dynamic_shared(staged_bytes);
+        let compiled = device.compile(&kernel.run()?)?;
+        let launch = compiled.shape(kernel.grid(self.m, self.n), THREADS);
         let (extents, result) = ((self.m, self.n, self.k), Rc::clone(&c_there));
         let orders = (self.a, self.b);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
                 let (m, n, k) = extents;
-                Ok(function.launch(stream, launch, (&a_there, &b_there, &*c_there, m, n, k))?)
+                Ok(compiled.function().launch(stream, launch, (&a_there, &b_there, &*c_there, m, n, k))?)
             },
             verify: move || verify((m, n, k), orders, &a, &b, &result),
             work: self.work::<T, C>(),
