@@ -18,6 +18,7 @@ mod arch;
 mod capability;
 pub mod instructions;
 mod occupancy;
+pub mod tensor_map;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
 pub use capability::{CAPABILITIES, Capability};
