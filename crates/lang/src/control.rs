@@ -31,6 +31,36 @@ pub fn nanosleep(nanoseconds: impl Value<u32>) {
     perform("nanosleep.u32", [nanoseconds.operand()]);
 }
 
+/// Repeats `test` until it holds: the tightest loop there is for waiting. `test` is called once, to record it.
+///
+/// ```
+/// use warpwright_lang::access::{Access, Ordering, Scope};
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::{control::wait_until, kernel};
+///
+/// #[kernel]
+/// fn wait_for_flag(flag: &Global<u32>) {
+///     let acquire = Access::new().ordered(Ordering::Acquire(Scope::Device));
+///     wait_until(|| flag.load_with(acquire) == 1);
+/// }
+/// assert!(wait_for_flag().is_ok());
+/// ```
+#[track_caller]
+pub fn wait_until(test: impl FnOnce() -> Reg<bool>) {
+    let location = here();
+    let label = recorder::with(|recorder| {
+        let region = recorder.reserve_region(location);
+        recorder.open_loop(region, true, location)
+    });
+    let ends = on_behalf_of_author(test);
+    recorder::with(|recorder| {
+        recorder.open_then(ends.register(), location);
+        recorder.leave(Some(label), Statement::Break(label, location));
+        recorder.close_if();
+        recorder.close_loop();
+    });
+}
+
 /// Stops the kernel with `message` at this line unless `condition` holds.
 #[track_caller]
 pub fn device_assert(condition: impl Value<bool>, message: &str) {

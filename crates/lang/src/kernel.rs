@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
 
 use crate::element::{Element, Kind};
-use crate::recorder::{self, StagingError};
+use crate::recorder::{self, Recorder, StagingError};
 use crate::value::Reg;
 
 /// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>, Out<f32>, u32)`.
@@ -109,8 +109,8 @@ fn read_source(file: &str) -> String {
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}`",
     label = "not a type of a kernel's parameters",
-    note = "a kernel takes `&Global<T>`, `&mut Global<T>` and scalars such as `u32` and `f32`; what is known at build time goes \
-            in the struct that the kernel is a method of"
+    note = "a kernel takes `&Global<T>`, `&mut Global<T>`, `&TensorMap`, scalars such as `u32` and `f32`, and arrays of them; what is \
+            known at build time goes in the struct that the kernel is a method of"
 )]
 pub trait KernelParameter {
     /// What the host passes.
@@ -132,30 +132,55 @@ impl<T: Element> KernelParameter for T {
         recorder::with(|recorder| {
             let ty = ParameterType::Scalar { name: T::NAME, bytes: T::BYTES };
             recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
-            let address = Operand::Address {
-                base: Box::new(Operand::Symbol(name.to_owned())),
-                offset: 0,
-                rest: Vec::new(),
-            };
-            let predicate = T::CLASS == ir::RegisterClass::Predicate;
-            let class = if predicate { ir::RegisterClass::B16 } else { T::CLASS };
-            let register = recorder.fresh(class);
-            let word = if predicate { "u8" } else { load_word::<T>() };
-            recorder.emit(
-                format!("ld.param.{word}"),
-                1,
-                vec![Operand::Register(register), address],
-                location,
-            );
-            if !predicate {
-                return Reg::from_register(register);
-            }
-            let truth = recorder.fresh(ir::RegisterClass::Predicate);
-            let operands = vec![Operand::Register(truth), Operand::Register(register), Operand::Integer(0)];
-            recorder.emit("setp.ne.u16", 1, operands, location);
-            Reg::from_register(truth)
+            load_parameter(recorder, name, 0, location)
         })
     }
+}
+
+/// An array by value: its elements one after another, as in C.
+#[diagnostic::do_not_recommend]
+impl<T: Element, const N: usize> KernelParameter for [T; N] {
+    type Host = [T; N];
+    type Value = [Reg<T>; N];
+
+    #[track_caller]
+    fn declare(name: &str) -> [Reg<T>; N] {
+        let location = ir::Location::from(std::panic::Location::caller());
+        recorder::with(|recorder| {
+            let size = N as u32 * T::BYTES;
+            if size == 0 {
+                recorder.error(location, "a kernel cannot take an array without elements");
+            }
+            let ty = ParameterType::Bytes { size, align: T::BYTES };
+            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+            std::array::from_fn(|index| {
+                load_parameter(recorder, name, index as i64 * i64::from(T::BYTES), location)
+            })
+        })
+    }
+}
+
+/// Loads the element `offset` bytes into the parameter `name`.
+fn load_parameter<T: Element>(
+    recorder: &mut Recorder,
+    name: &str,
+    offset: i64,
+    location: ir::Location,
+) -> Reg<T> {
+    let address =
+        Operand::Address { base: Box::new(Operand::Symbol(name.to_owned())), offset, rest: Vec::new() };
+    let predicate = T::CLASS == ir::RegisterClass::Predicate;
+    let class = if predicate { ir::RegisterClass::B16 } else { T::CLASS };
+    let register = recorder.fresh(class);
+    let word = if predicate { "u8" } else { load_word::<T>() };
+    recorder.emit(format!("ld.param.{word}"), 1, vec![Operand::Register(register), address], location);
+    if !predicate {
+        return Reg::from_register(register);
+    }
+    let truth = recorder.fresh(ir::RegisterClass::Predicate);
+    let operands = vec![Operand::Register(truth), Operand::Register(register), Operand::Integer(0)];
+    recorder.emit("setp.ne.u16", 1, operands, location);
+    Reg::from_register(truth)
 }
 
 fn load_word<T: Element>() -> &'static str {

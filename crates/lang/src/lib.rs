@@ -23,6 +23,7 @@ pub mod integer;
 pub mod kernel;
 pub mod launch;
 pub mod matrix;
+pub mod mbarrier;
 pub mod memory;
 mod operation;
 pub mod operators;
@@ -34,6 +35,7 @@ pub mod space;
 pub mod special;
 pub mod staging;
 pub mod tensor;
+pub mod tensor_map;
 pub mod value;
 pub mod warp;
 

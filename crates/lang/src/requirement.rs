@@ -48,6 +48,10 @@ pub enum Feature {
     Fp8Matrix,
     /// Clusters and distributed shared memory: sm_90.
     Clusters,
+    /// mbarriers that count bytes, and waits that suspend: sm_90.
+    TransactionBarriers,
+    /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
+    TensorCopies,
     /// `elect.sync`: sm_90.
     Elect,
     /// `stmatrix`: sm_90.
@@ -73,6 +77,8 @@ impl Feature {
             Feature::Fp8Conversion => ("conversion to and from 8-bit floats", (8, 9)),
             Feature::Fp8Matrix => ("matrix multiplication of 8-bit floats", (8, 9)),
             Feature::Clusters => ("clusters", (9, 0)),
+            Feature::TransactionBarriers => ("an mbarrier that counts bytes or suspends its waiters", (9, 0)),
+            Feature::TensorCopies => ("the tensor memory accelerator", (9, 0)),
             Feature::Elect => ("electing a lane", (9, 0)),
             Feature::StoreMatrix => ("storing matrices (stmatrix)", (9, 0)),
             Feature::Tf32NearestEven => ("rounding to the nearest even tf32", (9, 0)),

@@ -6,9 +6,11 @@ use half::{bf16, f16};
 use warpwright_arch::Capability;
 use warpwright_ir as ir;
 use warpwright_lang::Kernel;
+use warpwright_lang::element::Element;
 use warpwright_lang::pointer::{In, Out};
+use warpwright_lang::tensor_map;
 
-use crate::arguments::Argument;
+use crate::arguments::{Argument, AsArgument};
 use crate::backend::LaunchCounts;
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
@@ -16,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::launch::{Extents, Launch};
 use crate::module::Function;
 use crate::stream::Stream;
+use crate::tensor_map::TensorMap;
 
 /// The PTX of a kernel for a capability: verified, optimised and written.
 ///
@@ -48,7 +51,7 @@ impl Device {
 }
 
 /// A kernel on a device, that takes what its Rust signature says: a `&Buffer<T>` for each `&Global<T>`, a `&mut Buffer<T>` for
-/// each `&mut Global<T>`, and scalars by value.
+/// each `&mut Global<T>`, a `&TensorMap` for each `&TensorMap`, and scalars and arrays of them by value.
 pub struct Compiled<Args> {
     function: Function,
     /// As the kernel demands.
@@ -136,6 +139,24 @@ macro_rules! scalars {
 }
 
 scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
+
+impl<T: Element, const N: usize> HostParameter for [T; N] {
+    type Passed<'a> = [T; N];
+
+    fn argument(passed: [T; N]) -> Argument {
+        let bytes =
+            passed.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(T::BYTES as usize));
+        Argument::bytes(bytes.collect::<Vec<u8>>())
+    }
+}
+
+impl HostParameter for tensor_map::TensorMap {
+    type Passed<'a> = &'a TensorMap;
+
+    fn argument(passed: &TensorMap) -> Argument {
+        passed.as_argument()
+    }
+}
 
 /// What a launch passes for all parameters of a kernel: a tuple, as the kernel's signature.
 pub trait HostParameters {

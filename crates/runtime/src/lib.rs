@@ -32,6 +32,7 @@ mod launch;
 mod module;
 mod signature;
 mod stream;
+mod tensor_map;
 
 /// Matrix products by cuBLAS, to time our own against.
 pub mod cublas {
@@ -49,4 +50,5 @@ pub use launch::{Extents, Launch};
 pub use module::{Function, Module};
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
+pub use tensor_map::TensorMap;
 pub use warpwright_emulator::Schedule;

@@ -2,6 +2,7 @@
 
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
+use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::{kernel, printf};
 use warpwright_runtime::{Device, Error};
 
@@ -65,6 +66,47 @@ fn a_kernel_runs_with_typed_arguments() {
         scaled_sum.launch(&stream, 8, 128, (&a, &b, &mut out, 2.0, 1000)).expect("it fits");
         let expected: Vec<f32> = x.iter().map(|x| 2.0 * x + 1.0).collect();
         assert_eq!(out.to_vec().expect("readable"), expected);
+    }
+}
+
+/// out[i] = factors[i] if chosen[i], else 0, for i < 3
+#[kernel]
+fn takes_arrays(factors: [f32; 3], chosen: [bool; 3], offset: u8, out: &mut Global<f32>) {
+    for i in 0..3usize {
+        out.at(i).store(if chosen[i] { factors[i] + offset.convert::<f32>() } else { 0.0 });
+    }
+}
+
+#[test]
+fn arrays_are_passed_by_value() {
+    for device in devices() {
+        let kernel = device.compile(&takes_arrays().expect("it has no mistakes")).expect("it compiles");
+        let mut out = device.uninitialized::<f32>(3).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 1, 1, ([1.5, 2.5, 3.5], [true, false, true], 7, &mut out)).expect("it fits");
+        assert_eq!(out.to_vec().expect("readable"), [8.5, 0.0, 10.5]);
+    }
+}
+
+/// Copies the 32-bit words of a tensor map out, by its generic address.
+#[kernel]
+fn reads_a_map(map: &TensorMap, out: &mut Global<u32>) {
+    let i = thread_idx().x;
+    out.at(i).store(map.bytes().cast::<u32>().at(i).load());
+}
+
+#[test]
+fn a_tensor_map_is_passed_by_value() {
+    for device in devices() {
+        let kernel = device.compile(&reads_a_map().expect("it has no mistakes")).expect("it compiles");
+        let mut out = device.uninitialized::<u32>(32).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        let bytes: [u8; 128] = std::array::from_fn(|at| at as u8);
+        kernel
+            .launch(&stream, 1, 32, (&warpwright_runtime::TensorMap::from_bytes(bytes), &mut out))
+            .expect("it fits");
+        let words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+        assert!(out.to_vec().expect("readable").into_iter().eq(words));
     }
 }
 

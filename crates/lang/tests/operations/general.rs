@@ -1,55 +1,19 @@
-//! Every operation on device values: the instructions it records, and that the architecture's table, the writer, the
-//! parser, and (where `WARPWRIGHT_PTXAS` names one) the real assembler accept them.
+//! What every architecture has, and the little that some lack.
 
 use half::{bf16, f16};
-use warpwright_arch::Capability;
-use warpwright_ir::{self as ir, Statement};
 use warpwright_lang::access::{Access, CacheOperator, Eviction, L2Prefetch, Ordering, Scope};
 use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
 use warpwright_lang::comparison::FloatClass;
 use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::*;
 use warpwright_lang::float::Mode;
-use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::memory::{L2Eviction, create_policy};
-use warpwright_lang::pointer::{Global, Shared};
-use warpwright_lang::recorder::{self, stage};
-use warpwright_lang::shared::shared_array;
-use warpwright_lang::{Reg, bits, block, control, fence, integer, matrix, special, warp};
+use warpwright_lang::{bits, block, control, fence, integer, matrix, special, warp};
 use warpwright_layout::atom::MmaAtom;
 
-/// A parameter as an input of type `T`.
-fn x<T: Element>() -> Reg<T> {
-    input("x")
-}
+use super::{Case, global, tile, x, y};
 
-fn y<T: Element>() -> Reg<T> {
-    input("y")
-}
-
-fn input<T: Element>(name: &str) -> Reg<T> {
-    let number = recorder::with(|recorder| recorder.kernel().parameters.len());
-    <T as KernelParameter>::declare(&format!("{name}_{number}"))
-}
-
-fn global<T: Element>() -> Global<T> {
-    <&mut Global<T> as KernelParameter>::declare("memory")
-}
-
-fn tile<T: Element>() -> Shared<T> {
-    shared_array(256)
-}
-
-/// One operation: the first architecture that has it, the opcodes it records, and how it is written.
-type Case = (&'static str, &'static str, fn());
-
-macro_rules! cases {
-    ($($target:literal $opcodes:literal: $body:expr;)*) => {
-        &[$(($target, $opcodes, || { let _ = $body; })),*]
-    };
-}
-
-const CASES: &[Case] = cases! {
+pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "add.u32": x::<u32>() + y::<u32>();
     "sm_80" "add.u32": x::<u32>() + 7;
     "sm_80" "sub.s64": x::<i64>() - y::<i64>();
@@ -236,98 +200,4 @@ const CASES: &[Case] = cases! {
 
 fn atom() -> MmaAtom {
     MmaAtom::named("SM80_16x8x16_F32F16F16F32_TN").expect("in the table")
-}
-
-fn staged(name: &str, operation: fn()) -> ir::Kernel {
-    stage(name, operation).unwrap_or_else(|errors| panic!("{name}: {errors:#?}"))
-}
-
-/// The opcodes of a kernel, those that read parameters apart.
-fn opcodes(kernel: &ir::Kernel) -> String {
-    let mut opcodes = Vec::new();
-    let mut is_input = false;
-    for statement in &kernel.body {
-        let Statement::Instruction(instruction) = statement else { continue };
-        let follows = is_input && matches!(&*instruction.opcode, "setp.ne.u16" | "cvta.to.global.u64");
-        is_input = instruction.opcode.starts_with("ld.param");
-        if !is_input && !follows {
-            opcodes.push(instruction.opcode.to_string());
-        }
-    }
-    opcodes.join(" ")
-}
-
-#[test]
-fn operations_record_their_instructions() {
-    let mut wrong = Vec::new();
-    for (_, expected, operation) in CASES {
-        let found = opcodes(&staged("operation", *operation));
-        if found != *expected {
-            wrong.push(format!("expected {expected}\n   found {found}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn instructions_carry_the_position_of_the_author() {
-    let mut wrong = Vec::new();
-    for (_, expected, operation) in CASES {
-        for statement in &staged("operation", *operation).body {
-            let Statement::Instruction(instruction) = statement else { continue };
-            let file = instruction.location.file;
-            if !file.ends_with("operations.rs") {
-                wrong.push(format!(
-                    "{expected}: {} is said to be at {file}:{}",
-                    instruction.opcode, instruction.location.line
-                ));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// The kernels of all operations that begin with `target`.
-fn module(target: &str) -> ir::Module {
-    let capability = Capability::for_target(target).expect("a target of the table");
-    let kernels = CASES
-        .iter()
-        .enumerate()
-        .filter(|(_, case)| case.0 == target)
-        .map(|(number, case)| staged(&format!("operation_{number}"), case.2));
-    ir::Module::new(capability, kernels.collect())
-}
-
-const TARGETS: [&str; 3] = ["sm_80", "sm_89", "sm_90a"];
-
-#[test]
-fn the_verifier_accepts_the_operations() {
-    let mut wrong = Vec::new();
-    for target in TARGETS {
-        let module = module(target);
-        for kernel in &module.kernels {
-            if let Err(errors) = ir::verify(kernel, module.capability) {
-                wrong.push(format!("{target} {}: {errors:?}", opcodes(kernel)));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn the_assembler_accepts_the_operations() {
-    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
-    for target in TARGETS {
-        let text = warpwright_ptx::write(&module(target));
-        let path = std::env::temp_dir().join(format!("operations_{target}_{}.ptx", std::process::id()));
-        std::fs::write(&path, &text).expect("the temporary folder is writable");
-        let run = std::process::Command::new(&ptxas)
-            .args(["--gpu-name", target, "--output-file", "/dev/null"])
-            .arg(&path)
-            .output()
-            .expect("WARPWRIGHT_PTXAS names the assembler");
-        let complaints = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert!(run.status.success(), "{}\n{complaints}", path.display());
-        std::fs::remove_file(&path).expect("written above");
-    }
 }

@@ -1,0 +1,415 @@
+//! mbarriers: barriers in shared memory that count arrivals and bytes. PTX ISA, "mbarrier".
+//!
+//! A barrier goes through phases. A phase ends when as many threads have arrived as [`Mbarrier::init`] said, and as many
+//! bytes have been copied as the arrivals expected; the next phase begins at once, with the same count. Threads wait for the end
+//! of a phase by its parity (0 for the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival
+//! in it returned. A barrier never waited for must not run two phases ahead of its waiters: parities would be mistaken.
+
+use warpwright_ir::Operand;
+
+use crate::DeviceValue;
+use crate::access::Scope;
+use crate::control::wait_until;
+use crate::index::{ElementOffset, Index};
+use crate::operation::{compute, fresh, perform, record, refuse};
+use crate::pointer::{ClusterShared, Shared};
+use crate::requirement::{Feature, require, target};
+use crate::shared::shared_bytes;
+use crate::value::{Reg, Value};
+
+/// Size and alignment of an mbarrier object in bytes.
+const MBARRIER_BYTES: u32 = 8;
+
+/// The most arrivals that a phase can wait for. PTX ISA, "Contents of the mbarrier object".
+const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+
+/// A barrier in the CTA's shared memory, by its address.
+///
+/// ```
+/// use warpwright_lang::mbarrier::Mbarrier;
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::shared::shared_array;
+/// use warpwright_lang::{block, kernel, launch, special::thread_idx};
+///
+/// /// One warp fills a buffer, another empties it.
+/// #[kernel]
+/// fn hand_over(source: &Global<f32>, target: &mut Global<f32>) {
+///     launch::threads(64);
+///     let (buffer, full) = (shared_array::<f32>(32), Mbarrier::new());
+///     let thread = thread_idx().x;
+///     if thread == 0 {
+///         full.init(32);
+///     }
+///     block::sync_threads();
+///     if thread < 32 {
+///         buffer[thread] = source[thread];
+///         full.arrive();
+///     } else {
+///         full.wait_parity(0);
+///         target[thread - 32] = buffer[thread - 32];
+///     }
+/// }
+/// assert!(hand_over().is_ok());
+/// ```
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Mbarrier {
+    object: Shared<u64>,
+}
+
+impl Mbarrier {
+    /// Room for a barrier in static shared memory, not initialised.
+    #[track_caller]
+    #[allow(clippy::new_without_default, reason = "it takes shared memory: no value stands for it")]
+    pub fn new() -> Self {
+        Self::at(shared_bytes(MBARRIER_BYTES.into(), MBARRIER_BYTES).cast())
+    }
+
+    /// The barrier at `object`, whose address is a multiple of 8.
+    pub fn at(object: Shared<u64>) -> Self {
+        Self { object }
+    }
+
+    /// Where the barrier lies.
+    pub fn object(self) -> Shared<u64> {
+        self.object
+    }
+
+    /// The barrier at the same place in CTA `rank` of the cluster; sm_90.
+    #[track_caller]
+    pub fn at_rank(self, rank: impl Value<u32>) -> RemoteMbarrier {
+        RemoteMbarrier { object: self.object.map_to_block(rank) }
+    }
+
+    /// Makes the object a barrier in its first phase, of `count` arrivals a phase. One thread does it; the others may use the barrier
+    /// once they have synchronised with that thread, and asynchronous copies and the cluster's other CTAs after
+    /// [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) besides.
+    #[track_caller]
+    pub fn init(self, count: u32) {
+        if !(1..=MOST_ARRIVALS).contains(&count) {
+            refuse(format!("a phase of an mbarrier waits for 1 to {MOST_ARRIVALS} arrivals, not {count}"));
+        }
+        self.perform("init", &[Operand::Integer(count.into())]);
+    }
+
+    /// Ends the object's life as a barrier, so that its memory can be used for something else.
+    #[track_caller]
+    pub fn invalidate(self) {
+        self.perform("inval", &[]);
+    }
+
+    /// Arrives; returns the state of the phase arrived in, to wait for its end.
+    #[track_caller]
+    pub fn arrive(self) -> Reg<u64> {
+        self.arrived("arrive", &[])
+    }
+
+    /// Arrives, as [`arrive`](Self::arrive), with a release among the threads of `scope`; sm_90.
+    #[track_caller]
+    pub fn arrive_in(self, scope: Scope) -> Reg<u64> {
+        self.arrived(&format!("arrive{}", release(scope)), &[])
+    }
+
+    /// Arrives `count` times at once; sm_90.
+    #[track_caller]
+    pub fn arrive_count(self, count: impl Value<u32>) -> Reg<u64> {
+        require(Feature::TransactionBarriers);
+        self.arrived("arrive", &[count.operand()])
+    }
+
+    /// Arrives `count` times without ending the phase: others arrive later in it.
+    #[track_caller]
+    pub fn arrive_no_complete(self, count: impl Value<u32>) -> Reg<u64> {
+        self.arrived("arrive.noComplete", &[count.operand()])
+    }
+
+    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival fewer.
+    #[track_caller]
+    pub fn arrive_drop(self) -> Reg<u64> {
+        self.arrived("arrive_drop", &[])
+    }
+
+    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what the thread that starts the copies
+    /// does; sm_90.
+    #[track_caller]
+    pub fn arrive_and_expect(self, bytes: impl Value<u32>) -> Reg<u64> {
+        require(Feature::TransactionBarriers);
+        self.arrived("arrive.expect_tx", &[bytes.operand()])
+    }
+
+    /// Says that the phase waits for `bytes` more bytes of asynchronous copies; sm_90.
+    #[track_caller]
+    pub fn expect(self, bytes: impl Value<u32>) {
+        require(Feature::TransactionBarriers);
+        self.perform("expect_tx", &[bytes.operand()]);
+    }
+
+    /// Counts `bytes` bytes as copied, as asynchronous copies do by themselves; sm_90.
+    #[track_caller]
+    pub fn complete(self, bytes: impl Value<u32>) {
+        require(Feature::TransactionBarriers);
+        self.perform("complete_tx", &[bytes.operand()]);
+    }
+
+    /// Arrives when all `cp.async` copies this thread has started are done: one of the arrivals that [`init`](Self::init) counted.
+    #[track_caller]
+    pub fn arrive_after_copies(self) {
+        perform("cp.async.mbarrier.arrive.noinc.shared.b64", [self.object.operand()]);
+    }
+
+    /// [`arrive_after_copies`](Self::arrive_after_copies), as an arrival more than [`init`](Self::init) counted.
+    #[track_caller]
+    pub fn arrive_after_copies_uncounted(self) {
+        perform("cp.async.mbarrier.arrive.shared.b64", [self.object.operand()]);
+    }
+
+    /// Whether the phase of `state` has ended.
+    #[track_caller]
+    pub fn test_wait(self, state: Reg<u64>) -> Reg<bool> {
+        self.test("test_wait", state.operand())
+    }
+
+    /// Whether the phase of `parity` has ended: true while the barrier is in the phase after it.
+    #[track_caller]
+    pub fn test_wait_parity(self, parity: impl Value<u32>) -> Reg<bool> {
+        self.test("test_wait.parity", parity.operand())
+    }
+
+    /// [`test_wait`](Self::test_wait), suspended for up to a time that the hardware sets; sm_90.
+    #[track_caller]
+    pub fn try_wait(self, state: Reg<u64>) -> Reg<bool> {
+        require(Feature::TransactionBarriers);
+        self.test("try_wait", state.operand())
+    }
+
+    /// [`test_wait_parity`](Self::test_wait_parity), suspended for up to a time that the hardware sets; sm_90.
+    #[track_caller]
+    pub fn try_wait_parity(self, parity: impl Value<u32>) -> Reg<bool> {
+        require(Feature::TransactionBarriers);
+        self.test("try_wait.parity", parity.operand())
+    }
+
+    /// [`try_wait_parity`](Self::try_wait_parity), with an acquire among the threads of `scope`.
+    #[track_caller]
+    pub fn try_wait_parity_in(self, parity: impl Value<u32>, scope: Scope) -> Reg<bool> {
+        self.test(&format!("try_wait.parity{}", acquire(scope)), parity.operand())
+    }
+
+    /// Waits until the phase of `state` has ended. What the arriving threads wrote before, and what the copies it counted wrote, is
+    /// then visible to this thread.
+    #[track_caller]
+    pub fn wait(self, state: Reg<u64>) {
+        wait_until(|| self.test(waiting_word(), state.operand()));
+    }
+
+    /// Waits until the phase of `parity` has ended; returns at once if it is the one before the current phase. What the arriving
+    /// threads wrote before, and what the copies it counted wrote, is then visible to this thread.
+    #[track_caller]
+    pub fn wait_parity(self, parity: impl Value<u32>) {
+        let parity = parity.operand();
+        wait_until(|| self.test(&format!("{}.parity", waiting_word()), parity));
+    }
+
+    /// [`wait_parity`](Self::wait_parity) with an acquire among the threads of `scope`: for what threads of the cluster's other
+    /// CTAs wrote before they arrived with [`arrive_in`](RemoteMbarrier::arrive_in); sm_90.
+    #[track_caller]
+    pub fn wait_parity_in(self, parity: impl Value<u32>, scope: Scope) {
+        let (operation, parity) = (format!("try_wait.parity{}", acquire(scope)), parity.operand());
+        wait_until(|| self.test(&operation, parity));
+    }
+
+    #[track_caller]
+    fn perform(self, operation: &str, operands: &[Operand]) {
+        record_on("shared", operation, None, self.object.operand(), operands);
+    }
+
+    #[track_caller]
+    fn arrived(self, operation: &str, operands: &[Operand]) -> Reg<u64> {
+        let state = fresh();
+        record_on("shared", operation, Some(Reg::operand(state)), self.object.operand(), operands);
+        state
+    }
+
+    #[track_caller]
+    fn test(self, operation: &str, phase: Operand) -> Reg<bool> {
+        compute(format!("mbarrier.{operation}.shared.b64"), [self.object.operand(), phase])
+    }
+}
+
+/// Several barriers, side by side in the CTA's shared memory: one for each stage of a pipeline, say.
+///
+/// ```
+/// use warpwright_lang::mbarrier::Mbarriers;
+/// use warpwright_lang::{kernel, launch, special::thread_idx};
+///
+/// #[kernel]
+/// fn initialised(stage: u32) {
+///     launch::threads(32);
+///     let full = Mbarriers::new(4);
+///     if thread_idx().x == 0 {
+///         for barrier in full.iter() {
+///             barrier.init(1);
+///         }
+///         full.at(stage).arrive();
+///     }
+/// }
+/// assert!(initialised().is_ok());
+/// ```
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Mbarriers {
+    first: Shared<u64>,
+    count: u32,
+}
+
+impl Mbarriers {
+    /// Room for `count` barriers in static shared memory, not initialised.
+    #[track_caller]
+    pub fn new(count: u32) -> Self {
+        let bytes = u64::from(count) * u64::from(MBARRIER_BYTES);
+        Self { first: shared_bytes(bytes, MBARRIER_BYTES).cast(), count }
+    }
+
+    /// How many they are.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Barrier `index`, known at build time or on the device.
+    #[track_caller]
+    pub fn at(self, index: impl Index) -> Mbarrier {
+        if let ElementOffset::Known(known) = index.element_offset()
+            && !(0..i64::from(self.count)).contains(&known)
+        {
+            refuse(format!("there is no barrier {known}: these are {}, numbered from 0", self.count));
+        }
+        Mbarrier::at(self.first.at(index))
+    }
+
+    /// All of them in order.
+    pub fn iter(self) -> impl Iterator<Item = Mbarrier> {
+        (0..self.count).map(move |index| Mbarrier::at(self.first.at(index)))
+    }
+}
+
+/// A barrier in the shared memory of some CTA of the cluster, by its address in the cluster; sm_90. One cannot wait for it from afar.
+///
+/// Arrivals here release among the threads of this CTA alone, which is PTX's default: a release among those of the cluster costs 15 to
+/// 45 percent of a GEMM's speed (measured on H200). That suffices to say that a buffer has been read; a thread that has *written*
+/// for the other CTA arrives with [`arrive_in`](Self::arrive_in).
+#[derive(Clone, Copy, DeviceValue)]
+pub struct RemoteMbarrier {
+    object: ClusterShared<u64>,
+}
+
+impl RemoteMbarrier {
+    /// Where the barrier lies.
+    pub fn object(self) -> ClusterShared<u64> {
+        self.object
+    }
+
+    /// Arrives.
+    #[track_caller]
+    pub fn arrive(self) {
+        self.arrived("arrive", &[]);
+    }
+
+    /// Arrives, with a release among the threads of `scope`: what this thread has written is visible to those that wait with
+    /// [`wait_parity_in`](Mbarrier::wait_parity_in).
+    #[track_caller]
+    pub fn arrive_in(self, scope: Scope) {
+        self.arrived(&format!("arrive{}", release(scope)), &[]);
+    }
+
+    /// Arrives `count` times at once.
+    #[track_caller]
+    pub fn arrive_count(self, count: impl Value<u32>) {
+        self.arrived("arrive", &[count.operand()]);
+    }
+
+    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives.
+    #[track_caller]
+    pub fn arrive_and_expect(self, bytes: impl Value<u32>) {
+        self.arrived("arrive.expect_tx", &[bytes.operand()]);
+    }
+
+    /// Says that the phase waits for `bytes` more bytes of asynchronous copies.
+    #[track_caller]
+    pub fn expect(self, bytes: impl Value<u32>) {
+        record_on(
+            "shared::cluster",
+            "expect_tx.relaxed.cluster",
+            None,
+            self.object.operand(),
+            &[bytes.operand()],
+        );
+    }
+
+    /// Counts `bytes` bytes as copied.
+    #[track_caller]
+    pub fn complete(self, bytes: impl Value<u32>) {
+        record_on(
+            "shared::cluster",
+            "complete_tx.relaxed.cluster",
+            None,
+            self.object.operand(),
+            &[bytes.operand()],
+        );
+    }
+
+    #[track_caller]
+    fn arrived(self, operation: &str, operands: &[Operand]) {
+        require(Feature::Clusters);
+        record_on("shared::cluster", operation, Some(Operand::Sink), self.object.operand(), operands);
+    }
+}
+
+/// How many arrivals the phase of `state` still waited for when the arrival returned it.
+#[track_caller]
+pub fn pending_arrivals(state: Reg<u64>) -> Reg<u32> {
+    compute("mbarrier.pending_count.b64", [state.operand()])
+}
+
+#[track_caller]
+fn record_on(space: &str, operation: &str, state: Option<Operand>, object: Operand, operands: &[Operand]) {
+    let destinations = usize::from(state.is_some());
+    let operands = state.into_iter().chain([object]).chain(operands.iter().cloned()).collect();
+    record(format!("mbarrier.{operation}.{space}.b64"), destinations, operands);
+}
+
+/// The instruction that a wait repeats: `try_wait` suspends the thread, and came with sm_90.
+fn waiting_word() -> &'static str {
+    match target() {
+        Some(capability) if capability.compute_capability < (9, 0) => "test_wait",
+        _ => "try_wait",
+    }
+}
+
+/// The words of a release: PTX has arrivals for the CTA and the cluster.
+#[track_caller]
+fn release(scope: Scope) -> &'static str {
+    require(Feature::TransactionBarriers);
+    match scope {
+        Scope::Block => ".release.cta",
+        Scope::Cluster => ".release.cluster",
+        Scope::Device | Scope::System => refuse_scope(scope, ".release.cluster"),
+    }
+}
+
+/// The words of an acquire.
+#[track_caller]
+fn acquire(scope: Scope) -> &'static str {
+    require(Feature::TransactionBarriers);
+    match scope {
+        Scope::Block => ".acquire.cta",
+        Scope::Cluster => ".acquire.cluster",
+        Scope::Device | Scope::System => refuse_scope(scope, ".acquire.cluster"),
+    }
+}
+
+#[track_caller]
+fn refuse_scope(scope: Scope, instead: &'static str) -> &'static str {
+    refuse(format!(
+        "an mbarrier synchronises threads of one CTA or cluster, and Scope::{scope:?} is wider: use Scope::Block or \
+         Scope::Cluster, and `fence` for the threads beyond"
+    ));
+    instead
+}

@@ -1,0 +1,83 @@
+//! Tensor maps: how a tensor lies in global memory and which box of it a copy moves, as the tensor memory accelerator
+//! reads it. PTX ISA, "Tensor map".
+
+use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
+
+use crate::DeviceValue;
+use crate::kernel::KernelParameter;
+use crate::operation::{compute, here, perform};
+use crate::pointer::{Generic, Global};
+use crate::recorder;
+use crate::requirement::{Feature, require};
+use crate::value::Reg;
+
+/// Size of a tensor map in bytes.
+pub const TENSOR_MAP_BYTES: u32 = 128;
+
+/// What a tensor map's address is a multiple of, in bytes.
+pub const TENSOR_MAP_ALIGN: u32 = 64;
+
+/// A tensor map, by its address: a kernel takes one as `a: &TensorMap`, and the launch passes it by value, so that it
+/// lies in the kernel's parameters, where the hardware may read it without a fence.
+///
+/// ```
+/// use warpwright_lang::tensor_map::TensorMap;
+/// use warpwright_lang::{kernel, launch};
+///
+/// #[kernel]
+/// fn prefetch(a: &TensorMap) {
+///     launch::threads(32);
+///     a.prefetch();
+/// }
+/// assert!(prefetch().is_ok());
+/// ```
+#[derive(Clone, Copy, DeviceValue)]
+pub struct TensorMap {
+    address: Reg<u64>,
+}
+
+impl TensorMap {
+    /// The map at `address` in global memory, which the kernel (or one before it) has written: what was written must
+    /// be acquired by [`fence_tensor_map_acquire`](crate::fence::fence_tensor_map_acquire) first.
+    #[track_caller]
+    pub fn in_global(address: Global<u8>) -> Self {
+        Self { address: address.generic().address() }
+    }
+
+    /// Its generic address.
+    pub fn address(self) -> Reg<u64> {
+        self.address
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> Generic<u8> {
+        Generic::from_address(self.address, false)
+    }
+
+    /// Fetches the map into the cache that copies read it from, so that the first copy need not wait for it.
+    #[track_caller]
+    pub fn prefetch(self) {
+        require(Feature::TensorCopies);
+        perform("prefetch.tensormap", [self.bytes().operand()]);
+    }
+}
+
+impl KernelParameter for &TensorMap {
+    type Host = TensorMap;
+    type Value = TensorMap;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMap {
+        require(Feature::TensorCopies);
+        let location = here();
+        let in_bank: Reg<u64> = recorder::with(|recorder| {
+            let ty = ParameterType::Bytes { size: TENSOR_MAP_BYTES, align: TENSOR_MAP_ALIGN };
+            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+            let register = recorder.fresh(ir::RegisterClass::B64);
+            let operands = vec![Operand::Register(register), Operand::Symbol(name.to_owned())];
+            recorder.emit("mov.b64", 1, operands, location);
+            Reg::from_register(register)
+        });
+        TensorMap { address: compute("cvta.param.u64", [in_bank.operand()]) }
+    }
+}

@@ -1,0 +1,80 @@
+//! The PTX of Hopper's instructions as kernels write them, accepted by the real assembler where `WARPWRIGHT_PTXAS` names one.
+
+#![allow(unreachable_pub, reason = "the modules of a test are its own")]
+
+use warpwright_arch::Capability;
+use warpwright_ir as ir;
+use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
+use warpwright_lang::pointer::Global;
+use warpwright_lang::special::thread_idx;
+use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::value::constant;
+use warpwright_lang::{Kernel, block, kernel, launch};
+
+/// The PTX of a kernel for sm_90a, without the lines that say where it was written; assembled.
+fn ptx<Args>(kernel: &Kernel<Args>) -> String {
+    let capability = Capability::for_target("sm_90a").expect("in the table");
+    ir::verify(kernel.ir(), capability).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let mut optimised = kernel.ir().clone();
+    ir::optimize(&mut optimised);
+    let text = warpwright_ptx::write(&ir::Module::new(capability, vec![optimised]));
+    assemble(kernel.name(), &text);
+    let is_position = |line: &&str| line.trim_start().starts_with(".loc") || line.starts_with(".file");
+    text.lines().filter(|line| !is_position(line)).map(|line| format!("{line}\n")).collect()
+}
+
+fn assemble(name: &str, text: &str) {
+    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
+    let path = std::env::temp_dir().join(format!("hopper_{name}_{}.ptx", std::process::id()));
+    std::fs::write(&path, text).expect("the temporary folder is writable");
+    let run = std::process::Command::new(ptxas)
+        .args(["--gpu-name", "sm_90a", "--output-file", "/dev/null"])
+        .arg(&path)
+        .output()
+        .expect("WARPWRIGHT_PTXAS names the assembler");
+    assert!(run.status.success(), "{}\n{}", path.display(), String::from_utf8_lossy(&run.stderr));
+    std::fs::remove_file(&path).expect("written above");
+}
+
+/// Each phase of a barrier in turn, by its parity.
+#[kernel]
+fn waits_for_each_phase(output: &mut Global<u32>, rounds: u32) {
+    launch::threads(64);
+    let full = Mbarriers::new(2);
+    if thread_idx().x == 0 {
+        for barrier in full.iter() {
+            barrier.init(64);
+        }
+    }
+    block::sync_threads();
+    let mut parity = constant(0u32);
+    for round in 0..rounds {
+        full.at(round % 2).arrive();
+        full.at(round % 2).wait_parity(parity);
+        if round % 2 == 1 {
+            parity = parity ^ 1;
+        }
+    }
+    let once = Mbarrier::new();
+    let state = once.arrive();
+    once.wait(state);
+    output[thread_idx().x] = parity;
+}
+
+#[test]
+fn a_wait_is_a_branch_back_to_its_test() {
+    insta::assert_snapshot!(ptx(&waits_for_each_phase().expect("it has no mistakes")));
+}
+
+/// Parameters by value: a tensor map, and arrays.
+#[kernel]
+fn takes_values(map: &TensorMap, factors: [f32; 3], flags: [bool; 2], output: &mut Global<f32>) {
+    map.prefetch();
+    let factor = if flags[1] { factors[2] } else { factors[0] };
+    output[thread_idx().x] = factor * factors[1];
+}
+
+#[test]
+fn values_lie_in_the_parameters() {
+    insta::assert_snapshot!(ptx(&takes_values().expect("it has no mistakes")));
+}
