@@ -99,6 +99,15 @@ fn is_legal<T: Element>(given: usize, operand: MatrixOperand, atom: &MmaAtom) ->
         refuse(format!("{} is a warpgroup's instruction, not a warp's", atom.name()));
         return false;
     }
+    if atom.family == Family::SparseWarp || atom.c != atom.d {
+        let why = if atom.c == atom.d {
+            "takes metadata"
+        } else {
+            "takes accumulators of one type and gives another"
+        };
+        refuse(format!("{} {why}, which mma_sync has no operand for: write it with ptx!", atom.name()));
+        return false;
+    }
     if legal != Some(given as i64) {
         refuse(format!(
             "operand {operand:?} of {} takes {bits} bits a lane in 32-bit registers of {}; this gives {given} registers of {}",

@@ -12,5 +12,5 @@ mod shared_tile;
 pub use copy::{COPY_TABLE, CopyAtom, CopyRow, TmaBox};
 pub use descriptor::SharedDescriptor;
 pub use element::Element;
-pub use mma::{Family, MMA_TABLE, MmaAtom, MmaRow, Operand, WMMA_TABLE, WmmaRow};
+pub use mma::{Family, MMA_TABLE, Metadata, MmaAtom, MmaRow, Operand, Types};
 pub use shared_tile::{Major, SharedSwizzle, SharedTile};

@@ -1,6 +1,6 @@
 //! [`TiledMma`]: an MMA atom repeated over warps and values until it covers a tile.
 
-use crate::atom::{MmaAtom, Operand};
+use crate::atom::{Family, MmaAtom, Operand};
 use crate::tiling::all;
 use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple};
 
@@ -42,6 +42,10 @@ impl TiledMma {
                 "at most 3: (m, n, k)",
             ));
         }
+        if atom.family == Family::SparseWarp && permutation[2] != Tiler::All {
+            let legal = "`_` for a sparse atom, whose A is stored by halves";
+            return Err(Error::bad_argument("the permutation of K", &permutation[2], legal));
+        }
         let threads = atom.threads()?.tiled_product(atoms.append_to_rank(3))?;
         Ok(TiledMma { atom, threads, permutation })
     }
@@ -64,7 +68,7 @@ impl TiledMma {
     /// The tile of an operand that the threads cover together.
     pub fn tile(&self, operand: Operand) -> Result<IntTuple, Error> {
         let (row, column) = axes(operand);
-        Ok(IntTuple::from((self.tile_extent(row)?, self.tile_extent(column)?)))
+        Ok(IntTuple::from((self.tile_extent(row)?, self.stored_extent(operand, column)?)))
     }
 
     /// The extent of the tile along M (0), N (1) or K (2).
@@ -73,6 +77,12 @@ impl TiledMma {
             Tiler::Layout(layout) => layout.size(),
             _ => self.repeats(axis)?.times(&self.atom_extent(axis).into()),
         }
+    }
+
+    /// The extent of an operand's tile along its second axis: of a sparse A only what is stored.
+    fn stored_extent(&self, operand: Operand, axis: usize) -> Result<Int, Error> {
+        let (whole, stored) = (self.atom_extent(axis), self.atom.tile(operand).1);
+        if whole == stored { self.tile_extent(axis) } else { self.repeats(axis)?.times(&stored.into()) }
     }
 
     fn atom_extent(&self, axis: usize) -> i64 {
@@ -111,7 +121,11 @@ impl TiledMma {
     /// An operand as ((thread of the atom, (threads along its modes)), (values, (repetitions..))).
     pub fn spread(&self, operand: Operand, tensor: &Layout) -> Result<Layout, Error> {
         let (row, column) = axes(operand);
-        let permuted = tensor.logical_divide((self.permuted_axis(row)?, self.permuted_axis(column)?))?;
+        let along_column = match &self.permutation[column] {
+            Tiler::All => Tiler::from(self.stored_extent(operand, column)?),
+            tiler => tiler.clone(),
+        };
+        let permuted = tensor.logical_divide((self.permuted_axis(row)?, along_column))?;
         let (rows, columns) = self.atom.tile(operand);
         let atoms = permuted.zipped_divide((rows, columns))?;
         let thread_values = atoms.mode(0)?.compose(self.atom.thread_values(operand)?)?;
@@ -167,6 +181,6 @@ fn axes(operand: Operand) -> (usize, usize) {
     match operand {
         Operand::A => (0, 2),
         Operand::B => (1, 2),
-        Operand::C => (0, 1),
+        Operand::C | Operand::D => (0, 1),
     }
 }

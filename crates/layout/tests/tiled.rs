@@ -72,10 +72,11 @@ fn a_swizzled_tensor_partitions_as_its_plain_one() {
 #[test]
 fn multiplications_cover_every_operand() {
     let arrangements = ["(1,1,1):(0,0,0)", "(2,2,1):(1,2,0)", "(1,4,1):(0,1,0)", "(4,1,1):(1,0,0)"];
-    for atom in MmaAtom::all().into_iter().filter(|atom| atom.family == Family::Warp).step_by(3) {
+    let by_warp = |atom: &MmaAtom| matches!(atom.family, Family::Warp | Family::SparseWarp | Family::Wmma);
+    for atom in MmaAtom::all().into_iter().filter(by_warp).step_by(3) {
         for arrangement in arrangements {
             let mma = TiledMma::new(atom.clone(), &layout(arrangement)).unwrap();
-            for operand in [Operand::A, Operand::B, Operand::C] {
+            for operand in Operand::ALL {
                 let tile = mma.tile(operand).unwrap();
                 let extents = tile.leaves();
                 let shape = (extents[0].known().unwrap() * 2, extents[1].known().unwrap() * 2);
@@ -87,9 +88,11 @@ fn multiplications_cover_every_operand() {
                 let sharing = match operand {
                     Operand::A => n.size().unwrap(),
                     Operand::B => m.size().unwrap(),
-                    Operand::C => 1.into(),
+                    Operand::C | Operand::D => 1.into(),
                 };
-                let sharing = sharing.known().unwrap() as usize;
+                let held = mma.atom().thread_values(operand).unwrap();
+                let held = held.size().unwrap().known().unwrap() / held.cosize().unwrap().known().unwrap();
+                let sharing = (sharing.known().unwrap() * held) as usize;
                 assert_eq!(counted.len() as i64, shape.0 * shape.1, "{} {operand:?}", atom.name());
                 assert!(counted.values().all(|&times| times == sharing), "{} {operand:?}", atom.name());
             }

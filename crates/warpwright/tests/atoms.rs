@@ -1,40 +1,91 @@
 //! The layout algebra's MMA atoms against the emulator's fragments, which golden cases recorded on an H200 hold to the
 //! hardware: the two tables were written apart, and must say the same of every lane and value.
 
+use warpwright::emulator::tensor::element::Element as Recorded;
 use warpwright::emulator::tensor::fragment::Fragment;
-use warpwright::layout::atom::{Family, MmaAtom, Operand};
+use warpwright::emulator::tensor::sparse::Metadata;
+use warpwright::emulator::tensor::tile::Tile;
+use warpwright::emulator::tensor::{LANES, Order, Shape, warp_matrix};
+use warpwright::layout::Layout;
+use warpwright::layout::atom::{Element, Family, MmaAtom, Operand};
 
-/// The emulator's fragment of an operand.
-fn fragment(atom: &MmaAtom, operand: Operand) -> Fragment {
-    let (m, _, k) = atom.shape;
+fn shape(atom: &MmaAtom) -> Shape {
+    let (m, n, k) = atom.shape;
+    Shape::new(m as usize, n as usize, k as usize)
+}
+
+fn recorded(element: Element) -> Recorded {
+    Recorded::from_word(element.ptx()).expect("both name elements as PTX does")
+}
+
+/// The emulator's fragment of an operand of a warp's `mma`, dense or sparse.
+fn warp(atom: &MmaAtom, operand: Operand) -> Fragment {
+    let (rows, columns) = atom.tile(operand);
     let bits = atom.element(operand).bits() as u32;
     match operand {
-        Operand::A => Fragment::left(m as usize, k as usize, bits),
-        Operand::B => Fragment::right(k as usize, bits),
-        Operand::C => Fragment::accumulator(m as usize, bits),
+        Operand::A => Fragment::left(rows as usize, columns as usize, bits),
+        Operand::B => Fragment::right(columns as usize, bits),
+        Operand::C | Operand::D => Fragment::accumulator(rows as usize, bits),
     }
 }
 
-#[test]
-fn atoms_hold_what_the_hardware_holds() {
+fn wmma(atom: &MmaAtom, operand: Operand) -> Fragment {
+    let which = match operand {
+        Operand::A => warp_matrix::Operand::A,
+        Operand::B => warp_matrix::Operand::B,
+        Operand::C | Operand::D => warp_matrix::Operand::Accumulator,
+    };
+    match operand {
+        Operand::A | Operand::B => warp_matrix::fragment(shape(atom), which, recorded(atom.a)),
+        // Accumulators of both widths are spread alike.
+        Operand::C | Operand::D => warp_matrix::fragment(shape(atom), which, recorded(atom.element(operand))),
+    }
+}
+
+fn quadpair(atom: &MmaAtom, operand: Operand) -> Fragment {
+    let order = |k_major: bool, yes, no| if k_major { yes } else { no };
+    match operand {
+        Operand::A => Fragment::quad_left(order(atom.a_k_major, Order::Row, Order::Column)),
+        Operand::B => Fragment::quad_right(order(atom.b_k_major, Order::Column, Order::Row)),
+        Operand::C | Operand::D => Fragment::quad_accumulator(atom.element(operand).bits() as u32),
+    }
+}
+
+/// The place in its tile of a thread's value.
+fn place(layout: &Layout, thread: usize, value: usize) -> i64 {
+    let index = layout.index(&(thread as i64, value as i64).into()).expect("in the layout");
+    index.known().expect("atoms are known at build time")
+}
+
+fn extent(layout: &Layout, mode: usize) -> usize {
+    layout.mode(mode).and_then(|mode| mode.known_size("an atom")).expect("known") as usize
+}
+
+/// Holds every atom of a family to the emulator's fragments; Returns how many places were
+/// compared.
+fn compare(family: Family, fragment: fn(&MmaAtom, Operand) -> Fragment) -> usize {
     let mut places = 0;
-    for atom in MmaAtom::all().into_iter().filter(|atom| atom.family == Family::Warp) {
-        for operand in [Operand::A, Operand::B, Operand::C] {
+    for atom in MmaAtom::all().into_iter().filter(|atom| atom.family == family) {
+        let lanes = atom.threads().expect("a table's atom has threads").offsets().expect("known");
+        for operand in Operand::ALL {
             let (rows, _) = atom.tile(operand);
             let layout = atom.thread_values(operand).expect("a table's atom has a layout");
             let fragment = fragment(&atom, operand);
-            let values = layout.mode(1).and_then(|values| values.known_size("values")).expect("known");
-            assert_eq!(values as usize, fragment.elements(), "{} {operand:?}", atom.name());
-            for lane in 0..32 {
+            // The emulator counts words of 32 bits as wmma's elements of b1.
+            let run = if family == Family::Wmma && atom.element(operand) == Element::B1 { 32 } else { 1 };
+            let values = extent(&layout, 1);
+            assert_eq!(values, run * fragment.elements(), "{} {operand:?}", atom.name());
+            for (thread, &lane) in lanes.iter().enumerate() {
                 for value in 0..values {
-                    let index = layout.index(&(lane, value).into()).expect("in the layout");
-                    let index = index.known().expect("atoms are known at build time");
+                    let index = place(&layout, thread, value);
                     let (row, column) = ((index % rows) as usize, (index / rows) as usize);
-                    let held = fragment.place(lane as usize, value as usize);
-                    // The hardware's B is (k, n), the algebra's (n, k).
-                    let held = if operand == Operand::B { (held.1, held.0) } else { held };
+                    let (mut held_row, mut held_column) = fragment.place(lane as usize, value / run);
+                    if operand == Operand::B {
+                        // The hardware's B is (k, n), the algebra's (n, k).
+                        (held_row, held_column) = (held_column, held_row);
+                    }
                     assert_eq!(
-                        held,
+                        (held_row, held_column * run + value % run),
                         (row, column),
                         "{} {operand:?}, lane {lane}, value {value}",
                         atom.name()
@@ -44,5 +95,78 @@ fn atoms_hold_what_the_hardware_holds() {
             }
         }
     }
-    assert!(places > 10_000, "the whole table was walked");
+    places
+}
+
+#[test]
+fn atoms_hold_what_the_hardware_holds() {
+    assert!(compare(Family::Warp, warp) > 10_000);
+}
+
+#[test]
+fn sparse_atoms_hold_what_the_hardware_holds() {
+    assert!(compare(Family::SparseWarp, warp) > 10_000);
+}
+
+#[test]
+fn wmma_atoms_hold_what_the_hardware_holds() {
+    assert!(compare(Family::Wmma, wmma) > 10_000);
+}
+
+#[test]
+fn quadpairs_hold_what_the_hardware_holds() {
+    assert!(compare(Family::Quadpair, quadpair) > 1_000);
+}
+
+/// A sparse A expanded by the emulator has each stored element where the atom's metadata says, for every selector.
+#[test]
+fn metadata_places_what_the_hardware_places() {
+    let mut placed = 0;
+    for atom in MmaAtom::all() {
+        let Some(metadata) = atom.metadata() else { continue };
+        let layout = metadata.thread_values().expect("a table's atom has metadata");
+        let (rows, stored) = atom.tile(Operand::A);
+        let mut values = Tile::zeros(rows as usize, stored as usize);
+        for row in 0..rows as usize {
+            for column in 0..stored as usize {
+                values.set(row, column, 1 + (row * stored as usize + column) as u32);
+            }
+        }
+        let words: [u32; LANES] = std::array::from_fn(|lane| legal_metadata(atom.a, lane as u32));
+        for selector in 0..metadata.selectors() as usize {
+            let full = Metadata::new(shape(&atom), recorded(atom.a), selector).expand(&values, &words);
+            let mut entries = vec![0; (rows * metadata.entries) as usize];
+            let chosen = 4 / metadata.selectors() as usize;
+            for lane in (0..LANES).filter(|lane| lane % 4 / chosen == selector) {
+                for value in 0..extent(&layout, 1) {
+                    let bits = metadata.entry_bits as u32;
+                    let entry = words[lane] >> (bits * value as u32) & ((1 << bits) - 1);
+                    entries[place(&layout, lane, value) as usize] = i64::from(entry);
+                }
+            }
+            for row in 0..rows {
+                for column in 0..stored {
+                    let entry = entries[(row + rows * metadata.entry_of(column)) as usize];
+                    let at = metadata.column(column, entry);
+                    let value = values.get(row as usize, column as usize);
+                    assert_eq!(full.get(row as usize, at as usize), value, "{} {row},{column}", atom.name());
+                    placed += 1;
+                }
+            }
+        }
+    }
+    assert!(placed > 10_000, "the whole table was walked");
+}
+
+/// A register of metadata in which every entry is legal: two different places of four, rising, or one of two.
+fn legal_metadata(element: Element, lane: u32) -> u32 {
+    const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
+    let mixed = |at: u32| (lane * 8 + at).wrapping_mul(2_654_435_761) >> 16;
+    (0..8).fold(0, |word, at| {
+        let entry = match element {
+            Element::Tf32 => [0b0100, 0b1110][(mixed(at) % 2) as usize],
+            _ => PAIRS[(mixed(at) % 6) as usize],
+        };
+        word | entry << (4 * at)
+    })
 }

@@ -1,4 +1,4 @@
-//! Copy atoms: plain vectors, `cp.async`, `ldmatrix`, `stmatrix`, and TMA boxes.
+//! Copy atoms: plain vectors, `cp.async`, `ldmatrix`, `movmatrix`, `stmatrix`, and TMA boxes.
 
 use super::SharedSwizzle;
 use crate::{ComposedLayout, Error, Layout, Swizzle, Tiler};
@@ -28,7 +28,8 @@ const fn copy(
     CopyRow { name, instruction, sm, source, target }
 }
 
-/// Copies by single threads and by warps, sm_70 to sm_90. (PTX ISA: "ld", "st", "cp.async", "ldmatrix", "stmatrix".)
+/// Copies by single threads and by warps, sm_70 to sm_90. (PTX ISA: "ld", "st", "cp.async", "ldmatrix", "movmatrix",
+/// "stmatrix".)
 /// `cp.async.cg` takes 16 bytes only; `.ca` 4, 8 or 16.
 pub const COPY_TABLE: &[CopyRow] = &[
     copy("UniversalCopy<8>", "ld/st.b8", 70, "(1,8):(0,1)", "(1,8):(0,1)"),
@@ -81,6 +82,13 @@ pub const COPY_TABLE: &[CopyRow] = &[
         75,
         "(32,128):(128,1)",
         "((4,8),(16,2,4)):((256,16),(1,128,1024))",
+    ),
+    copy(
+        "SM75_U32x1_MOVM_T",
+        "movmatrix.sync.aligned.m8n8.trans.b16",
+        75,
+        "(32,32):(32,1)",
+        "((4,8),(16,2)):((256,16),(1,128))",
     ),
     copy(
         "SM90_U32x1_STSM_N",

@@ -1,7 +1,15 @@
-//! Matrix-multiply atoms: `mma.sync`, `wgmma` and `wmma`.
+//! Matrix-multiply atoms: `mma.sync`, dense and sparse, `wmma` and `wgmma`.
+
+mod fragment;
+mod metadata;
+mod table;
+
+pub use metadata::Metadata;
+pub use table::{MMA_TABLE, MmaRow, Types};
 
 use super::Element::{self, *};
-use crate::{Error, IntTuple, Layout, Tuple};
+use crate::{Error, Layout};
+use fragment::{Order, pieces, quads, repeated, shared, warpgroup};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,12 +17,19 @@ use std::sync::OnceLock;
 /// One of the matrices of a multiplication D = A B + C. B is taken as (n, k), as CuTe does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// The (m, k) factor.
+    /// The (m, k) factor; of a sparse one the (m, k / 2) elements that are stored.
     A,
     /// The (n, k) factor.
     B,
-    /// The (m, n) accumulator, going in or out.
+    /// The (m, n) accumulator going in.
     C,
+    /// The (m, n) accumulator coming out: spread as C where the types agree.
+    D,
+}
+
+impl Operand {
+    /// All of them.
+    pub const ALL: [Operand; 4] = [Operand::A, Operand::B, Operand::C, Operand::D];
 }
 
 /// How an instruction spreads its matrices over threads.
@@ -24,117 +39,13 @@ pub enum Family {
     Quadpair,
     /// `mma.sync` from sm_75 on: one warp, quads along a row.
     Warp,
+    /// `mma.sp`: one warp, of A only what is not zero, with [`Metadata`].
+    SparseWarp,
+    /// `wmma`: one warp. PTX leaves open what a lane holds of its fragments; these are those of an H200, as recorded.
+    Wmma,
     /// `wgmma.mma_async` of sm_90: four warps; A and B may be read from shared memory.
     Warpgroup,
 }
-
-/// A row of the table: one shape, and the element types (A, B, C) it comes in.
-#[derive(Clone, Copy, Debug)]
-pub struct MmaRow {
-    /// The first architecture, as in `sm_80`.
-    pub sm: u32,
-    /// How the matrices are spread.
-    pub family: Family,
-    /// M, N, K. For `wgmma` N is the largest; every multiple of 8 below is one too (see [`MmaAtom::all`]).
-    pub shape: (i64, i64, i64),
-    /// Types of A, B and of C and D.
-    pub types: &'static [(Element, Element, Element)],
-}
-
-const fn row(
-    sm: u32,
-    family: Family,
-    shape: (i64, i64, i64),
-    types: &'static [(Element, Element, Element)],
-) -> MmaRow {
-    MmaRow { sm, family, shape, types }
-}
-
-const F16_TYPES: &[(Element, Element, Element)] = &[(F16, F16, F16), (F16, F16, F32)];
-const BF16_TYPES: &[(Element, Element, Element)] = &[(Bf16, Bf16, F32)];
-const TF32_TYPES: &[(Element, Element, Element)] = &[(Tf32, Tf32, F32)];
-const F64_TYPES: &[(Element, Element, Element)] = &[(F64, F64, F64)];
-const BYTE_TYPES: &[(Element, Element, Element)] =
-    &[(S8, S8, S32), (S8, U8, S32), (U8, S8, S32), (U8, U8, S32)];
-const NIBBLE_TYPES: &[(Element, Element, Element)] =
-    &[(S4, S4, S32), (S4, U4, S32), (U4, S4, S32), (U4, U4, S32)];
-const BIT_TYPES: &[(Element, Element, Element)] = &[(B1, B1, S32)];
-const FP8_TYPES: &[(Element, Element, Element)] = &[
-    (E4m3, E4m3, F32),
-    (E4m3, E5m2, F32),
-    (E5m2, E4m3, F32),
-    (E5m2, E5m2, F32),
-    (E4m3, E4m3, F16),
-    (E4m3, E5m2, F16),
-    (E5m2, E4m3, F16),
-    (E5m2, E5m2, F16),
-];
-
-/// Every `mma.sync` and `wgmma` shape of sm_70 to sm_90, dense. PTX ISA, "Matrix multiply-accumulate operation using mma
-/// instruction" and "Asynchronous warpgroup level matrix multiply-accumulate instructions".
-pub const MMA_TABLE: &[MmaRow] = &[
-    row(70, Family::Quadpair, (8, 8, 4), F16_TYPES),
-    row(75, Family::Warp, (16, 8, 8), F16_TYPES),
-    row(75, Family::Warp, (8, 8, 16), BYTE_TYPES),
-    row(75, Family::Warp, (8, 8, 32), NIBBLE_TYPES),
-    row(75, Family::Warp, (8, 8, 128), BIT_TYPES),
-    row(80, Family::Warp, (16, 8, 16), F16_TYPES),
-    row(80, Family::Warp, (16, 8, 8), BF16_TYPES),
-    row(80, Family::Warp, (16, 8, 16), BF16_TYPES),
-    row(80, Family::Warp, (16, 8, 4), TF32_TYPES),
-    row(80, Family::Warp, (16, 8, 8), TF32_TYPES),
-    row(80, Family::Warp, (8, 8, 4), F64_TYPES),
-    row(80, Family::Warp, (16, 8, 16), BYTE_TYPES),
-    row(80, Family::Warp, (16, 8, 32), BYTE_TYPES),
-    row(80, Family::Warp, (16, 8, 32), NIBBLE_TYPES),
-    row(80, Family::Warp, (16, 8, 64), NIBBLE_TYPES),
-    row(80, Family::Warp, (16, 8, 128), BIT_TYPES),
-    row(80, Family::Warp, (16, 8, 256), BIT_TYPES),
-    row(89, Family::Warp, (16, 8, 16), FP8_TYPES),
-    row(89, Family::Warp, (16, 8, 32), FP8_TYPES),
-    row(90, Family::Warp, (16, 8, 4), F64_TYPES),
-    row(90, Family::Warp, (16, 8, 8), F64_TYPES),
-    row(90, Family::Warp, (16, 8, 16), F64_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 16), F16_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 16), BF16_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 8), TF32_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 32), FP8_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 32), BYTE_TYPES),
-    row(90, Family::Warpgroup, (64, 256, 256), BIT_TYPES),
-];
-
-/// A `wmma` shape. PTX leaves the distribution of its fragments over the lanes unspecified ("Matrix fragments for WMMA"),
-/// so there is nothing to lay out: fragments are loaded, multiplied and stored whole.
-#[derive(Clone, Copy, Debug)]
-pub struct WmmaRow {
-    /// The first architecture.
-    pub sm: u32,
-    /// M, N, K.
-    pub shape: (i64, i64, i64),
-    /// Types of A, B and of C and D.
-    pub types: &'static [(Element, Element, Element)],
-}
-
-const fn wmma(sm: u32, shape: (i64, i64, i64), types: &'static [(Element, Element, Element)]) -> WmmaRow {
-    WmmaRow { sm, shape, types }
-}
-
-/// Every `wmma` shape.
-pub const WMMA_TABLE: &[WmmaRow] = &[
-    wmma(70, (16, 16, 16), F16_TYPES),
-    wmma(70, (32, 8, 16), F16_TYPES),
-    wmma(70, (8, 32, 16), F16_TYPES),
-    wmma(80, (16, 16, 16), BF16_TYPES),
-    wmma(80, (32, 8, 16), BF16_TYPES),
-    wmma(80, (8, 32, 16), BF16_TYPES),
-    wmma(80, (16, 16, 8), TF32_TYPES),
-    wmma(80, (8, 8, 4), F64_TYPES),
-    wmma(72, (16, 16, 16), &[(S8, S8, S32), (U8, U8, S32)]),
-    wmma(72, (32, 8, 16), &[(S8, S8, S32), (U8, U8, S32)]),
-    wmma(72, (8, 32, 16), &[(S8, S8, S32), (U8, U8, S32)]),
-    wmma(75, (8, 8, 32), &[(S4, S4, S32), (U4, U4, S32)]),
-    wmma(75, (8, 8, 128), BIT_TYPES),
-];
 
 /// One matrix-multiply instruction: its shape, its types, and who holds which element.
 ///
@@ -160,9 +71,11 @@ pub struct MmaAtom {
     pub a: Element,
     /// The type of B.
     pub b: Element,
-    /// The type of C and D.
+    /// The type of C.
     pub c: Element,
-    /// Whether A is k-major ("T", row) rather than m-major ("N", col). Only `m8n8k4` of sm_70 and `wgmma` choose.
+    /// The type of D.
+    pub d: Element,
+    /// Whether A is k-major ("T", row) rather than m-major ("N", col). Only `m8n8k4` of sm_70, `wmma` and `wgmma` choose.
     pub a_k_major: bool,
     /// Whether B is k-major ("N" of BLAS for a column-major B; CuTe's second "N" is n-major, "T" rows).
     pub b_k_major: bool,
@@ -175,7 +88,7 @@ impl MmaAtom {
     pub fn all() -> Vec<MmaAtom> {
         let mut atoms = Vec::new();
         for row in MMA_TABLE {
-            for &(a, b, c) in row.types {
+            for &(a, b, c, d) in row.types {
                 let atom = MmaAtom {
                     sm: row.sm,
                     family: row.family,
@@ -183,13 +96,16 @@ impl MmaAtom {
                     a,
                     b,
                     c,
+                    d,
                     a_k_major: true,
                     b_k_major: true,
                     a_from_shared: false,
                 };
                 match row.family {
-                    Family::Warp => atoms.push(atom),
-                    Family::Quadpair => {
+                    Family::Warp | Family::SparseWarp => atoms.push(atom),
+                    // Elements narrower than a byte are loaded along k only.
+                    Family::Wmma if a.bits() < 8 => atoms.push(atom),
+                    Family::Quadpair | Family::Wmma => {
                         for (a_k_major, b_k_major) in
                             [(true, true), (true, false), (false, true), (false, false)]
                         {
@@ -232,41 +148,47 @@ impl MmaAtom {
         ))
     }
 
-    /// CuTe's name.
+    /// CuTe's name; where CuTe has no such atom, one in its manner: `SM70_WMMA_...`, `SM80_SPARSE_...`.
     pub fn name(&self) -> String {
         let (m, n, k) = self.shape;
-        let (a, b, c) = (self.a.cute(), self.b.cute(), self.c.cute());
-        let shape = format!("SM{}_{m}x{n}x{k}", self.sm);
-        let letter = |k_major: bool, yes: char, no: char| if k_major { yes } else { no };
-        match self.family {
-            Family::Warpgroup => {
-                format!("{shape}_{c}{a}{b}_{}S", if self.a_from_shared { 'S' } else { 'R' })
-            }
-            _ => {
-                let (a_letter, b_letter) =
-                    (letter(self.a_k_major, 'T', 'N'), letter(self.b_k_major, 'N', 'T'));
-                format!("{shape}_{c}{a}{b}{c}_{a_letter}{b_letter}")
-            }
+        let (a, b, c, d) = (self.a.cute(), self.b.cute(), self.c.cute(), self.d.cute());
+        let kind = match self.family {
+            Family::SparseWarp => "SPARSE_",
+            Family::Wmma => "WMMA_",
+            _ => "",
+        };
+        let shape = format!("SM{}_{kind}{m}x{n}x{k}", self.sm);
+        if self.family == Family::Warpgroup {
+            return format!("{shape}_{d}{a}{b}_{}S", if self.a_from_shared { 'S' } else { 'R' });
         }
+        let a_letter = if self.a_k_major { 'T' } else { 'N' };
+        let b_letter = if self.b_k_major { 'N' } else { 'T' };
+        format!("{shape}_{d}{a}{b}{c}_{a_letter}{b_letter}")
     }
 
     /// The PTX opcode. One-bit types end in their combining operation: `.xor.popc` on sm_75, which has no other, and
-    /// `.and.popc` from sm_80 on.
+    /// `.and.popc` from sm_80 on. `wgmma` is without the orders of A and B, which are operands of it.
     pub fn instruction(&self) -> String {
         let (m, n, k) = self.shape;
-        let (a, b, c) = (self.a, self.b, self.c);
+        let (a, b, c, d) = (self.a, self.b, self.c, self.d);
         let popc = match (a, self.sm) {
             (B1, 75) => ".xor.popc",
             (B1, _) => ".and.popc",
             _ => "",
         };
+        let a_order = if self.a_k_major { "row" } else { "col" };
+        let b_order = if self.b_k_major { "col" } else { "row" };
+        let (orders, shape) = (format!("{a_order}.{b_order}"), format!("m{m}n{n}k{k}"));
         match self.family {
-            Family::Warpgroup => format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{c}.{a}.{b}{popc}"),
-            _ => {
-                let a_order = if self.a_k_major { "row" } else { "col" };
-                let b_order = if self.b_k_major { "col" } else { "row" };
-                format!("mma.sync.aligned.m{m}n{n}k{k}.{a_order}.{b_order}.{c}.{a}.{b}.{c}{popc}")
+            Family::Quadpair | Family::Warp => {
+                format!("mma.sync.aligned.{shape}.{orders}.{d}.{a}.{b}.{c}{popc}")
             }
+            Family::SparseWarp => {
+                format!("mma.sp::ordered_metadata.sync.aligned.{shape}.{orders}.{d}.{a}.{b}.{c}")
+            }
+            Family::Wmma if a == F16 => format!("wmma.mma.sync.aligned.{orders}.{shape}.{d}.{c}"),
+            Family::Wmma => format!("wmma.mma{popc}.sync.aligned.{orders}.{shape}.{d}.{a}.{b}.{c}"),
+            Family::Warpgroup => format!("wgmma.mma_async.sync.aligned.{shape}.{d}.{a}.{b}{popc}"),
         }
     }
 
@@ -274,18 +196,19 @@ impl MmaAtom {
     pub fn threads(&self) -> Result<Layout, Error> {
         match self.family {
             Family::Quadpair => Layout::new((4, 2), (1, 16)),
-            Family::Warp => Layout::new(32, 1),
+            Family::Warp | Family::SparseWarp | Family::Wmma => Layout::new(32, 1),
             Family::Warpgroup => Layout::new(128, 1),
         }
     }
 
-    /// The shape of an operand: (m, k), (n, k) or (m, n).
+    /// The shape of an operand: (m, k), (n, k) or (m, n); of a sparse A what is stored of it, (m, k / 2).
     pub fn tile(&self, operand: Operand) -> (i64, i64) {
         let (m, n, k) = self.shape;
         match operand {
+            Operand::A if self.family == Family::SparseWarp => (m, k / 2),
             Operand::A => (m, k),
             Operand::B => (n, k),
-            Operand::C => (m, n),
+            Operand::C | Operand::D => (m, n),
         }
     }
 
@@ -295,24 +218,33 @@ impl MmaAtom {
             Operand::A => self.a,
             Operand::B => self.b,
             Operand::C => self.c,
+            Operand::D => self.d,
         }
+    }
+
+    /// The metadata of a sparse A.
+    pub fn metadata(&self) -> Option<Metadata> {
+        Metadata::of(self)
     }
 
     /// The thread-value layout of an operand: (thread, value) to an element of its tile, column-major. A matrix that
     /// `wgmma` reads from shared memory is every thread's: its threads have stride 0.
     ///
-    /// Post-condition: every element of the tile has exactly one (thread, value), or one value for all threads.
+    /// Post-condition: every element of the tile has exactly one (thread, value); or one value for all threads; or, where
+    /// `wmma` holds f16 operands more than once, a mode of values of stride 0.
     pub fn thread_values(&self, operand: Operand) -> Result<Layout, Error> {
         let (rows, columns) = self.tile(operand);
+        let run = match operand {
+            Operand::C | Operand::D => 2,
+            Operand::A | Operand::B => (32 / self.element(operand).bits()).max(1),
+        };
         match (self.family, operand) {
             (Family::Quadpair, _) => self.quadpair(operand),
-            (Family::Warp, Operand::C) => quads(rows, columns, 2),
-            (Family::Warp, _) => quads(rows, columns, (32 / self.element(operand).bits()).max(1)),
-            (Family::Warpgroup, Operand::C) => warpgroup(rows, columns, 2),
-            (Family::Warpgroup, Operand::A) if !self.a_from_shared => {
-                warpgroup(rows, columns, 32 / self.a.bits())
-            }
-            (Family::Warpgroup, _) => Layout::new((128, (rows, columns)), (0, (1, rows))),
+            (Family::Warp | Family::SparseWarp, _) => quads(rows, columns, run),
+            (Family::Wmma, _) => self.wmma(operand, run),
+            (Family::Warpgroup, Operand::A) if self.a_from_shared => shared((rows, columns)),
+            (Family::Warpgroup, Operand::B) => shared((rows, columns)),
+            (Family::Warpgroup, _) => warpgroup(rows, columns, run),
         }
     }
 
@@ -321,14 +253,31 @@ impl MmaAtom {
         let k_major = match operand {
             Operand::A => self.a_k_major,
             Operand::B => self.b_k_major,
-            Operand::C if self.c == F32 => {
+            Operand::C | Operand::D if self.element(operand) == F32 => {
                 return Layout::new(((2, 2, 2), (2, 2, 2)), ((1, 16, 4), (8, 2, 32)));
             }
-            Operand::C => return Layout::new((8, 8), (1, 8)),
+            Operand::C | Operand::D => return Layout::new((8, 8), (1, 8)),
         };
         match k_major {
             true => Layout::new((8, 4), (1, 8)),
             false => Layout::new(((4, 2), 4), ((8, 4), 1)),
+        }
+    }
+
+    /// `wmma` (recorded on an H200, for PTX leaves it open). m8n32 is m32n8 turned over: its B is held as the other's A, its
+    /// accumulators by columns. A and B of f16 take eight registers whatever their size, by repeating themselves.
+    fn wmma(&self, operand: Operand, run: i64) -> Result<Layout, Error> {
+        const F16_REGISTERS: i64 = 8;
+        let (rows, columns) = self.tile(operand);
+        let turned = self.shape.1 == 32;
+        let layout = match operand {
+            Operand::B if !turned => pieces((rows, 1), (columns, rows), run, Order::Rows)?,
+            Operand::C | Operand::D if turned => pieces((columns, rows), (rows, 1), run, Order::Stacked)?,
+            _ => pieces((rows, 1), (columns, rows), run, Order::Stacked)?,
+        };
+        match (operand, self.element(operand)) {
+            (Operand::A | Operand::B, F16) => repeated(&layout, F16_REGISTERS * 64 / (rows * columns)),
+            _ => Ok(layout),
         }
     }
 
@@ -344,197 +293,5 @@ fn warpgroup_width_is_legal(n: i64, a: Element) -> bool {
     !matches!(a, S8 | U8 | B1) || n <= 32 || n % 16 == 0
 }
 
-/// One warp: four neighbouring lanes share a row, each holding `run` neighbouring elements of it; rows repeat every 8,
-/// columns every 4 runs. (PTX ISA, the fragment figures of every `mma` shape from m8n8k16 to m16n8k256.)
-fn quads(rows: i64, columns: i64, run: i64) -> Result<Layout, Error> {
-    let values = fragment_values(&[(run, rows), (rows / 8, 8), (columns / (4 * run), 4 * run * rows)]);
-    fragment(vec![(4, run * rows), (8, 1)], values)
-}
-
-/// One warpgroup: each warp as [`quads`] on 16 rows, the warps below one another. (PTX ISA, "Register fragments" of wgmma.)
-fn warpgroup(rows: i64, columns: i64, run: i64) -> Result<Layout, Error> {
-    let values = fragment_values(&[(run, rows), (2, 8), (columns / (4 * run), 4 * run * rows)]);
-    fragment(vec![(4, run * rows), (8, 1), (4, 16)], values)
-}
-
-/// The modes of more than one value.
-fn fragment_values(modes: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    let mut kept: Vec<(i64, i64)> = modes.iter().copied().filter(|mode| mode.0 > 1).collect();
-    if kept.is_empty() {
-        kept.push((1, 0));
-    }
-    kept
-}
-
-fn fragment(threads: Vec<(i64, i64)>, values: Vec<(i64, i64)>) -> Result<Layout, Error> {
-    let tuple = |modes: &[(i64, i64)], pick: fn(&(i64, i64)) -> i64| -> IntTuple {
-        match modes {
-            [mode] => pick(mode).into(),
-            _ => Tuple::Node(modes.iter().map(|mode| pick(mode).into()).collect()),
-        }
-    };
-    let extents = (tuple(&threads, |mode| mode.0), tuple(&values, |mode| mode.0));
-    let strides = (tuple(&threads, |mode| mode.1), tuple(&values, |mode| mode.1));
-    Layout::new(Tuple::Node(vec![extents.0, extents.1]), Tuple::Node(vec![strides.0, strides.1]))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lists (row, column) of each (thread, value).
-    fn owners(atom: &MmaAtom, operand: Operand) -> Vec<Vec<(i64, i64)>> {
-        let layout = atom.thread_values(operand).unwrap();
-        let rows = atom.tile(operand).0;
-        let threads = layout.mode(0).unwrap().known_size("test").unwrap();
-        let values = layout.mode(1).unwrap().known_size("test").unwrap();
-        let offsets = layout.offsets().unwrap();
-        let place = |thread: i64, value: i64| {
-            let offset = offsets[(thread + threads * value) as usize];
-            (offset % rows, offset / rows)
-        };
-        (0..threads).map(|thread| (0..values).map(|value| place(thread, value)).collect()).collect()
-    }
-
-    #[test]
-    fn every_atom_covers_its_tiles_exactly_once() {
-        let mut walked = std::collections::HashSet::new();
-        for atom in MmaAtom::all() {
-            // Types of one width are spread alike; without optimisation the widths of wgmma are sampled.
-            let widths = (atom.a.bits(), atom.b.bits(), atom.c.bits());
-            let orders = (atom.a_k_major, atom.b_k_major, atom.a_from_shared);
-            let wide = atom.family == Family::Warpgroup && ![8, 24, 256].contains(&atom.shape.1);
-            if cfg!(debug_assertions) && wide || !walked.insert((atom.family, atom.shape, widths, orders)) {
-                continue;
-            }
-            for operand in [Operand::A, Operand::B, Operand::C] {
-                let (rows, columns) = atom.tile(operand);
-                let layout = atom.thread_values(operand).unwrap();
-                let shared = layout.mode(0).unwrap().stride().leaves().iter().all(|stride| stride.is(0));
-                let mut seen = vec![0; (rows * columns) as usize];
-                let owners = owners(&atom, operand);
-                for place in owners.iter().take(if shared { 1 } else { owners.len() }).flatten() {
-                    assert!(place.0 < rows && place.1 < columns, "{} {operand:?}", atom.name());
-                    seen[(place.0 + rows * place.1) as usize] += 1;
-                }
-                assert!(seen.iter().all(|&times| times == 1), "{} {operand:?}", atom.name());
-            }
-        }
-    }
-
-    #[test]
-    fn names_are_unique_and_found_again() {
-        let atoms = MmaAtom::all();
-        let mut names: Vec<String> = atoms.iter().map(MmaAtom::name).collect();
-        names.sort();
-        names.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1]));
-        for atom in atoms.iter().step_by(17) {
-            assert_eq!(&MmaAtom::named(&atom.name()).unwrap(), atom);
-        }
-        let error = MmaAtom::named("SM80_16x8x16_F32F16F16F32_NT").unwrap_err().to_string();
-        assert!(error.contains("SM80_16x8x16_F32F16F16F32_TN"), "{error}");
-    }
-
-    /// The formulas of the PTX ISA for C of m16n8 and m8n8: row = lane/4 (+8 for the upper values), column =
-    /// 2*(lane%4) + (value & 1).
-    #[test]
-    fn accumulators_follow_the_isa() {
-        for atom in MmaAtom::all().iter().filter(|atom| atom.family == Family::Warp) {
-            for (lane, values) in owners(atom, Operand::C).iter().enumerate() {
-                for (value, place) in values.iter().enumerate() {
-                    let row = lane / 4 + if value >= 2 { 8 } else { 0 };
-                    let column = 2 * (lane % 4) + (value & 1);
-                    assert_eq!(*place, (row as i64, column as i64), "{}", atom.name());
-                }
-            }
-        }
-    }
-
-    /// The ISA's formulas for A of m16n8k16 .f16, m16n8k8 .tf32, m16n8k32 .s8, m16n8k64 .s4, m16n8k256 .b1 and
-    /// m16n8k8 .f64: i is the value; `run` values share a register.
-    #[test]
-    fn a_fragments_follow_the_isa() {
-        type Formula = fn(usize, usize) -> (usize, usize);
-        let cases: [(&str, Formula); 6] = [
-            ("SM80_16x8x16_F32F16F16F32_TN", |lane, i| {
-                let row = lane / 4 + if matches!(i, 0 | 1 | 4 | 5) { 0 } else { 8 };
-                (row, (lane % 4) * 2 + (i & 1) + if i < 4 { 0 } else { 8 })
-            }),
-            ("SM80_16x8x8_F32TF32TF32F32_TN", |lane, i| {
-                (lane / 4 + if i == 0 || i == 2 { 0 } else { 8 }, lane % 4 + if i < 2 { 0 } else { 4 })
-            }),
-            ("SM80_16x8x32_S32S8S8S32_TN", |lane, i| {
-                let row = lane / 4 + if i < 4 || (8..12).contains(&i) { 0 } else { 8 };
-                (row, (lane % 4) * 4 + (i & 3) + if i < 8 { 0 } else { 16 })
-            }),
-            ("SM80_16x8x64_S32S4S4S32_TN", |lane, i| {
-                let row = lane / 4 + if i < 8 || (16..24).contains(&i) { 0 } else { 8 };
-                (row, (lane % 4) * 8 + (i & 7) + if i < 16 { 0 } else { 32 })
-            }),
-            ("SM80_16x8x256_S32U1U1S32_TN", |lane, i| {
-                let row = lane / 4 + if (i / 32) % 2 == 0 { 0 } else { 8 };
-                (row, (lane % 4) * 32 + (i & 31) + if i < 64 { 0 } else { 128 })
-            }),
-            ("SM90_16x8x8_F64F64F64F64_TN", |lane, i| {
-                (lane / 4 + if i == 0 || i == 2 { 0 } else { 8 }, lane % 4 + if i < 2 { 0 } else { 4 })
-            }),
-        ];
-        for (name, formula) in cases {
-            let atom = MmaAtom::named(name).unwrap();
-            for (lane, values) in owners(&atom, Operand::A).iter().enumerate() {
-                for (value, place) in values.iter().enumerate() {
-                    let (row, column) = formula(lane, value);
-                    assert_eq!(*place, (row as i64, column as i64), "{name} lane {lane} value {value}");
-                }
-            }
-        }
-    }
-
-    /// B of m16n8k16 .f16 is (k, n): row = (lane%4)*2 + (i&1) (+8 for i >= 2), column = lane/4.
-    #[test]
-    fn b_fragments_follow_the_isa() {
-        let atom = MmaAtom::named("SM80_16x8x16_F32F16F16F32_TN").unwrap();
-        for (lane, values) in owners(&atom, Operand::B).iter().enumerate() {
-            for (i, place) in values.iter().enumerate() {
-                let k = (lane % 4) * 2 + (i & 1) + if i < 2 { 0 } else { 8 };
-                assert_eq!(*place, ((lane / 4) as i64, k as i64));
-            }
-        }
-    }
-
-    /// m8n8k4 of sm_70, .f32 accumulators: row = X + (i & 2), column = (i & 4) + (lane & 2) + (i & 1), X the low bit of
-    /// the lane, plus 4 in the upper half of the quadpair.
-    #[test]
-    fn quadpair_accumulators_follow_the_isa() {
-        let atom = MmaAtom::named("SM70_8x8x4_F32F16F16F32_TN").unwrap();
-        for (thread, values) in owners(&atom, Operand::C).iter().enumerate() {
-            for (i, place) in values.iter().enumerate() {
-                let row = (thread & 1) + (i & 2) + if thread < 4 { 0 } else { 4 };
-                let column = (i & 4) + (thread & 2) + (i & 1);
-                assert_eq!(*place, (row as i64, column as i64));
-            }
-        }
-    }
-
-    /// D of wgmma: row = 16*warp + lane/4 (+8), column = 8*(i/4) + 2*(lane%4) + (i & 1).
-    #[test]
-    fn warpgroup_accumulators_follow_the_isa() {
-        let atom = MmaAtom::named("SM90_64x128x16_F32F16F16_SS").unwrap();
-        for (thread, values) in owners(&atom, Operand::C).iter().enumerate() {
-            let (warp, lane) = (thread / 32, thread % 32);
-            for (i, place) in values.iter().enumerate() {
-                let row = 16 * warp + lane / 4 + 8 * ((i / 2) % 2);
-                let column = 8 * (i / 4) + 2 * (lane % 4) + (i & 1);
-                assert_eq!(*place, (row as i64, column as i64));
-            }
-        }
-    }
-
-    #[test]
-    fn register_counts() {
-        let atom = MmaAtom::named("SM80_16x8x16_F32F16F16F32_TN").unwrap();
-        let counts = [Operand::A, Operand::B, Operand::C].map(|operand| atom.registers(operand).unwrap());
-        assert_eq!(counts, [4, 2, 4]);
-        assert!(WMMA_TABLE.iter().all(|row| row.sm >= 70 && !row.types.is_empty()));
-    }
-}
+mod tests;

@@ -324,17 +324,24 @@ operations! {
     "local_partition" "(T, thread layout, thread)": "A thread's elements: the tile of zipped_divide sliced.",
         "local_partition((4,4):(1,8),(2,2):(1,2),3)" => "9 o (2,2):(2,16)",
         |a| Ok(a.value(0)?.composed()?.local_partition(&a.layout(1)?, a.value(2)?.int()?)?.into());
-    "tv" "(L, tile) or (mma, NAME, A|B|C) or (copy, NAME, source|target, bits)": "Which thread holds which element: (thread, value) to a tile.",
+    "tv" "(L, tile) or (mma, NAME, A|B|C|D|E) or (copy, NAME, source|target, bits)": "Which thread holds which element: (thread, value) to a tile.",
         "tv(mma SM80_16x8x16_F32F16F16F32_TN C)" => "((4,8),(2,2)):((32,1),(16,8))", thread_values;
     "make_tiled_copy" "(NAME, element bits, threads, values)": "The thread-value layout of a copy atom over threads and values.",
         "make_tiled_copy(UniversalCopy<128>, 32, (4,8):(1,4), (4,1):(1,0))" => "(32,4):(4,1)", tiled_copy;
-    "make_tiled_mma" "(NAME, atoms, A|B|C)": "The thread-value layout of an operand of an MMA atom over warps.",
+    "make_tiled_mma" "(NAME, atoms, A|B|C|D)": "The thread-value layout of an operand of an MMA atom over warps.",
         "make_tiled_mma(SM80_16x8x16_F32F16F16F32_TN, (2,2,1), C)" => "((4,8,2,2),((2,2),(1,1))):((64,1,16,256),((32,8),(0,0)))", tiled_mma;
 }
 
 fn thread_values(a: &Arguments) -> Result<Value, Error> {
     let words: Vec<&str> = a.words.iter().map(String::as_str).collect();
     let (thread_values, tile) = match words.as_slice() {
+        ["mma", name, "E"] => {
+            let atom = MmaAtom::named(name)?;
+            let Some(metadata) = atom.metadata() else {
+                return Err(Error::bad_argument("the operand of a dense MMA atom", "E", "A, B, C or D"));
+            };
+            (metadata.thread_values()?, IntTuple::from(metadata.tile()))
+        }
         ["mma", name, operand_name] => {
             let operand = operand(operand_name)?;
             let atom = MmaAtom::named(name)?;
@@ -361,8 +368,9 @@ fn operand(name: &str) -> Result<Operand, Error> {
     match name {
         "A" => Ok(Operand::A),
         "B" => Ok(Operand::B),
-        "C" | "D" => Ok(Operand::C),
-        other => Err(Error::bad_argument("the operand of an MMA atom", other, "A, B or C")),
+        "C" => Ok(Operand::C),
+        "D" => Ok(Operand::D),
+        other => Err(Error::bad_argument("the operand of an MMA atom", other, "A, B, C or D")),
     }
 }
 
