@@ -221,12 +221,12 @@ impl Swizzle {
     pub fn apply(self, address: u32) -> u32 {
         match self {
             Swizzle::None => address,
-            Swizzle::Bytes32 => address ^ (address >> 3 & 0x10),
-            Swizzle::Bytes64 => address ^ (address >> 3 & 0x30),
-            Swizzle::Bytes128 => address ^ (address >> 3 & 0x70),
-            Swizzle::Bytes128Atom32 => address ^ (address >> 2 & 0x60),
-            Swizzle::Bytes128Atom32Flip8 => address ^ (address >> 2 & 0x60) ^ (address >> 4 & 0x8),
-            Swizzle::Bytes128Atom64 => address ^ (address >> 1 & 0x40),
+            Swizzle::Bytes32 => address ^ ((address >> 3) & 0x10),
+            Swizzle::Bytes64 => address ^ ((address >> 3) & 0x30),
+            Swizzle::Bytes128 => address ^ ((address >> 3) & 0x70),
+            Swizzle::Bytes128Atom32 => address ^ ((address >> 2) & 0x60),
+            Swizzle::Bytes128Atom32Flip8 => address ^ ((address >> 2) & 0x60) ^ ((address >> 4) & 0x8),
+            Swizzle::Bytes128Atom64 => address ^ ((address >> 1) & 0x40),
         }
     }
 }

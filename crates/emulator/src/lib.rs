@@ -58,6 +58,7 @@ mod program;
 mod registers;
 mod special;
 pub mod tensor;
+pub mod tensor_map;
 mod warp;
 
 pub use emulator::{Emulator, StartError};

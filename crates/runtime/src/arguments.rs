@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
 use warpwright_lang::element::{Element, Kind};
 
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::error::{Error, Result};
 use crate::signature::Parameter;
+use crate::tensor_map::TensorMap;
 
 /// One argument of a kernel.
 #[derive(Clone)]
@@ -22,12 +24,14 @@ enum Value {
     Buffer { allocation: Arc<Allocation>, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
     Structure,
+    TensorMap { allocation: Arc<Allocation> },
 }
 
 #[derive(Clone)]
 enum Bytes {
     Short([u8; 8], usize),
     Long(Vec<u8>),
+    TensorMap(Arc<[u8; TENSOR_MAP_BYTES]>),
 }
 
 impl Argument {
@@ -49,11 +53,18 @@ impl Argument {
         Self { value: Value::Structure, bytes: Bytes::Long(bytes.into()) }
     }
 
+    /// A tensor map, passed by value.
+    pub fn tensor_map(map: &TensorMap) -> Self {
+        let value = Value::TensorMap { allocation: map.allocation().clone() };
+        Self { value, bytes: Bytes::TensorMap(map.encoded().clone()) }
+    }
+
     /// The bytes as the parameter bank holds them.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Short(bytes, length) => &bytes[..*length],
             Bytes::Long(bytes) => bytes,
+            Bytes::TensorMap(bytes) => bytes.as_slice(),
         }
     }
 
@@ -68,7 +79,9 @@ impl Argument {
     /// The memory behind a buffer that the kernel may write.
     pub(crate) fn written(&self) -> Option<&Arc<Allocation>> {
         match &self.value {
-            Value::Buffer { allocation, is_read_only: false, .. } => Some(allocation),
+            Value::Buffer { allocation, is_read_only: false, .. } | Value::TensorMap { allocation } => {
+                Some(allocation)
+            }
             _ => None,
         }
     }
@@ -76,7 +89,7 @@ impl Argument {
     /// The memory behind a buffer.
     pub(crate) fn allocation(&self) -> Option<&Arc<Allocation>> {
         match &self.value {
-            Value::Buffer { allocation, .. } => Some(allocation),
+            Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => Some(allocation),
             _ => None,
         }
     }
@@ -86,6 +99,7 @@ impl Argument {
             Value::Buffer { .. } => parameter.takes_address(),
             Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), is_float),
             Value::Structure => self.as_bytes().len() == parameter.bytes,
+            Value::TensorMap { .. } => parameter.takes_tensor_map(),
         }
     }
 
@@ -94,6 +108,7 @@ impl Argument {
             Value::Buffer { element, .. } => format!("a buffer of {element}"),
             Value::Scalar { element, .. } => format!("a scalar {element}"),
             Value::Structure => format!("a structure of {} bytes", self.as_bytes().len()),
+            Value::TensorMap { .. } => "a tensor map (128 bytes, aligned to 64)".to_owned(),
         }
     }
 }
@@ -120,7 +135,7 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
     })
 }
 
-/// A value that can be passed to a kernel: a reference to a buffer, a scalar, or an [`Argument`].
+/// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an [`Argument`].
 pub trait AsArgument {
     /// The argument it makes.
     fn as_argument(&self) -> Argument;
@@ -129,6 +144,12 @@ pub trait AsArgument {
 impl AsArgument for Argument {
     fn as_argument(&self) -> Argument {
         self.clone()
+    }
+}
+
+impl AsArgument for &TensorMap {
+    fn as_argument(&self) -> Argument {
+        Argument::tensor_map(self)
     }
 }
 

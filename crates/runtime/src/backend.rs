@@ -6,6 +6,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_ptx::syntax;
 
 use crate::device::DeviceProperties;
@@ -53,6 +54,9 @@ pub(crate) trait Backend: Send + Sync {
     fn synchronize_event(&self, event: Handle) -> Result<()>;
     fn event_is_reached(&self, event: Handle) -> Result<bool>;
     fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration>;
+
+    /// Encodes a tensor map that keeps the rules.
+    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]>;
 
     /// Loads a module; `parsed` is the same text as `ptx`, absent where only the driver can read it.
     fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>>;

@@ -10,7 +10,7 @@ use warpwright_lang::element::Element;
 use warpwright_lang::pointer::{In, Out};
 use warpwright_lang::tensor_map;
 
-use crate::arguments::{Argument, AsArgument};
+use crate::arguments::Argument;
 use crate::backend::LaunchCounts;
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
@@ -154,7 +154,7 @@ impl HostParameter for tensor_map::TensorMap {
     type Passed<'a> = &'a TensorMap;
 
     fn argument(passed: &TensorMap) -> Argument {
-        passed.as_argument()
+        Argument::tensor_map(passed)
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
+use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_emulator::{self as emulator, Emulator, FaultKind, MemoryError, Program, Schedule};
 use warpwright_ptx::syntax;
 
@@ -194,6 +195,10 @@ impl Backend for Emulated {
         let events = self.events();
         let time = |event: Handle| events.get(&event.0).copied().flatten().ok_or(Error::EventNotReached);
         Ok(time(end)?.saturating_duration_since(time(start)?))
+    }
+
+    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
+        Ok(emulator::tensor_map::encode(map))
     }
 
     fn load(&self, _ptx: &str, parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>> {

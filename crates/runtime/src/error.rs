@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
+use warpwright_arch::tensor_map::TensorMapError;
 use warpwright_emulator::{Fault, LoadError};
 use warpwright_ir::VerifyError;
 use warpwright_ptx::ParseError;
@@ -194,6 +195,32 @@ pub enum Error {
         end: usize,
         /// Elements of the buffer.
         length: usize,
+    },
+    /// A tensor map that breaks a rule.
+    #[error("no such tensor map: {0}")]
+    TensorMap(#[from] TensorMapError),
+    /// A layout that no tensor map can be made from.
+    #[error(transparent)]
+    Layout(#[from] warpwright_layout::Error),
+    /// A tensor map whose tensor is not inside its buffer.
+    #[error("the tensor ends {bytes} bytes after the start of its buffer, which has {buffer_bytes}")]
+    TensorOutside {
+        /// Where the tensor ends.
+        bytes: u64,
+        /// The buffer's size.
+        buffer_bytes: u64,
+    },
+    /// An element type that tensor maps do not have.
+    #[error("a tensor map cannot hold elements of {element}; view the buffer as integers of the same width")]
+    NoTensorElement {
+        /// The elements' type.
+        element: &'static str,
+    },
+    /// A device without the tensor memory accelerator.
+    #[error("{device} has no tensor maps; they need compute capability 9.0")]
+    NoTensorMaps {
+        /// The device.
+        device: String,
     },
     /// Things of two devices that were used together.
     #[error("{what} belongs to {of}, and cannot be used on {on}")]

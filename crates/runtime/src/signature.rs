@@ -1,5 +1,6 @@
 //! What a kernel's parameters are, as its PTX declares them.
 
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_ptx::syntax::{Function, Type, Variable};
 
 /// A kernel's parameter.
@@ -64,6 +65,11 @@ impl Parameter {
             ParameterKind::Bits | ParameterKind::Array => true,
         };
         self.bytes == bytes && kind_fits
+    }
+
+    /// Whether a tensor map can be passed for it: 128 bytes, aligned as the hardware reads them.
+    pub(crate) fn takes_tensor_map(&self) -> bool {
+        self.bytes == TENSOR_MAP_BYTES && self.align.is_multiple_of(TENSOR_MAP_ALIGN)
     }
 
     /// In words, for messages: ``a 4-byte integer, `n` ``.

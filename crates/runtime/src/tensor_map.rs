@@ -1,32 +1,185 @@
-//! Tensor maps as kernels take them.
+//! Tensor maps: a tensor in a buffer, as the tensor memory accelerator is told of it.
 
-use crate::arguments::{Argument, AsArgument};
+use std::sync::Arc;
 
-/// A tensor map: how a tensor lies in global memory and which box of it a copy moves, encoded for the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub struct TensorMap([u8; 128]);
+use warpwright_arch::tensor_map::{
+    Access, Description, ElementType, Interleave, L2Promotion, Swizzle, TENSOR_MAP_BYTES,
+};
+use warpwright_lang::element::{Element, Kind};
+use warpwright_layout::atom::{SharedSwizzle, TmaBox};
+use warpwright_layout::{ComposedLayout, Layout};
+
+use crate::buffer::{Allocation, Buffer, Storable};
+use crate::error::{Error, Result};
+
+/// A tensor in a buffer and the box that one copy moves, encoded for the buffer's device.
+///
+/// It is passed to a kernel by value, as a reference to it, for a parameter of 128 bytes aligned to 64; or its
+/// [bytes](Self::as_bytes) are put into device memory, for a kernel that takes its address. It keeps the buffer's memory alive.
+///
+/// ```
+/// use warpwright_arch::tensor_map::Swizzle;
+/// use warpwright_runtime::{Device, TensorMap};
+///
+/// # let device = Device::named("emu:h200")?;
+/// let matrix = device.buffer_from(&vec![1.0f32; 256 * 512])?;
+/// // 64 rows of 32 elements at a time, of a matrix of 256 rows.
+/// let map = TensorMap::row_major(&matrix, &[256, 512], &[64, 32], Swizzle::Bytes128)?;
+/// assert_eq!(map.description().transaction_bytes(), 64 * 32 * 4);
+///
+/// let refused = TensorMap::row_major(&matrix, &[256, 512], &[64, 64], Swizzle::Bytes128).unwrap_err();
+/// assert!(refused.to_string().contains("holds rows of at most 128 bytes"));
+/// # Ok::<(), warpwright_runtime::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct TensorMap {
+    encoded: Arc<[u8; TENSOR_MAP_BYTES]>,
+    description: Arc<Description>,
+    allocation: Arc<Allocation>,
+}
 
 impl TensorMap {
-    /// The map that `bytes` encode.
-    pub fn from_bytes(bytes: [u8; 128]) -> Self {
-        Self(bytes)
+    /// Encodes a description whose address counts from the start of the buffer.
+    ///
+    /// # Errors
+    /// A rule is broken, the tensor reaches past the buffer, or the device has no tensor maps.
+    pub fn new<T: Storable>(buffer: &Buffer<T>, mut description: Description) -> Result<Self> {
+        let allocation = buffer.allocation.clone();
+        let properties = allocation.backend().properties();
+        let offset = description.address;
+        // Allocations are aligned far beyond what the rules ask, so the offset answers for the address.
+        description.check()?;
+        if properties.capability.compute_capability < (9, 0) {
+            return Err(Error::NoTensorMaps { device: properties.name.clone() });
+        }
+        let end = offset.saturating_add(tensor_bytes(&description));
+        if end > buffer.bytes() as u64 {
+            return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
+        }
+        description.address = allocation.address() + offset;
+        let encoded = allocation.backend().encode_tensor_map(&description)?;
+        Ok(Self { encoded: Arc::new(encoded), description: Arc::new(description), allocation })
     }
 
-    /// The encoded bytes.
-    pub fn as_bytes(&self) -> &[u8; 128] {
-        &self.0
+    /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first: (rows, columns).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn row_major<T: Storable>(
+        buffer: &Buffer<T>,
+        extents: &[u64],
+        box_extents: &[u32],
+        swizzle: Swizzle,
+    ) -> Result<Self> {
+        let element = element_type::<T>()?;
+        Self::new(buffer, Description { swizzle, ..Description::row_major(element, 0, extents, box_extents) })
+    }
+
+    /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come from the tile, extents and
+    /// strides from the tensor. Their modes correspond; a tile of more than one box takes several copies
+    /// ([`TmaBox::boxes`]).
+    ///
+    /// # Errors
+    /// No box fills the tile, a mode of the tensor is no single run or not known, or as [`new`](Self::new).
+    pub fn of_layout<T: Storable>(
+        buffer: &Buffer<T>,
+        tensor: &Layout,
+        tile: &ComposedLayout,
+    ) -> Result<Self> {
+        let element = element_type::<T>()?;
+        let bulk = TmaBox::of_tile(tile, i64::from(element.bits()))?;
+        // The box's axes first, in its order; then the tensor's others, of which a box takes one element.
+        let others = (0..tensor.rank()).filter(|mode| !bulk.modes.contains(mode));
+        let modes: Vec<usize> = bulk.modes.iter().copied().chain(others).collect();
+        let mut description = Description::row_major(element, 0, &[], &[]);
+        let mut box_extents = Vec::new();
+        for (axis, &mode) in modes.iter().enumerate() {
+            let run = tensor.mode(mode)?.coalesce()?;
+            let extent = run.known_size("a tensor map")?;
+            if run.depth() > 0 {
+                let legal = "one extent and one stride: give each run a mode of its own";
+                return Err(bad_mode(&run, legal));
+            }
+            let stride = if extent > 1 { run.at(1)? } else { 1 };
+            if axis == 0 && stride != 1 {
+                let legal = "contiguous, for the tile has it innermost";
+                return Err(bad_mode(&run, legal));
+            }
+            description.extents.push(extent as u64);
+            if axis > 0 {
+                let bytes = stride * i64::from(element.bits()) / 8;
+                description.strides.push(if extent > 1 { bytes as u64 } else { 16 });
+            }
+            box_extents.push(bulk.extents.get(axis).map_or(1, |&extent| extent as u32));
+        }
+        description.element_strides = vec![1; modes.len()];
+        description.access = Access::Tiled { box_extents };
+        description.swizzle = match bulk.swizzle {
+            SharedSwizzle::None => Swizzle::None,
+            SharedSwizzle::Bytes32 => Swizzle::Bytes32,
+            SharedSwizzle::Bytes64 => Swizzle::Bytes64,
+            SharedSwizzle::Bytes128 => Swizzle::Bytes128,
+        };
+        description.l2_promotion = L2Promotion::Bytes128;
+        Self::new(buffer, description)
+    }
+
+    /// What it says; its address is the tensor's on the device.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The encoded map, for a copy in device memory: at a multiple of 64 bytes, as every buffer's start is.
+    pub fn as_bytes(&self) -> &[u8; TENSOR_MAP_BYTES] {
+        &self.encoded
+    }
+
+    pub(crate) fn encoded(&self) -> &Arc<[u8; TENSOR_MAP_BYTES]> {
+        &self.encoded
+    }
+
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        &self.allocation
     }
 }
 
-impl AsArgument for TensorMap {
-    fn as_argument(&self) -> Argument {
-        Argument::bytes(self.0)
+impl std::fmt::Debug for TensorMap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("TensorMap").field(&self.description).finish()
     }
 }
 
-impl AsArgument for &TensorMap {
-    fn as_argument(&self) -> Argument {
-        (*self).as_argument()
-    }
+fn bad_mode(mode: &Layout, legal: &str) -> Error {
+    let (what, given) = ("a mode of a tensor map", mode.to_string());
+    warpwright_layout::Error::BadArgument { what, given, legal: legal.to_owned() }.into()
+}
+
+/// The bytes from the tensor's first element to past its last.
+fn tensor_bytes(map: &Description) -> u64 {
+    let row = match map.interleave {
+        Interleave::None => map.extents[0].saturating_mul(u64::from(map.element.bits())).div_ceil(8),
+        // Channels are spread over slices, so that the row itself is one slice.
+        interleave => u64::from(interleave.slice_bytes().unwrap_or(0)),
+    };
+    let outer = map.extents.iter().skip(1).zip(&map.strides);
+    outer.fold(row, |bytes, (&extent, &stride)| bytes.saturating_add((extent - 1).saturating_mul(stride)))
+}
+
+/// What a tensor map calls the elements of a buffer.
+fn element_type<T: Element>() -> Result<ElementType> {
+    let known = match (T::NAME, T::KIND, T::BYTES) {
+        ("tf32", ..) => Some(ElementType::Tf32),
+        ("bf16", ..) => Some(ElementType::Bf16),
+        (_, Kind::Float, 2) => Some(ElementType::F16),
+        (_, Kind::Float, 4) => Some(ElementType::F32),
+        (_, Kind::Float, 8) => Some(ElementType::F64),
+        (_, Kind::Signed, 4) => Some(ElementType::S32),
+        (_, Kind::Signed, 8) => Some(ElementType::S64),
+        (_, _, 1) => Some(ElementType::U8),
+        (_, _, 2) => Some(ElementType::U16),
+        (_, _, 4) => Some(ElementType::U32),
+        (_, _, 8) => Some(ElementType::U64),
+        _ => None,
+    };
+    known.ok_or(Error::NoTensorElement { element: T::NAME })
 }

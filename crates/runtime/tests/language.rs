@@ -1,5 +1,6 @@
 //! Kernels of the language, compiled and launched with arguments checked by type.
 
+use warpwright_arch::tensor_map::Swizzle;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
@@ -101,11 +102,12 @@ fn a_tensor_map_is_passed_by_value() {
         let kernel = device.compile(&reads_a_map().expect("it has no mistakes")).expect("it compiles");
         let mut out = device.uninitialized::<u32>(32).expect("it fits");
         let stream = device.stream().expect("a stream");
-        let bytes: [u8; 128] = std::array::from_fn(|at| at as u8);
-        kernel
-            .launch(&stream, 1, 32, (&warpwright_runtime::TensorMap::from_bytes(bytes), &mut out))
-            .expect("it fits");
-        let words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+        let matrix = device.buffer_from(&vec![0.0f32; 64 * 64]).expect("it fits");
+        let map = warpwright_runtime::TensorMap::row_major(&matrix, &[64, 64], &[8, 32], Swizzle::None);
+        // A GPU from before the accelerator has no tensor maps to pass.
+        let Ok(map) = map else { continue };
+        kernel.launch(&stream, 1, 32, (&map, &mut out)).expect("it fits");
+        let words = map.as_bytes().as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
         assert!(out.to_vec().expect("readable").into_iter().eq(words));
     }
 }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
+use warpwright_arch::tensor_map::Description as Tensor;
+
 use super::json::{Complaint, Node};
+use super::tensor_map;
 use crate::dtype::Dtype;
 
 /// A launch: a kernel of a PTX file, its shape and its arguments. Paths are as written, relative to the launch file.
@@ -27,6 +30,16 @@ pub(crate) enum Argument {
     },
     /// A structure.
     Bytes(Vec<u8>),
+    TensorMap(TensorMap),
+}
+
+/// A tensor map over a buffer among the arguments.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TensorMap {
+    /// The buffer's place among the arguments.
+    pub(crate) buffer: usize,
+    /// Its address counts from the start of the buffer.
+    pub(crate) description: Tensor,
 }
 
 #[derive(Debug, PartialEq)]
@@ -71,7 +84,7 @@ impl Description {
         let root = Node::root(value);
         root.object(&["ptx", "entry", "grid", "block", "cluster", "dynamic_shared_bytes", "args"])?;
         let arguments = match root.optional("args") {
-            Some(arguments) => arguments.items()?.iter().map(argument).collect::<Result<_>>()?,
+            Some(nodes) => arguments(&nodes)?,
             None => Vec::new(),
         };
         let cluster = root.optional("cluster").map_or(Ok([1; 3]), |cluster| cluster.extents())?;
@@ -88,12 +101,26 @@ impl Description {
     }
 }
 
+fn arguments(list: &Node<'_>) -> Result<Vec<Argument>> {
+    let nodes = list.items()?;
+    let arguments = nodes.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    for (node, argument) in nodes.iter().zip(&arguments) {
+        if let Argument::TensorMap(TensorMap { buffer, .. }) = argument
+            && !matches!(arguments.get(*buffer), Some(Argument::Buffer(_)))
+        {
+            let place = node.field("tensor_map")?.field("buffer")?;
+            return Err(place.complain(format!("args[{buffer}] is no buffer; name the place of one")));
+        }
+    }
+    Ok(arguments)
+}
+
 fn argument(node: &Node<'_>) -> Result<Argument> {
     match node.choice(&["buffer", "scalar", "bytes", "tensor_map"])? {
         ("buffer", node) => buffer(&node).map(Argument::Buffer),
         ("scalar", node) => scalar(&node),
         ("bytes", node) => hexadecimal(&node).map(Argument::Bytes),
-        (_, node) => Err(node.complain("tensor maps need the Hopper instructions, which are not there yet")),
+        (_, node) => tensor_map::parse(&node).map(Argument::TensorMap),
     }
 }
 
@@ -330,9 +357,18 @@ mod tests {
             (json!({"bytes": "0"}), "args[0].bytes: pairs of hexadecimal digits"),
             (json!({"bytes": "+1"}), "args[0].bytes: pairs of hexadecimal digits"),
             (json!({"bytes": "é0"}), "args[0].bytes: pairs of hexadecimal digits"),
+            (json!({"tensor_map": {"buffer": 0}}), "args[0].tensor_map: the field `dims` is missing"),
             (
-                json!({"tensor_map": {"buffer": 0}}),
-                "args[0].tensor_map: tensor maps need the Hopper instructions",
+                json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [32]}}),
+                "args[0].tensor_map.buffer: args[0] is no buffer",
+            ),
+            (
+                json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [257]}}),
+                "args[0].tensor_map: the box has an extent of 257 along axis 0",
+            ),
+            (
+                json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [4], "swizzle": "16B"}}),
+                "args[0].tensor_map.swizzle: there is no `16B`; there are none, 32B, 64B, 128B",
             ),
         ];
         for (argument, words) in arguments {

@@ -3,6 +3,7 @@
 mod data;
 mod description;
 mod json;
+mod tensor_map;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use warpwright_runtime::{Device, Launch};
 
 use crate::output::Output;
 use crate::target::DeviceOptions;
-use description::{Argument, Description};
+use description::{Argument, Description, TensorMap};
 
 /// Runs a kernel of any PTX file, as a launch file describes it.
 #[derive(Debug, Args)]
@@ -28,6 +29,7 @@ pub(crate) struct Exec {
 
 /// A buffer among the arguments: its place in the list, and where it lives.
 struct Placed<'a> {
+    index: usize,
     description: &'a description::Buffer,
     buffer: runtime::Buffer<u8>,
 }
@@ -78,18 +80,27 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
     let function = module.function(&description.entry)?;
 
     let mut placed = Vec::new();
+    for (index, argument) in description.arguments.iter().enumerate() {
+        if let Argument::Buffer(description) = argument {
+            let bytes = data::initial(description, directory)
+                .with_context(|| format!("args[{index}].buffer.init"))?;
+            placed.push(Placed { index, description, buffer: device.buffer_from(&bytes)? });
+        }
+    }
+    let buffer_at = |index| {
+        let found = placed.iter().find(|placed| placed.index == index);
+        &found.expect("the launch file was held to name buffers").buffer
+    };
     let mut arguments = Vec::new();
     for (index, argument) in description.arguments.iter().enumerate() {
         arguments.push(match argument {
             Argument::Bytes(bytes) => runtime::Argument::bytes(bytes.clone()),
             Argument::Scalar { dtype, bytes } => dtype.as_argument(bytes),
-            Argument::Buffer(description) => {
-                let bytes = data::initial(description, directory)
-                    .with_context(|| format!("args[{index}].buffer.init"))?;
-                let buffer = device.buffer_from(&bytes)?;
-                let argument = runtime::Argument::buffer(&buffer);
-                placed.push(Placed { description, buffer });
-                argument
+            Argument::Buffer(_) => runtime::Argument::buffer(buffer_at(index)),
+            Argument::TensorMap(TensorMap { buffer, description }) => {
+                let map = runtime::TensorMap::new(buffer_at(*buffer), description.clone())
+                    .with_context(|| format!("args[{index}].tensor_map"))?;
+                runtime::Argument::tensor_map(&map)
             }
         });
     }
@@ -104,7 +115,7 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
     device.synchronize()?;
 
     let mut saved = Vec::new();
-    for Placed { description, buffer } in &placed {
+    for Placed { description, buffer, .. } in &placed {
         if let Some(path) = &description.save {
             data::save(description, buffer.to_vec()?, &directory.join(path))?;
             saved.push(path.clone());

@@ -199,6 +199,37 @@ driver! {
     cuModuleUnload(module: Handle);
     cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
     cuModuleGetGlobal_v2(address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char);
+    cuTensorMapEncodeTiled(
+        map: *mut c_void,
+        element: c_uint,
+        rank: c_uint,
+        address: *mut c_void,
+        extents: *const u64,
+        strides: *const u64,
+        box_extents: *const c_uint,
+        element_strides: *const c_uint,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint,
+    );
+    cuTensorMapEncodeIm2col(
+        map: *mut c_void,
+        element: c_uint,
+        rank: c_uint,
+        address: *mut c_void,
+        extents: *const u64,
+        strides: *const u64,
+        lower: *const c_int,
+        upper: *const c_int,
+        channels: c_uint,
+        pixels: c_uint,
+        element_strides: *const c_uint,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint,
+    );
     cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle);
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int);
     cuLaunchKernelEx(

@@ -4,6 +4,7 @@ mod assemble;
 pub(crate) mod cublas;
 mod driver;
 mod module;
+mod tensor_map;
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
@@ -11,6 +12,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_ptx::syntax;
 
@@ -364,6 +366,12 @@ impl Backend for Cuda {
                 .check(other)
                 .map(|()| Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3)),
         }
+    }
+
+    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
+        let driver = self.context.enter()?;
+        let (encoded, outcome) = tensor_map::encode(driver, map);
+        self.context.check(outcome).map(|()| encoded)
     }
 
     fn load(&self, ptx: &str, _parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>> {

@@ -1,0 +1,145 @@
+//! The `tensor_map` argument of a launch file, in the driver's own order: the contiguous axis first.
+
+use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, L2Promotion, Swizzle};
+
+use super::description::TensorMap;
+use super::json::{Complaint, Node};
+
+type Result<T> = std::result::Result<T, Complaint>;
+
+const FIELDS: &[&str] = &[
+    "buffer",
+    "offset_bytes",
+    "dtype",
+    "dims",
+    "strides_bytes",
+    "box",
+    "im2col",
+    "element_strides",
+    "swizzle",
+    "interleave",
+    "l2_promotion",
+    "oob_fill",
+];
+
+const SWIZZLES: [(&str, Swizzle); 7] = [
+    ("none", Swizzle::None),
+    ("32B", Swizzle::Bytes32),
+    ("64B", Swizzle::Bytes64),
+    ("128B", Swizzle::Bytes128),
+    ("128B_atom_32B", Swizzle::Bytes128Atom32),
+    ("128B_atom_32B_flip_8B", Swizzle::Bytes128Atom32Flip8),
+    ("128B_atom_64B", Swizzle::Bytes128Atom64),
+];
+const INTERLEAVES: [(&str, Interleave); 3] =
+    [("none", Interleave::None), ("16B", Interleave::Bytes16), ("32B", Interleave::Bytes32)];
+const PROMOTIONS: [(&str, L2Promotion); 4] = [
+    ("none", L2Promotion::None),
+    ("64B", L2Promotion::Bytes64),
+    ("128B", L2Promotion::Bytes128),
+    ("256B", L2Promotion::Bytes256),
+];
+const FILLS: [(&str, Fill); 2] = [("zero", Fill::Zeros), ("nan", Fill::Nan)];
+
+/// What a dtype of a launch file is to a tensor map, where the map has no name of its own for it.
+const ELEMENTS: [(&str, ElementType); 21] = [
+    ("i8", ElementType::U8),
+    ("s8", ElementType::U8),
+    ("int8", ElementType::U8),
+    ("uint8", ElementType::U8),
+    ("b8", ElementType::U8),
+    ("bool", ElementType::U8),
+    ("e4m3", ElementType::U8),
+    ("e5m2", ElementType::U8),
+    ("float8_e4m3fn", ElementType::U8),
+    ("float8_e5m2", ElementType::U8),
+    ("i16", ElementType::U16),
+    ("uint16", ElementType::U16),
+    ("i32", ElementType::S32),
+    ("int32", ElementType::S32),
+    ("uint32", ElementType::U32),
+    ("i64", ElementType::S64),
+    ("int64", ElementType::S64),
+    ("float16", ElementType::F16),
+    ("bfloat16", ElementType::Bf16),
+    ("float32", ElementType::F32),
+    ("float64", ElementType::F64),
+];
+
+/// Reads and checks a tensor map.
+pub(super) fn parse(node: &Node<'_>) -> Result<TensorMap> {
+    node.object(FIELDS)?;
+    let buffer = node.field("buffer")?.unsigned()? as usize;
+    let extents = list(&node.field("dims")?, |item| item.unsigned())?;
+    let element = element(&node.field("dtype")?)?;
+    let mut description = Description {
+        address: match node.optional("offset_bytes") {
+            Some(offset) => offset.unsigned()?,
+            None => 0,
+        },
+        element_strides: match node.optional("element_strides") {
+            Some(steps) => list(&steps, |item| item.unsigned_32())?,
+            None => vec![1; extents.len()],
+        },
+        access: access(node)?,
+        swizzle: choice(node, "swizzle", &SWIZZLES)?,
+        interleave: choice(node, "interleave", &INTERLEAVES)?,
+        l2_promotion: choice(node, "l2_promotion", &PROMOTIONS)?,
+        fill: choice(node, "oob_fill", &FILLS)?,
+        ..Description::row_major(element, 0, &extents.iter().rev().copied().collect::<Vec<_>>(), &[])
+    };
+    if let Some(strides) = node.optional("strides_bytes") {
+        description.strides = list(&strides, |item| item.unsigned())?;
+        // The stride of the last axis may be given too; nothing lies beyond it.
+        if description.strides.len() == description.rank() && description.rank() > 0 {
+            description.strides.pop();
+        }
+    }
+    description.check().map_err(|error| node.complain(error.to_string()))?;
+    Ok(TensorMap { buffer, description })
+}
+
+fn list<T>(node: &Node<'_>, item: impl Fn(&Node<'_>) -> Result<T>) -> Result<Vec<T>> {
+    node.items()?.iter().map(item).collect()
+}
+
+/// The value of a field that names one of a few; the first of them where the field is absent.
+fn choice<T: Copy>(node: &Node<'_>, field: &str, choices: &[(&str, T)]) -> Result<T> {
+    let Some(node) = node.optional(field) else { return Ok(choices[0].1) };
+    let name = node.string()?;
+    let found = choices.iter().find(|(choice, _)| choice.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
+        node.complain(format!("there is no `{name}`; there are {}", known.join(", ")))
+    })
+}
+
+fn element(node: &Node<'_>) -> Result<ElementType> {
+    let name = node.string()?;
+    let own = ElementType::ALL.into_iter().find(|element| element.name() == name);
+    let known =
+        own.or_else(|| ELEMENTS.iter().find(|(other, _)| *other == name).map(|(_, element)| *element));
+    known.ok_or_else(|| {
+        let known: Vec<_> = ElementType::ALL.iter().map(|element| element.name()).collect();
+        node.complain(format!("a tensor map has no elements of `{name}`; there are {}", known.join(", ")))
+    })
+}
+
+fn access(node: &Node<'_>) -> Result<Access> {
+    let Some(im2col) = node.optional("im2col") else {
+        return Ok(Access::Tiled { box_extents: list(&node.field("box")?, |item| item.unsigned_32())? });
+    };
+    im2col.object(&["lower", "upper", "channels", "pixels"])?;
+    let corner = |field| list(&im2col.field(field)?, signed);
+    Ok(Access::Im2col {
+        lower: corner("lower")?,
+        upper: corner("upper")?,
+        channels: im2col.field("channels")?.unsigned_32()?,
+        pixels: im2col.field("pixels")?.unsigned_32()?,
+    })
+}
+
+fn signed(node: &Node<'_>) -> Result<i32> {
+    let number = node.value().as_i64().and_then(|number| i32::try_from(number).ok());
+    number.ok_or_else(|| node.complain(format!("an integer is needed here, not {}", node.describe())))
+}
