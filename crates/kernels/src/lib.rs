@@ -3,8 +3,12 @@
 pub mod gemm;
 pub mod map2d;
 pub mod matrix_add;
+pub mod monoid;
+pub mod operations;
 mod prepared;
+pub mod reduce;
 mod reference;
 pub mod registry;
 pub mod transpose;
+pub mod vector;
 pub mod vector_add;

@@ -13,6 +13,7 @@ pub mod atomic;
 pub mod bits;
 pub mod block;
 pub mod comparison;
+pub mod composite;
 pub mod control;
 pub mod conversion;
 pub mod element;

@@ -1,6 +1,7 @@
 //! Order between pieces of work on a device.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::backend::{Backend, Handle};
@@ -16,11 +17,19 @@ use crate::host::HostBuffer;
 pub struct Stream {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) handle: Handle,
+    id: u64,
 }
 
 impl Stream {
     pub(crate) fn new(backend: &Arc<dyn Backend>) -> Result<Self> {
-        Ok(Self { backend: backend.clone(), handle: backend.create_stream()? })
+        static STREAMS: AtomicU64 = AtomicU64::new(0);
+        let id = STREAMS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { backend: backend.clone(), handle: backend.create_stream()?, id })
+    }
+
+    /// A number that no other stream of this process has, had or will have: for what is kept by stream.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The device it is a queue of.

@@ -18,6 +18,7 @@ pub mod prelude {
     pub use warpwright_lang::bits::bit_mask;
     pub use warpwright_lang::block::*;
     pub use warpwright_lang::comparison::FloatClass;
+    pub use warpwright_lang::composite::*;
     pub use warpwright_lang::control::*;
     pub use warpwright_lang::conversion::Rounding;
     pub use warpwright_lang::element::*;

@@ -1,0 +1,238 @@
+//! What a program calls: `operations.reduce(&stream, &buffer, Max)`.
+//!
+//! [`Operations`] holds what calls share: each kernel, compiled when it is first needed for its types and configuration, and
+//! each stream's scratch memory, which grows and is kept. The operations themselves are methods that the families add in
+//! their own files, all in the same form:
+//!
+//! ```
+//! use warpwright::runtime::Device;
+//! use warpwright_kernels::monoid::{Max, Sum};
+//! use warpwright_kernels::operations::Operations;
+//!
+//! let device = Device::named("emu:h200")?;
+//! let operations = Operations::new(&device);
+//! let stream = device.stream()?;
+//! let numbers = device.buffer_from(&[3.0f32, 1.0, 4.0, 1.0, 5.0])?;
+//! assert_eq!(operations.reduce(&stream, &numbers, Max)?.to_vec()?, [5.0]);
+//! assert_eq!(operations.reduce(&stream, &numbers, Sum)?.to_vec()?, [14.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Work is asked of a stream and the host goes on, as with any launch. Buffers may have any length, 0 and more than 2^32
+//! included.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpwright::lang::{Kernel, StagingErrors};
+use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
+
+/// The result of an operation.
+pub type Result<T, E = OperationError> = std::result::Result<T, E>;
+
+/// Why an operation was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// Two lengths that must agree do not.
+    #[error("{what} has {given} elements where {expected} are needed")]
+    Length {
+        /// What has the wrong length.
+        what: &'static str,
+        /// The length it must have.
+        expected: usize,
+        /// The length it has.
+        given: usize,
+    },
+    /// Extents that the operation cannot take.
+    #[error("{what}: {reason}")]
+    Shape {
+        /// The operation.
+        what: &'static str,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A question that has no answer where there are no elements.
+    #[error("{what} of no elements does not exist; give it at least one")]
+    Empty {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// The kernel cannot be built for these types.
+    #[error(transparent)]
+    Staging(#[from] StagingErrors),
+    /// The device refused or failed.
+    #[error(transparent)]
+    Runtime(#[from] runtime::Error),
+}
+
+/// Refuses a buffer that has another length than is needed.
+///
+/// # Errors
+/// It has.
+pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Result<()> {
+    if expected == given { Ok(()) } else { Err(OperationError::Length { what, expected, given }) }
+}
+
+/// The compiled kernels of one type of configuration, by configuration.
+type Compilations<K, Args> = HashMap<K, Arc<Compiled<Args>>>;
+
+/// Scratch memory, by stream and type.
+type ScratchByStream = HashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
+
+/// The operations of a device: its kernels as far as they were needed, and its streams' scratch memory.
+///
+/// It may be shared between threads.
+pub struct Operations {
+    device: Device,
+    /// `Compilations<K, Args>` by the types of the configuration and of the method that stages it.
+    kernels: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
+    scratch: Mutex<ScratchByStream>,
+}
+
+impl Operations {
+    /// The operations of `device`; nothing is compiled yet.
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), kernels: Mutex::default(), scratch: Mutex::default() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The kernel that `stage`, a method of the configuration `kernel`, stages; compiled at the first call.
+    ///
+    /// ```
+    /// # use warpwright::prelude::*;
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// #[derive(Clone, PartialEq, Eq, Hash)]
+    /// struct Fill {
+    ///     threads: u32,
+    /// }
+    ///
+    /// impl Fill {
+    ///     #[kernel]
+    ///     fn run(&self, output: &mut Global<f32>, value: f32) {
+    ///         launch::threads(self.threads);
+    ///         output[block_idx().x * self.threads + thread_idx().x] = value;
+    ///     }
+    /// }
+    ///
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let mut buffer = device.uninitialized::<f32>(64)?;
+    /// let kernel = operations.kernel(Fill { threads: 32 }, Fill::run)?;
+    /// kernel.launch(&stream, 2, 32, (&mut buffer, 7.0))?;
+    /// # assert_eq!(buffer.to_vec()?, [7.0; 64]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It cannot be built or compiled for the device.
+    pub fn kernel<K, F, Args>(&self, kernel: K, stage: F) -> Result<Arc<Compiled<Args>>>
+    where
+        K: Eq + Hash + Send + Sync + 'static,
+        F: Fn(&K) -> Result<Kernel<Args>, StagingErrors> + 'static,
+        Args: 'static,
+    {
+        const { assert!(size_of::<F>() == 0, "a kernel is known by its method's type: name the method itself") }
+        let known = TypeId::of::<(K, F)>();
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let compilations = kernels.entry(known).or_insert_with(|| Box::new(Compilations::<K, Args>::new()));
+        let compilations: &mut Compilations<K, Args> =
+            compilations.downcast_mut().expect("the key holds the types");
+        if let Some(compiled) = compilations.get(&kernel) {
+            return Ok(compiled.clone());
+        }
+        let compiled = Arc::new(self.device.compile(&stage(&kernel)?)?);
+        compilations.insert(kernel, compiled.clone());
+        Ok(compiled)
+    }
+
+    /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call and kept.
+    ///
+    /// What is asked of one stream happens in order, so its calls may use the same memory one after another. After an error it is
+    /// given up, since a kernel that failed may have left anything in it.
+    ///
+    /// # Errors
+    /// `work`'s.
+    pub fn with_scratch<S, R>(&self, stream: &Stream, work: impl FnOnce(&mut S) -> Result<R>) -> Result<R>
+    where
+        S: Default + Send + 'static,
+    {
+        let key = (stream.id(), TypeId::of::<S>());
+        let mut all = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = all.entry(key).or_insert_with(|| Arc::new(Mutex::new(S::default()))).clone();
+        drop(all);
+        let mut mine = mine.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = work(mine.downcast_mut().expect("the key holds the type"));
+        if outcome.is_err() {
+            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        }
+        outcome
+    }
+
+    /// How many CTAs of `threads` threads of a kernel the device holds at once.
+    ///
+    /// # Errors
+    /// Not even one fits.
+    pub fn resident<Args>(&self, kernel: &Compiled<Args>, threads: u32) -> Result<u32> {
+        let occupancy = kernel.function().occupancy(&kernel.shape(1, threads))?;
+        Ok(occupancy.ctas_per_sm * self.device.properties().sm_count)
+    }
+
+    /// Frees all scratch memory; later calls take it anew.
+    pub fn release_scratch(&self) {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Device memory that is kept between calls and grows when one needs more: a field of an operation's scratch memory.
+pub struct Scratch<T> {
+    buffer: Option<Buffer<T>>,
+}
+
+impl<T> Default for Scratch<T> {
+    fn default() -> Self {
+        Self { buffer: None }
+    }
+}
+
+impl<T: Storable> Scratch<T> {
+    /// At least `length` elements that hold anything.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn at_least(&mut self, device: &Device, length: usize) -> Result<&mut Buffer<T>> {
+        if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < length) {
+            // The old one goes first, so that both need not fit.
+            self.buffer = None;
+            self.buffer = Some(device.uninitialized(length)?);
+        }
+        Ok(self.buffer.as_mut().expect("there is one now"))
+    }
+
+    /// At least `length` elements that hold what earlier calls left; bytes that no call ever had are zero. Growing makes all zero.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn at_least_kept(&mut self, stream: &Stream, length: usize) -> Result<&mut Buffer<T>> {
+        if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < length) {
+            stream.fill_zero(self.at_least(&stream.device(), length)?)?;
+        }
+        Ok(self.buffer.as_mut().expect("there is one now"))
+    }
+}
+
+/// What two launches executed together.
+pub fn both(first: LaunchCounts, second: LaunchCounts) -> LaunchCounts {
+    LaunchCounts {
+        warp_instructions: first.warp_instructions + second.warp_instructions,
+        lane_operations: first.lane_operations + second.lane_operations,
+        mma_multiply_adds: first.mma_multiply_adds + second.mma_multiply_adds,
+    }
+}

@@ -1,0 +1,52 @@
+//! A warp's and a CTA's states combined into one, in the order of their threads.
+
+use warpwright::prelude::*;
+
+use crate::monoid::Monoid;
+
+/// The states of a warp's lanes combined, lane 0's first; only lane 0 has the result.
+///
+/// In each step a lane combines its state with that of the lane d above. With d growing from 1, each state covers a run of
+/// neighbours, so nothing but the order of the lanes is asked of the operation:
+///
+/// ```text
+/// d = 1     0+1   1+2   2+3   3+4 ..
+/// d = 2     0..3  1..4  2..5  ..
+/// d = 4     0..7  1..8  ..
+/// ```
+#[track_caller]
+pub fn reduce_warp<T: Element, M: Monoid<T>>(monoid: &M, state: M::State) -> M::State {
+    let mut combined = state;
+    for distance in [1, 2, 4, 8, 16] {
+        combined = monoid.combine(combined, shuffle_value_down(combined, distance));
+    }
+    combined
+}
+
+/// The states of a CTA's `threads` threads combined, in their order; only thread 0 has the result.
+///
+/// Every warp reduces its own by shuffles and leaves one state in shared memory; the first warp reduces those.
+#[device]
+pub fn reduce_block<T: Element, M: Monoid<T>>(monoid: &M, state: M::State, threads: u32) -> M::State {
+    let mine = reduce_warp(monoid, state);
+    let warps = threads / 32;
+    if warps == 1 {
+        return mine;
+    }
+    let thread = thread_idx().x;
+    let (warp, lane) = (thread / 32, thread % 32);
+    let of_warps = ValueArray::shared(monoid.identity(), warps as usize);
+    if lane == 0 {
+        of_warps.set(warp, mine);
+    }
+    sync_threads();
+    let mut result = mine;
+    if warp == 0 {
+        let mut last = monoid.identity();
+        if lane < warps {
+            last = of_warps.get(lane);
+        }
+        result = reduce_warp(monoid, last);
+    }
+    result
+}

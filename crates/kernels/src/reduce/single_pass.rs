@@ -1,0 +1,221 @@
+//! The reduction that runs at the speed of memory: one launch, every element read once, 16 bytes at a time.
+//!
+//! As many CTAs as fit the device walk over the input together. In each round a thread loads [`SinglePass::unroll`] vectors, all before
+//! it combines any, so that enough bytes are on their way to cover the latency of memory:
+//!
+//! ```text
+//!          tile 0                            tile 1              one round: a tile for each CTA
+//! vector   t0 t1 .. t255  t0 t1 .. t255 ..  | CTA 1's ..  |      t1's loads: neighbours of t0's, `unroll` of them, a CTA's width apart
+//! ```
+//!
+//! Each CTA leaves one partial state in memory and counts itself as arrived; whoever arrives last combines the partial states.
+//! The count is by `atom.inc`, which starts again from 0 after the last, so that the next launch finds it as this one did.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::block::{reduce_block, reduce_warp};
+use crate::monoid::Monoid;
+use crate::operations::{Operations, Result, Scratch};
+use crate::vector;
+
+/// The reduction by `monoid`, in one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SinglePass<M> {
+    /// What combines.
+    pub monoid: M,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// Vectors that a thread loads before it combines any.
+    pub unroll: u32,
+}
+
+impl<M> SinglePass<M> {
+    /// The configuration that is fastest on an H200.
+    pub fn new(monoid: M) -> Self {
+        Self { monoid, threads: 256, unroll: 4 }
+    }
+
+    /// Elements that a CTA takes in one round.
+    pub fn tile<T: Element>(&self) -> u32 {
+        self.threads * self.unroll * vector::width::<T>()
+    }
+
+    /// CTAs for `length` elements, of which `most` fit the device at once.
+    pub fn grid<T: Element>(&self, length: u64, most: u32) -> u32 {
+        let tiles = length.div_ceil(self.tile::<T>().into());
+        u32::try_from(tiles).unwrap_or(u32::MAX).clamp(1, most)
+    }
+
+    /// The longest chain of combinations that an element goes through, in a grid of `grid` CTAs: a sum of floats is off by at most
+    /// this many roundings of the sum of the magnitudes.
+    pub fn rounding_steps<T: Element>(&self, length: u64, grid: u32) -> u64 {
+        let rounds = (length / u64::from(self.tile::<T>())).div_ceil(grid.into());
+        let (vectors, width) = (u64::from(self.unroll), u64::from(vector::width::<T>()));
+        let tail = u64::from(self.unroll) * width + 1;
+        let tree = 5 + 5;
+        let partials = u64::from(grid.div_ceil(self.threads)) + tree;
+        rounds * width + vectors + tail + tree + partials
+    }
+
+    /// `output[0]` = all of `input` combined. `arrived[0]` is 0, and 0 again afterwards; `partials` has room for a record for each CTA.
+    #[kernel]
+    pub fn run<T: Storable>(
+        &self,
+        input: &Global<T>,
+        output: &mut Global<M::Output>,
+        partials: &mut Global<u64>,
+        arrived: &mut Global<u32>,
+        length: u64,
+    ) where
+        M: Monoid<T>,
+    {
+        launch::threads(self.threads);
+        let mine = if M::COMMUTES { self.striped(input, length) } else { self.in_order(input, length) };
+        let of_block = reduce_block(&self.monoid, mine, self.threads);
+
+        // Thread 0 publishes the CTA's state: the counting releases it, and acquires the others'.
+        let partials = ValueRecords::new(self.monoid.identity(), partials.cast());
+        let is_last = shared_array::<u32>(1);
+        let blocks = grid_dim().x;
+        if thread_idx().x == 0 {
+            partials.set(block_idx().x.convert::<u64>(), of_block);
+            let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
+            let before = arrived.atomic_increment(blocks - 1, counting);
+            is_last.store(before.eq(blocks - 1).to_u32());
+        }
+        sync_threads();
+        if is_last.load() != 0 {
+            let all = self.partial(&partials, blocks);
+            let all = reduce_block(&self.monoid, all, self.threads);
+            if thread_idx().x == 0 {
+                output[0u32] = self.monoid.lower(all);
+            }
+        }
+    }
+
+    /// This thread's share of the partial states: a run of neighbours.
+    #[device]
+    fn partial<T: Storable>(&self, partials: &ValueRecords<M::State>, blocks: Reg<u32>) -> M::State
+    where
+        M: Monoid<T>,
+    {
+        let share = (blocks + (self.threads - 1)) / self.threads;
+        let first = thread_idx().x * share;
+        let mut state = self.monoid.identity();
+        for record in first..(first + share).min(blocks) {
+            state = self.monoid.combine(state, partials.get(record.convert::<u64>()));
+        }
+        state
+    }
+
+    /// This thread's share of the input, where the order does not matter: every CTA's tiles lie a grid apart.
+    #[device]
+    fn striped<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> M::State
+    where
+        M: Monoid<T>,
+    {
+        let (tile, width) = (u64::from(self.tile::<T>()), vector::width::<T>());
+        let streaming = Access::new().non_coherent().evicted(Eviction::NoAllocate);
+        let tiles = length / tile;
+        let thread = thread_idx().x.convert::<u64>();
+        let block = block_idx().x.convert::<u64>();
+        let blocks = grid_dim().x.convert::<u64>();
+
+        let mut states = vec![self.monoid.identity(); self.unroll as usize];
+        let mut index = block * tile + thread * u64::from(width);
+        for _round in (block..tiles).step_by(blocks) {
+            let at = input.at(index);
+            let stride = self.threads * width;
+            let vectors: Vec<_> =
+                (0..self.unroll).map(|part| vector::load(at.at(part * stride), streaming)).collect();
+            for (part, elements) in vectors.iter().enumerate() {
+                for (lane, element) in elements.iter().enumerate() {
+                    let offset = u64::from(part as u32 * stride) + lane as u64;
+                    states[part] = self.monoid.accumulate(states[part], *element, index + offset);
+                }
+            }
+            index += blocks * tile;
+        }
+        let mut state = states[0];
+        for other in &states[1..] {
+            state = self.monoid.combine(state, *other);
+        }
+
+        // What is left is less than a tile: an element for a thread, or a few where the grid is small.
+        let threads = blocks * u64::from(self.threads);
+        for index in (tiles * tile + block * u64::from(self.threads) + thread..length).step_by(threads) {
+            state = self.monoid.accumulate(state, input[index], index);
+        }
+        state
+    }
+
+    /// This thread's share of the input, where the order matters: each warp reduces a run of rows of 32 vectors, one row after the
+    /// other. Lane 0 has the warp's state, the others the identity.
+    #[device]
+    fn in_order<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> M::State
+    where
+        M: Monoid<T>,
+    {
+        let width = vector::width::<T>();
+        let row_length = u64::from(32 * width);
+        let lane = lane_id();
+        let warps_of_block = self.threads / 32;
+        let warp = (block_idx().x * warps_of_block + thread_idx().x / 32).convert::<u64>();
+        let warps = (grid_dim().x * warps_of_block).convert::<u64>();
+        let rows = (length + (row_length - 1)) / row_length;
+        let share = (rows + warps - 1) / warps;
+        let first = warp * share;
+
+        let mut state = self.monoid.identity();
+        for row in first..(first + share).min(rows) {
+            let start = row * row_length + (lane * width).convert::<u64>();
+            let mut of_vector = self.monoid.identity();
+            if start + u64::from(width) <= length {
+                let elements = vector::load(input.at(start), Access::new());
+                for (position, element) in elements.iter().enumerate() {
+                    of_vector = self.monoid.accumulate(of_vector, *element, start + position as u64);
+                }
+            } else {
+                for index in start..length {
+                    of_vector = self.monoid.accumulate(of_vector, input[index], index);
+                }
+            }
+            state = self.monoid.combine(state, reduce_warp(&self.monoid, of_vector));
+        }
+        let mut of_lane = self.monoid.identity();
+        if lane == 0 {
+            of_lane = state;
+        }
+        of_lane
+    }
+}
+
+/// Scratch memory of a stream's reductions.
+#[derive(Default)]
+struct ReduceScratch {
+    partials: Scratch<u64>,
+    arrived: Scratch<u32>,
+}
+
+/// Words of 8 bytes that a state takes in memory, at most.
+const STATE_WORDS: usize = 8;
+
+/// Combines all of `input` into `output[0]`.
+pub(super) fn launch<T: Storable, M: Monoid<T>>(
+    operations: &Operations,
+    stream: &Stream,
+    input: &Buffer<T>,
+    output: &mut Buffer<M::Output>,
+    monoid: M,
+) -> Result<LaunchCounts> {
+    let configuration = SinglePass::new(monoid);
+    let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
+    let length = input.len() as u64;
+    let grid = configuration.grid::<T>(length, operations.resident(&kernel, configuration.threads)?);
+    operations.with_scratch(stream, |scratch: &mut ReduceScratch| {
+        let partials = scratch.partials.at_least(operations.device(), grid as usize * STATE_WORDS)?;
+        let arrived = scratch.arrived.at_least_kept(stream, 1)?;
+        Ok(kernel.launch(stream, grid, configuration.threads, (input, output, partials, arrived, length))?)
+    })
+}

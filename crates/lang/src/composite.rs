@@ -1,0 +1,257 @@
+//! Device values of several registers, moved as one: between lanes, through memory, and by selection.
+//!
+//! A [`DeviceValue`] such as a struct of registers has no instruction of its own; these functions apply one instruction to each of
+//! its registers in turn. What is known of the value at build time stays as it is.
+
+use warpwright_ir::{Register, RegisterClass};
+
+use crate::element::Element;
+use crate::index::Index;
+use crate::operation::{on_behalf_of_author, refuse};
+use crate::pointer::{Global, Pointer, Shared};
+use crate::recorder;
+use crate::shared::shared_array;
+use crate::space::{GlobalSpace, SharedSpace, Space};
+use crate::staging::DeviceValue;
+use crate::value::{Reg, Value};
+
+/// An operation on one register, whatever its class.
+trait OnRegister {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T>;
+}
+
+/// The class of a register of the kernel being staged.
+fn class_of(register: Register) -> RegisterClass {
+    recorder::with(|recorder| recorder.kernel().registers[register.0 as usize])
+}
+
+/// Applies `operation` to each register of `value`, in order.
+#[track_caller]
+fn each_register<V: DeviceValue + Copy>(mut value: V, operation: &mut impl OnRegister) -> V {
+    on_behalf_of_author(|| {
+        value.visit_registers(&mut |register| {
+            *register = match class_of(*register) {
+                RegisterClass::Predicate => operation.apply(Reg::<bool>::from_register(*register)).register(),
+                RegisterClass::B16 => operation.apply(Reg::<u16>::from_register(*register)).register(),
+                RegisterClass::B32 => operation.apply(Reg::<u32>::from_register(*register)).register(),
+                RegisterClass::B64 => operation.apply(Reg::<u64>::from_register(*register)).register(),
+                RegisterClass::B128 => {
+                    refuse(
+                        "a value with a 128-bit register cannot be moved as one; keep it as two of 64 bits",
+                    );
+                    *register
+                }
+            };
+        });
+    });
+    value
+}
+
+/// Which lane each register is read from.
+enum Exchange {
+    Index(Reg<u32>),
+    Up(u32),
+    Down(u32),
+    Butterfly(u32),
+}
+
+impl OnRegister for Exchange {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
+        match self {
+            Exchange::Index(lane) => value.shuffle(*lane),
+            Exchange::Up(distance) => value.shuffle_up(*distance),
+            Exchange::Down(distance) => value.shuffle_down(*distance),
+            Exchange::Butterfly(mask) => value.shuffle_xor(*mask),
+        }
+    }
+}
+
+/// The value of lane `lane`, in all lanes.
+#[track_caller]
+pub fn shuffle_value<V: DeviceValue + Copy>(value: V, lane: impl Value<u32>) -> V {
+    each_register(value, &mut Exchange::Index(lane.reg()))
+}
+
+/// The value of the lane `distance` below; in the lowest lanes their own.
+#[track_caller]
+pub fn shuffle_value_up<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
+    each_register(value, &mut Exchange::Up(distance))
+}
+
+/// The value of the lane `distance` above; in the highest lanes their own.
+#[track_caller]
+pub fn shuffle_value_down<V: DeviceValue + Copy>(value: V, distance: u32) -> V {
+    each_register(value, &mut Exchange::Down(distance))
+}
+
+/// The value of the lane whose number is this one's XOR `mask`.
+#[track_caller]
+pub fn shuffle_value_xor<V: DeviceValue + Copy>(value: V, mask: u32) -> V {
+    each_register(value, &mut Exchange::Butterfly(mask))
+}
+
+/// Picks each register of one value or of another.
+struct Selection {
+    condition: Reg<bool>,
+    /// The other value's registers, the last first.
+    otherwise: Vec<Register>,
+}
+
+impl OnRegister for Selection {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
+        let otherwise = self.otherwise.pop().expect("both values have the same shape");
+        self.condition.select(value, Reg::<T>::from_register(otherwise))
+    }
+}
+
+/// `yes` where `condition` holds and `no` elsewhere; both are computed.
+#[track_caller]
+pub fn select_value<V: DeviceValue + Copy>(condition: impl Value<bool>, yes: V, mut no: V) -> V {
+    if !yes.same_shape(&no) {
+        refuse("the two values differ in what is known of them at build time, so neither can stand for both");
+        return yes;
+    }
+    let mut otherwise = Vec::new();
+    no.visit_registers(&mut |register| otherwise.push(*register));
+    otherwise.reverse();
+    each_register(yes, &mut Selection { condition: condition.reg(), otherwise })
+}
+
+/// An array of device values in memory: each of their registers has a part of its own, so that neighbouring threads touch
+/// neighbouring words.
+#[derive(Clone)]
+pub struct ValueArray<V, S: Space> {
+    /// A value of the array's shape; its registers are never read.
+    shape: V,
+    /// Where each register's elements begin, in bytes from `base`.
+    parts: Vec<i64>,
+    base: Pointer<u8, S>,
+}
+
+/// The bytes of a register in memory.
+fn bytes_of(class: RegisterClass) -> usize {
+    match class {
+        RegisterClass::Predicate => 1,
+        RegisterClass::B16 => 2,
+        RegisterClass::B32 => 4,
+        RegisterClass::B64 | RegisterClass::B128 => 8,
+    }
+}
+
+/// Parts begin at multiples of this.
+const PART_ALIGN: usize = 16;
+
+/// Where the part of each register of `shape` begins in an array of `length` values, and how many bytes there are in all.
+fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: usize) -> (Vec<i64>, usize) {
+    let (mut parts, mut bytes) = (Vec::new(), 0);
+    shape.visit_registers(&mut |register| {
+        parts.push(bytes as i64);
+        bytes += (bytes_of(class_of(*register)) * length).next_multiple_of(PART_ALIGN);
+    });
+    (parts, bytes)
+}
+
+impl<V: DeviceValue + Copy> ValueArray<V, SharedSpace> {
+    /// Room for `length` values shaped like `shape` in the CTA's shared memory, not initialised.
+    #[track_caller]
+    pub fn shared(shape: V, length: usize) -> Self {
+        let (parts, bytes) = parts_of(shape, length);
+        let base: Shared<u8> = shared_array(bytes);
+        Self { shape, parts, base }
+    }
+}
+
+impl<V: DeviceValue + Copy, S: Space> ValueArray<V, S> {
+    /// The value at `index`.
+    #[track_caller]
+    pub fn get(&self, index: impl Index) -> V {
+        each_register(self.shape, &mut Load { array: self.parts.iter(), base: self.base, index })
+    }
+
+    /// Sets the value at `index`.
+    #[track_caller]
+    pub fn set(&self, index: impl Index, value: V) {
+        each_register(value, &mut Store { array: self.parts.iter(), base: self.base, index });
+    }
+}
+
+struct Load<'a, S: Space, I> {
+    array: std::slice::Iter<'a, i64>,
+    base: Pointer<u8, S>,
+    index: I,
+}
+
+impl<S: Space, I: Index> OnRegister for Load<'_, S, I> {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, _: Reg<T>) -> Reg<T> {
+        let part = *self.array.next().expect("one part for each register");
+        self.base.byte_offset(part).cast::<T>().at(self.index).load()
+    }
+}
+
+struct Store<'a, S: Space, I> {
+    array: std::slice::Iter<'a, i64>,
+    base: Pointer<u8, S>,
+    index: I,
+}
+
+impl<S: Space, I: Index> OnRegister for Store<'_, S, I> {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
+        let part = *self.array.next().expect("one part for each register");
+        self.base.byte_offset(part).cast::<T>().at(self.index).store(value);
+        value
+    }
+}
+
+/// Device values in global memory, one after the other, each as its registers in order, aligned as C aligns a struct.
+#[derive(Clone)]
+pub struct ValueRecords<V> {
+    shape: V,
+    /// Where each register lies in a record, in bytes.
+    parts: Vec<i64>,
+    /// Bytes from record to record.
+    stride: u64,
+    base: Pointer<u8, GlobalSpace>,
+}
+
+impl<V: DeviceValue + Copy> ValueRecords<V> {
+    /// The records from `base` on, shaped like `shape`; `base` is aligned to 8 bytes.
+    pub fn new(mut shape: V, base: Global<u8>) -> Self {
+        let (mut parts, mut end, mut align) = (Vec::new(), 0, 1);
+        shape.visit_registers(&mut |register| {
+            let bytes = bytes_of(class_of(*register));
+            let start = usize::next_multiple_of(end, bytes);
+            parts.push(start as i64);
+            (end, align) = (start + bytes, align.max(bytes));
+        });
+        Self { shape, parts, stride: end.next_multiple_of(align) as u64, base }
+    }
+
+    /// Bytes from record to record.
+    pub fn stride(&self) -> u64 {
+        self.stride
+    }
+
+    #[track_caller]
+    fn record(&self, index: impl Value<u64>) -> Global<u8> {
+        self.base.at(index.reg() * self.stride)
+    }
+
+    /// The value at `index`.
+    #[track_caller]
+    pub fn get(&self, index: impl Value<u64>) -> V {
+        let base = self.record(index);
+        each_register(self.shape, &mut Load { array: self.parts.iter(), base, index: 0u32 })
+    }
+
+    /// Sets the value at `index`.
+    #[track_caller]
+    pub fn set(&self, index: impl Value<u64>, value: V) {
+        let base = self.record(index);
+        each_register(value, &mut Store { array: self.parts.iter(), base, index: 0u32 });
+    }
+}
