@@ -101,12 +101,15 @@ impl Emulator {
             return Err(Box::new(Fault::bad_launch(kernel, message)));
         };
         launch::check(found, launch, self.arch)?;
+        let cluster = launch::cluster_extents(found, launch);
         let context = LaunchContext {
             kernel: found,
             memory: &self.memory,
             arch: self.arch,
             grid: launch.grid,
             block: launch.block,
+            cluster,
+            explicit_cluster: found.bounds.required_cluster.is_some() || cluster != [1; 3],
             parameters: launch.parameters,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes)

@@ -14,6 +14,8 @@ pub enum FaultKind {
     Misaligned,
     /// An access to memory that was freed.
     UseAfterFree,
+    /// An access to the shared memory of a CTA of the cluster that has not started, or has exited.
+    PeerNotResident,
     /// A store to read-only memory.
     ReadOnly,
     /// An instruction used in a way the architecture forbids.
@@ -41,6 +43,7 @@ impl FaultKind {
             FaultKind::OutOfBounds => "out-of-bounds",
             FaultKind::Misaligned => "misaligned",
             FaultKind::UseAfterFree => "use-after-free",
+            FaultKind::PeerNotResident => "peer-not-resident",
             FaultKind::ReadOnly => "read-only",
             FaultKind::IllegalInstruction => "illegal-instruction",
             FaultKind::BadLaunch => "bad-launch",

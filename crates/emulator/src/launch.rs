@@ -1,4 +1,4 @@
-//! Launches: checking what is asked for, and running the CTAs of a grid on the host's cores.
+//! Launches: checking what is asked for, and running the clusters of a grid on the host's cores.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use warpwright_arch::{Arch, KernelResources};
 
-use crate::cta::{Cta, CtaPause};
+use crate::cluster::{Cluster, ClusterPause};
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::program::Kernel;
@@ -77,6 +77,10 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) arch: &'static Arch,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// CTAs of a cluster along x, y and z.
+    pub(crate) cluster: [u32; 3],
+    /// Whether the launch or the kernel asked for clusters, of whatever size.
+    pub(crate) explicit_cluster: bool,
     pub(crate) parameters: &'a [u8],
     pub(crate) dynamic_shared_bytes: u32,
     /// Static and dynamic.
@@ -84,7 +88,7 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) schedule: Schedule,
     pub(crate) grid_id: u64,
     pub(crate) started: Instant,
-    /// Another CTA has failed.
+    /// Another cluster has failed.
     pub(crate) stop: AtomicBool,
 }
 
@@ -93,8 +97,27 @@ impl LaunchContext<'_> {
         self.block.iter().product()
     }
 
-    pub(crate) fn ctas(&self) -> u64 {
-        self.grid.iter().map(|&extent| u64::from(extent)).product()
+    pub(crate) fn ctas_per_cluster(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Clusters along x, y and z.
+    pub(crate) fn clusters(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis])
+    }
+
+    /// The rank in its cluster of the CTA at an index of the grid.
+    pub(crate) fn rank_in_cluster(&self, cta: [u32; 3]) -> u32 {
+        let [x, y, z]: [u32; 3] = std::array::from_fn(|axis| cta[axis] % self.cluster[axis]);
+        let [width, height, _] = self.cluster;
+        x + width * (y + height * z)
+    }
+
+    /// The index in the grid of a CTA, by the number of its cluster and its rank there.
+    pub(crate) fn cta_of_cluster(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let of_cluster = index_at(cluster, self.clusters());
+        let within = index_at(rank.into(), self.cluster);
+        std::array::from_fn(|axis| of_cluster[axis] * self.cluster[axis] + within[axis])
     }
 
     pub(crate) fn linear_cta(&self, [x, y, z]: [u32; 3]) -> u64 {
@@ -112,20 +135,30 @@ impl LaunchContext<'_> {
         if signed { (value as i64 >> shift) as u64 } else { value >> shift }
     }
 
-    fn cta_index(&self, linear: u64) -> [u32; 3] {
-        let [width, height, _] = self.grid.map(u64::from);
-        [linear % width, linear / width % height, linear / (width * height)].map(|axis| axis as u32)
-    }
-
-    /// CTAs that the device holds at once.
-    fn resident_ctas(&self) -> u64 {
+    /// Clusters that the device holds at once.
+    fn resident_clusters(&self) -> u64 {
         let resources = KernelResources {
             threads_per_cta: self.threads_per_cta(),
             registers_per_thread: self.kernel.bounds.most_registers.unwrap_or(32),
             shared_bytes: self.shared_bytes,
         };
         let per_sm = self.arch.capability.occupancy(&resources).map_or(1, |occupancy| occupancy.ctas_per_sm);
-        u64::from(self.arch.sm_count) * u64::from(per_sm.max(1))
+        let ctas = u64::from(self.arch.sm_count) * u64::from(per_sm.max(1));
+        (ctas / u64::from(self.ctas_per_cluster())).max(1)
+    }
+}
+
+/// The place of the `linear`-th element of a box, x fastest.
+fn index_at(linear: u64, extents: [u32; 3]) -> [u32; 3] {
+    let [width, height, _] = extents.map(u64::from);
+    [linear % width, linear / width % height, linear / (width * height)].map(|axis| axis as u32)
+}
+
+/// The extents of the clusters of a launch: where it asks for none, those that the kernel requires.
+pub(crate) fn cluster_extents(kernel: &Kernel, launch: &Launch<'_>) -> [u32; 3] {
+    match kernel.bounds.required_cluster {
+        Some(required) if launch.cluster == [1; 3] => required,
+        _ => launch.cluster,
     }
 }
 
@@ -165,39 +198,7 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
     {
         return refuse(format!("The kernel allows {most} threads a block (.maxntid); {threads} were given."));
     }
-    if launch.cluster.contains(&0) {
-        return refuse(format!(
-            "A cluster of {:?} has no CTAs; every extent must be at least 1.",
-            launch.cluster
-        ));
-    }
-    let cluster: u32 = launch.cluster.iter().product();
-    if cluster > limits.ctas_per_cluster_opt_in.max(1) {
-        return refuse(format!(
-            "A cluster of {cluster} CTAs was asked for; {} allows {}.",
-            arch.product,
-            limits.ctas_per_cluster_opt_in.max(1)
-        ));
-    }
-    if let Some(required) = kernel.bounds.required_cluster
-        && required != launch.cluster
-    {
-        let given = launch.cluster;
-        return refuse(format!(
-            "The kernel requires clusters of {required:?} (.reqnctapercluster); {given:?} was given."
-        ));
-    }
-    for axis in 0..3 {
-        if !launch.grid[axis].is_multiple_of(launch.cluster[axis]) {
-            return refuse(format!(
-                "A grid of {:?} is not made of whole clusters of {:?}.",
-                launch.grid, launch.cluster
-            ));
-        }
-    }
-    if cluster > 1 {
-        return refuse("Clusters of more than one CTA are not emulated.".to_owned());
-    }
+    check_cluster(kernel, launch, arch)?;
     let shared = u64::from(kernel.dynamic_shared_offset.max(kernel.static_shared_bytes))
         + u64::from(launch.dynamic_shared_bytes);
     if shared > u64::from(limits.shared_bytes_per_cta_opt_in) {
@@ -217,6 +218,38 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
     Ok(())
 }
 
+/// Refuses clusters that the device, or the kernel, does not allow.
+fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Box<Fault>> {
+    let refuse = |message: String| Err(Box::new(Fault::bad_launch(&kernel.name, message)));
+    let extents = cluster_extents(kernel, launch);
+    if extents.contains(&0) {
+        return refuse(format!("A cluster of {extents:?} has no CTAs; every extent must be at least 1."));
+    }
+    let ctas = extents.iter().fold(1u32, |product, &extent| product.saturating_mul(extent));
+    let most = arch.capability.ctas_per_cluster_opt_in.max(1);
+    if ctas > most {
+        return refuse(format!("A cluster of {ctas} CTAs was asked for; {} allows {most}.", arch.product));
+    }
+    if let Some(most) = kernel.bounds.most_cluster_ctas
+        && ctas > most
+    {
+        return refuse(format!(
+            "The kernel allows {most} CTAs a cluster (.maxclusterrank); {ctas} were given."
+        ));
+    }
+    if let Some(required) = kernel.bounds.required_cluster
+        && required != extents
+    {
+        return refuse(format!(
+            "The kernel requires clusters of {required:?} (.reqnctapercluster); {extents:?} was given."
+        ));
+    }
+    if (0..3).any(|axis| !launch.grid[axis].is_multiple_of(extents[axis])) {
+        return refuse(format!("A grid of {:?} is not made of whole clusters of {extents:?}.", launch.grid));
+    }
+    Ok(())
+}
+
 /// Totals of the CTAs one worker finished.
 #[derive(Default)]
 struct Tally {
@@ -231,10 +264,11 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
         context,
         next: AtomicU64::new(0),
         resident: AtomicU64::new(0),
-        most_resident: context.resident_ctas(),
+        clusters: context.clusters().into_iter().map(u64::from).product(),
+        most_resident: context.resident_clusters(),
         fault: Mutex::new(None),
     };
-    let workers = (pool.current_num_threads() as u64).min(context.ctas());
+    let workers = (pool.current_num_threads() as u64).min(grid.clusters);
     let tallies: Mutex<Vec<Tally>> = Mutex::new(Vec::new());
     pool.scope(|scope| {
         for _ in 0..workers {
@@ -261,9 +295,10 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
     Ok(report)
 }
 
-/// A grid being run: the CTAs not yet begun, and how many are under way.
+/// A grid being run: the clusters not yet begun, and how many are under way.
 struct Grid<'a> {
     context: &'a LaunchContext<'a>,
+    clusters: u64,
     next: AtomicU64,
     resident: AtomicU64,
     most_resident: u64,
@@ -271,31 +306,31 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// One worker: begins CTAs while the device has room, and goes round those that wait for others.
+    /// One worker: begins clusters while the device has room, and goes round those that wait for others.
     fn work(&self) -> Tally {
         let mut tally = Tally::default();
-        let mut waiting: VecDeque<Cta> = VecDeque::new();
-        let mut spare: Option<Cta> = None;
+        let mut waiting: VecDeque<Cluster> = VecDeque::new();
+        let mut spare: Option<Cluster> = None;
         while !self.context.stop.load(Ordering::Relaxed) {
-            let mut cta = match self.begin(&mut spare) {
-                Some(cta) => cta,
+            let mut cluster = match self.begin(&mut spare) {
+                Some(cluster) => cluster,
                 None => match waiting.pop_front() {
-                    Some(cta) => cta,
-                    None if self.next.load(Ordering::Relaxed) >= self.context.ctas() => break,
+                    Some(cluster) => cluster,
+                    None if self.next.load(Ordering::Relaxed) >= self.clusters => break,
                     None => {
                         std::thread::yield_now();
                         continue;
                     }
                 },
             };
-            match cta.run(self.context) {
-                Ok(CtaPause::Done) => {
+            match cluster.run(self.context) {
+                Ok(ClusterPause::Done) => {
                     self.resident.fetch_sub(1, Ordering::Relaxed);
-                    self.finish(&mut cta, &mut tally);
-                    spare = Some(cta);
+                    self.finish(&mut cluster, &mut tally);
+                    spare = Some(cluster);
                 }
-                Ok(CtaPause::Waiting) => {
-                    waiting.push_back(cta);
+                Ok(ClusterPause::Waiting) => {
+                    waiting.push_back(cluster);
                     std::thread::yield_now();
                 }
                 Err(fault) => {
@@ -308,9 +343,9 @@ impl Grid<'_> {
         tally
     }
 
-    /// The next CTA of the grid, if the device has room for one.
-    fn begin(&self, spare: &mut Option<Cta>) -> Option<Cta> {
-        if self.next.load(Ordering::Relaxed) >= self.context.ctas() {
+    /// The next cluster of the grid, if the device has room for one.
+    fn begin(&self, spare: &mut Option<Cluster>) -> Option<Cluster> {
+        if self.next.load(Ordering::Relaxed) >= self.clusters {
             return None;
         }
         if self.resident.fetch_add(1, Ordering::Relaxed) >= self.most_resident {
@@ -318,29 +353,30 @@ impl Grid<'_> {
             return None;
         }
         let linear = self.next.fetch_add(1, Ordering::Relaxed);
-        if linear >= self.context.ctas() {
+        if linear >= self.clusters {
             self.resident.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let index = self.context.cta_index(linear);
         Some(match spare.take() {
-            Some(mut cta) => {
-                cta.restart(self.context, index);
-                cta
+            Some(mut cluster) => {
+                cluster.restart(self.context, linear);
+                cluster
             }
-            None => Cta::new(self.context, index),
+            None => Cluster::new(self.context, linear),
         })
     }
 
-    fn finish(&self, cta: &mut Cta, tally: &mut Tally) {
-        let counts = cta.take_counts();
-        tally.report.ctas += 1;
+    fn finish(&self, cluster: &mut Cluster, tally: &mut Tally) {
+        let counts = cluster.take_counts();
         tally.report.warp_instructions += counts.warp_instructions;
         tally.report.lane_operations += counts.lane_operations;
-        tally.report.mma_multiply_adds += std::mem::take(&mut cta.block.mma_multiply_adds);
-        if !cta.block.output.is_empty() {
-            let linear = self.context.linear_cta(cta.block.index);
-            tally.output.push((linear, std::mem::take(&mut cta.block.output)));
+        for block in &mut cluster.blocks {
+            tally.report.ctas += 1;
+            tally.report.mma_multiply_adds += std::mem::take(&mut block.mma_multiply_adds);
+            if !block.output.is_empty() {
+                let linear = self.context.linear_cta(block.index);
+                tally.output.push((linear, std::mem::take(&mut block.output)));
+            }
         }
     }
 }

@@ -41,6 +41,7 @@ mod asynchronous;
 mod barrier;
 pub mod bench;
 mod call;
+mod cluster;
 mod collective;
 mod cta;
 mod decode;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::barrier::BarrierOperation;
 use crate::call::Call;
+use crate::cluster::{Blocks, Peers};
 use crate::collective::Collective;
 use crate::cta::Block;
 use crate::lanes::{LaneOperation, Width, width};
@@ -56,6 +57,8 @@ pub(crate) enum Kind {
     Collective(Box<Collective>),
     /// A barrier of the CTA.
     Barrier(Box<BarrierOperation>),
+    /// The wait for the barrier of the cluster.
+    ClusterWait,
     /// A branch.
     Branch { target: u32 },
     /// A branch by table.
@@ -76,6 +79,7 @@ impl fmt::Debug for Kind {
             Kind::Aligned(_) => f.write_str("Aligned"),
             Kind::Collective(collective) => collective.fmt(f),
             Kind::Barrier(barrier) => barrier.fmt(f),
+            Kind::ClusterWait => f.write_str("ClusterWait"),
             Kind::Branch { target } => write!(f, "Branch({target})"),
             Kind::BranchTable { targets, .. } => write!(f, "BranchTable({targets:?})"),
             Kind::Call(call) => call.fmt(f),
@@ -88,14 +92,26 @@ impl fmt::Debug for Kind {
 /// What an effect may reach.
 pub(crate) struct Execution<'a> {
     pub(crate) launch: &'a LaunchContext<'a>,
+    /// The CTA that executes.
     pub(crate) block: &'a mut Block,
+    /// The other CTAs of its cluster.
+    pub(crate) peers: Peers<'a>,
     pub(crate) registers: &'a mut Registers,
     pub(crate) local: &'a mut LocalMemory,
     pub(crate) cache: &'a mut RegionCache,
     /// The warp's index in the CTA.
     pub(crate) warp: u32,
+    /// The instruction, for those that reach beyond the registers.
+    pub(crate) pc: u32,
     /// Set by what a thread does over and over while it waits for another one.
     pub(crate) polled: bool,
+}
+
+impl Execution<'_> {
+    /// All CTAs of the cluster.
+    pub(crate) fn cluster(&mut self) -> Blocks<'_> {
+        Blocks { own: self.block, peers: self.peers.reborrow() }
+    }
 }
 
 /// An operation that reaches beyond the registers.

@@ -16,6 +16,8 @@ pub(crate) enum Wait {
     Members(u32),
     /// It has arrived at a barrier of the CTA, and waits for this generation to end.
     Barrier { id: u32, generation: u32 },
+    /// It has arrived at the barrier of the cluster, and waits for the phase to complete.
+    Cluster,
 }
 
 /// Lanes that share a program counter and a call stack.

@@ -113,6 +113,8 @@ pub struct LaunchBounds {
     pub most_threads: Option<u32>,
     /// `.reqnctapercluster`
     pub required_cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`: the most CTAs a cluster may have.
+    pub most_cluster_ctas: Option<u32>,
     /// `.maxnreg`
     pub most_registers: Option<u32>,
 }
@@ -193,6 +195,8 @@ pub(crate) enum PreloadPlace {
 pub(crate) enum PreloadValue {
     Bits(u64),
     Special(SpecialRegister),
+    /// An address of the CTA's shared memory: its offset, with the CTA's rank above.
+    Shared(i64),
     /// The start of dynamic shared memory, plus an offset.
     DynamicShared(i64),
     /// Bytes of the kernel's parameters, from an offset; extended by their sign or by zeros.

@@ -30,7 +30,6 @@ pub(crate) enum SpecialRegister {
     TotalSharedBytes,
     AggregateSharedBytes,
     ReservedSharedOffset(u32),
-    /// Of a cluster of one CTA along every axis.
     ClusterIndex(usize),
     ClusterCount(usize),
     CtaInCluster(usize),
@@ -147,8 +146,10 @@ impl SpecialRegister {
                 u64::from([thread % x, thread / x % y, thread / (x * y)][axis])
             }),
             SpecialRegister::CtaExtent(axis) => all(launch.block[axis]),
-            SpecialRegister::CtaIndex(axis) | SpecialRegister::ClusterIndex(axis) => all(position.cta[axis]),
-            SpecialRegister::GridExtent(axis) | SpecialRegister::ClusterCount(axis) => all(launch.grid[axis]),
+            SpecialRegister::CtaIndex(axis) => all(position.cta[axis]),
+            SpecialRegister::ClusterIndex(axis) => all(position.cta[axis] / launch.cluster[axis]),
+            SpecialRegister::GridExtent(axis) => all(launch.grid[axis]),
+            SpecialRegister::ClusterCount(axis) => all(launch.clusters()[axis]),
             SpecialRegister::Lane => lanes(|lane| lane),
             SpecialRegister::Warp => all(position.warp),
             SpecialRegister::Warps => all(launch.arch.capability.warps_per_sm),
@@ -166,11 +167,12 @@ impl SpecialRegister {
                 all(launch.shared_bytes + launch.arch.capability.shared_bytes_reserved)
             }
             SpecialRegister::ReservedSharedOffset(offset) => all(offset),
-            SpecialRegister::CtaInCluster(_)
-            | SpecialRegister::CtaRankInCluster
-            | SpecialRegister::ClusterIsExplicit
-            | SpecialRegister::Zero => all(0),
-            SpecialRegister::ClusterExtent(_) | SpecialRegister::CtasInCluster => all(1),
+            SpecialRegister::CtaInCluster(axis) => all(position.cta[axis] % launch.cluster[axis]),
+            SpecialRegister::CtaRankInCluster => all(launch.rank_in_cluster(position.cta)),
+            SpecialRegister::ClusterExtent(axis) => all(launch.cluster[axis]),
+            SpecialRegister::CtasInCluster => all(launch.ctas_per_cluster()),
+            SpecialRegister::ClusterIsExplicit => all(launch.explicit_cluster.into()),
+            SpecialRegister::Zero => all(0),
         }
     }
 }

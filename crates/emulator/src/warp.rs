@@ -4,13 +4,15 @@
 //! go on as one, so that code which reconverges on the device reconverges here. A path that keeps going round a loop
 //! yields to the others: sooner if it looks like waiting (volatile loads, atomics, `nanosleep`), later if it just works.
 
+use std::iter::Sum;
+
 use crate::barrier::{Arrival, BarrierAction, BarrierOperation};
 use crate::call::leave;
+use crate::cluster::Blocks;
 use crate::collective::{Collective, Exchange, Inputs, Place};
-use crate::cta::Block;
 use crate::fault::FaultKind;
 use crate::launch::LaunchContext;
-use crate::memory::{LocalMemory, RegionCache, Trouble};
+use crate::memory::{LocalMemory, RegionCache, Trouble, shared_base};
 use crate::operation::{Execution, Kind};
 use crate::path::{Path, Wait};
 use crate::program::{Preload, PreloadPlace, PreloadValue};
@@ -46,6 +48,15 @@ pub(crate) struct Located {
 pub(crate) struct Counts {
     pub(crate) warp_instructions: u64,
     pub(crate) lane_operations: u64,
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, counts| Self {
+            warp_instructions: sum.warp_instructions + counts.warp_instructions,
+            lane_operations: sum.lane_operations + counts.lane_operations,
+        })
+    }
 }
 
 /// One warp of a CTA.
@@ -105,10 +116,14 @@ impl Warp {
     }
 
     /// Runs until every path has exited, waits, or has had its turn.
-    pub(crate) fn run(&mut self, launch: &LaunchContext<'_>, block: &mut Block) -> Result<Pause, Located> {
+    pub(crate) fn run(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        blocks: &mut Blocks<'_>,
+    ) -> Result<Pause, Located> {
         let mut worked = false;
         loop {
-            self.wake(launch, block)?;
+            self.wake(launch, blocks)?;
             let Some(index) = self.choose() else {
                 return Ok(if self.paths.is_empty() {
                     Pause::Exited
@@ -124,7 +139,7 @@ impl Warp {
             let index = self.merge(index);
             let limit = self.limit(index);
             let polls_before = self.paths[index].polls;
-            if let Stop::Gone = self.step(index, limit, launch, block)? {
+            if let Stop::Gone = self.step(index, limit, launch, blocks)? {
                 self.paths.swap_remove(index);
                 worked = true;
             } else {
@@ -156,7 +171,7 @@ impl Warp {
         let mut other = 0;
         while other < self.paths.len() {
             let joins = other != index
-                && !matches!(self.paths[other].wait, Wait::Barrier { .. } | Wait::Members(_))
+                && !matches!(self.paths[other].wait, Wait::Barrier { .. } | Wait::Members(_) | Wait::Cluster)
                 && self.paths[other].meets(&self.paths[index]);
             if !joins {
                 other += 1;
@@ -184,20 +199,27 @@ impl Warp {
     }
 
     /// Lets paths go on whose wait is over.
-    fn wake(&mut self, launch: &LaunchContext<'_>, block: &mut Block) -> Result<(), Located> {
+    fn wake(&mut self, launch: &LaunchContext<'_>, blocks: &mut Blocks<'_>) -> Result<(), Located> {
         for index in 0..self.paths.len() {
             match self.paths[index].wait {
                 Wait::Ready => {}
                 Wait::Together => {
                     let index = self.merge_waiting(index);
-                    let Some(index) = index else { return self.wake(launch, block) };
+                    let Some(index) = index else { return self.wake(launch, blocks) };
                     if self.paths[index].mask == self.alive {
                         self.paths[index].wait = Wait::Ready;
                     }
                 }
                 Wait::Members(members) => self.meet(index, members, launch),
+                Wait::Cluster => {
+                    let path = &mut self.paths[index];
+                    if !blocks.own.cluster_barrier.holds(self.index, path.mask) {
+                        path.wait = Wait::Ready;
+                        path.pc += 1;
+                    }
+                }
                 Wait::Barrier { id, generation } => {
-                    let barrier = &block.barriers[id as usize];
+                    let barrier = &blocks.own.barriers[id as usize];
                     if barrier.generation() != generation {
                         let result = barrier.result(generation);
                         let path = &mut self.paths[index];
@@ -262,7 +284,7 @@ impl Warp {
         index: usize,
         limit: u32,
         launch: &LaunchContext<'_>,
-        block: &mut Block,
+        blocks: &mut Blocks<'_>,
     ) -> Result<Stop, Located> {
         let kernel = launch.kernel;
         let code = kernel.operations.as_slice();
@@ -273,11 +295,13 @@ impl Warp {
         self.registers.set_base(path.base);
         let mut execution = Execution {
             launch,
-            block,
+            block: blocks.own,
+            peers: blocks.peers.reborrow(),
             registers: &mut self.registers,
             local: &mut self.local,
             cache: &mut self.cache,
             warp,
+            pc,
             polled: path.polled,
         };
         macro_rules! count {
@@ -311,6 +335,7 @@ impl Warp {
                     pc += 1;
                 }
                 Kind::Effect(effect) => {
+                    execution.pc = pc;
                     if active != 0
                         && let Err(trouble) = effect.execute(&mut execution, active)
                     {
@@ -324,6 +349,7 @@ impl Warp {
                             self.paths[index].wait = Wait::Together;
                             stop!(pc, pc);
                         }
+                        execution.pc = pc;
                         if let Err(trouble) = effect.execute(&mut execution, active) {
                             fail!(trouble);
                         }
@@ -451,6 +477,30 @@ impl Warp {
                     }
                     pc += 1;
                 }
+                Kind::ClusterWait => {
+                    if active != 0 {
+                        let over = match execution.block.cluster_barrier.wait(warp, active) {
+                            Ok(over) => over,
+                            Err(trouble) => fail!(trouble),
+                        };
+                        if !over {
+                            count!(pc + 1);
+                            let mut waiting = self.paths[index].split(active, pc);
+                            waiting.wait = Wait::Cluster;
+                            waiting.polled = execution.polled;
+                            (waiting.polls, waiting.loops) = (0, 0);
+                            self.paths.push(waiting);
+                            mask &= !active;
+                            if mask == 0 {
+                                return Ok(Stop::Gone);
+                            }
+                            let path = &mut self.paths[index];
+                            (path.pc, path.mask, path.polled) = (pc + 1, mask, execution.polled);
+                            return Ok(Stop::Path);
+                        }
+                    }
+                    pc += 1;
+                }
                 Kind::Call(call) => {
                     if active != 0 {
                         count!(pc + 1);
@@ -495,6 +545,7 @@ impl Warp {
                         counted_from = pc + 1;
                         self.alive &= !active;
                         execution.block.exit(warp, active);
+                        execution.cluster().settle_barrier();
                         mask &= !active;
                         if mask == 0 {
                             return Ok(Stop::Gone);
@@ -563,8 +614,10 @@ impl Preload {
         let values = match self.value {
             PreloadValue::Bits(bits) => [bits; LANES],
             PreloadValue::Special(register) => register.column(launch, position),
+            PreloadValue::Shared(offset) => [shared_address(launch, position, offset); LANES],
             PreloadValue::DynamicShared(offset) => {
-                [u64::from(launch.kernel.dynamic_shared_offset).wrapping_add_signed(offset); LANES]
+                let offset = i64::from(launch.kernel.dynamic_shared_offset).wrapping_add(offset);
+                [shared_address(launch, position, offset); LANES]
             }
             PreloadValue::Parameter { offset, bytes, signed } => {
                 [launch.parameter(offset, bytes, signed); LANES]
@@ -580,6 +633,11 @@ impl Preload {
             }
         }
     }
+}
+
+/// The address of an offset in the shared memory of a warp's CTA.
+fn shared_address(launch: &LaunchContext<'_>, position: WarpPosition, offset: i64) -> u64 {
+    shared_base(launch.rank_in_cluster(position.cta)).wrapping_add_signed(offset)
 }
 
 fn deliver(

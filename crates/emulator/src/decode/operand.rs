@@ -18,6 +18,8 @@ use crate::special::Special;
 pub(crate) enum BaseOperand {
     /// The offset alone.
     Absolute,
+    /// The CTA's shared memory.
+    Shared,
     /// The function's local frame.
     Frame,
     Word(Slot),
@@ -118,7 +120,9 @@ impl FunctionDecoder<'_, '_> {
         let constant = |slot| Ok(Register { file, slot, ty });
         match self.symbol(name)? {
             Symbol::Register(register) if offset == 0 => Ok(register),
-            Symbol::Shared(start) => constant(self.bits((i64::from(start) + offset) as u64, file)),
+            Symbol::Shared(start) => {
+                constant(self.preloaded(PreloadValue::Shared(i64::from(start) + offset), file))
+            }
             Symbol::DynamicShared => constant(self.preloaded(PreloadValue::DynamicShared(offset), file)),
             Symbol::Global(address) => constant(self.bits(address.wrapping_add_signed(offset), file)),
             Symbol::KernelParameter { offset: start } => {
@@ -231,9 +235,7 @@ impl FunctionDecoder<'_, '_> {
                 File::Long => at(BaseOperand::Long(register.slot), offset, None),
                 _ => Err(DecodeError::new(format!("`{name}` cannot hold an address."))),
             },
-            Symbol::Shared(start) => {
-                at(BaseOperand::Absolute, i64::from(start) + offset, Some(Space::Shared))
-            }
+            Symbol::Shared(start) => at(BaseOperand::Shared, i64::from(start) + offset, Some(Space::Shared)),
             Symbol::DynamicShared => {
                 let slot = self.preloaded(PreloadValue::DynamicShared(0), File::Long);
                 at(BaseOperand::Long(slot), offset, Some(Space::Shared))

@@ -116,7 +116,7 @@ pub(super) fn offsets(
     for lane in lanes(mask) {
         if space == Space::Generic && address.space.is_none() {
             let (found, offset) = Space::of(offsets[lane]);
-            if found != Space::Shared {
+            if found != Space::ClusterShared {
                 return Err(Trouble::new(
                     FaultKind::OutOfBounds,
                     1 << lane,
@@ -129,7 +129,9 @@ pub(super) fn offsets(
             }
             offsets[lane] = offset;
         }
-        if !offsets[lane].is_multiple_of(8) || offsets[lane] + 8 > execution.block.shared.size() {
+        offsets[lane] = offsets[lane].wrapping_sub(execution.block.shared.base());
+        if !offsets[lane].is_multiple_of(8) || offsets[lane].saturating_add(8) > execution.block.shared.size()
+        {
             let kind =
                 if offsets[lane].is_multiple_of(8) { FaultKind::OutOfBounds } else { FaultKind::Misaligned };
             let size = execution.block.shared.size();

@@ -112,8 +112,8 @@ fn read(
     let read = match Space::of(address) {
         (Space::Local, offset) => execution.local.read(lane, offset, bytes),
         (Space::Global, address) => execution.launch.memory.read(address, bytes).ok(),
-        (Space::Shared, offset) => {
-            let source = execution.block.shared.locate(offset, offset + bytes.len() as u64);
+        (Space::ClusterShared, shared) => {
+            let source = execution.block.shared.locate(shared, shared + bytes.len() as u64);
             // SAFETY: `locate` gave a pointer to that many bytes of shared memory.
             source.map(|source| unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) })
         }

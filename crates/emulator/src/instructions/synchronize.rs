@@ -100,11 +100,30 @@ fn barrier(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     Ok(())
 }
 
-/// A cluster of one CTA: its barrier is that of the CTA's threads, of which a warp-wide meeting is not enough.
+/// `barrier.cluster.arrive{.release, .relaxed}{.aligned}`, `barrier.cluster.wait{.acquire}{.aligned}`
 fn cluster_barrier(d: Decoder<'_, '_, '_>, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("cluster");
-    let _ = d;
-    Err(DecodeError::new("Cluster barriers are not emulated."))
+    if w.take("arrive") {
+        w.choose(&[("release", ()), ("relaxed", ())]);
+        d.emit(Kind::Effect(Box::new(ArriveAtCluster)));
+    } else if w.take("wait") {
+        w.take("acquire");
+        d.emit(Kind::ClusterWait);
+    } else {
+        return Err(DecodeError::new("The barrier instruction names no action, .arrive or .wait."));
+    }
+    w.take("aligned");
+    Ok(())
+}
+
+struct ArriveAtCluster;
+
+impl Effect for ArriveAtCluster {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.block.cluster_barrier.arrive(execution.warp, mask)?;
+        execution.cluster().settle_barrier();
+        Ok(())
+    }
 }
 
 fn exchange(d: Decoder<'_, '_, '_>, collective: Collective) {

@@ -3,7 +3,7 @@
 //! | space | where | generic address |
 //! |---|---|---|
 //! | global, constant | [`Memory`]: allocations with red zones, addresses never used twice | the same |
-//! | shared | [`SharedMemory`] of the CTA | [`SHARED_WINDOW`] + offset |
+//! | shared | [`SharedMemory`] of the CTAs of the cluster | [`SHARED_WINDOW`] + rank x 2^24 + offset |
 //! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
 //! | kernel parameters | the bytes of the launch | [`PARAMETER_WINDOW`] + offset |
 //! | functions | nowhere: an index | [`CODE_WINDOW`] + 16 x index |
@@ -19,7 +19,7 @@ pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
 pub(crate) use local::LocalMemory;
 pub(crate) use resolve::{Located, Purpose, addresses, bad_access, resolve, split_generic};
-pub(crate) use shared::SharedMemory;
+pub(crate) use shared::{SharedMemory, shared_base, split_shared};
 
 /// Generic addresses of shared memory begin here.
 pub(crate) const SHARED_WINDOW: u64 = 0x7e00_0000_0000;
@@ -40,7 +40,10 @@ pub(crate) const GLOBAL_BASE: u64 = 0x10_0000_0000;
 pub(crate) enum Space {
     Global,
     Constant,
+    /// The CTA's own shared memory, `.shared::cta`.
     Shared,
+    /// The shared memory of all CTAs of the cluster, `.shared::cluster`.
+    ClusterShared,
     Local,
     Parameter,
     Generic,
@@ -52,6 +55,7 @@ impl Space {
             Space::Global => "global",
             Space::Constant => "constant",
             Space::Shared => "shared",
+            Space::ClusterShared => "shared::cluster",
             Space::Local => "local",
             Space::Parameter => "parameter",
             Space::Generic => "generic",
@@ -64,7 +68,7 @@ impl Space {
         if !(CODE_WINDOW..SHARED_WINDOW + WINDOW_BYTES).contains(&address) {
             (Space::Global, address)
         } else if within(SHARED_WINDOW) {
-            (Space::Shared, address - SHARED_WINDOW)
+            (Space::ClusterShared, address - SHARED_WINDOW)
         } else if within(LOCAL_WINDOW) {
             (Space::Local, address - LOCAL_WINDOW)
         } else if within(PARAMETER_WINDOW) {
@@ -77,7 +81,7 @@ impl Space {
     /// What is added to an address of this space to make it generic.
     pub(crate) fn window(self) -> u64 {
         match self {
-            Space::Shared => SHARED_WINDOW,
+            Space::Shared | Space::ClusterShared => SHARED_WINDOW,
             Space::Local => LOCAL_WINDOW,
             Space::Parameter => PARAMETER_WINDOW,
             Space::Global | Space::Constant | Space::Generic => 0,

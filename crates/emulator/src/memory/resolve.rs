@@ -1,7 +1,7 @@
 //! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
 
-use super::Space;
 use super::access::{Trouble, span};
+use super::{Space, split_shared};
 use crate::decode::{AddressOperand, BaseOperand};
 use crate::fault::FaultKind;
 use crate::operation::Execution;
@@ -38,6 +38,7 @@ pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> 
     let mut result = [offset; LANES];
     match operand.base {
         BaseOperand::Absolute => {}
+        BaseOperand::Shared => result = [execution.block.shared.base().wrapping_add(offset); LANES],
         BaseOperand::Frame => {
             let base = u64::from(execution.registers.base().local);
             result = [base.wrapping_add(offset); LANES];
@@ -72,6 +73,10 @@ fn locate(
             execution.launch.memory.locate(execution.cache, first, end, writes)
         }
         Space::Shared => execution.block.shared.locate(first, end),
+        Space::ClusterShared => {
+            let own = execution.block.shared.locate(first, end);
+            own.or_else(|| locate_in_peer(execution, first, end))
+        }
         Space::Parameter => {
             let parameters = execution.launch.parameters;
             let inside = !writes && first <= end && end <= parameters.len() as u64;
@@ -79,6 +84,14 @@ fn locate(
         }
         Space::Local | Space::Generic => None,
     }
+}
+
+/// The host's pointer to a range of the shared memory of another CTA of the cluster, which must be running.
+#[inline(never)]
+fn locate_in_peer(execution: &mut Execution<'_>, first: u64, end: u64) -> Option<*mut u8> {
+    let mut cluster = execution.cluster();
+    let peer = cluster.get(split_shared(first).0)?;
+    if peer.is_running() { peer.shared.locate(first, end) } else { None }
 }
 
 /// Where the lanes' bytes are on the host.
@@ -194,10 +207,23 @@ pub(crate) fn bad_access(
             Trouble::new(kind, bad, message).note(memory.describe(address))
         }
         Space::Shared => {
-            let size = execution.block.shared.size();
-            Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the CTA's shared memory."))
-                .note(format!("the CTA has {size} bytes of it, static and dynamic"))
+            let (size, own, rank) =
+                (execution.block.shared.size(), execution.block.rank, split_shared(address).0);
+            let trouble = Trouble::new(
+                FaultKind::OutOfBounds,
+                bad,
+                format!("{what} is outside the CTA's shared memory."),
+            )
+            .note(format!("the CTA has {size} bytes of it, static and dynamic"));
+            if rank == own || rank >= execution.launch.ctas_per_cluster() {
+                return trouble;
+            }
+            trouble.note(format!(
+                "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: what reaches \
+                 another CTA names .shared::cluster"
+            ))
         }
+        Space::ClusterShared => bad_cluster_access(execution, address, bad, &what),
         Space::Local => {
             Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the thread's local memory."))
                 .note(format!("the thread uses {} bytes of it", execution.local.size()))
@@ -210,6 +236,25 @@ pub(crate) fn bad_access(
                 ))
         }
         Space::Generic => Trouble::new(FaultKind::OutOfBounds, bad, format!("{what} is in no state space.")),
+    }
+}
+
+/// Says what is wrong with an address of `.shared::cluster`.
+fn bad_cluster_access(execution: &mut Execution<'_>, address: u64, bad: u32, what: &str) -> Box<Trouble> {
+    let (rank, offset) = split_shared(address);
+    let outside = |message: String| Trouble::new(FaultKind::OutOfBounds, bad, message);
+    let absent = |message: String| Trouble::new(FaultKind::PeerNotResident, bad, message);
+    let size = execution.block.shared.size();
+    let own = execution.block.rank;
+    match execution.peers.get(rank) {
+        Some(peer) if !peer.started => absent(format!("{what} reaches the CTA of rank {rank}, which has not started."))
+            .note("a barrier of the whole cluster tells that all its CTAs have started"),
+        Some(peer) if peer.has_exited() => absent(format!("{what} reaches the CTA of rank {rank}, which has exited."))
+            .note("a CTA must not exit while others may still reach its shared memory: a barrier of the cluster before its end holds it"),
+        None if rank != own => outside(format!("{what} names the CTA of rank {rank}, which the cluster does not have."))
+            .note(format!("the cluster has {} CTAs", execution.launch.ctas_per_cluster())),
+        _ => outside(format!("{what} is outside the shared memory of the CTA of rank {rank}."))
+            .note(format!("the offset is {offset:#x}, and each CTA has {size} bytes of it, static and dynamic")),
     }
 }
 

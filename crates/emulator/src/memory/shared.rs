@@ -1,21 +1,37 @@
-//! Shared memory of a CTA.
+//! Shared memory of a CTA, and the addresses that the CTAs of a cluster have of it.
 
 use super::global::POISON;
 use crate::registers::Column;
 
 const POISONED: Column<u32> = Column([u32::from_ne_bytes([POISON; 4]); 32]);
 
+/// The rank of a CTA stands above this bit of an address of its shared memory (measured on H200).
+const RANK_SHIFT: u32 = 24;
+
+/// The first address of the shared memory of the CTA of a rank.
+pub(crate) fn shared_base(rank: u32) -> u64 {
+    u64::from(rank) << RANK_SHIFT
+}
+
+/// The rank and the offset in an address of `.shared::cluster`.
+pub(crate) fn split_shared(address: u64) -> (u32, u64) {
+    ((address >> RANK_SHIFT) as u32, address & ((1 << RANK_SHIFT) - 1))
+}
+
 /// The bytes of one CTA's shared memory, poisoned at first.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     storage: Vec<Column<u32>>,
     size: u64,
+    /// Its first address.
+    base: u64,
 }
 
 impl SharedMemory {
-    pub(crate) fn new(size: u64) -> Self {
+    /// That of the CTA of a rank in its cluster.
+    pub(crate) fn new(size: u64, rank: u32) -> Self {
         let columns = (size as usize).div_ceil(size_of::<Column<u32>>());
-        Self { storage: vec![POISONED; columns], size }
+        Self { storage: vec![POISONED; columns], size, base: shared_base(rank) }
     }
 
     /// Forgets what it holds.
@@ -27,9 +43,16 @@ impl SharedMemory {
         self.size
     }
 
-    /// The host's pointer to `first..end`, if all of it is inside.
+    /// Its first address: the CTA's rank, above the bits of the offset.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The host's pointer to the addresses `first..end`, if all of them are inside.
     #[inline(always)]
     pub(crate) fn locate(&mut self, first: u64, end: u64) -> Option<*mut u8> {
+        let (first, end) = (first.wrapping_sub(self.base), end.wrapping_sub(self.base));
         (first <= end && end <= self.size)
             .then(|| self.storage.as_mut_ptr().cast::<u8>().wrapping_add(first as usize))
     }

@@ -65,12 +65,18 @@ pub(crate) fn load(device: &mut Emulator, text: &str) -> Program {
 pub(crate) struct Shape {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    pub(crate) cluster: [u32; 3],
     pub(crate) shared: u32,
     pub(crate) schedule: Schedule,
 }
 
 pub(crate) fn shape(grid: u32, block: u32) -> Shape {
-    Shape { grid: [grid, 1, 1], block: [block, 1, 1], shared: 0, schedule: Schedule::Eager }
+    Shape { grid: [grid, 1, 1], block: [block, 1, 1], cluster: [1; 3], shared: 0, schedule: Schedule::Eager }
+}
+
+/// `clusters` clusters of `ctas` CTAs of `block` threads.
+pub(crate) fn cluster_shape(clusters: u32, ctas: u32, block: u32) -> Shape {
+    Shape { cluster: [ctas, 1, 1], ..shape(clusters * ctas, block) }
 }
 
 /// Runs the first kernel of a module on an emulated H200.
@@ -97,10 +103,10 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
     let launch = Launch {
         grid: shape.grid,
         block: shape.block,
+        cluster: shape.cluster,
         dynamic_shared_bytes: shape.shared,
         parameters: &parameters,
         schedule: shape.schedule,
-        ..Launch::default()
     };
     let report = device.launch(&program, &kernel, &launch)?;
     let buffers = addresses

@@ -1,0 +1,345 @@
+//! Clusters: CTAs that are resident together and reach each other's shared memory (PTX ISA, "Cluster of Cooperative
+//! Thread Arrays"). A cluster is what one host thread runs at a time; a launch without clusters has clusters of one CTA.
+//!
+//! An address of `.shared::cluster` is the CTA's rank in bits 24 and up, and the offset in its shared memory below. The
+//! addresses that a CTA has of its own variables carry its own rank, as on the device, so that they mean the same to
+//! every CTA of the cluster.
+
+use std::sync::atomic::Ordering;
+
+use crate::cta::{Block, Cta, Round};
+use crate::fault::{Fault, FaultKind, lane_list};
+use crate::launch::LaunchContext;
+use crate::memory::Trouble;
+use crate::path::{Path, Wait};
+use crate::warp::{Counts, Located, Warp};
+
+/// Rounds in which every warp only polled, before another cluster gets the thread.
+const WAITING_ROUNDS: u32 = 4;
+
+/// The CTAs of a cluster but the one that is running.
+#[derive(Debug)]
+pub(crate) struct Peers<'a> {
+    before: &'a mut [Block],
+    after: &'a mut [Block],
+}
+
+impl<'a> Peers<'a> {
+    /// Takes the running CTA out of its cluster.
+    pub(crate) fn split(blocks: &'a mut [Block], rank: usize) -> (&'a mut Block, Peers<'a>) {
+        let (before, rest) = blocks.split_at_mut(rank);
+        let (own, after) = rest.split_first_mut().expect("the rank is that of a CTA of the cluster");
+        (own, Peers { before, after })
+    }
+
+    /// The same peers for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Peers<'_> {
+        Peers { before: self.before, after: self.after }
+    }
+
+    /// The peer of a rank; `None` if no other CTA of the cluster has it.
+    pub(crate) fn get(&mut self, rank: u32) -> Option<&mut Block> {
+        let (rank, own) = (rank as usize, self.before.len());
+        match rank.cmp(&own) {
+            std::cmp::Ordering::Less => self.before.get_mut(rank),
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Greater => self.after.get_mut(rank - own - 1),
+        }
+    }
+}
+
+/// All CTAs of a cluster, the running one apart.
+#[derive(Debug)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) own: &'a mut Block,
+    pub(crate) peers: Peers<'a>,
+}
+
+impl<'a> Blocks<'a> {
+    /// The CTAs of a cluster as the one of this rank sees them.
+    pub(crate) fn of(blocks: &'a mut [Block], rank: usize) -> Self {
+        let (own, peers) = Peers::split(blocks, rank);
+        Self { own, peers }
+    }
+
+    /// The CTA of a rank; `None` if the cluster has none.
+    pub(crate) fn get(&mut self, rank: u32) -> Option<&mut Block> {
+        if rank == self.own.rank { Some(self.own) } else { self.peers.get(rank) }
+    }
+
+    /// All of them, by rank.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Block> {
+        self.peers.before.iter().chain(std::iter::once(&*self.own)).chain(self.peers.after.iter())
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        self.peers.before.iter_mut().chain(std::iter::once(&mut *self.own)).chain(self.peers.after.iter_mut())
+    }
+
+    /// Completes the barrier of the cluster if every thread that has not exited has arrived.
+    pub(crate) fn settle_barrier(&mut self) {
+        let complete = self.iter().any(|block| block.cluster_barrier.any_arrived())
+            && self.iter().all(|block| block.cluster_barrier.all_arrived(&block.alive));
+        if complete {
+            self.iter_mut().for_each(|block| block.cluster_barrier.complete());
+        }
+    }
+}
+
+/// A CTA's part in the barrier of its cluster (PTX ISA, "barrier.cluster").
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterBarrier {
+    /// Lanes that have arrived in the phase that is open, by warp.
+    arrived: Vec<u32>,
+    /// Lanes that have arrived and not waited since, by warp.
+    unwaited: Vec<u32>,
+}
+
+impl ClusterBarrier {
+    pub(crate) fn new(warps: usize) -> Self {
+        Self { arrived: vec![0; warps], unwaited: vec![0; warps] }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.arrived.fill(0);
+        self.unwaited.fill(0);
+    }
+
+    fn any_arrived(&self) -> bool {
+        self.arrived.iter().any(|&lanes| lanes != 0)
+    }
+
+    fn all_arrived(&self, alive: &[u32]) -> bool {
+        self.arrived.iter().zip(alive).all(|(arrived, alive)| alive & !arrived == 0)
+    }
+
+    fn complete(&mut self) {
+        self.arrived.fill(0);
+    }
+
+    /// Lanes of a warp that are still to arrive in the open phase.
+    pub(crate) fn missing(&self, alive: &[u32]) -> u32 {
+        self.arrived.iter().zip(alive).map(|(arrived, alive)| (alive & !arrived).count_ones()).sum()
+    }
+
+    /// Lanes of a warp arrive.
+    pub(crate) fn arrive(&mut self, warp: u32, lanes: u32) -> Result<(), Box<Trouble>> {
+        let warp = warp as usize;
+        let twice = self.unwaited[warp] & lanes;
+        if twice != 0 {
+            return Err(Trouble::new(
+                FaultKind::Barrier,
+                twice,
+                "These lanes arrive at the barrier of the cluster a second time without a wait in between.",
+            ));
+        }
+        self.arrived[warp] |= lanes;
+        self.unwaited[warp] |= lanes;
+        Ok(())
+    }
+
+    /// Lanes of a warp begin to wait. Whether the phase they arrived in has completed already.
+    pub(crate) fn wait(&mut self, warp: u32, lanes: u32) -> Result<bool, Box<Trouble>> {
+        let warp = warp as usize;
+        let strangers = lanes & !self.unwaited[warp];
+        if strangers != 0 {
+            return Err(Trouble::new(
+                FaultKind::Barrier,
+                strangers,
+                "These lanes wait at the barrier of the cluster without having arrived at it.",
+            ));
+        }
+        self.unwaited[warp] &= !lanes;
+        Ok(!self.holds(warp as u32, lanes))
+    }
+
+    /// Whether the phase that lanes of a warp arrived in is still open.
+    pub(crate) fn holds(&self, warp: u32, lanes: u32) -> bool {
+        self.arrived[warp as usize] & lanes != 0
+    }
+}
+
+/// Why a cluster stopped running for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClusterPause {
+    /// All its threads have exited.
+    Done,
+    /// It waits for something another cluster does.
+    Waiting,
+}
+
+/// A cluster that is resident on the device.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// What the warps of each CTA share, by rank.
+    pub(crate) blocks: Vec<Block>,
+    /// The warps of each CTA, by rank.
+    ctas: Vec<Cta>,
+}
+
+impl Cluster {
+    /// A cluster of a launch, by its number in the grid.
+    pub(crate) fn new(launch: &LaunchContext<'_>, linear: u64) -> Self {
+        let ranks = 0..launch.ctas_per_cluster();
+        let blocks = ranks
+            .clone()
+            .map(|rank| Block::new(launch, launch.cta_of_cluster(linear, rank), rank))
+            .collect::<Vec<_>>();
+        let ctas = ranks.map(|rank| Cta::new(launch, &blocks[rank as usize])).collect();
+        Self { blocks, ctas }
+    }
+
+    /// Makes a finished cluster another one of the same launch, at its start.
+    pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, linear: u64) {
+        for (block, cta) in self.blocks.iter_mut().zip(&mut self.ctas) {
+            block.restart(launch, launch.cta_of_cluster(linear, block.rank));
+            cta.restart(launch, block);
+        }
+    }
+
+    /// How much its warps have executed since this was last asked.
+    pub(crate) fn take_counts(&mut self) -> Counts {
+        self.ctas.iter_mut().map(Cta::take_counts).sum()
+    }
+
+    /// Runs until all threads have exited, or all that can move only poll.
+    pub(crate) fn run(&mut self, launch: &LaunchContext<'_>) -> Result<ClusterPause, Box<Fault>> {
+        let mut waiting_rounds = 0;
+        loop {
+            let mut round = Round::default();
+            for rank in 0..self.ctas.len() {
+                let of_cta = self.ctas[rank].round(launch, &mut self.blocks, rank);
+                round |= of_cta.map_err(|located| self.fault(launch, rank, located))?;
+            }
+            if !round.left {
+                self.complete_copies(launch)?;
+                return Ok(ClusterPause::Done);
+            }
+            if launch.stop.load(Ordering::Relaxed) {
+                return Ok(ClusterPause::Waiting);
+            }
+            if !round.worked && self.complete_copies(launch)? {
+                continue;
+            }
+            if !round.moved {
+                return Err(self.deadlock(launch));
+            }
+            waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
+            if waiting_rounds >= WAITING_ROUNDS {
+                return Ok(ClusterPause::Waiting);
+            }
+        }
+    }
+
+    /// Makes the copies that nothing has waited for so far: the last moment for them has come. Whether there were any.
+    fn complete_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        for rank in 0..self.blocks.len() {
+            let completed = self.blocks[rank].complete_copies(launch);
+            any |= completed.map_err(|located| self.fault(launch, rank, located))?;
+        }
+        Ok(any)
+    }
+
+    fn fault(&self, launch: &LaunchContext<'_>, rank: usize, located: Located) -> Box<Fault> {
+        let origin = &launch.kernel.origins[located.pc as usize];
+        let trouble = *located.trouble;
+        Box::new(Fault {
+            kind: trouble.kind,
+            kernel: launch.kernel.name.clone(),
+            cta: Some(self.blocks[rank].index),
+            warp: Some(located.warp),
+            lanes: trouble.lanes,
+            ptx_line: Some(origin.line),
+            ptx_text: Some(origin.text.to_string()),
+            source: origin.location.map(|location| launch.kernel.source(location)),
+            message: trouble.message,
+            notes: trouble.notes,
+        })
+    }
+
+    /// No path of any warp can move: tells who waits where.
+    fn deadlock(&self, launch: &LaunchContext<'_>) -> Box<Fault> {
+        let waiting: Vec<(usize, &Warp, &Path)> = (0..self.ctas.len())
+            .flat_map(|rank| {
+                let warps = self.ctas[rank].warps.iter();
+                warps.flat_map(move |warp| warp.paths.iter().map(move |path| (rank, warp, path)))
+            })
+            .collect();
+        let (rank, warp, path) = waiting[0];
+        let whole = if self.ctas.len() == 1 { "CTA" } else { "cluster" };
+        let message = format!(
+            "Deadlock: every thread of the {whole} that has not exited waits, and none of them can be released."
+        );
+        let mut trouble = Trouble::new(FaultKind::Deadlock, path.mask, message);
+        for (rank, warp, path) in &waiting {
+            let origin = &launch.kernel.origins[path.pc as usize];
+            let place = match origin.location {
+                Some(location) => launch.kernel.source(location).to_string(),
+                None => format!("PTX line {}", origin.line),
+            };
+            let cta = if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") };
+            trouble = trouble.note(format!(
+                "{cta}warp {}, {} at {place} (`{}`): {}",
+                warp.index,
+                lane_list(path.mask),
+                origin.text,
+                self.reason(&self.blocks[*rank], warp, path)
+            ));
+        }
+        self.fault(launch, rank, Located { pc: path.pc, warp: warp.index, trouble })
+    }
+
+    fn reason(&self, block: &Block, warp: &Warp, path: &Path) -> String {
+        match path.wait {
+            Wait::Ready => "can move".to_owned(),
+            Wait::Together => {
+                format!("needs the whole warp, and waits for {}", lane_list(warp.alive & !path.mask))
+            }
+            Wait::Members(members) => {
+                let missing = members & warp.alive & !path.mask;
+                format!("its member mask is {members:#010x}, and {} are elsewhere", lane_list(missing))
+            }
+            Wait::Barrier { id, .. } => {
+                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+                format!("waits at barrier {id}, where {count} of {wanted} threads have arrived")
+            }
+            Wait::Cluster => {
+                let missing: Vec<String> = self
+                    .blocks
+                    .iter()
+                    .map(|block| (block.rank, block.cluster_barrier.missing(&block.alive)))
+                    .filter(|(_, missing)| *missing > 0)
+                    .map(|(rank, missing)| format!("{missing} threads of the CTA of rank {rank}"))
+                    .collect();
+                format!(
+                    "waits at the barrier of the cluster, where {} have not arrived",
+                    missing.join(" and ")
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_barrier_holds_a_lane_until_its_phase_completes() {
+        let mut barrier = ClusterBarrier::new(2);
+        let alive = [u32::MAX, 0xffff];
+        assert!(barrier.wait(0, 1).is_err(), "no arrival before");
+        barrier.arrive(0, u32::MAX).unwrap();
+        assert!(barrier.arrive(0, 1).is_err(), "no wait between");
+        assert!(!barrier.all_arrived(&alive));
+        assert!(!barrier.wait(0, u32::MAX).unwrap());
+        barrier.arrive(1, 0xffff).unwrap();
+        assert!(barrier.all_arrived(&alive) && barrier.missing(&alive) == 0);
+        barrier.complete();
+        assert!(!barrier.holds(0, u32::MAX));
+        assert!(barrier.wait(1, 0xffff).unwrap(), "its phase is over already");
+        barrier.arrive(0, u32::MAX).unwrap();
+        assert_eq!(barrier.missing(&alive), 16);
+    }
+}
