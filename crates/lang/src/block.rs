@@ -43,11 +43,7 @@ impl NamedBarrier {
         if !(1..16).contains(&id) {
             refuse(format!("a CTA has named barriers 1 to 15 (0 is sync_threads()'s); this one is {id}"));
         }
-        if threads == 0 || !threads.is_multiple_of(32) || threads > 1024 {
-            refuse(format!(
-                "a named barrier counts whole warps: its threads are a multiple of 32 up to 1024, not {threads}"
-            ));
-        }
+        check_threads(threads);
         Self { id, threads }
     }
 
@@ -61,5 +57,37 @@ impl NamedBarrier {
     #[track_caller]
     pub fn arrive(self) {
         perform("bar.arrive", [Operand::Integer(self.id.into()), Operand::Integer(self.threads.into())]);
+    }
+}
+
+/// [`NamedBarrier::sync`] of barrier `id`, which only the device knows: one for each consumer warpgroup, say.
+#[track_caller]
+pub fn barrier_sync(id: impl Value<u32>, threads: u32) {
+    named("bar.sync", id.operand(), threads);
+}
+
+/// [`NamedBarrier::arrive`] at barrier `id`, which only the device knows.
+#[track_caller]
+pub fn barrier_arrive(id: impl Value<u32>, threads: u32) {
+    named("bar.arrive", id.operand(), threads);
+}
+
+#[track_caller]
+fn named(opcode: &'static str, id: Operand, threads: u32) {
+    if let Operand::Integer(known) = id
+        && !(0..16).contains(&known)
+    {
+        refuse(format!("a CTA has barriers 0 to 15; this one is {known}"));
+    }
+    check_threads(threads);
+    perform(opcode, [id, Operand::Integer(threads.into())]);
+}
+
+#[track_caller]
+fn check_threads(threads: u32) {
+    if threads == 0 || !threads.is_multiple_of(32) || threads > 1024 {
+        refuse(format!(
+            "a named barrier counts whole warps: its threads are a multiple of 32 up to 1024, not {threads}"
+        ));
     }
 }

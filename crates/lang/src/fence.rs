@@ -1,7 +1,15 @@
-//! Fences: the order of memory accesses as other threads see them. PTX ISA, `membar`/`fence`.
+//! Fences: the order of memory accesses as other threads, and the asynchronous units, see them. PTX ISA, `membar`/`fence`.
+//!
+//! A *proxy* is a path to memory. Plain loads and stores take the generic proxy; tensor and bulk copies and `wgmma` the async
+//! proxy, and reading a tensor map one of its own. What went by one proxy is not ordered with what goes by another until a proxy fence
+//! says so. PTX ISA, "Proxies".
+
+use warpwright_ir::Operand;
 
 use crate::access::Scope;
 use crate::operation::perform;
+use crate::requirement::{Feature, require};
+use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 
 /// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +27,9 @@ pub fn fence(semantics: Semantics, scope: Scope) {
         Semantics::AcquireRelease => "acq_rel",
         Semantics::SequentiallyConsistent => "sc",
     };
+    if scope == Scope::Cluster {
+        require(Feature::Clusters);
+    }
     perform(format!("fence.{semantics}{}", scope.word()), []);
 }
 
@@ -38,4 +49,73 @@ pub fn fence_device() {
 #[track_caller]
 pub fn fence_system() {
     fence(Semantics::AcquireRelease, Scope::System);
+}
+
+/// [`fence`] among the cluster's threads; sm_90.
+#[track_caller]
+pub fn fence_cluster() {
+    fence(Semantics::AcquireRelease, Scope::Cluster);
+}
+
+/// Makes the [`Mbarrier::init`](crate::mbarrier::Mbarrier::init)s before it visible to asynchronous copies and to the cluster's other
+/// CTAs, once these have synchronised with this thread; sm_90.
+#[track_caller]
+pub fn fence_mbarrier_init() {
+    require(Feature::TransactionBarriers);
+    perform("fence.mbarrier_init.release.cluster", []);
+}
+
+/// Orders plain accesses before it with asynchronous ones after it, and the reverse, in all memory; sm_90.
+///
+/// What a thread has written to shared memory for a tensor store, or for `wgmma` to read, wants such a fence between the write and the
+/// synchronisation with the thread that starts the store; [`fence_proxy_async_shared`] is the one that says just that.
+#[track_caller]
+pub fn fence_proxy_async() {
+    async_proxy("");
+}
+
+/// [`fence_proxy_async`] for the CTA's shared memory alone.
+#[track_caller]
+pub fn fence_proxy_async_shared() {
+    async_proxy(".shared::cta");
+}
+
+/// [`fence_proxy_async`] for the shared memory of the cluster's CTAs alone.
+#[track_caller]
+pub fn fence_proxy_async_cluster() {
+    async_proxy(".shared::cluster");
+}
+
+/// [`fence_proxy_async`] for global memory alone.
+#[track_caller]
+pub fn fence_proxy_async_global() {
+    async_proxy(".global");
+}
+
+#[track_caller]
+fn async_proxy(space: &str) {
+    require(Feature::TensorCopies);
+    perform(format!("fence.proxy.async{space}"), []);
+}
+
+/// Orders accesses to one place by several virtual addresses.
+#[track_caller]
+pub fn fence_proxy_alias() {
+    perform("fence.proxy.alias", []);
+}
+
+/// Makes tensor maps that were written before it (by plain stores, or field by field) ready to be acquired by the threads of
+/// `scope`; sm_90.
+#[track_caller]
+pub fn fence_tensor_map_release(scope: Scope) {
+    require(Feature::TensorCopies);
+    perform(format!("fence.proxy.tensormap::generic.release{}", scope.word()), []);
+}
+
+/// Lets the copies after it use the tensor map `map`, which a thread of `scope` wrote and released; sm_90.
+#[track_caller]
+pub fn fence_tensor_map_acquire(map: TensorMap, scope: Scope) {
+    require(Feature::TensorCopies);
+    let operands = [map.bytes().operand(), Operand::Integer(TENSOR_MAP_BYTES.into())];
+    perform(format!("fence.proxy.tensormap::generic.acquire{}", scope.word()), operands);
 }

@@ -1,8 +1,11 @@
-//! What a kernel demands of its launch: called in a kernel's body, at build time.
+//! What a kernel demands of its launch, called in a kernel's body at build time; and how it overlaps with the grids launched
+//! before and after it.
 
 use warpwright_ir::Location;
 
+use crate::operation::perform;
 use crate::recorder;
+use crate::requirement::{Feature, require};
 
 /// The block has exactly these extents: `.reqntid`.
 #[track_caller]
@@ -45,6 +48,21 @@ pub fn cluster(x: u32, y: u32, z: u32) {
     let blocks = u64::from(x) * u64::from(y) * u64::from(z);
     refuse_unless((1..=16).contains(&blocks), "a cluster has 1 to 16 blocks");
     recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
+}
+
+/// Waits until the grids this one depends on have ended, and what they wrote is visible, where the launch let this grid begin before
+/// that (programmatic dependent launch); elsewhere nothing. Before it, the kernel touches nothing that those grids write; sm_90.
+#[track_caller]
+pub fn grid_dependency_wait() {
+    require(Feature::DependentLaunch);
+    perform("griddepcontrol.wait", []);
+}
+
+/// Lets the grids that depend on this one begin, once every CTA has said so or ended; sm_90.
+#[track_caller]
+pub fn grid_dependency_launch() {
+    require(Feature::DependentLaunch);
+    perform("griddepcontrol.launch_dependents", []);
 }
 
 #[track_caller]

@@ -271,6 +271,20 @@ pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     compute(format!("createpolicy.fractional.L2::{word}.b64"), [Operand::F32(fraction.to_bits())])
 }
 
+/// An L2 cache policy that treats all accesses with it as `eviction` says, without an instruction to make it where its bits are known.
+///
+/// The bits are what `createpolicy` returns for the fraction 1; CUTLASS has them as constants (`TMA::CacheHintSm90`).
+#[track_caller]
+pub fn cache_policy(eviction: L2Eviction) -> Reg<u64> {
+    let bits: u64 = match eviction {
+        L2Eviction::Last => 0x14f0_0000_0000_0000,
+        L2Eviction::First => 0x12f0_0000_0000_0000,
+        L2Eviction::Normal => 0x1000_0000_0000_0000,
+        L2Eviction::Unchanged => return create_policy(eviction, 1.0),
+    };
+    Value::<u64>::reg(bits)
+}
+
 impl<T: MemoryElement> Global<T> {
     /// Loads through the read-only path: nothing may write the element while the kernel runs.
     #[track_caller]

@@ -213,16 +213,6 @@ impl<T: Element> Generic<T> {
     }
 }
 
-impl<T: Element> Shared<T> {
-    /// The same place in the shared memory of CTA `rank` of the cluster: `mapa`.
-    #[track_caller]
-    pub fn map_to_block(self, rank: impl crate::value::Value<u32>) -> ClusterShared<T> {
-        crate::requirement::require(crate::requirement::Feature::Clusters);
-        let base = compute("mapa.shared::cluster.u32", [self.address().operand(), rank.operand()]);
-        Pointer { base, offset: 0, writable: self.writable, element: PhantomData }
-    }
-}
-
 /// A pointer to a variable in memory by its symbol.
 #[track_caller]
 pub(crate) fn pointer_to_symbol<T: Element, S: Space>(symbol: Operand) -> Pointer<T, S> {

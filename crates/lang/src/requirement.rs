@@ -52,6 +52,10 @@ pub enum Feature {
     TransactionBarriers,
     /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
     TensorCopies,
+    /// Moving registers between warpgroups (`setmaxnreg`): sm_90a.
+    RegisterReallocation,
+    /// Programmatic dependent launch (`griddepcontrol`): sm_90.
+    DependentLaunch,
     /// `elect.sync`: sm_90.
     Elect,
     /// `stmatrix`: sm_90.
@@ -79,6 +83,8 @@ impl Feature {
             Feature::Clusters => ("clusters", (9, 0)),
             Feature::TransactionBarriers => ("an mbarrier that counts bytes or suspends its waiters", (9, 0)),
             Feature::TensorCopies => ("the tensor memory accelerator", (9, 0)),
+            Feature::RegisterReallocation => ("moving registers between warpgroups (setmaxnreg)", (9, 0)),
+            Feature::DependentLaunch => ("programmatic dependent launch (griddepcontrol)", (9, 0)),
             Feature::Elect => ("electing a lane", (9, 0)),
             Feature::StoreMatrix => ("storing matrices (stmatrix)", (9, 0)),
             Feature::Tf32NearestEven => ("rounding to the nearest even tf32", (9, 0)),

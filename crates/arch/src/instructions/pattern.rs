@@ -34,7 +34,7 @@ struct Element {
 }
 
 /// Alternatives that many rows have, by the name that stands for them after a `$`.
-const SETS: [(&str, &str); 11] = [
+const SETS: [(&str, &str); 12] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
     ("integers8", "u8|u16|u32|u64|s8|s16|s32|s64"),
@@ -42,6 +42,11 @@ const SETS: [(&str, &str); 11] = [
     ("float_order", "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"),
     ("unsigned_order", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs"),
     ("signed_order", "eq|ne|lt|le|gt|ge"),
+    // Scope and space together: what only clusters have.
+    (
+        "cluster",
+        "cluster|cluster.global|cluster.shared|cluster.shared::cluster|cta.shared::cluster|gpu.shared::cluster|sys.shared::cluster",
+    ),
     ("rounding", "rn|rz|rm|rp"),
     ("integral", "rni|rzi|rmi|rpi"),
     ("level1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"),

@@ -5,6 +5,9 @@ use super::{Form, form};
 
 const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
 
+/// Where the fields of a tensor map can be replaced.
+const REPLACED: &[&str] = &["sm_90a", "sm_100a", "sm_120a"];
+
 pub(super) const FORMS: &[Form] = &[
     form("cp .async .ca|cg .shared|shared::cta .global .L2::64B|L2::128B|L2::256B?", "[], [], #, b32!?"),
     form("cp .async .ca|cg .shared|shared::cta .global .L2::64B|L2::128B|L2::256B?", "[], [], #, pred").since((7, 5), 80),
@@ -68,9 +71,94 @@ pub(super) const FORMS: &[Form] = &[
         "[*N], [], b64!@L2::cache_hint",
     )
     .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:3d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .L2::cache_hint?",
+        "[], [*N], [], {b16*1}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:3d .shared::cta .global .im2col .mbarrier::complete_tx::bytes .L2::cache_hint?",
+        "[], [*N], [], {b16*1}, b64!@L2::cache_hint",
+    )
+    .since((8, 6), 90),
+    form(
+        "cp .async .bulk .prefetch .tensor .N:3d .L2 .global .im2col .L2::cache_hint?",
+        "[*N], {b16*1}, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:4d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .L2::cache_hint?",
+        "[], [*N], [], {b16*2}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:4d .shared::cta .global .im2col .mbarrier::complete_tx::bytes .L2::cache_hint?",
+        "[], [*N], [], {b16*2}, b64!@L2::cache_hint",
+    )
+    .since((8, 6), 90),
+    form(
+        "cp .async .bulk .prefetch .tensor .N:4d .L2 .global .im2col .L2::cache_hint?",
+        "[*N], {b16*2}, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:5d .shared::cluster .global .im2col .mbarrier::complete_tx::bytes \
+         .multicast::cluster? .L2::cache_hint?",
+        "[], [*N], [], {b16*3}, b16!@multicast::cluster, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:5d .shared::cta .global .im2col .mbarrier::complete_tx::bytes .L2::cache_hint?",
+        "[], [*N], [], {b16*3}, b64!@L2::cache_hint",
+    )
+    .since((8, 6), 90),
+    form(
+        "cp .async .bulk .prefetch .tensor .N:5d .L2 .global .im2col .L2::cache_hint?",
+        "[*N], {b16*3}, b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .async .bulk .tensor .N:3d|4d|5d .global .shared::cta .im2col_no_offs .bulk_group .L2::cache_hint?",
+        "[*N], [], b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .tensor .N:3d|4d|5d .global .shared::cta .add|min|max|inc|dec|and|or|xor \
+         .im2col_no_offs .bulk_group .L2::cache_hint?",
+        "[*N], [], b64!@L2::cache_hint",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form(
+        "cp .reduce .async .bulk .shared::cluster .shared::cta .mbarrier::complete_tx::bytes \
+         .add.u32|add.s32|add.u64|inc.u32|dec.u32|min.u32|min.s32|max.u32|max.s32|and.b32|or.b32|xor.b32",
+        "[], [], b32, []",
+    )
+    .since(HOPPER.0, HOPPER.1),
+    form("tensormap .replace .tile .global_address .global|shared::cta? .b1024 .b64", "[], b64").only_on((8, 3), REPLACED),
+    form("tensormap .replace .tile .rank .global|shared::cta? .b1024 .b32", "[], b32").only_on((8, 3), REPLACED),
+    form("tensormap .replace .tile .box_dim|global_dim|element_stride .global|shared::cta? .b1024 .b32", "[], #, b32")
+        .only_on((8, 3), REPLACED),
+    form("tensormap .replace .tile .global_stride .global|shared::cta? .b1024 .b64", "[], #, b64")
+        .only_on((8, 3), REPLACED),
+    form(
+        "tensormap .replace .tile .elemtype|interleave_layout|swizzle_mode|fill_mode .global|shared::cta? .b1024 .b32",
+        "[], #",
+    )
+    .only_on((8, 3), REPLACED),
+    form(
+        "tensormap .cp_fenceproxy .global .shared::cta .tensormap::generic .release .cta|cluster|gpu|sys .sync .aligned",
+        "[], [], #",
+    )
+    .since((8, 3), 90),
     form("st .async .weak? .shared::cluster .mbarrier::complete_tx::bytes .V:v2|v4? .T:b32|b64|u32|u64|s32|s64|f32|f64", "[], {T*V:128}, []")
         .since((8, 1), 90),
     form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .inc|dec|min|max|add .u32", "[], b32, []")
+        .since((8, 1), 90),
+    form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .min|max|add .s32", "[], b32, []")
+        .since((8, 1), 90),
+    form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .add .u64|s64", "[], b64, []")
         .since((8, 1), 90),
     form("red .async .relaxed .cluster .shared::cluster? .mbarrier::complete_tx::bytes .and|or|xor .b32", "[], b32, []")
         .since((8, 1), 90),

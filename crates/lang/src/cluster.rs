@@ -1,0 +1,195 @@
+//! Clusters: CTAs that run together, synchronise, and reach each other's shared memory. sm_90. PTX ISA, "Cluster of Cooperative
+//! Thread Arrays".
+//!
+//! [`launch::cluster`](crate::launch::cluster) gives a kernel clusters. [`Shared::map_to_block`] gives the place in another CTA's shared
+//! memory that is this pointer's in one's own: a [`ClusterShared`] pointer, with loads, stores, vectors and atomic operations
+//! as any, and the asynchronous ones below.
+//!
+//! ```
+//! use warpwright_lang::cluster::{cluster_rank, cluster_sync};
+//! use warpwright_lang::pointer::Global;
+//! use warpwright_lang::shared::shared_array;
+//! use warpwright_lang::{kernel, launch, special::{block_idx, thread_idx}};
+//!
+//! /// Each CTA of a pair writes what the other one read.
+//! #[kernel]
+//! fn swap(input: &Global<f32>, output: &mut Global<f32>) {
+//!     launch::threads(32);
+//!     launch::cluster(2, 1, 1);
+//!     let mine = shared_array::<f32>(32);
+//!     let (thread, at) = (thread_idx().x, block_idx().x * 32 + thread_idx().x);
+//!     mine[thread] = input[at];
+//!     cluster_sync();
+//!     output[at] = mine.map_to_block(cluster_rank() ^ 1)[thread];
+//!     cluster_sync(); // no CTA ends while its memory is read
+//! }
+//! assert!(swap().is_ok());
+//! ```
+
+use warpwright_ir::Operand;
+
+use crate::element::Element;
+use crate::mbarrier::RemoteMbarrier;
+use crate::operation::{compute, perform, record, refuse};
+use crate::pointer::{ClusterShared, Shared};
+use crate::requirement::{Feature, require};
+use crate::value::{Reg, Value};
+
+pub use crate::special::{
+    block_idx_in_cluster, cluster_dim, cluster_grid_dim, cluster_idx, cluster_rank, cluster_size,
+};
+
+/// Waits until all threads of the cluster are here; what they wrote before is then visible to all of them.
+#[track_caller]
+pub fn cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+
+/// The first half of [`cluster_sync`]: counts this thread as come, and what it wrote as to be seen.
+#[track_caller]
+pub fn cluster_arrive() {
+    cluster_barrier("arrive");
+}
+
+/// [`cluster_arrive`] of a thread whose writes need not be seen.
+#[track_caller]
+pub fn cluster_arrive_relaxed() {
+    cluster_barrier("arrive.relaxed");
+}
+
+/// The second half of [`cluster_sync`]: waits until all threads have come.
+#[track_caller]
+pub fn cluster_wait() {
+    cluster_barrier("wait");
+}
+
+#[track_caller]
+fn cluster_barrier(half: &str) {
+    require(Feature::Clusters);
+    perform(format!("barrier.cluster.{half}.aligned"), []);
+}
+
+impl<T: Element> Shared<T> {
+    /// The same place in the shared memory of CTA `rank` of the cluster: `mapa`.
+    #[track_caller]
+    pub fn map_to_block(self, rank: impl Value<u32>) -> ClusterShared<T> {
+        require(Feature::Clusters);
+        let base = compute("mapa.shared::cluster.u32", [self.address().operand(), rank.operand()]);
+        ClusterShared::from_address(base, self.is_writable())
+    }
+}
+
+impl<T: Element> ClusterShared<T> {
+    /// Stores the element without waiting; when it has arrived, `barrier`, which lies in the same CTA as the element, counts its bytes as
+    /// copied. `st.async`: elements of 32 and 64 bits.
+    #[track_caller]
+    pub fn store_async(self, value: impl Value<T>, barrier: RemoteMbarrier) {
+        self.store_vector_async([value.reg()], barrier);
+    }
+
+    /// [`store_async`](Self::store_async) of 1, 2 or 4 consecutive elements, at most 16 bytes; the address is a multiple of their size.
+    #[track_caller]
+    pub fn store_vector_async<const N: usize>(self, values: [Reg<T>; N], barrier: RemoteMbarrier) {
+        require(Feature::Clusters);
+        self.demand_writable();
+        if !matches!(T::BYTES, 4 | 8) || !matches!(N, 1 | 2 | 4) || N as u32 * T::BYTES > 16 {
+            return refuse(format!(
+                "an asynchronous store moves 1, 2 or 4 elements of 4 bytes, or 1 or 2 of 8; this moves {N} of {} ({} bytes each)",
+                T::NAME,
+                T::BYTES
+            ));
+        }
+        let vector = if N == 1 { String::new() } else { format!(".v{N}") };
+        let opcode =
+            format!("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{vector}.b{}", 8 * T::BYTES);
+        let mut values = values.map(Reg::operand).to_vec();
+        let value = if N == 1 { values.remove(0) } else { Operand::Vector(values) };
+        record(opcode, 0, vec![self.operand(), value, barrier.object().operand()]);
+    }
+}
+
+/// A type that memory of the cluster can be reduced into asynchronously, and by what.
+pub trait AsyncReduced: Element {
+    /// Whether it has minimum and maximum.
+    const HAS_ORDER: bool;
+}
+
+impl AsyncReduced for u32 {
+    const HAS_ORDER: bool = true;
+}
+
+impl AsyncReduced for i32 {
+    const HAS_ORDER: bool = true;
+}
+
+impl AsyncReduced for u64 {
+    const HAS_ORDER: bool = false;
+}
+
+/// What an asynchronous reduction does to the element in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncReduction {
+    /// Adds the value.
+    Add,
+    /// Takes the smaller.
+    Min,
+    /// Takes the larger.
+    Max,
+    /// Counts up to the value, then starts again from 0; u32.
+    Increment,
+    /// Counts down; from 0, and from above the value, starts again at it; u32.
+    Decrement,
+    /// Bitwise and; 32 bits.
+    And,
+    /// Bitwise or; 32 bits.
+    Or,
+    /// Bitwise exclusive or; 32 bits.
+    Xor,
+}
+
+impl AsyncReduction {
+    /// The operation and its type, if it has it.
+    fn words<T: AsyncReduced>(self) -> Option<String> {
+        let word = match self {
+            AsyncReduction::Add => "add",
+            AsyncReduction::Min => "min",
+            AsyncReduction::Max => "max",
+            AsyncReduction::Increment => "inc",
+            AsyncReduction::Decrement => "dec",
+            AsyncReduction::And => "and",
+            AsyncReduction::Or => "or",
+            AsyncReduction::Xor => "xor",
+        };
+        match self {
+            AsyncReduction::Add => Some(format!("{word}.{}", T::PTX)),
+            AsyncReduction::Min | AsyncReduction::Max => T::HAS_ORDER.then(|| format!("{word}.{}", T::PTX)),
+            AsyncReduction::Increment | AsyncReduction::Decrement => {
+                (T::PTX == "u32").then(|| format!("{word}.u32"))
+            }
+            AsyncReduction::And | AsyncReduction::Or | AsyncReduction::Xor => {
+                (T::BYTES == 4).then(|| format!("{word}.b32"))
+            }
+        }
+    }
+}
+
+impl<T: AsyncReduced> ClusterShared<T> {
+    /// Reduces `value` into the element without waiting; when that is done, `barrier`, which lies in the same CTA as the element, counts its
+    /// bytes as copied. `red.async`.
+    #[track_caller]
+    pub fn reduce_async(self, reduction: AsyncReduction, value: impl Value<T>, barrier: RemoteMbarrier) {
+        require(Feature::Clusters);
+        self.demand_writable();
+        let Some(words) = reduction.words::<T>() else {
+            return refuse(format!(
+                "no asynchronous reduction of {} does {reduction:?}: Add takes u32, i32 and u64, Min and Max u32 and i32, \
+                 Increment and Decrement u32, And, Or and Xor u32 and i32",
+                T::NAME
+            ));
+        };
+        let opcode =
+            format!("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{words}");
+        perform(opcode, [self.operand(), value.operand(), barrier.object().operand()]);
+    }
+}

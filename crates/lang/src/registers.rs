@@ -1,0 +1,59 @@
+//! Moving registers between the warpgroups of a CTA: `setmaxnreg`, sm_90a. PTX ISA, `setmaxnreg`.
+
+use warpwright_ir::Operand;
+
+use crate::operation::{perform, refuse};
+use crate::recorder;
+use crate::requirement::{Feature, require};
+
+/// Gives each thread of this warpgroup `count` registers, more than it has, once other warpgroups have let go of so many. All warps of the
+/// warpgroup execute it together.
+///
+/// ```
+/// use warpwright_lang::registers::{decrease_registers, increase_registers};
+/// use warpwright_lang::{kernel, launch, special::warp_id};
+///
+/// #[kernel]
+/// fn roles() {
+///     launch::threads(384);
+///     if warp_id() < 4 {
+///         decrease_registers(40); // copies, and computes next to nothing
+///     } else {
+///         increase_registers(232); // multiplies
+///     }
+/// }
+/// assert!(roles().is_ok());
+/// ```
+#[track_caller]
+pub fn increase_registers(count: u32) {
+    set("inc", count);
+}
+
+/// Leaves each thread of this warpgroup `count` registers, and lets go of the others. All warps of the warpgroup execute it together.
+#[track_caller]
+pub fn decrease_registers(count: u32) {
+    set("dec", count);
+}
+
+#[track_caller]
+fn set(direction: &str, count: u32) {
+    require(Feature::RegisterReallocation);
+    if !(24..=256).contains(&count) || !count.is_multiple_of(8) {
+        refuse(format!(
+            "a warpgroup's threads have 24 to 256 registers, a multiple of 8; this asks for {count}"
+        ));
+    }
+    let bounded = recorder::with(|recorder| {
+        let launch = &recorder.kernel().launch;
+        launch.required_block.is_some()
+            || launch.maximum_threads.is_some()
+            || launch.maximum_registers.is_some()
+    });
+    if !bounded {
+        refuse(
+            "the assembler ignores this where it does not know how many registers a thread starts with: say above how many \
+             threads the block has, with launch::threads(..)",
+        );
+    }
+    perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [Operand::Integer(count.into())]);
+}

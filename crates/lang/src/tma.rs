@@ -1,0 +1,309 @@
+//! Tensor copies: the tensor memory accelerator moves a box of a tensor, which a [`TensorMap`] describes, between global and shared
+//! memory while the threads work; one thread starts it. sm_90. PTX ISA, "Tensor copy".
+//!
+//! Coordinates are elements of the tensor, the contiguous dimension first, as the map counts its dimensions; the box that starts there has the map's
+//! extents, and what of it lies outside of the tensor is filled when loaded and left out when stored. The tile in shared memory is dense, or swizzled as the map
+//! says, and begins at a multiple of 128 bytes. Loads complete at an mbarrier, which counts the box's bytes (those filled too); stores and
+//! reductions in groups: [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
+//!
+//! ```
+//! use warpwright_lang::bulk::{bulk_commit, bulk_wait};
+//! use warpwright_lang::fence::fence_mbarrier_init;
+//! use warpwright_lang::mbarrier::Mbarrier;
+//! use warpwright_lang::shared::dynamic_shared_aligned;
+//! use warpwright_lang::tensor_map::TensorMap;
+//! use warpwright_lang::{kernel, launch, special::block_idx, tma};
+//!
+//! /// Copies a matrix, 64 rows of 64 half-precision elements a CTA.
+//! #[kernel]
+//! fn copy(source: &TensorMap, target: &TensorMap) {
+//!     launch::threads(1);
+//!     let tile = dynamic_shared_aligned::<half::f16>(64 * 64, 128);
+//!     let full = Mbarrier::new();
+//!     let at = [block_idx().x * 64, block_idx().y * 64];
+//!     full.init(1);
+//!     fence_mbarrier_init();
+//!     full.arrive_and_expect(64 * 64 * 2);
+//!     tma::load(*source, at, tile, full);
+//!     full.wait_parity(0);
+//!     tma::store(*target, at, tile);
+//!     bulk_commit();
+//!     bulk_wait(0);
+//! }
+//! assert!(copy().is_ok());
+//! ```
+
+use warpwright_ir::Operand;
+
+use crate::bulk::{BulkReduction, CompletionBarrier, InCluster, add_options, refuse_multicast_prefetch};
+use crate::element::Element;
+use crate::operation::{on_behalf_of_author, record, refuse};
+use crate::pointer::{Pointer, Shared};
+use crate::requirement::{Feature, require};
+use crate::tensor_map::TensorMap;
+use crate::value::{Reg, Value};
+
+/// Loads the box at `at` into shared memory; when it has arrived, `barrier` counts its bytes.
+#[track_caller]
+pub fn load<T: Element, S: InCluster>(
+    map: TensorMap,
+    at: impl BoxCoordinates,
+    to: Pointer<T, S>,
+    barrier: impl CompletionBarrier,
+) {
+    Load::new(map, at).start(to, barrier);
+}
+
+/// Stores the box at `at` from shared memory.
+#[track_caller]
+pub fn store<T: Element>(map: TensorMap, at: impl BoxCoordinates, from: Shared<T>) {
+    Store::new(map, at).start(from);
+}
+
+/// Reduces shared memory into the box at `at`, each element by itself atomic.
+#[track_caller]
+pub fn reduce<T: Element>(
+    reduction: BulkReduction,
+    map: TensorMap,
+    at: impl BoxCoordinates,
+    from: Shared<T>,
+) {
+    Store::new(map, at).start_reducing(reduction, from);
+}
+
+/// Fetches the box at `at` into L2.
+#[track_caller]
+pub fn prefetch(map: TensorMap, at: impl BoxCoordinates) {
+    Load::new(map, at).prefetch();
+}
+
+/// A coordinate of a box: `i32` or `u32`, on the device or known at build time.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no coordinate of a tensor copy",
+    label = "a coordinate is an `i32` or a `u32`, on the device or known at build time"
+)]
+pub trait BoxCoordinate: Copy {
+    /// The coordinate as an operand.
+    fn operand(self) -> Operand;
+}
+
+macro_rules! coordinates {
+    ($($ty:ty)*) => {
+        $(impl BoxCoordinate for $ty {
+            #[track_caller]
+            fn operand(self) -> Operand {
+                Value::operand(self)
+            }
+        })*
+    };
+}
+
+coordinates! { u32 i32 Reg<u32> Reg<i32> }
+
+/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension first: an array or a tuple.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no coordinates of a tensor copy",
+    label = "coordinates are an array or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
+)]
+pub trait BoxCoordinates {
+    /// The coordinates as operands.
+    #[track_caller]
+    fn operands(self) -> Vec<Operand>;
+}
+
+impl<C: BoxCoordinate, const N: usize> BoxCoordinates for [C; N] {
+    #[track_caller]
+    fn operands(self) -> Vec<Operand> {
+        self.into_iter().map(BoxCoordinate::operand).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),*))*) => {
+        $(impl<$($name: BoxCoordinate),*> BoxCoordinates for ($($name,)*) {
+            #[track_caller]
+            fn operands(self) -> Vec<Operand> {
+                vec![$(self.$index.operand()),*]
+            }
+        })*
+    };
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+}
+
+/// The box that a copy moves.
+#[derive(Clone)]
+struct MappedBox {
+    map: TensorMap,
+    at: Vec<Operand>,
+}
+
+impl MappedBox {
+    #[track_caller]
+    fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
+        let mut at = at.operands();
+        if !(1..=5).contains(&at.len()) {
+            refuse(format!("a tensor map has 1 to 5 dimensions, and these are {} coordinates", at.len()));
+            at.resize(1, Operand::Integer(0));
+        }
+        Self { map, at }
+    }
+
+    /// The word for the number of dimensions.
+    fn rank(&self) -> String {
+        format!("{}d", self.at.len())
+    }
+
+    fn operand(&self) -> Operand {
+        let map = Box::new(self.map.address().operand());
+        Operand::Address { base: map, offset: 0, rest: vec![Operand::Vector(self.at.clone())] }
+    }
+}
+
+/// A load of a box.
+#[derive(Clone)]
+pub struct Load {
+    source: MappedBox,
+    /// The offsets of an im2col load.
+    offsets: Vec<Operand>,
+    multicast: Option<Reg<u16>>,
+    policy: Option<Reg<u64>>,
+}
+
+impl Load {
+    /// The box at `at`.
+    #[track_caller]
+    pub fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
+        Self { source: MappedBox::new(map, at), offsets: Vec::new(), multicast: None, policy: None }
+    }
+
+    /// By a map made for im2col: with the offsets of the filter's tap in the pixels' dimensions (all but the first, the channels, and the last, the
+    /// images), W before H before D. PTX ISA, "Tensor, im2col mode".
+    #[track_caller]
+    pub fn im2col<const N: usize>(self, offsets: [impl Value<u16>; N]) -> Self {
+        let rank = self.source.at.len();
+        if N == 0 || N + 2 != rank {
+            refuse(format!(
+                "an im2col load of a tensor of {rank} dimensions takes {} offsets, one for each but the first and the last; these \
+                 are {N}. Its tensors have 3 to 5 dimensions",
+                rank.saturating_sub(2)
+            ));
+            return self;
+        }
+        let offsets = on_behalf_of_author(|| offsets.map(|offset| offset.reg().operand()).to_vec());
+        Self { offsets, ..self }
+    }
+
+    /// To every CTA of the cluster whose rank's bit is set in `mask`, at the place in its shared memory that the target is in this CTA's;
+    /// each one's own barrier counts the bytes.
+    #[track_caller]
+    pub fn multicast(self, mask: impl Value<u16>) -> Self {
+        Self { multicast: Some(mask.reg()), ..self }
+    }
+
+    /// With an L2 cache policy.
+    pub fn with_policy(self, policy: Reg<u64>) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// Starts it, into shared memory; when the box has arrived, `barrier` counts its bytes.
+    #[track_caller]
+    pub fn start<T: Element, S: InCluster>(&self, to: Pointer<T, S>, barrier: impl CompletionBarrier) {
+        require(Feature::TensorCopies);
+        to.demand_writable();
+        let mut words = vec!["shared::cluster.global", self.mode(), "mbarrier::complete_tx::bytes"];
+        let mut operands = vec![to.operand(), self.source.operand(), barrier.address()];
+        operands.extend(self.offsets_operand());
+        add_options(&mut words, &mut operands, self.multicast, self.policy);
+        record(format!("cp.async.bulk.tensor.{}.{}", self.source.rank(), words.join(".")), 0, operands);
+    }
+
+    /// Starts it, into L2 alone.
+    #[track_caller]
+    pub fn prefetch(&self) {
+        require(Feature::TensorCopies);
+        refuse_multicast_prefetch(self.multicast);
+        let mut words = vec!["L2.global", self.mode()];
+        let mut operands = vec![self.source.operand()];
+        operands.extend(self.offsets_operand());
+        add_options(&mut words, &mut operands, None, self.policy);
+        let opcode = format!("cp.async.bulk.prefetch.tensor.{}.{}", self.source.rank(), words.join("."));
+        record(opcode, 0, operands);
+    }
+
+    fn mode(&self) -> &'static str {
+        if self.offsets.is_empty() { "tile" } else { "im2col" }
+    }
+
+    fn offsets_operand(&self) -> Option<Operand> {
+        (!self.offsets.is_empty()).then(|| Operand::Vector(self.offsets.clone()))
+    }
+}
+
+/// A store to a box, or a reduction into it.
+#[derive(Clone)]
+pub struct Store {
+    target: MappedBox,
+    is_im2col: bool,
+    policy: Option<Reg<u64>>,
+}
+
+impl Store {
+    /// The box at `at`.
+    #[track_caller]
+    pub fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
+        Self { target: MappedBox::new(map, at), is_im2col: false, policy: None }
+    }
+
+    /// By a map made for im2col, whose tensors have 3 to 5 dimensions.
+    #[track_caller]
+    pub fn im2col(self) -> Self {
+        if self.target.at.len() < 3 {
+            refuse(format!(
+                "an im2col map has 3 to 5 dimensions, and these are {} coordinates",
+                self.target.at.len()
+            ));
+            return self;
+        }
+        Self { is_im2col: true, ..self }
+    }
+
+    /// With an L2 cache policy.
+    pub fn with_policy(self, policy: Reg<u64>) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// Starts it, from shared memory.
+    #[track_caller]
+    pub fn start<T: Element>(&self, from: Shared<T>) {
+        self.record("cp.async.bulk", "", from);
+    }
+
+    /// Starts it, from shared memory: each element is reduced into the one in the tensor, by itself atomic. Which reductions there are
+    /// depends on the map's element type.
+    #[track_caller]
+    pub fn start_reducing<T: Element>(&self, reduction: BulkReduction, from: Shared<T>) {
+        self.record("cp.reduce.async.bulk", &format!(".{}", reduction.word()), from);
+    }
+
+    #[track_caller]
+    fn record<T: Element>(&self, instruction: &str, operation: &str, from: Shared<T>) {
+        require(Feature::TensorCopies);
+        let mode = if self.is_im2col { "im2col_no_offs" } else { "tile" };
+        let mut words = vec!["bulk_group"];
+        let mut operands = vec![self.target.operand(), from.operand()];
+        add_options(&mut words, &mut operands, None, self.policy);
+        let opcode = format!(
+            "{instruction}.tensor.{}.global.shared::cta{operation}.{mode}.{}",
+            self.target.rank(),
+            words.join(".")
+        );
+        record(opcode, 0, operands);
+    }
+}
