@@ -46,6 +46,9 @@ const FP8_TYPES: &[Types] = &[
     (E5m2, E4m3, F16, F16),
     (E5m2, E5m2, F16, F16),
 ];
+/// Into f16 only the dense `mma` multiplies 8-bit floats before sm_120.
+const SPARSE_FP8_TYPES: &[Types] =
+    &[(E4m3, E4m3, F32, F32), (E4m3, E5m2, F32, F32), (E5m2, E4m3, F32, F32), (E5m2, E5m2, F32, F32)];
 const WMMA_BYTE_TYPES: &[Types] = &[(S8, S8, S32, S32), (U8, U8, S32, S32)];
 const WMMA_NIBBLE_TYPES: &[Types] = &[(S4, S4, S32, S32), (U4, U4, S32, S32)];
 
@@ -85,7 +88,7 @@ pub const MMA_TABLE: &[MmaRow] = &[
     row(80, Family::SparseWarp, (16, 8, 64), BYTE_TYPES),
     row(80, Family::SparseWarp, (16, 8, 64), NIBBLE_TYPES),
     row(80, Family::SparseWarp, (16, 8, 128), NIBBLE_TYPES),
-    row(89, Family::SparseWarp, (16, 8, 64), FP8_TYPES),
+    row(89, Family::SparseWarp, (16, 8, 64), SPARSE_FP8_TYPES),
     row(70, Family::Wmma, (16, 16, 16), WMMA_F16_TYPES),
     row(70, Family::Wmma, (32, 8, 16), WMMA_F16_TYPES),
     row(70, Family::Wmma, (8, 32, 16), WMMA_F16_TYPES),
