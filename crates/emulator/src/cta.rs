@@ -7,6 +7,7 @@ use crate::barrier::{BARRIERS, BarrierState};
 use crate::cluster::{Blocks, ClusterBarrier};
 use crate::instructions::settle;
 use crate::launch::LaunchContext;
+use crate::mbarrier::MbarrierRecords;
 use crate::memory::SharedMemory;
 use crate::registers::LANES;
 use crate::warp::{Counts, Located, Pause, Warp};
@@ -21,6 +22,8 @@ pub(crate) struct Block {
     pub(crate) shared: SharedMemory,
     pub(crate) barriers: Vec<BarrierState>,
     pub(crate) cluster_barrier: ClusterBarrier,
+    /// The mbarriers in its shared memory.
+    pub(crate) mbarriers: MbarrierRecords,
     /// Whether any of its threads has run: before, other CTAs must leave its shared memory alone.
     pub(crate) started: bool,
     /// Lanes that have not exited, by warp.
@@ -48,6 +51,7 @@ impl Block {
             shared: SharedMemory::new(u64::from(launch.shared_bytes), rank),
             barriers: vec![BarrierState::new(warps as usize); BARRIERS],
             cluster_barrier: ClusterBarrier::new(warps as usize),
+            mbarriers: MbarrierRecords::new(),
             started: false,
             alive: (0..warps).map(|warp| lanes_of(threads, warp)).collect(),
             copies: (0..warps)
@@ -63,6 +67,7 @@ impl Block {
         let threads = launch.threads_per_cta();
         self.index = index;
         self.shared.poison();
+        self.mbarriers.clear();
         self.started = false;
         for (warp, queue) in self.copies.iter_mut().enumerate() {
             queue.reset(launch.schedule, launch.linear_cta(index), warp as u32);

@@ -4,12 +4,24 @@
 //! |---|---|
 //! | 0-19 | arrivals the phase still waits for |
 //! | 20-39 | arrivals of every phase |
-//! | 40-60 | bytes the phase still waits for, in two's complement |
+//! | 40-60 | bytes the phase still waits for (the tx-count), in two's complement |
 //! | 61-62 | 01 where the object is initialised: poison and zeros are not |
 //! | 63 | the parity of the phase |
+//!
+//! A phase completes when it waits for no arrival and for no byte. Bytes may arrive before they are expected: until then
+//! their count is negative, and the phase does not complete.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::Blocks;
+use crate::cta::Block;
+use crate::fault::FaultKind;
+use crate::memory::{Trouble, shared_base};
 
 /// The most arrivals a phase can wait for.
 pub(crate) const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+/// The most bytes a phase can wait for, or have too many of.
+pub(crate) const MOST_BYTES: i32 = (1 << 20) - 1;
 const ARRIVALS: u64 = (1 << 20) - 1;
 const BYTES: u64 = (1 << 21) - 1;
 
@@ -18,7 +30,7 @@ const BYTES: u64 = (1 << 21) - 1;
 pub(crate) struct Mbarrier {
     pub(crate) pending: u32,
     pub(crate) expected: u32,
-    /// Bytes of asynchronous copies still to come.
+    /// Bytes of asynchronous copies still to come; negative where more have come than were announced.
     pub(crate) bytes: i32,
     pub(crate) parity: bool,
 }
@@ -51,9 +63,15 @@ impl Mbarrier {
         Some(Self { pending: self.pending.checked_sub(count)?, ..self }.settled())
     }
 
-    /// Counts an arrival of a thread that takes part in no later phase.
+    /// Counts arrivals of threads that take part in no later phase.
     pub(crate) fn arrive_and_drop(self, count: u32) -> Option<Self> {
         Self { expected: self.expected.checked_sub(count)?, ..self }.arrive(count)
+    }
+
+    /// Announces bytes (positive) or counts them as arrived (negative); `None` if the count cannot hold that.
+    pub(crate) fn expect(self, bytes: i32) -> Option<Self> {
+        let bytes = self.bytes.checked_add(bytes)?;
+        (bytes.abs() <= MOST_BYTES).then(|| Self { bytes, ..self }.settled())
     }
 
     /// Ends the phase if it waits for nothing more.
@@ -66,13 +84,207 @@ impl Mbarrier {
     }
 }
 
+/// Where an mbarrier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MbarrierAddress {
+    /// The rank of the CTA it belongs to.
+    pub(crate) rank: u32,
+    /// Its offset in that CTA's shared memory.
+    pub(crate) offset: u64,
+}
+
+impl MbarrierAddress {
+    /// Its address in `.shared::cluster`.
+    pub(crate) fn shared(self) -> u64 {
+        shared_base(self.rank) | self.offset
+    }
+}
+
+/// Arrivals of one warp by one instruction in the open phase of an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrivals {
+    pub(crate) rank: u32,
+    pub(crate) warp: u32,
+    pub(crate) pc: u32,
+    pub(crate) count: u32,
+}
+
+/// What is known of an initialised mbarrier besides its bits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MbarrierRecord {
+    /// Phases completed.
+    pub(crate) phase: u64,
+    /// Who has arrived in the open phase.
+    pub(crate) arrivals: Vec<Arrivals>,
+    /// Bytes announced and bytes arrived in the open phase.
+    pub(crate) bytes_expected: u64,
+    pub(crate) bytes_arrived: u64,
+}
+
+/// The mbarriers of a CTA that are initialised, by offset.
+pub(crate) type MbarrierRecords = BTreeMap<u64, MbarrierRecord>;
+
+/// What an operation does to an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Threads arrive, having announced bytes first.
+    Arrive { count: u32, drop: bool, expect: u32 },
+    /// Bytes are announced.
+    Expect { bytes: u32 },
+    /// Announced bytes have arrived.
+    Complete { bytes: u32 },
+}
+
+impl Block {
+    /// Makes an mbarrier for a number of arrivals.
+    pub(crate) fn initialise_mbarrier(&mut self, offset: u64, count: u32) {
+        self.mbarriers.insert(offset, MbarrierRecord::default());
+        self.shared.write_u64(offset, Mbarrier::new(count).to_bits());
+    }
+
+    /// Ends an mbarrier.
+    pub(crate) fn invalidate_mbarrier(&mut self, offset: u64) -> Result<(), Box<Trouble>> {
+        self.mbarrier(offset)?;
+        self.mbarriers.remove(&offset);
+        self.shared.write_u64(offset, u64::MAX);
+        Ok(())
+    }
+
+    /// The mbarrier at an aligned offset inside shared memory.
+    pub(crate) fn mbarrier(&self, offset: u64) -> Result<Mbarrier, Box<Trouble>> {
+        let address = shared_base(self.rank) | offset;
+        let trouble = |message| Err(Trouble::new(FaultKind::Barrier, 0, message));
+        if !self.mbarriers.contains_key(&offset) {
+            return trouble(format!("There is no initialised mbarrier at shared address {address:#x}."));
+        }
+        match Mbarrier::from_bits(self.shared.read_u64(offset)) {
+            Some(barrier) => Ok(barrier),
+            None => trouble(format!(
+                "The mbarrier at shared address {address:#x} was overwritten by something else."
+            )),
+        }
+    }
+
+    /// Changes an mbarrier. Returns what it was before.
+    pub(crate) fn change_mbarrier(&mut self, offset: u64, change: Change) -> Result<Mbarrier, Box<Trouble>> {
+        let before = self.mbarrier(offset)?;
+        let after = match change {
+            Change::Arrive { count, drop, expect } => {
+                let expecting = Mbarrier { bytes: before.bytes.saturating_add_unsigned(expect), ..before };
+                match drop {
+                    _ if expecting.bytes > MOST_BYTES => None,
+                    true => expecting.arrive_and_drop(count),
+                    false => expecting.arrive(count),
+                }
+            }
+            Change::Expect { bytes } => i32::try_from(bytes).ok().and_then(|bytes| before.expect(bytes)),
+            Change::Complete { bytes } => i32::try_from(bytes).ok().and_then(|bytes| before.expect(-bytes)),
+        };
+        let address = shared_base(self.rank) | offset;
+        let after = after.ok_or_else(|| refused(address, before, change))?;
+        self.shared.write_u64(offset, after.to_bits());
+        let record = self.mbarriers.entry(offset).or_default();
+        if after.parity != before.parity {
+            *record = MbarrierRecord { phase: record.phase + 1, ..MbarrierRecord::default() };
+        } else {
+            match change {
+                Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => {
+                    record.bytes_expected += u64::from(bytes);
+                }
+                Change::Complete { bytes } => record.bytes_arrived += u64::from(bytes),
+            }
+        }
+        Ok(before)
+    }
+
+    /// Notes who arrived, if the phase is still the one that was open before.
+    pub(crate) fn note_arrival(&mut self, offset: u64, before: Mbarrier, arrival: Arrivals) {
+        let open = Mbarrier::from_bits(self.shared.read_u64(offset));
+        let Some(record) = self.mbarriers.get_mut(&offset) else { return };
+        if open.is_none_or(|open| open.parity != before.parity) {
+            return;
+        }
+        let same = |other: &&mut Arrivals| {
+            (other.rank, other.warp, other.pc) == (arrival.rank, arrival.warp, arrival.pc)
+        };
+        match record.arrivals.iter_mut().find(same) {
+            Some(known) => known.count += arrival.count,
+            None => record.arrivals.push(arrival),
+        }
+    }
+}
+
+/// Says why an mbarrier cannot change so.
+fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Trouble> {
+    let bytes_of = |bytes: i32| match bytes {
+        0 => String::new(),
+        bytes if bytes > 0 => format!(" and {bytes} bytes"),
+        bytes => format!(" ({} bytes have come that were not announced)", -bytes),
+    };
+    let message = match change {
+        Change::Arrive { count, .. } if count > before.pending => format!(
+            "The mbarrier at shared address {address:#x} waits for {} more arrivals{} in this phase, and {count} arrive.",
+            before.pending,
+            bytes_of(before.bytes)
+        ),
+        Change::Arrive { count, drop: true, .. } if count > before.expected => format!(
+            "The mbarrier at shared address {address:#x} has phases of {} arrivals, and {count} are dropped.",
+            before.expected
+        ),
+        Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => format!(
+            "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are \
+             announced; it can count {MOST_BYTES}.",
+            before.bytes
+        ),
+        Change::Complete { bytes } => format!(
+            "The mbarrier at shared address {address:#x} has {} bytes in this phase that were not announced, and {bytes} \
+             more arrive; it can count {MOST_BYTES}.",
+            -before.bytes
+        ),
+    };
+    Trouble::new(FaultKind::Barrier, 0, message)
+}
+
+/// Tells an mbarrier that bytes of an asynchronous operation have arrived.
+pub(crate) fn complete_tx(
+    blocks: &mut Blocks<'_>,
+    address: MbarrierAddress,
+    bytes: u32,
+) -> Result<(), Box<Trouble>> {
+    running(blocks, address)?.change_mbarrier(address.offset, Change::Complete { bytes }).map(|_| ())
+}
+
+/// The CTA that an mbarrier belongs to, which must be running.
+pub(crate) fn running<'b>(
+    blocks: &'b mut Blocks<'_>,
+    address: MbarrierAddress,
+) -> Result<&'b mut Block, Box<Trouble>> {
+    let own = blocks.own.rank;
+    match blocks.get(address.rank) {
+        Some(block) if address.rank == own || block.is_running() => Ok(block),
+        Some(block) => {
+            let what = if block.started { "has exited" } else { "has not started" };
+            let message = format!(
+                "An operation on the mbarrier at shared address {:#x} reaches the CTA of rank {}, which {what}.",
+                address.shared(),
+                address.rank
+            );
+            Err(Trouble::new(FaultKind::PeerNotResident, 0, message))
+        }
+        None => {
+            let message = format!("The cluster has no CTA of rank {}.", address.rank);
+            Err(Trouble::new(FaultKind::OutOfBounds, 0, message))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn bits_hold_the_whole_object() {
-        for bytes in [0, 1, -1, 1_048_575, -1_048_575] {
+        for bytes in [0, 1, -1, MOST_BYTES, -MOST_BYTES] {
             let barrier = Mbarrier { pending: 3, expected: MOST_ARRIVALS, bytes, parity: true };
             assert_eq!(Mbarrier::from_bits(barrier.to_bits()), Some(barrier));
         }
@@ -89,5 +301,31 @@ mod tests {
         assert_eq!(barrier.arrive(3), None);
         let dropped = barrier.arrive_and_drop(1).unwrap().arrive(1).unwrap();
         assert_eq!((dropped.pending, dropped.expected, dropped.parity), (1, 1, false));
+    }
+
+    #[test]
+    fn a_phase_needs_its_arrivals_and_its_bytes() {
+        // In any order of the three, the phase ends with the last.
+        let steps: [fn(Mbarrier) -> Mbarrier; 3] = [
+            |barrier| barrier.arrive(1).unwrap(),
+            |barrier| barrier.expect(48).unwrap(),
+            |barrier| barrier.expect(-48).unwrap(),
+        ];
+        for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1]] {
+            let mut barrier = Mbarrier::new(1);
+            // A first arrival with nothing announced would end the phase: a second one is still to come here.
+            barrier.pending += u32::from(order[0] == 0);
+            for step in order {
+                assert!(!barrier.parity);
+                barrier = steps[step](barrier);
+            }
+            if order[0] == 0 {
+                assert!(!barrier.parity);
+                barrier = barrier.arrive(1).unwrap();
+            }
+            assert!(barrier.parity && barrier.bytes == 0 && barrier.pending == 1, "{order:?}");
+        }
+        assert_eq!(Mbarrier::new(1).expect(MOST_BYTES + 1), None);
+        assert_eq!(Mbarrier::new(1).expect(-MOST_BYTES).unwrap().expect(-1), None);
     }
 }

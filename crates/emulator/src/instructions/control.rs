@@ -37,6 +37,13 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             d.emit(Kind::Effect(Box::new(Sleep)));
             Ok(())
         }
+        "griddepcontrol" => {
+            // One launch runs at a time: what a grid depends on is over before it starts, and what depends on it starts
+            // after its end (PTX ISA, "griddepcontrol").
+            w.choose(&[("launch_dependents", ()), ("wait", ())])
+                .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
+            Ok(())
+        }
         _ => {
             w.take("mask");
             Ok(())

@@ -1,14 +1,14 @@
-//! `mbarrier` instructions on the CTA's own shared memory.
+//! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::Decoder;
 use crate::cta::Block;
-use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::decode::{AddressOperand, BaseOperand, DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::lanes::{Operands, one};
-use crate::mbarrier::{MOST_ARRIVALS, Mbarrier};
-use crate::memory::{Space, Trouble, addresses};
+use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, MbarrierAddress, complete_tx, running};
+use crate::memory::{Space, Trouble, addresses, split_shared};
 use crate::operation::{Effect, Execution, Kind};
 use crate::registers::{LANES, Slot, lanes};
 
@@ -17,21 +17,34 @@ use crate::registers::{LANES, Slot, lanes};
 enum Action {
     Initialise,
     Invalidate,
+    /// `complete` unless it is marked `.noComplete`; `expect` if it announces bytes first.
     Arrive {
         drop: bool,
         complete: bool,
+        expect: bool,
     },
+    /// Announces bytes.
+    Expect,
+    /// Tells that bytes have arrived.
+    Complete,
     /// Whether the phase of a state, or of a parity, has ended.
     Test {
         parity: bool,
     },
 }
 
+impl Action {
+    /// Whether the object may be another CTA's.
+    fn reaches_peers(self) -> bool {
+        matches!(self, Action::Arrive { complete: true, .. } | Action::Expect | Action::Complete)
+    }
+}
+
 struct Instruct {
     action: Action,
     address: AddressOperand,
     space: Space,
-    /// The count, or the parity.
+    /// The count of arrivals or bytes, or the parity.
     word: Option<Slot>,
     /// The state, written by arrivals and read by tests.
     state: Option<Slot>,
@@ -40,44 +53,38 @@ struct Instruct {
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     if w.take("pending_count") {
-        w.ty()?;
-        let mut slots =
-            Operands { d: d.destination(d.operand(&i.operands, 0)?, Type::U32)?, ..Operands::default() };
-        slots.a = d.source(d.operand(&i.operands, 1)?, Type::B64)?;
-        d.plain_lanes(
-            slots,
-            one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)),
-        );
-        return Ok(());
+        return pending_count(d, i, w);
     }
-    let parity = w.take("parity");
-    let complete = !w.take("noComplete");
-    let action = w.choose(&[
-        ("init", Action::Initialise),
-        ("inval", Action::Invalidate),
-        ("arrive", Action::Arrive { drop: false, complete }),
-        ("arrive_drop", Action::Arrive { drop: true, complete }),
-        ("test_wait", Action::Test { parity }),
-        ("try_wait", Action::Test { parity }),
-    ]);
-    let action = action
-        .ok_or_else(|| DecodeError::new("The emulator does not know this operation on an mbarrier."))?;
+    let action = action(w)?;
     w.choose(&[("acquire", ()), ("release", ()), ("relaxed", ())]);
     w.choose(&[("cta", ()), ("cluster", ())]);
-    let space =
-        w.choose(&[("shared", Space::Shared), ("shared::cta", Space::Shared)]).unwrap_or(Space::Generic);
+    let space = w.choose(&[
+        ("shared", Space::Shared),
+        ("shared::cta", Space::Shared),
+        ("shared::cluster", Space::ClusterShared),
+    ]);
+    let space = space.unwrap_or(Space::Generic);
+    if space == Space::ClusterShared && !action.reaches_peers() {
+        return Err(DecodeError::new("This operation on an mbarrier exists for .shared::cta only."));
+    }
     w.ty()?;
-    let blank = AddressOperand { base: crate::decode::BaseOperand::Absolute, offset: 0, space: None };
+    let blank = AddressOperand { base: BaseOperand::Absolute, offset: 0, space: None };
     let mut instruct = Instruct { action, address: blank, space, word: None, state: None, truth: None };
-    let operands = i.operands.as_slice();
-    match (action, operands) {
-        (Action::Initialise, [address, count]) => {
+    match (action, i.operands.as_slice()) {
+        (Action::Initialise | Action::Expect | Action::Complete, [address, count]) => {
             instruct.address = d.memory(address)?;
             instruct.word = Some(d.source(count, Type::U32)?);
         }
         (Action::Invalidate, [address]) => instruct.address = d.memory(address)?,
-        (Action::Arrive { .. }, [state, address, rest @ ..]) if rest.len() <= 1 => {
+        (Action::Arrive { complete, expect, .. }, [state, address, rest @ ..])
+            if rest.len() <= 1 && (!(expect || !complete) || rest.len() == 1) =>
+        {
             if *state != Operand::Sink {
+                if space == Space::ClusterShared {
+                    return Err(DecodeError::new(
+                        "An arrival at .shared::cluster returns no state: its destination must be `_`.",
+                    ));
+                }
                 instruct.state = Some(d.destination(state, Type::B64)?);
             }
             instruct.address = d.memory(address)?;
@@ -86,13 +93,18 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             }
         }
         // A third source of `try_wait` is how long it may suspend the thread.
-        (Action::Test { parity }, [truth, address, phase, rest @ ..]) if rest.len() <= 1 => {
+        (Action::Test { parity }, [truth, address, phase, rest @ ..])
+            if rest.is_empty() || (rest.len() == 1 && i.opcode.has("try_wait")) =>
+        {
             instruct.truth = Some(d.destination(truth, Type::Pred)?);
             instruct.address = d.memory(address)?;
             if parity {
                 instruct.word = Some(d.source(phase, Type::U32)?);
             } else {
                 instruct.state = Some(d.source(phase, Type::B64)?);
+            }
+            if let [hint] = rest {
+                d.source(hint, Type::U32)?;
             }
         }
         _ => {
@@ -105,92 +117,103 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     Ok(())
 }
 
-/// The offsets in shared memory of the objects that the lanes of a mask name.
+fn action(w: &mut Words<'_>) -> Result<Action, DecodeError> {
+    let parity = w.take("parity");
+    let complete = !w.take("noComplete");
+    let arrival = w.choose(&[("arrive", false), ("arrive_drop", true)]);
+    let expect = w.take("expect_tx");
+    if let Some(drop) = arrival {
+        return Ok(Action::Arrive { drop, complete, expect });
+    }
+    if expect {
+        return Ok(Action::Expect);
+    }
+    let action = w.choose(&[
+        ("init", Action::Initialise),
+        ("inval", Action::Invalidate),
+        ("complete_tx", Action::Complete),
+        ("test_wait", Action::Test { parity }),
+        ("try_wait", Action::Test { parity }),
+    ]);
+    action.ok_or_else(|| DecodeError::new("The emulator does not know this operation on an mbarrier."))
+}
+
+/// `mbarrier.pending_count.b64 count, state`
+fn pending_count(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.ty()?;
+    d.expect_operands(i, 2)?;
+    let operands = Operands {
+        d: d.destination(&i.operands[0], Type::U32)?,
+        a: d.source(&i.operands[1], Type::B64)?,
+        ..Operands::default()
+    };
+    d.plain_lanes(
+        operands,
+        one(|state: u64| Mbarrier::from_bits(state).map_or(0, |barrier| barrier.pending)),
+    );
+    Ok(())
+}
+
+/// The objects that the lanes of a mask name.
+pub(super) fn objects(
+    execution: &Execution<'_>,
+    operand: &AddressOperand,
+    space: Space,
+    mask: u32,
+) -> Result<[MbarrierAddress; LANES], Box<Trouble>> {
+    let addresses = addresses(execution, operand);
+    let mut objects = [MbarrierAddress { rank: 0, offset: 0 }; LANES];
+    for lane in lanes(mask) {
+        let mut address = addresses[lane];
+        if space == Space::Generic && operand.space.is_none() {
+            let (found, shared) = Space::of(address);
+            if found != Space::ClusterShared {
+                let message =
+                    format!("An mbarrier lies in shared memory; {address:#x} is in {} memory.", found.name());
+                return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
+            }
+            address = shared;
+        }
+        let (rank, offset) = split_shared(address);
+        let size = execution.block.shared.size();
+        if !offset.is_multiple_of(8) || offset + 8 > size {
+            let kind = if offset.is_multiple_of(8) { FaultKind::OutOfBounds } else { FaultKind::Misaligned };
+            let message = format!(
+                "An mbarrier takes 8 aligned bytes of shared memory; {address:#x} is not such a place."
+            );
+            return Err(Trouble::new(kind, 1 << lane, message)
+                .note(format!("the CTA has {size} bytes of it, static and dynamic")));
+        }
+        objects[lane] = MbarrierAddress { rank, offset };
+    }
+    Ok(objects)
+}
+
+/// The offsets of the objects that the lanes of a mask name, which must be the CTA's own.
 pub(super) fn offsets(
     execution: &Execution<'_>,
-    address: &AddressOperand,
+    operand: &AddressOperand,
     space: Space,
     mask: u32,
 ) -> Result<[u64; LANES], Box<Trouble>> {
-    let mut offsets = addresses(execution, address);
-    for lane in lanes(mask) {
-        if space == Space::Generic && address.space.is_none() {
-            let (found, offset) = Space::of(offsets[lane]);
-            if found != Space::ClusterShared {
-                return Err(Trouble::new(
-                    FaultKind::OutOfBounds,
-                    1 << lane,
-                    format!(
-                        "An mbarrier lies in shared memory; {:#x} is in {} memory.",
-                        offsets[lane],
-                        found.name()
-                    ),
-                ));
-            }
-            offsets[lane] = offset;
-        }
-        offsets[lane] = offsets[lane].wrapping_sub(execution.block.shared.base());
-        if !offsets[lane].is_multiple_of(8) || offsets[lane].saturating_add(8) > execution.block.shared.size()
-        {
-            let kind =
-                if offsets[lane].is_multiple_of(8) { FaultKind::OutOfBounds } else { FaultKind::Misaligned };
-            let size = execution.block.shared.size();
-            return Err(Trouble::new(
-                kind,
-                1 << lane,
-                format!(
-                    "An mbarrier takes 8 aligned bytes of shared memory; {:#x} is not such a place.",
-                    offsets[lane]
-                ),
-            )
-            .note(format!("the CTA has {size} bytes of it, static and dynamic")));
-        }
+    let objects = objects(execution, operand, space, mask)?;
+    let own = execution.block.rank;
+    if let Some(lane) = lanes(mask).find(|&lane| objects[lane].rank != own) {
+        let rank = objects[lane].rank;
+        let message = format!(
+            "This operation needs an mbarrier of the CTA itself, of rank {own}; {:#x} is in the CTA of rank {rank}.",
+            objects[lane].shared()
+        );
+        return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
     }
-    Ok(offsets)
-}
-
-fn load(block: &mut Block, lane: usize, offset: u64) -> Result<Mbarrier, Box<Trouble>> {
-    Mbarrier::from_bits(block.shared.read_u64(offset)).ok_or_else(|| {
-        Trouble::new(
-            FaultKind::Barrier,
-            1 << lane,
-            format!("There is no initialised mbarrier at shared address {offset:#x}."),
-        )
-    })
-}
-
-fn store(block: &mut Block, offset: u64, barrier: Mbarrier) {
-    block.shared.write_u64(offset, barrier.to_bits());
+    Ok(objects.map(|object| object.offset))
 }
 
 /// Counts one more arrival in the present phase.
 pub(super) fn expect_one_more(block: &mut Block, lane: usize, offset: u64) -> Result<(), Box<Trouble>> {
-    let barrier = load(block, lane, offset)?;
-    store(block, offset, Mbarrier { pending: barrier.pending + 1, ..barrier });
+    let barrier = block.mbarrier(offset).map_err(at(lane))?;
+    block.shared.write_u64(offset, Mbarrier { pending: barrier.pending + 1, ..barrier }.to_bits());
     Ok(())
-}
-
-fn arrive(
-    block: &mut Block,
-    lane: usize,
-    offset: u64,
-    count: u32,
-    drop: bool,
-) -> Result<Mbarrier, Box<Trouble>> {
-    let before = load(block, lane, offset)?;
-    let after = if drop { before.arrive_and_drop(count) } else { before.arrive(count) };
-    let Some(after) = after else {
-        return Err(Trouble::new(
-            FaultKind::Barrier,
-            1 << lane,
-            format!(
-                "The mbarrier at shared address {offset:#x} waits for {} more arrivals in this phase, and {count} arrive.",
-                before.pending
-            ),
-        ));
-    };
-    store(block, offset, after);
-    Ok(before)
 }
 
 /// Makes the arrivals that waited for copies which are made now.
@@ -199,66 +222,146 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Trouble>> {
         return Ok(());
     }
     for arrival in block.copies[warp as usize].take_arrivals() {
-        arrive(block, arrival.lane.into(), arrival.barrier.into(), 1, false)?;
+        let change = Change::Arrive { count: 1, drop: false, expect: 0 };
+        block.change_mbarrier(arrival.barrier.into(), change).map_err(at(arrival.lane.into()))?;
     }
     Ok(())
 }
 
+/// Names the lane that has the trouble.
+fn at(lane: usize) -> impl Fn(Box<Trouble>) -> Box<Trouble> {
+    move |mut trouble| {
+        trouble.lanes |= 1 << lane;
+        trouble
+    }
+}
+
 impl Effect for Instruct {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let offsets = offsets(execution, &self.address, self.space, mask)?;
+        if let Action::Test { parity } = self.action {
+            return self.test(execution, mask, parity);
+        }
         let words = self.word.map(|slot| *execution.registers.word(slot));
-        let mut truths = 0;
+        if self.action.reaches_peers() && self.space != Space::Shared {
+            let objects = objects(execution, &self.address, self.space, mask)?;
+            for lane in lanes(mask) {
+                self.change(execution, lane, objects[lane], words.map(|words| words[lane]))
+                    .map_err(at(lane))?;
+            }
+            return Ok(());
+        }
+        let offsets = offsets(execution, &self.address, self.space, mask)?;
         for lane in lanes(mask) {
-            let offset = offsets[lane];
+            let word = words.map(|words| words[lane]);
             match self.action {
-                Action::Initialise => {
-                    let count = words.map_or(0, |words| words[lane]);
-                    if count == 0 || count > MOST_ARRIVALS {
-                        return Err(Trouble::new(
-                            FaultKind::Barrier,
-                            1 << lane,
-                            format!(
-                                "An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."
-                            ),
-                        ));
-                    }
-                    store(execution.block, offset, Mbarrier::new(count));
-                }
-                Action::Invalidate => {
-                    load(execution.block, lane, offset)?;
-                    execution.block.shared.write_u64(offset, u64::MAX);
-                }
-                Action::Arrive { drop, complete } => {
-                    let count = words.map_or(1, |words| words[lane]);
-                    let before = load(execution.block, lane, offset)?;
-                    if !complete && before.pending <= count {
-                        return Err(Trouble::new(
-                            FaultKind::Barrier,
-                            1 << lane,
-                            "An arrival marked .noComplete would complete the phase of its mbarrier.",
-                        ));
-                    }
-                    let before = arrive(execution.block, lane, offset, count, drop)?;
-                    if let Some(slot) = self.state {
-                        execution.registers.long_mut(slot)[lane] = before.to_bits();
-                    }
-                }
-                Action::Test { parity } => {
-                    let barrier = load(execution.block, lane, offset)?;
-                    let phase = if parity {
-                        words.is_some_and(|words| words[lane] & 1 != 0)
-                    } else {
-                        self.state.is_some_and(|slot| execution.registers.long(slot)[lane] >> 63 != 0)
-                    };
-                    truths |= u32::from(barrier.parity != phase) << lane;
+                Action::Initialise => initialise(execution.block, offsets[lane], word.unwrap_or(0)),
+                Action::Invalidate => execution.block.invalidate_mbarrier(offsets[lane]),
+                _ => {
+                    let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
+                    self.change(execution, lane, object, word)
                 }
             }
-        }
-        if let Some(slot) = self.truth {
-            execution.registers.set_predicate(slot, mask, truths);
-            execution.polled = true;
+            .map_err(at(lane))?;
         }
         Ok(())
     }
+}
+
+fn initialise(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Trouble>> {
+    if count == 0 || count > MOST_ARRIVALS {
+        return Err(Trouble::new(
+            FaultKind::Barrier,
+            0,
+            format!("An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
+        ));
+    }
+    block.initialise_mbarrier(offset, count);
+    Ok(())
+}
+
+impl Instruct {
+    /// One lane arrives, announces bytes, or tells that bytes have arrived.
+    fn change(
+        &self,
+        execution: &mut Execution<'_>,
+        lane: usize,
+        object: MbarrierAddress,
+        word: Option<u32>,
+    ) -> Result<(), Box<Trouble>> {
+        let change = match self.action {
+            Action::Arrive { drop, expect: true, .. } => {
+                Change::Arrive { count: 1, drop, expect: word.unwrap_or(0) }
+            }
+            Action::Arrive { drop, .. } => Change::Arrive { count: word.unwrap_or(1), drop, expect: 0 },
+            Action::Expect => Change::Expect { bytes: word.unwrap_or(0) },
+            _ => return complete_tx(&mut execution.cluster(), object, word.unwrap_or(0)),
+        };
+        let (rank, warp, pc) = (execution.block.rank, execution.warp, execution.pc);
+        if self.state.is_some() && object.rank != rank {
+            return Err(Trouble::new(
+                FaultKind::Barrier,
+                0,
+                format!(
+                    "An arrival that returns a state needs an mbarrier of the CTA itself, of rank {rank}; {:#x} is in \
+                     the CTA of rank {}.",
+                    object.shared(),
+                    object.rank
+                ),
+            ));
+        }
+        let mut cluster = execution.cluster();
+        let block = running(&mut cluster, object)?;
+        if let Change::Arrive { count, .. } = change {
+            check_count(count)?;
+            if matches!(self.action, Action::Arrive { complete: false, .. })
+                && block.mbarrier(object.offset)?.pending <= count
+            {
+                return Err(Trouble::new(
+                    FaultKind::Barrier,
+                    0,
+                    "An arrival marked .noComplete would complete the phase of its mbarrier.",
+                ));
+            }
+        }
+        let before = block.change_mbarrier(object.offset, change)?;
+        if let Change::Arrive { count, .. } = change {
+            block.note_arrival(object.offset, before, Arrivals { rank, warp, pc, count });
+        }
+        if let Some(slot) = self.state {
+            execution.registers.long_mut(slot)[lane] = before.to_bits();
+        }
+        Ok(())
+    }
+
+    /// Whether the phases that the lanes ask for have ended.
+    fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Trouble>> {
+        let offsets = offsets(execution, &self.address, self.space, mask)?;
+        let mut truths = 0;
+        for lane in lanes(mask) {
+            let barrier = execution.block.mbarrier(offsets[lane]).map_err(at(lane))?;
+            let phase = if parity {
+                self.word.is_some_and(|slot| execution.registers.word(slot)[lane] & 1 != 0)
+            } else {
+                self.state.is_some_and(|slot| execution.registers.long(slot)[lane] >> 63 != 0)
+            };
+            truths |= u32::from(barrier.parity != phase) << lane;
+        }
+        if let Some(slot) = self.truth {
+            execution.registers.set_predicate(slot, mask, truths);
+        }
+        execution.polled = true;
+        Ok(())
+    }
+}
+
+/// PTX ISA, "mbarrier.arrive": the count of arrivals is from 1 to 2^20 - 1.
+fn check_count(count: u32) -> Result<(), Box<Trouble>> {
+    if count == 0 || count > MOST_ARRIVALS {
+        return Err(Trouble::new(
+            FaultKind::Barrier,
+            0,
+            format!("An arrival counts {count}; it may count 1 to {MOST_ARRIVALS}."),
+        ));
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use warpwright_ptx::syntax::{Instruction, Operand, Type};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::{Decoder, unsupported};
 use crate::barrier::{BarrierAction, BarrierOperation};
@@ -20,6 +20,13 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "bar" | "barrier" => barrier(d, i, w),
         "membar" | "fence" => {
             while w.choose(FENCE_WORDS).is_some() {}
+            // `fence.proxy.tensormap::generic.acquire` names the 128 bytes it is about.
+            if let [address, size] = i.operands.as_slice() {
+                d.memory(address)?;
+                if *size != Operand::Number(Number::Integer(128)) {
+                    return Err(DecodeError::new("A fence of a tensor map is of 128 bytes."));
+                }
+            }
             d.emit(Kind::Effect(Box::new(Fence)));
             Ok(())
         }
@@ -45,6 +52,15 @@ const FENCE_WORDS: &[(&str, ())] = &[
     ("release", ()),
     ("proxy", ()),
     ("alias", ()),
+    ("async", ()),
+    ("async::generic", ()),
+    ("tensormap::generic", ()),
+    ("mbarrier_init", ()),
+    ("sync_restrict::shared::cta", ()),
+    ("sync_restrict::shared::cluster", ()),
+    ("global", ()),
+    ("shared::cta", ()),
+    ("shared::cluster", ()),
 ];
 
 struct Fence;
