@@ -9,6 +9,7 @@ mod prepared;
 pub mod reduce;
 mod reference;
 pub mod registry;
+pub mod scan;
 pub mod transpose;
 pub mod vector;
 pub mod vector_add;
