@@ -9,6 +9,7 @@
 //! [`Operations::inclusive_scan`] and [`Operations::exclusive_scan`] are [`single_pass`].
 
 pub mod block;
+pub(crate) mod library;
 pub mod look_back;
 pub mod single_pass;
 

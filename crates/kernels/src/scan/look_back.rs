@@ -54,7 +54,8 @@ impl Ticket {
             taken.store(ticket);
             if ticket.convert::<u32>() == tiles - 1 {
                 let next_launch = ((ticket >> 32u32) + 1) << 32u32;
-                counter.store_with(next_launch, Access::new().ordered(AccessOrdering::Relaxed(Scope::Device)));
+                counter
+                    .store_with(next_launch, Access::new().ordered(AccessOrdering::Relaxed(Scope::Device)));
             }
         }
         sync_threads();

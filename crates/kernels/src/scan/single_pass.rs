@@ -262,10 +262,11 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     }
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let tiles = length.div_ceil(configuration.tile::<T>().into());
-    let grid = u32::try_from(tiles).ok().filter(|tiles| *tiles < 1 << 31).ok_or_else(|| OperationError::Shape {
-        what: "a scan",
-        reason: format!("{length} elements are more than a grid of CTAs covers; scan them in parts"),
-    })?;
+    let grid =
+        u32::try_from(tiles).ok().filter(|tiles| *tiles < 1 << 31).ok_or_else(|| OperationError::Shape {
+            what: "a scan",
+            reason: format!("{length} elements are more than a grid of CTAs covers; scan them in parts"),
+        })?;
     operations.with_scratch(stream, |scratch: &mut LookBackScratch| {
         let record_bytes = record_bytes(|| configuration.monoid.identity());
         let record_words = (2 * tiles * record_bytes).div_ceil(8) as usize;
