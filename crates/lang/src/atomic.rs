@@ -244,34 +244,88 @@ impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
     }
 }
 
-impl Global<f32> {
-    /// Adds `N` (2 or 4) consecutive elements, each by itself atomic; the address is a multiple of their size; sm_90.
-    #[track_caller]
-    pub fn reduce_add_vector<const N: usize>(self, values: [Reg<f32>; N], atomicity: Atomicity) {
-        require(Feature::VectorAtomics);
-        if !matches!(N, 2 | 4) {
-            return refuse(format!("a vector reduction adds 2 or 4 elements of f32, not {N}"));
-        }
-        self.reduce(&format!("add.v{N}.f32"), Operand::Vector(values.map(Reg::operand).to_vec()), atomicity);
-    }
+/// A float that vectors of consecutive elements are reduced into by one instruction; sm_90.
+pub trait VectorReduced: Element {
+    /// How many elements, at most.
+    const MOST: usize;
+    /// What stands in the opcode between the operation and the vector: 16-bit sums do not flush subnormals.
+    const MODE: &'static str;
+}
 
-    /// [`reduce_add_vector`](Self::reduce_add_vector), returning what the elements were.
-    #[track_caller]
-    pub fn atomic_add_vector<const N: usize>(
-        self,
-        values: [Reg<f32>; N],
-        atomicity: Atomicity,
-    ) -> [Reg<f32>; N] {
-        require(Feature::VectorAtomics);
-        let old = [(); N].map(|()| fresh::<f32>());
-        if !matches!(N, 2 | 4) {
-            refuse(format!("a vector atomic adds 2 or 4 elements of f32, not {N}"));
-            return old;
+macro_rules! vector_reduced {
+    ($($ty:ty, $most:literal, $mode:literal;)*) => {
+        $(impl VectorReduced for $ty {
+            const MOST: usize = $most;
+            const MODE: &'static str = $mode;
+        })*
+    };
+}
+
+vector_reduced! {
+    f32, 4, "";
+    f16, 8, ".noftz";
+    bf16, 8, ".noftz";
+    f16x2, 4, ".noftz";
+    bf16x2, 4, ".noftz";
+}
+
+/// A 16-bit float, or a pair of them, of which vectors have minima and maxima too.
+pub trait VectorOrdered: VectorReduced {}
+
+impl VectorOrdered for f16 {}
+impl VectorOrdered for bf16 {}
+impl VectorOrdered for f16x2 {}
+impl VectorOrdered for bf16x2 {}
+
+macro_rules! vector_operations {
+    ($bound:ident: $($what:literal $reduce:ident $atomic:ident $operation:literal;)*) => {
+        impl<T: $bound> Global<T> {
+            $(
+                #[doc = concat!("Replaces `N` consecutive elements by ", $what, ", each by itself atomic; the address is a multiple of their size together. `N` is a power of two, at most 4 of `f32` and of pairs, 8 of 16-bit floats; sm_90.")]
+                #[track_caller]
+                pub fn $reduce<const N: usize>(self, values: [Reg<T>; N], atomicity: Atomicity) {
+                    if let Some(operation) = vector_operation::<T>($operation, N) {
+                        self.reduce(&operation, vector(values), atomicity);
+                    }
+                }
+
+                #[doc = concat!("[`", stringify!($reduce), "`](Self::", stringify!($reduce), "), returning what the elements were.")]
+                #[track_caller]
+                pub fn $atomic<const N: usize>(self, values: [Reg<T>; N], atomicity: Atomicity) -> [Reg<T>; N] {
+                    let old = [(); N].map(|()| fresh::<T>());
+                    if let Some(operation) = vector_operation::<T>($operation, N) {
+                        self.demand_writable();
+                        let opcode = format!("atom{}.global.{operation}", atomicity.words());
+                        record(opcode, 1, vec![vector(old), self.operand(), vector(values)]);
+                    }
+                    old
+                }
+            )*
         }
-        self.demand_writable();
-        let vector = |registers: [Reg<f32>; N]| Operand::Vector(registers.map(Reg::operand).to_vec());
-        let opcode = format!("atom{}.global.add.v{N}.f32", atomicity.words());
-        record(opcode, 1, vec![vector(old), self.operand(), vector(values)]);
-        old
+    };
+}
+
+vector_operations! { VectorReduced:
+    "their sums with `values`" reduce_add_vector atomic_add_vector "add";
+}
+
+vector_operations! { VectorOrdered:
+    "the smaller of them and `values`" reduce_min_vector atomic_min_vector "min";
+    "the larger of them and `values`" reduce_max_vector atomic_max_vector "max";
+}
+
+fn vector<T: Element, const N: usize>(registers: [Reg<T>; N]) -> Operand {
+    Operand::Vector(registers.map(Reg::operand).to_vec())
+}
+
+/// The operation on `lanes` elements and its type, if there is one.
+#[track_caller]
+fn vector_operation<T: VectorReduced>(name: &str, lanes: usize) -> Option<String> {
+    require(Feature::VectorAtomics);
+    if lanes < 2 || !lanes.is_power_of_two() || lanes > T::MOST {
+        let legal = if T::MOST == 8 { "2, 4 or 8" } else { "2 or 4" };
+        refuse(format!("a vector reduction takes {legal} elements of {}, not {lanes}", T::NAME));
+        return None;
     }
+    Some(format!("{name}{}.v{lanes}.{}", T::MODE, T::PTX))
 }

@@ -116,6 +116,6 @@ pub fn fence_tensor_map_release(scope: Scope) {
 #[track_caller]
 pub fn fence_tensor_map_acquire(map: TensorMap, scope: Scope) {
     require(Feature::TensorCopies);
-    let operands = [map.bytes().operand(), Operand::Integer(TENSOR_MAP_BYTES.into())];
+    let operands = [map.bytes().operand(), Operand::Integer(TENSOR_MAP_BYTES as i128)];
     perform(format!("fence.proxy.tensormap::generic.acquire{}", scope.word()), operands);
 }

@@ -2,8 +2,9 @@
 
 use crate::arithmetic::arithmetic_word;
 use crate::conversion::Rounding;
-use crate::element::{Float, Kind, Number, SignedNumber};
+use crate::element::{Float, Kind, Number, SignedNumber, bf16, bf16x2, f16, f16x2};
 use crate::operation::{compute, compute_into, refuse};
+use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
 /// A float with every rounding mode in hardware: `f32` and `f64`.
@@ -220,6 +221,71 @@ approximations! {
     rsqrt_approx "rsqrt.approx.f32";
     /// `1 / self`, approximately: `rcp.approx`.
     rcp_approx "rcp.approx.f32";
+}
+
+/// A 16-bit float, or a pair of them, on which an operation works lane by lane.
+pub trait HalfFloat: Float {
+    /// Whether it is made of bf16.
+    const IS_BFLOAT: bool;
+}
+
+impl HalfFloat for f16 {
+    const IS_BFLOAT: bool = false;
+}
+
+impl HalfFloat for f16x2 {
+    const IS_BFLOAT: bool = false;
+}
+
+impl HalfFloat for bf16 {
+    const IS_BFLOAT: bool = true;
+}
+
+impl HalfFloat for bf16x2 {
+    const IS_BFLOAT: bool = true;
+}
+
+impl<T: HalfFloat> Reg<T> {
+    /// `self * factor + addend`, rounded once, and zero where that is negative or NaN: `fma.relu`.
+    #[track_caller]
+    pub fn mul_add_relu(self, factor: impl Value<T>, addend: impl Value<T>) -> Self {
+        compute(format!("fma.rn.relu.{}", T::PTX), [Reg::operand(self), factor.operand(), addend.operand()])
+    }
+
+    /// `2^self`, approximately: `ex2.approx`. Of bf16, subnormals count as zero; sm_90.
+    #[track_caller]
+    pub fn ex2_approx(self) -> Self {
+        if T::IS_BFLOAT {
+            require(Feature::BfloatApproximations);
+        }
+        let flush = if T::IS_BFLOAT { ".ftz" } else { "" };
+        compute(format!("ex2.approx{flush}.{}", T::PTX), [Reg::operand(self)])
+    }
+
+    /// The hyperbolic tangent, approximately: `tanh.approx`. Of bf16: sm_90.
+    #[track_caller]
+    pub fn tanh_approx(self) -> Self {
+        if T::IS_BFLOAT {
+            require(Feature::BfloatApproximations);
+        }
+        compute(format!("tanh.approx.{}", T::PTX), [Reg::operand(self)])
+    }
+}
+
+impl Reg<f32> {
+    /// The smallest of three by one instruction; of numbers and NaN, a number; sm_100.
+    #[track_caller]
+    pub fn min3(self, second: impl Value<f32>, third: impl Value<f32>) -> Self {
+        require(Feature::ThreeInputMinimum);
+        compute("min.f32", [Reg::operand(self), second.operand(), third.operand()])
+    }
+
+    /// The largest of three by one instruction; of numbers and NaN, a number; sm_100.
+    #[track_caller]
+    pub fn max3(self, second: impl Value<f32>, third: impl Value<f32>) -> Self {
+        require(Feature::ThreeInputMinimum);
+        compute("max.f32", [Reg::operand(self), second.operand(), third.operand()])
+    }
 }
 
 impl Reg<f32> {

@@ -1,8 +1,9 @@
 //! Integer operations beyond the operators: wide products, carries, saturation, dot products of packed bytes.
 
 use crate::arithmetic::arithmetic_word;
-use crate::element::{Element, Integer, WideInteger, s8x4, u8x4};
+use crate::element::{Element, Integer, Packed, WideInteger, s8x4, s16x2, u8x4, u16x2};
 use crate::operation::{compute, on_behalf_of_author};
+use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
 /// An integer whose product has a type of twice the width.
@@ -165,5 +166,59 @@ impl<T: PackedBytes> Reg<T> {
     pub fn dot2_high<A: Integer32>(self, halves: Reg<u32>, addend: impl Value<A>) -> Reg<A> {
         let opcode = format!("dp2a.hi.{0}.{0}", T::WORD);
         compute(opcode, [halves.operand(), Reg::operand(self), addend.operand()])
+    }
+}
+
+/// A pair of 16-bit integers, on which an operation works lane by lane.
+pub trait IntegerPair: Packed {}
+
+impl IntegerPair for u16x2 {}
+impl IntegerPair for s16x2 {}
+
+impl<T: IntegerPair> Reg<T> {
+    /// The lanes' sums, wrapping; sm_90.
+    #[track_caller]
+    pub fn add_lanes(self, other: impl Value<T>) -> Self {
+        self.lanes("add", other)
+    }
+
+    /// The smaller of each two lanes; sm_90.
+    #[track_caller]
+    pub fn min_lanes(self, other: impl Value<T>) -> Self {
+        self.lanes("min", other)
+    }
+
+    /// The larger of each two lanes; sm_90.
+    #[track_caller]
+    pub fn max_lanes(self, other: impl Value<T>) -> Self {
+        self.lanes("max", other)
+    }
+
+    #[track_caller]
+    fn lanes(self, operation: &str, other: impl Value<T>) -> Self {
+        require(Feature::IntegerPairs);
+        compute(format!("{operation}.{}", T::PTX), [Reg::operand(self), other.operand()])
+    }
+}
+
+/// A signed integer with minima and maxima that are not below zero.
+pub trait Rectified: Element {}
+
+impl Rectified for i32 {}
+impl Rectified for s16x2 {}
+
+impl<T: Rectified> Reg<T> {
+    /// The smaller of the two, or zero if that is negative: `min.relu`; sm_90.
+    #[track_caller]
+    pub fn min_relu(self, other: impl Value<T>) -> Self {
+        require(Feature::IntegerPairs);
+        compute(format!("min.relu.{}", T::PTX), [Reg::operand(self), other.operand()])
+    }
+
+    /// The larger of the two, or zero if that is negative: `max.relu`; sm_90.
+    #[track_caller]
+    pub fn max_relu(self, other: impl Value<T>) -> Self {
+        require(Feature::IntegerPairs);
+        compute(format!("max.relu.{}", T::PTX), [Reg::operand(self), other.operand()])
     }
 }

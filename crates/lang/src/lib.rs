@@ -40,6 +40,7 @@ pub mod special;
 pub mod staging;
 pub mod tensor;
 pub mod tensor_map;
+pub mod tensor_map_draft;
 pub mod tma;
 pub mod value;
 pub mod warp;

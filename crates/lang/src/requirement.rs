@@ -52,6 +52,8 @@ pub enum Feature {
     TransactionBarriers,
     /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
     TensorCopies,
+    /// Replacing fields of tensor maps (`tensormap.replace`): sm_90a.
+    TensorMapReplace,
     /// Moving registers between warpgroups (`setmaxnreg`): sm_90a.
     RegisterReallocation,
     /// Programmatic dependent launch (`griddepcontrol`): sm_90.
@@ -66,6 +68,10 @@ pub enum Feature {
     VectorAtomics,
     /// bf16 atomics without a compare-and-swap loop: sm_90.
     BfloatAtomics,
+    /// Approximations in bf16: sm_90.
+    BfloatApproximations,
+    /// Arithmetic on pairs of 16-bit integers, and minima and maxima not below zero: sm_90.
+    IntegerPairs,
     /// 256-bit global loads and stores: sm_100.
     WideVectors,
     /// Minimum and maximum of three floats: sm_100.
@@ -83,6 +89,7 @@ impl Feature {
             Feature::Clusters => ("clusters", (9, 0)),
             Feature::TransactionBarriers => ("an mbarrier that counts bytes or suspends its waiters", (9, 0)),
             Feature::TensorCopies => ("the tensor memory accelerator", (9, 0)),
+            Feature::TensorMapReplace => ("replacing the fields of a tensor map", (9, 0)),
             Feature::RegisterReallocation => ("moving registers between warpgroups (setmaxnreg)", (9, 0)),
             Feature::DependentLaunch => ("programmatic dependent launch (griddepcontrol)", (9, 0)),
             Feature::Elect => ("electing a lane", (9, 0)),
@@ -90,6 +97,10 @@ impl Feature {
             Feature::Tf32NearestEven => ("rounding to the nearest even tf32", (9, 0)),
             Feature::VectorAtomics => ("atomics on vectors", (9, 0)),
             Feature::BfloatAtomics => ("atomics on bf16", (9, 0)),
+            Feature::BfloatApproximations => ("approximations in bf16", (9, 0)),
+            Feature::IntegerPairs => {
+                ("arithmetic on pairs of 16-bit integers (and min.relu, max.relu)", (9, 0))
+            }
             Feature::WideVectors => ("256-bit loads and stores", (10, 0)),
             Feature::ThreeInputMinimum => ("the minimum and maximum of three floats", (10, 0)),
             Feature::FloatRedux => ("warp reductions of f32 (redux.sync)", (10, 0)),
@@ -104,7 +115,7 @@ pub(crate) fn require(feature: Feature) {
     let (name, (major, minor)) = feature.requirement();
     if capability.compute_capability < (major, minor) {
         refuse(format!(
-            "{name} needs sm_{major}{minor} or later; this kernel is built for {}",
+            "this kernel is built for {}, and {name} came with sm_{major}{minor}",
             capability.target
         ));
     }

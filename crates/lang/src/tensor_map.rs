@@ -11,11 +11,7 @@ use crate::recorder;
 use crate::requirement::{Feature, require};
 use crate::value::Reg;
 
-/// Size of a tensor map in bytes.
-pub const TENSOR_MAP_BYTES: u32 = 128;
-
-/// What a tensor map's address is a multiple of, in bytes.
-pub const TENSOR_MAP_ALIGN: u32 = 64;
+pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 
 /// A tensor map, by its address: a kernel takes one as `a: &TensorMap`, and the launch passes it by value, so that it
 /// lies in the kernel's parameters, where the hardware may read it without a fence.
@@ -71,7 +67,7 @@ impl KernelParameter for &TensorMap {
         require(Feature::TensorCopies);
         let location = here();
         let in_bank: Reg<u64> = recorder::with(|recorder| {
-            let ty = ParameterType::Bytes { size: TENSOR_MAP_BYTES, align: TENSOR_MAP_ALIGN };
+            let ty = ParameterType::Bytes { size: TENSOR_MAP_BYTES as u32, align: TENSOR_MAP_ALIGN as u32 };
             recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
             let register = recorder.fresh(ir::RegisterClass::B64);
             let operands = vec![Operand::Register(register), Operand::Symbol(name.to_owned())];

@@ -166,6 +166,15 @@ impl MappedBox {
     }
 }
 
+/// Refuses tensors that im2col does not know; false if so.
+#[track_caller]
+fn check_im2col_rank(rank: usize) -> bool {
+    if rank < 3 {
+        refuse(format!("an im2col map has 3 to 5 dimensions, and these are {rank} coordinates"));
+    }
+    rank >= 3
+}
+
 /// A load of a box.
 #[derive(Clone)]
 pub struct Load {
@@ -188,11 +197,14 @@ impl Load {
     #[track_caller]
     pub fn im2col<const N: usize>(self, offsets: [impl Value<u16>; N]) -> Self {
         let rank = self.source.at.len();
-        if N == 0 || N + 2 != rank {
+        if !check_im2col_rank(rank) {
+            return self;
+        }
+        if N + 2 != rank {
             refuse(format!(
                 "an im2col load of a tensor of {rank} dimensions takes {} offsets, one for each but the first and the last; these \
-                 are {N}. Its tensors have 3 to 5 dimensions",
-                rank.saturating_sub(2)
+                 are {N}",
+                rank - 2
             ));
             return self;
         }
@@ -264,11 +276,7 @@ impl Store {
     /// By a map made for im2col, whose tensors have 3 to 5 dimensions.
     #[track_caller]
     pub fn im2col(self) -> Self {
-        if self.target.at.len() < 3 {
-            refuse(format!(
-                "an im2col map has 3 to 5 dimensions, and these are {} coordinates",
-                self.target.at.len()
-            ));
+        if !check_im2col_rank(self.target.at.len()) {
             return self;
         }
         Self { is_im2col: true, ..self }

@@ -140,8 +140,9 @@ pub(super) const FORMS: &[Form] = &[
     form("tensormap .replace .tile .rank .global|shared::cta? .b1024 .b32", "[], b32").only_on((8, 3), REPLACED),
     form("tensormap .replace .tile .box_dim|global_dim|element_stride .global|shared::cta? .b1024 .b32", "[], #, b32")
         .only_on((8, 3), REPLACED),
+    // Assemblers before CUDA 12.5 (PTX 8.5) took the stride in units of 16 bytes.
     form("tensormap .replace .tile .global_stride .global|shared::cta? .b1024 .b64", "[], #, b64")
-        .only_on((8, 3), REPLACED),
+        .only_on((8, 5), REPLACED),
     form(
         "tensormap .replace .tile .elemtype|interleave_layout|swizzle_mode|fill_mode .global|shared::cta? .b1024 .b32",
         "[], #",

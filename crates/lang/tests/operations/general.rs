@@ -175,6 +175,25 @@ pub(crate) const CASES: &[Case] = cases! {
         global::<f32>().reduce_add_vector([x(), x(), y(), y()], Atomicity::default());
     "sm_90a" "atom.relaxed.gpu.global.add.v2.f32":
         global::<f32>().atomic_add_vector([x(), y()], Atomicity::default());
+    "sm_90a" "red.relaxed.gpu.global.add.noftz.v8.f16":
+        global::<f16>().reduce_add_vector([x(); 8], Atomicity::default());
+    "sm_90a" "atom.relaxed.gpu.global.max.noftz.v2.bf16x2":
+        global::<bf16x2>().atomic_max_vector([x(), y()], Atomicity::default());
+    "sm_90a" "red.relaxed.gpu.global.min.noftz.v4.bf16":
+        global::<bf16>().reduce_min_vector([x(); 4], Atomicity::default());
+    "sm_80" "fma.rn.relu.f16x2": x::<f16x2>().mul_add_relu(y::<f16x2>(), x::<f16x2>());
+    "sm_80" "fma.rn.relu.bf16": x::<bf16>().mul_add_relu(y::<bf16>(), x::<bf16>());
+    "sm_80" "ex2.approx.f16x2": x::<f16x2>().ex2_approx();
+    "sm_90a" "ex2.approx.ftz.bf16x2": x::<bf16x2>().ex2_approx();
+    "sm_80" "tanh.approx.f16": x::<f16>().tanh_approx();
+    "sm_90a" "tanh.approx.bf16x2": x::<bf16x2>().tanh_approx();
+    "sm_100a" "min.f32": x::<f32>().min3(y::<f32>(), 1.0);
+    "sm_100a" "max.f32": x::<f32>().max3(y::<f32>(), x::<f32>());
+    "sm_90a" "add.u16x2": x::<u16x2>().add_lanes(y::<u16x2>());
+    "sm_90a" "min.s16x2": x::<s16x2>().min_lanes(y::<s16x2>());
+    "sm_90a" "max.u16x2": x::<u16x2>().max_lanes(y::<u16x2>());
+    "sm_90a" "max.relu.s16x2": x::<s16x2>().max_relu(y::<s16x2>());
+    "sm_90a" "min.relu.s32": x::<i32>().min_relu(7);
     "sm_80" "shfl.sync.idx.b32": x::<f32>().shuffle(0);
     "sm_80" "shfl.sync.bfly.b32": x::<u32>().shuffle_xor(16);
     "sm_80" "mov.b64 shfl.sync.down.b32 shfl.sync.down.b32 mov.b64": x::<f64>().shuffle_down(1);

@@ -1,6 +1,7 @@
 //! What came with sm_90: mbarriers, clusters, and the tensor memory accelerator.
 
 use half::{bf16, f16};
+use warpwright_arch::tensor_map::{ElementType, Fill, Interleave, Swizzle};
 use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
 use warpwright_lang::bulk::{self, BulkReduction, bulk_commit, bulk_wait, bulk_wait_read};
@@ -11,7 +12,9 @@ use warpwright_lang::memory::{L2Eviction, cache_policy};
 use warpwright_lang::pointer::ClusterShared;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::shared::shared_array;
+use warpwright_lang::space::GlobalSpace;
 use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{block, element::Element, fence, launch, tma};
 
 use super::{Case, global, tile, x, y};
@@ -29,6 +32,11 @@ fn remote() -> RemoteMbarrier {
 /// The shared memory of another CTA: two instructions.
 fn far<T: Element>() -> ClusterShared<T> {
     shared_array::<T>(16).map_to_block(1)
+}
+
+/// A tensor map in global memory, being written.
+fn draft() -> TensorMapDraft<GlobalSpace> {
+    TensorMapDraft::at(global())
 }
 
 /// A tensor map: two instructions.
@@ -185,4 +193,19 @@ pub(crate) const CASES: &[Case] = cases! {
             .im2col()
             .with_policy(cache_policy(L2Eviction::First))
             .start_reducing(BulkReduction::Min, tile::<u32>());
+    "sm_90a" "mov.u32 tensormap.replace.tile.rank.shared::cta.b1024.b32": TensorMapDraft::shared().set_axes(5);
+    "sm_90a" "mov.u32 cvta.global.u64 tensormap.replace.tile.global_address.shared::cta.b1024.b64":
+        TensorMapDraft::shared().set_address(global::<f32>());
+    "sm_90a" "tensormap.replace.tile.box_dim.global.b1024.b32": draft().set_box_extent(4, 64);
+    "sm_90a" "tensormap.replace.tile.global_dim.global.b1024.b32": draft().set_extent(0, x::<u32>());
+    "sm_90a" "tensormap.replace.tile.global_stride.global.b1024.b64": draft().set_stride(4, x::<u64>());
+    "sm_90a" "tensormap.replace.tile.element_stride.global.b1024.b32": draft().set_element_stride(1, 2);
+    "sm_90a" "tensormap.replace.tile.elemtype.global.b1024.b32": draft().set_element(ElementType::Bf16);
+    "sm_90a" "tensormap.replace.tile.interleave_layout.global.b1024.b32": draft().set_interleave(Interleave::None);
+    "sm_90a" "tensormap.replace.tile.swizzle_mode.global.b1024.b32": draft().set_swizzle(Swizzle::Bytes128);
+    "sm_90a" "tensormap.replace.tile.fill_mode.global.b1024.b32": draft().set_fill(Fill::Nan);
+    "sm_90a" "mov.u32 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned cvta.global.u64":
+        TensorMapDraft::shared().publish(global(), Scope::Device);
+    "sm_90a" "mov.u32 mov.b64 cvta.param.u64 mad.lo.u32 mad.wide.u32 ld.u32 st.shared.u32 bar.warp.sync":
+        TensorMapDraft::shared().copy(map(), x::<u32>());
 };

@@ -1,0 +1,152 @@
+//! Misuse of the instructions: what is said of each, where it is written.
+
+use half::{bf16, f16};
+use warpwright_arch::Capability;
+use warpwright_arch::tensor_map::{ElementType, Swizzle};
+use warpwright_lang::access::Scope;
+use warpwright_lang::atomic::Atomicity;
+use warpwright_lang::bulk::{self, BulkReduction};
+use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
+use warpwright_lang::element::{Element, bf16x2, u16x2};
+use warpwright_lang::kernel::KernelParameter;
+use warpwright_lang::mbarrier::{Mbarrier, Mbarriers, RemoteMbarrier};
+use warpwright_lang::pointer::{ClusterShared, Global, Shared};
+use warpwright_lang::recorder::stage;
+use warpwright_lang::registers::{decrease_registers, increase_registers};
+use warpwright_lang::requirement::for_target;
+use warpwright_lang::shared::shared_array;
+use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map_draft::TensorMapDraft;
+use warpwright_lang::value::constant;
+use warpwright_lang::{Reg, block, fence, launch, tma, warp};
+
+/// One misuse, as it is written.
+type Misuse = (&'static str, fn());
+
+macro_rules! misuses {
+    ($($body:expr;)*) => {
+        &[$((stringify!($body), || { let _ = $body; })),*]
+    };
+}
+
+fn map() -> TensorMap {
+    <&TensorMap as KernelParameter>::declare("map")
+}
+
+fn global<T: Element>() -> Global<T> {
+    <&mut Global<T> as KernelParameter>::declare("memory")
+}
+
+fn read_only<T: Element>() -> Global<T> {
+    <&Global<T> as KernelParameter>::declare("memory")
+}
+
+fn tile<T: Element>() -> Shared<T> {
+    shared_array(64)
+}
+
+fn far<T: Element>() -> ClusterShared<T> {
+    tile().map_to_block(1)
+}
+
+fn remote() -> RemoteMbarrier {
+    Mbarrier::new().at_rank(1)
+}
+
+const ANYWHERE: &[Misuse] = misuses! {
+    Mbarrier::new().init(0);
+    Mbarrier::new().init(1 << 20);
+    Mbarriers::new(4).at(4);
+    Mbarrier::new().arrive_in(Scope::Device);
+    Mbarrier::new().wait_parity_in(0, Scope::System);
+    block::barrier_sync(16, 128);
+    block::barrier_arrive(1, 100);
+    increase_registers(240);
+    { launch::threads(128); increase_registers(250) };
+    { launch::threads(128); decrease_registers(16) };
+    far::<f16>().store_async(f16::ONE, remote());
+    far::<u64>().store_vector_async([constant(1); 4], remote());
+    far::<u64>().reduce_async(AsyncReduction::Max, 1, remote());
+    far::<i32>().reduce_async(AsyncReduction::Increment, 1, remote());
+    bulk::load(global::<f32>(), 3, tile(), Mbarrier::new());
+    bulk::load(global::<u8>(), 0, tile(), Mbarrier::new());
+    bulk::store(read_only::<f32>(), 4, tile());
+    bulk::Load::new(global::<f32>(), 4).multicast(3).prefetch();
+    bulk::Store::new(global::<f32>(), 4).start_reducing(BulkReduction::Min, tile());
+    bulk::send_reducing(BulkReduction::Max, far::<u64>(), 2, tile(), remote());
+    tma::load(map(), [0; 6], tile::<f32>(), Mbarrier::new());
+    tma::Load::new(map(), [0; 4]).im2col([0u16]).prefetch();
+    tma::Load::new(map(), [0; 2]).im2col([0u16; 0]).prefetch();
+    tma::Store::new(map(), [0; 2]).im2col().start(tile::<f32>());
+    tma::Load::new(map(), [0, 0]).multicast(1).prefetch();
+    TensorMapDraft::shared().set_axes(6);
+    TensorMapDraft::shared().set_stride(0, 16);
+    TensorMapDraft::shared().set_extent(5, 16);
+    TensorMapDraft::shared().set_swizzle(Swizzle::Bytes128Atom64);
+    TensorMapDraft::shared().set_element(ElementType::B4x16);
+    global::<f32>().reduce_add_vector([constant(0.0); 8], Atomicity::default());
+};
+
+/// What sm_80 has not.
+const TOO_NEW: &[Misuse] = misuses! {
+    map();
+    Mbarrier::new().try_wait_parity(0);
+    Mbarrier::new().arrive_and_expect(16);
+    Mbarrier::new().at_rank(0);
+    cluster_sync();
+    fence::fence_cluster();
+    fence::fence_proxy_async();
+    fence::fence_mbarrier_init();
+    launch::grid_dependency_wait();
+    { launch::threads(128); increase_registers(240) };
+    warp::elect(warp::ALL_LANES);
+    bulk::load(global::<f32>(), 4, tile(), Mbarrier::new());
+    TensorMapDraft::shared().set_axes(5);
+    global::<f32>().reduce_add_vector([constant(0.0); 4], Atomicity::default());
+    input::<bf16x2>().tanh_approx();
+    input::<u16x2>().add_lanes(input::<u16x2>());
+    input::<f32>().min3(0.0, 1.0);
+    global::<bf16>().reduce_add(input::<bf16>());
+};
+
+fn input<T: Element>() -> Reg<T> {
+    <T as KernelParameter>::declare("x")
+}
+
+/// What is said of each misuse, and that it is said where it was written.
+fn said(misuses: &[Misuse]) -> String {
+    let mut said = String::new();
+    for (written, misuse) in misuses {
+        let errors = stage("misuse", misuse).err().unwrap_or_else(|| panic!("{written} is no misuse"));
+        said.push_str(&format!("{}\n", written.split_whitespace().collect::<Vec<_>>().join(" ")));
+        for error in errors {
+            assert!(error.location.file.ends_with("misuse.rs"), "{written}: {:?}", error.location);
+            said.push_str(&format!("    {}\n", error.message));
+        }
+    }
+    said
+}
+
+#[test]
+fn misuse_is_explained_where_it_is_written() {
+    insta::assert_snapshot!(said(ANYWHERE));
+}
+
+#[test]
+fn what_the_target_lacks_is_refused_where_it_is_written() {
+    let capability = Capability::for_target("sm_80").expect("in the table");
+    insta::assert_snapshot!(for_target(capability, || said(TOO_NEW)));
+}
+
+#[test]
+fn a_wait_suits_the_target() {
+    for (name, word) in [("sm_80", "test_wait"), ("sm_90a", "try_wait")] {
+        let capability = Capability::for_target(name).expect("in the table");
+        let kernel = for_target(capability, || stage("waits", || Mbarrier::new().wait_parity(0)));
+        let mut opcodes = Vec::new();
+        kernel
+            .expect("it has no mistakes")
+            .for_each_instruction(&mut |found| opcodes.push(found.opcode.to_string()));
+        assert_eq!(opcodes[1..], [format!("mbarrier.{word}.parity.shared.b64")]);
+    }
+}

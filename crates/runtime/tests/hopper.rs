@@ -1,0 +1,145 @@
+//! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
+
+use warpwright_lang::access::Scope;
+use warpwright_lang::block::sync_threads;
+use warpwright_lang::cluster::{cluster_rank, cluster_sync};
+use warpwright_lang::fence::fence_mbarrier_init;
+use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
+use warpwright_lang::pointer::Global;
+use warpwright_lang::shared::shared_array;
+use warpwright_lang::special::{block_idx, thread_idx};
+use warpwright_lang::value::constant;
+use warpwright_lang::{kernel, launch};
+use warpwright_runtime::Device;
+
+/// The emulated H200, and the GPU where there is one with clusters.
+fn devices() -> Vec<Device> {
+    let emulator = Device::named("emu:h200").expect("the emulator always starts");
+    let gpu = Device::named("cuda:0").ok();
+    let has_clusters = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
+    std::iter::once(emulator).chain(gpu.filter(has_clusters)).collect()
+}
+
+const CTAS: u32 = 4;
+const THREADS: u32 = 64;
+
+/// Each cluster sums 256 elements: its CTAs add their threads' values into the first one's shared memory, which all of them then read.
+#[kernel]
+fn cluster_sums(input: &Global<u32>, output: &mut Global<u32>) {
+    launch::threads(THREADS);
+    launch::cluster(CTAS, 1, 1);
+    let sum = shared_array::<u32>(1);
+    let (thread, at) = (thread_idx().x, block_idx().x * THREADS + thread_idx().x);
+    if thread == 0 {
+        sum[0] = constant(0u32);
+    }
+    cluster_sync();
+    let first = sum.map_to_block(0);
+    first.reduce_add(input[at]);
+    cluster_sync();
+    output[at] = first[0];
+    cluster_sync();
+}
+
+#[test]
+fn a_cluster_reduces_through_distributed_shared_memory() {
+    let input: Vec<u32> = (0..3 * CTAS * THREADS).map(|i| i * i % 1009).collect();
+    let sums: Vec<u32> = input
+        .chunks((CTAS * THREADS) as usize)
+        .flat_map(|cluster| vec![cluster.iter().sum::<u32>(); cluster.len()])
+        .collect();
+    for device in devices() {
+        let kernel = device.compile(&cluster_sums().expect("it has no mistakes")).expect("it compiles");
+        let input = device.buffer_from(&input).expect("it fits");
+        let mut output = device.uninitialized::<u32>(sums.len()).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 3 * CTAS, THREADS, (&input, &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), sums);
+    }
+}
+
+const STAGES: u32 = 3;
+
+/// One warp hands `rounds` rows of 32 elements to another, through a ring of slots.
+#[kernel]
+fn hands_over(input: &Global<u32>, output: &mut Global<u32>, rounds: u32) {
+    launch::threads(64);
+    let ring = shared_array::<u32>((32 * STAGES) as usize);
+    let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
+    let thread = thread_idx().x;
+    if thread == 0 {
+        for (full, empty) in full.iter().zip(empty.iter()) {
+            full.init(32);
+            empty.init(32);
+        }
+    }
+    sync_threads();
+    let mut stage = constant(0u32);
+    let mut parity = constant(0u32);
+    for round in 0..rounds {
+        let lane = thread % 32;
+        if thread < 32 {
+            empty.at(stage).wait_parity(parity ^ 1);
+            ring[stage * 32 + lane] = input[round * 32 + lane];
+            full.at(stage).arrive();
+        } else {
+            full.at(stage).wait_parity(parity);
+            output[round * 32 + lane] = ring[stage * 32 + lane] + round;
+            empty.at(stage).arrive();
+        }
+        stage += 1;
+        if stage == STAGES {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+#[test]
+fn a_producer_and_a_consumer_share_a_ring_of_slots() {
+    for device in devices() {
+        let kernel = device.compile(&hands_over().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        for rounds in [1u32, 2, 3, 4, 17] {
+            let input: Vec<u32> = (0..32 * rounds).map(|i| i * 7 % 61).collect();
+            let expected: Vec<u32> = input.iter().zip(0u32..).map(|(value, at)| value + at / 32).collect();
+            let input = device.buffer_from(&input).expect("it fits");
+            let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
+            kernel.launch(&stream, 1, 64, (&input, &mut output, rounds)).expect("it fits");
+            assert_eq!(output.to_vec().expect("readable"), expected, "{rounds} rounds");
+        }
+    }
+}
+
+/// Each CTA of a pair writes into the other one's shared memory, and says so at the other one's barrier.
+#[kernel]
+fn writes_to_the_neighbour(output: &mut Global<u32>) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let (inbox, arrived) = (shared_array::<u32>(32), Mbarrier::new());
+    let (thread, rank) = (thread_idx().x, cluster_rank());
+    if thread == 0 {
+        arrived.init(32);
+        fence_mbarrier_init();
+    }
+    cluster_sync();
+    let other = rank ^ 1;
+    inbox.map_to_block(other)[thread] = rank * 100 + thread;
+    arrived.at_rank(other).arrive_in(Scope::Cluster);
+    arrived.wait_parity_in(0, Scope::Cluster);
+    output[block_idx().x * 32 + thread] = inbox[thread];
+    cluster_sync();
+}
+
+#[test]
+fn neighbours_write_to_each_other() {
+    let expected: Vec<u32> = (100..132).chain(0..32).collect();
+    for device in devices() {
+        let kernel =
+            device.compile(&writes_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
+        let mut output = device.uninitialized::<u32>(64).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
