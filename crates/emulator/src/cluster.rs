@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::check::Observer;
 use crate::cta::{Block, Cta, Round};
 use crate::fault::{Fault, FaultKind, lane_list};
 use crate::launch::LaunchContext;
@@ -81,6 +82,7 @@ impl<'a> Blocks<'a> {
         let complete = self.iter().any(|block| block.cluster_barrier.any_arrived())
             && self.iter().all(|block| block.cluster_barrier.all_arrived(&block.alive));
         if complete {
+            self.own.observer.cluster_completes();
             self.iter_mut().for_each(|block| block.cluster_barrier.complete());
         }
     }
@@ -186,7 +188,9 @@ impl Cluster {
             .map(|rank| Block::new(launch, launch.cta_of_cluster(linear, rank), rank))
             .collect::<Vec<_>>();
         let ctas = ranks.map(|rank| Cta::new(launch, &blocks[rank as usize])).collect();
-        Self { blocks, ctas }
+        let mut cluster = Self { blocks, ctas };
+        cluster.observe(launch);
+        cluster
     }
 
     /// Makes a finished cluster another one of the same launch, at its start.
@@ -195,6 +199,15 @@ impl Cluster {
             block.restart(launch, launch.cta_of_cluster(linear, block.rank));
             cta.restart(launch, block);
         }
+        self.observe(launch);
+    }
+
+    /// Lets the checkers watch, if the launch is checked.
+    fn observe(&mut self, launch: &LaunchContext<'_>) {
+        let ctas: Vec<(u64, [u32; 3])> =
+            self.blocks.iter().map(|block| (launch.linear_cta(block.index), block.index)).collect();
+        let observer = Observer::new(launch.checks.as_ref(), &ctas);
+        self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
     }
 
     /// How much its warps have executed since this was last asked.
@@ -213,6 +226,7 @@ impl Cluster {
             }
             if !round.left {
                 self.complete_copies(launch)?;
+                self.blocks[0].observer.finish();
                 return Ok(ClusterPause::Done);
             }
             if launch.stop.load(Ordering::Relaxed) {

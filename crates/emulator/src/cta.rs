@@ -4,6 +4,7 @@ use std::ops::BitOrAssign;
 
 use crate::asynchronous::CopyQueue;
 use crate::barrier::{BARRIERS, BarrierState};
+use crate::check::{Actor, Observer};
 use crate::cluster::{Blocks, ClusterBarrier};
 use crate::instructions::settle;
 use crate::launch::LaunchContext;
@@ -19,6 +20,8 @@ pub(crate) struct Block {
     pub(crate) index: [u32; 3],
     /// Its rank in the cluster.
     pub(crate) rank: u32,
+    /// Who is told of what it does.
+    pub(crate) observer: Observer,
     pub(crate) shared: SharedMemory,
     pub(crate) barriers: Vec<BarrierState>,
     pub(crate) cluster_barrier: ClusterBarrier,
@@ -48,6 +51,7 @@ impl Block {
         Self {
             index,
             rank,
+            observer: Observer::default(),
             shared: SharedMemory::new(u64::from(launch.shared_bytes), rank),
             barriers: vec![BarrierState::new(warps as usize); BARRIERS],
             cluster_barrier: ClusterBarrier::new(warps as usize),
@@ -88,8 +92,9 @@ impl Block {
         }
     }
 
-    /// Lanes exit; barriers no longer wait for them.
-    pub(crate) fn exit(&mut self, warp: u32, lanes: u32) {
+    /// Lanes exit at an instruction; barriers no longer wait for them.
+    pub(crate) fn exit(&mut self, warp: u32, lanes: u32, pc: u32) {
+        self.observer.exit(Actor { rank: self.rank, warp, lanes, pc });
         self.alive[warp as usize] &= !lanes;
         self.settle();
     }

@@ -1,11 +1,13 @@
 //! The emulated device.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use warpwright_arch::Arch;
 use warpwright_ptx::syntax::Module;
 
+use crate::check::{Checks, LaunchChecks};
 use crate::fault::Fault;
 use crate::launch::{self, Launch, LaunchContext, LaunchReport};
 use crate::memory::{Memory, MemoryError};
@@ -115,6 +117,8 @@ impl Emulator {
             shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes)
                 + launch.dynamic_shared_bytes,
             schedule: launch.schedule,
+            checks: (launch.checks == Checks::On)
+                .then(|| Arc::new(LaunchChecks::new(launch.block.iter().product()))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),
             stop: AtomicBool::new(false),

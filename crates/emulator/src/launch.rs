@@ -1,12 +1,13 @@
 //! Launches: checking what is asked for, and running the clusters of a grid on the host's cores.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use warpwright_arch::{Arch, KernelResources};
 
+use crate::check::{Checks, LaunchChecks};
 use crate::cluster::{Cluster, ClusterPause};
 use crate::fault::Fault;
 use crate::memory::Memory;
@@ -39,6 +40,8 @@ pub struct Launch<'a> {
     pub parameters: &'a [u8],
     /// When asynchronous copies move their data.
     pub schedule: Schedule,
+    /// Whether the checkers watch it.
+    pub checks: Checks,
 }
 
 impl Default for Launch<'_> {
@@ -50,6 +53,7 @@ impl Default for Launch<'_> {
             dynamic_shared_bytes: 0,
             parameters: &[],
             schedule: Schedule::Eager,
+            checks: Checks::Off,
         }
     }
 }
@@ -86,6 +90,8 @@ pub(crate) struct LaunchContext<'a> {
     /// Static and dynamic.
     pub(crate) shared_bytes: u32,
     pub(crate) schedule: Schedule,
+    /// The checkers, if any watch.
+    pub(crate) checks: Option<Arc<LaunchChecks>>,
     pub(crate) grid_id: u64,
     pub(crate) started: Instant,
     /// Another cluster has failed.

@@ -41,6 +41,8 @@ mod asynchronous;
 mod barrier;
 pub mod bench;
 mod call;
+#[allow(dead_code)] // Some events are of parts that come with Hopper.
+mod check;
 mod cluster;
 mod collective;
 mod cta;
@@ -62,6 +64,7 @@ pub mod tensor;
 pub mod tensor_map;
 mod warp;
 
+pub use check::{Checks, Finding, FindingKind, Label};
 pub use emulator::{Emulator, StartError};
 pub use fault::{Fault, FaultKind, Source};
 pub use launch::{Launch, LaunchReport, Schedule};

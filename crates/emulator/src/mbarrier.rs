@@ -85,7 +85,7 @@ impl Mbarrier {
 }
 
 /// Where an mbarrier is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct MbarrierAddress {
     /// The rank of the CTA it belongs to.
     pub(crate) rank: u32,
@@ -185,6 +185,7 @@ impl Block {
         self.shared.write_u64(offset, after.to_bits());
         let record = self.mbarriers.entry(offset).or_default();
         if after.parity != before.parity {
+            self.observer.mbarrier_phase_ends(MbarrierAddress { rank: self.rank, offset });
             *record = MbarrierRecord { phase: record.phase + 1, ..MbarrierRecord::default() };
         } else {
             match change {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::barrier::BarrierOperation;
 use crate::call::Call;
+use crate::check::Actor;
 use crate::cluster::{Blocks, Peers};
 use crate::collective::Collective;
 use crate::cta::Block;
@@ -111,6 +112,12 @@ impl Execution<'_> {
     /// All CTAs of the cluster.
     pub(crate) fn cluster(&mut self) -> Blocks<'_> {
         Blocks { own: self.block, peers: self.peers.reborrow() }
+    }
+
+    /// Lanes of the warp, at this instruction.
+    #[inline(always)]
+    pub(crate) fn actor(&self, lanes: u32) -> Actor {
+        Actor { rank: self.block.rank, warp: self.warp, lanes, pc: self.pc }
     }
 }
 

@@ -8,8 +8,10 @@ use std::iter::Sum;
 
 use crate::barrier::{Arrival, BarrierAction, BarrierOperation};
 use crate::call::leave;
+use crate::check::Actor;
 use crate::cluster::Blocks;
 use crate::collective::{Collective, Exchange, Inputs, Place};
+use crate::cta::Block;
 use crate::fault::FaultKind;
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble, shared_base};
@@ -210,11 +212,14 @@ impl Warp {
                         self.paths[index].wait = Wait::Ready;
                     }
                 }
-                Wait::Members(members) => self.meet(index, members, launch),
+                Wait::Members(members) => self.meet(index, members, launch, blocks.own),
                 Wait::Cluster => {
                     let path = &mut self.paths[index];
                     if !blocks.own.cluster_barrier.holds(self.index, path.mask) {
                         path.wait = Wait::Ready;
+                        let actor =
+                            Actor { rank: blocks.own.rank, warp: self.index, lanes: path.mask, pc: path.pc };
+                        blocks.own.observer.cluster_leave(actor);
                         path.pc += 1;
                     }
                 }
@@ -230,6 +235,9 @@ impl Warp {
                         };
                         path.pc += 1;
                         let (base, mask) = (path.base, path.mask);
+                        let actor =
+                            Actor { rank: blocks.own.rank, warp: self.index, lanes: mask, pc: path.pc - 1 };
+                        blocks.own.observer.barrier_leave(actor, id, generation);
                         self.registers.set_base(base);
                         deliver(&mut self.registers, operation, mask, result.population, result.arrived);
                     }
@@ -247,7 +255,7 @@ impl Warp {
     }
 
     /// Carries out an exchange if all its members are waiting for it.
-    fn meet(&mut self, index: usize, members: u32, launch: &LaunchContext<'_>) {
+    fn meet(&mut self, index: usize, members: u32, launch: &LaunchContext<'_>, block: &Block) {
         let code = &launch.kernel.operations;
         let collective = |path: &Path| match &code[path.pc as usize].kind {
             Kind::Collective(collective) => collective,
@@ -262,6 +270,10 @@ impl Warp {
             return;
         }
         let parties: Vec<usize> = (0..self.paths.len()).filter(|&p| takes_part(&self.paths[p])).collect();
+        if exchange == Exchange::Meet {
+            let pc = self.paths[index].pc;
+            block.observer.warp_meets(Actor { rank: block.rank, warp: self.index, lanes: present, pc });
+        }
         let mut inputs = Inputs::default();
         for &party in &parties {
             self.registers.set_base(self.paths[party].base);
@@ -327,6 +339,7 @@ impl Warp {
         loop {
             let operation = &code[pc as usize];
             let active = operation.guard.apply(execution.registers, mask);
+            execution.pc = pc;
             match &operation.kind {
                 Kind::Lanes(lanes) => {
                     if active != 0 {
@@ -335,7 +348,6 @@ impl Warp {
                     pc += 1;
                 }
                 Kind::Effect(effect) => {
-                    execution.pc = pc;
                     if active != 0
                         && let Err(trouble) = effect.execute(&mut execution, active)
                     {
@@ -349,7 +361,6 @@ impl Warp {
                             self.paths[index].wait = Wait::Together;
                             stop!(pc, pc);
                         }
-                        execution.pc = pc;
                         if let Err(trouble) = effect.execute(&mut execution, active) {
                             fail!(trouble);
                         }
@@ -423,6 +434,9 @@ impl Warp {
                         let first = members[active.trailing_zeros() as usize];
                         let alike = lanes(active).all(|lane| members[lane] == first);
                         if alike && first & self.alive == active {
+                            if collective.exchange == Exchange::Meet {
+                                execution.block.observer.warp_meets(execution.actor(active));
+                            }
                             let mut inputs = Inputs::default();
                             collective.gather(execution.registers, active, &mut inputs);
                             let outputs = collective.exchange(&inputs, first, active);
@@ -483,7 +497,9 @@ impl Warp {
                             Ok(over) => over,
                             Err(trouble) => fail!(trouble),
                         };
-                        if !over {
+                        if over {
+                            execution.block.observer.cluster_leave(execution.actor(active));
+                        } else {
                             count!(pc + 1);
                             let mut waiting = self.paths[index].split(active, pc);
                             waiting.wait = Wait::Cluster;
@@ -544,7 +560,7 @@ impl Warp {
                         count!(pc + 1);
                         counted_from = pc + 1;
                         self.alive &= !active;
-                        execution.block.exit(warp, active);
+                        execution.block.exit(warp, active, pc);
                         execution.cluster().settle_barrier();
                         mask &= !active;
                         if mask == 0 {

@@ -114,6 +114,7 @@ fn replay(
         dynamic_shared_bytes: launch["dynamic_shared_bytes"].as_u64().unwrap_or(0) as u32,
         parameters: &parameters,
         schedule,
+        ..Launch::default()
     };
     device.launch(&program, entry, &launch).map_err(|fault| fault.to_string())?;
     // `mul` and `add` without a rounding may be fused or not (PTX ISA, "mad"): compiled for a debugger, they are apart.

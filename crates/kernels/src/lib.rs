@@ -1,5 +1,6 @@
 //! The kernel library: one file an idea, each with its reference.
 
+mod copy;
 pub mod gemm;
 pub mod map2d;
 pub mod matrix_add;
@@ -9,6 +10,8 @@ mod prepared;
 pub mod reduce;
 mod reference;
 pub mod registry;
+mod sample;
+pub mod scan;
 pub mod transpose;
 pub mod vector;
 pub mod vector_add;

@@ -3,6 +3,7 @@
 //! [`Operations::reduce`] is [`single_pass`].
 
 pub mod block;
+pub(crate) mod library;
 pub mod single_pass;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};

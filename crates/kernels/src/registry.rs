@@ -20,6 +20,9 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::map2d::Library,
         &crate::matrix_add::Library,
         &crate::transpose::Library,
+        &crate::reduce::library::ReduceLibrary,
+        &crate::reduce::library::ArgMaxLibrary,
+        &crate::scan::library::Library,
         &crate::gemm::Library,
     ]
 }

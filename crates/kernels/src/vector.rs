@@ -18,14 +18,22 @@ pub fn load<T: Element>(at: Global<T>, access: Access) -> Vec<Reg<T>> {
     }
 }
 
-/// Stores a vector at `at`, which is aligned to 16 bytes.
+/// Stores consecutive elements at `at`, which is aligned to their size together, by as few instructions as there are for it.
 #[track_caller]
 pub fn store<T: Element>(at: Global<T>, elements: &[Reg<T>], access: Access) {
-    let exactly = "a vector is 16 bytes of elements";
-    match T::BYTES {
-        1 => at.store_vector_with::<16>(elements.try_into().expect(exactly), access),
-        2 => at.store_vector_with::<8>(elements.try_into().expect(exactly), access),
-        4 => at.store_vector_with::<4>(elements.try_into().expect(exactly), access),
-        _ => at.store_vector_with::<2>(elements.try_into().expect(exactly), access),
+    let widest = width::<T>() as usize;
+    for (number, piece) in elements.chunks(widest).enumerate() {
+        let at = at.at(number * widest);
+        match *piece {
+            [a] => at.store_with(a, access),
+            [a, b] => at.store_vector_with([a, b], access),
+            [a, b, c, d] => at.store_vector_with([a, b, c, d], access),
+            _ => {
+                for (number, eight) in piece.chunks(8).enumerate() {
+                    let eight: [Reg<T>; 8] = eight.try_into().expect("runs are powers of two");
+                    at.at(8 * number).store_vector_with(eight, access);
+                }
+            }
+        }
     }
 }

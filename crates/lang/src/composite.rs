@@ -5,6 +5,7 @@
 
 use warpwright_ir::{Register, RegisterClass};
 
+use crate::conversion::bit_cast;
 use crate::element::Element;
 use crate::index::Index;
 use crate::operation::{on_behalf_of_author, refuse};
@@ -120,6 +121,61 @@ pub fn select_value<V: DeviceValue + Copy>(condition: impl Value<bool>, yes: V, 
     each_register(yes, &mut Selection { condition: condition.reg(), otherwise })
 }
 
+/// Makes a 32-bit word of a register, or a register of a 32-bit word.
+struct Word {
+    word: Reg<u32>,
+    /// Whether the value is read from the word, not written to it.
+    is_source: bool,
+    fits: bool,
+    registers: usize,
+}
+
+impl OnRegister for Word {
+    #[track_caller]
+    fn apply<T: Element>(&mut self, value: Reg<T>) -> Reg<T> {
+        self.registers += 1;
+        match (T::CLASS, self.is_source) {
+            (RegisterClass::B32, true) => bit_cast(self.word),
+            (RegisterClass::B32, false) => {
+                self.word = bit_cast(value);
+                value
+            }
+            (RegisterClass::B16, true) => Reg::from_register(self.word.convert::<u16>().register()),
+            (RegisterClass::B16, false) => {
+                self.word = Reg::<u16>::from_register(value.register()).convert();
+                value
+            }
+            _ => {
+                self.fits = false;
+                value
+            }
+        }
+    }
+}
+
+/// A value of one register of at most 32 bits, as a word; `None` for any other.
+#[track_caller]
+pub fn value_to_word<V: DeviceValue + Copy>(value: V) -> Option<Reg<u32>> {
+    let word = crate::value::constant(0);
+    let mut word = Word { word, is_source: false, fits: true, registers: 0 };
+    each_register(value, &mut word);
+    (word.fits && word.registers == 1).then_some(word.word)
+}
+
+/// The value shaped like `shape` whose word [`value_to_word`] gave.
+#[track_caller]
+pub fn value_from_word<V: DeviceValue + Copy>(shape: V, word: Reg<u32>) -> V {
+    each_register(shape, &mut Word { word, is_source: true, fits: true, registers: 0 })
+}
+
+/// The bytes that [`ValueRecords`] takes for each value like the one that `value` stages: for the host, which makes room for them.
+pub fn record_bytes<V: DeviceValue + Copy>(value: impl FnOnce() -> V) -> u64 {
+    let mut bytes = 0;
+    // Mistakes are told when the kernel itself is staged.
+    let _ = recorder::stage("record", || bytes = layout_of(value()).1);
+    bytes
+}
+
 /// An array of device values in memory: each of their registers has a part of its own, so that neighbouring threads touch
 /// neighbouring words.
 #[derive(Clone)]
@@ -207,6 +263,18 @@ impl<S: Space, I: Index> OnRegister for Store<'_, S, I> {
     }
 }
 
+/// Where each register lies in a record, and the bytes from record to record.
+fn layout_of<V: DeviceValue + Copy>(mut shape: V) -> (Vec<i64>, u64) {
+    let (mut parts, mut end, mut align) = (Vec::new(), 0, 1);
+    shape.visit_registers(&mut |register| {
+        let bytes = bytes_of(class_of(*register));
+        let start = usize::next_multiple_of(end, bytes);
+        parts.push(start as i64);
+        (end, align) = (start + bytes, align.max(bytes));
+    });
+    (parts, end.next_multiple_of(align) as u64)
+}
+
 /// Device values in global memory, one after the other, each as its registers in order, aligned as C aligns a struct.
 #[derive(Clone)]
 pub struct ValueRecords<V> {
@@ -220,15 +288,9 @@ pub struct ValueRecords<V> {
 
 impl<V: DeviceValue + Copy> ValueRecords<V> {
     /// The records from `base` on, shaped like `shape`; `base` is aligned to 8 bytes.
-    pub fn new(mut shape: V, base: Global<u8>) -> Self {
-        let (mut parts, mut end, mut align) = (Vec::new(), 0, 1);
-        shape.visit_registers(&mut |register| {
-            let bytes = bytes_of(class_of(*register));
-            let start = usize::next_multiple_of(end, bytes);
-            parts.push(start as i64);
-            (end, align) = (start + bytes, align.max(bytes));
-        });
-        Self { shape, parts, stride: end.next_multiple_of(align) as u64, base }
+    pub fn new(shape: V, base: Global<u8>) -> Self {
+        let (parts, stride) = layout_of(shape);
+        Self { shape, parts, stride, base }
     }
 
     /// Bytes from record to record.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_emulator::{self as emulator, Emulator, FaultKind, MemoryError, Program, Schedule};
+use warpwright_emulator::{self as emulator, Checks, Emulator, FaultKind, MemoryError, Program, Schedule};
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
@@ -244,6 +244,7 @@ impl LoadedModule for EmulatedModule {
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             parameters: &parameters,
             schedule: self.machine.schedule,
+            checks: Checks::Off,
         };
         let report = self.machine.read().launch(&self.program, name, &launch);
         let report = report.map_err(|fault| match fault.kind {

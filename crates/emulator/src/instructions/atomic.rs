@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
+use crate::check::Touch;
 use crate::decode::{AddressOperand, DecodeError, File, Register, Words};
-use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
+use crate::memory::{Purpose, Space, Trouble, addresses, resolve_ordered, split_generic};
 use crate::numeric::compare::{self, ExtremumMode};
 use crate::numeric::format::Format;
 use crate::numeric::{FloatMode, double, half, single};
@@ -204,7 +205,9 @@ impl Atomic {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let width = u64::from(self.size) * self.operands.len() as u64;
-        let located = resolve(execution, space, addresses, mask, width, Purpose::Atomic)?;
+        let strength = self.ordered.strength;
+        let located = resolve_ordered(execution, space, addresses, mask, width, Purpose::Atomic, strength)?;
+        self.ordered.publishes(execution, space, addresses, mask, Touch::Atomic);
         let combine = if space == Space::Global { self.combine_global } else { self.combine };
         let keep = if self.size == 16 { u128::MAX } else { (1 << (8 * self.size)) - 1 };
         for lane in lanes(mask) {
@@ -223,6 +226,7 @@ impl Atomic {
                 }
             }
         }
+        self.ordered.acquires(execution, space, addresses, mask);
         Ok(())
     }
 }
@@ -232,7 +236,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         return Err(DecodeError::new("Asynchronous reductions are not emulated."));
     }
     let returns = i.opcode.base() == "atom";
-    let ordered = ordered(w);
+    let ordered = ordered(w, Semantics::Relaxed);
     let named = address::space(w);
     let hinted = cache_hints(w);
     let count = vector(w);

@@ -5,9 +5,11 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 use super::memory_words::{cache_hints, policy};
 use super::{Decoder, mbarrier};
 use crate::asynchronous::{PendingArrival, PendingCopy};
+use crate::check::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::fault::FaultKind;
 use crate::launch::Schedule;
+use crate::mbarrier::MbarrierAddress;
 use crate::memory::{Located, Purpose, Space, Trouble, addresses, resolve};
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Slot, lanes};
@@ -125,6 +127,9 @@ impl EffectBody for Copy {
             }
             _ => Some(self.resolve_short(execution, &sources, reading, &read)?),
         };
+        if execution.block.observer.listens() {
+            self.observe(execution, mask, &targets, &sources, &read);
+        }
         if execution.launch.schedule == Schedule::Eager {
             for lane in lanes(mask) {
                 let target = located_target.lane(lane, &targets);
@@ -154,6 +159,37 @@ impl EffectBody for Copy {
 }
 
 impl Copy {
+    #[cold]
+    fn observe(
+        &self,
+        execution: &Execution<'_>,
+        mask: u32,
+        targets: &[u64; LANES],
+        sources: &[u64; LANES],
+        read: &[u8; LANES],
+    ) {
+        let block = &*execution.block;
+        for lane in lanes(mask) {
+            let ranges = [
+                Range {
+                    site: Site::Shared,
+                    first: targets[lane],
+                    bytes: self.bytes.into(),
+                    touch: Touch::Write,
+                },
+                Range {
+                    site: Site::Global,
+                    first: sources[lane],
+                    bytes: read[lane].into(),
+                    touch: Touch::Read,
+                },
+            ];
+            let ranges = if read[lane] > 0 { &ranges[..] } else { &ranges[..1] };
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            block.observer.issue(actor, Proxy::Generic, Completion::Group(GroupKind::Copy), ranges);
+        }
+    }
+
     /// Finds sources of which only the first bytes are read; the address is aligned to the whole size all the same.
     #[cold]
     fn resolve_short(
@@ -203,6 +239,7 @@ struct Commit;
 
 impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.block.observer.commit(execution.actor(mask), GroupKind::Copy);
         let queue = &mut execution.block.copies[execution.warp as usize];
         queue.commit(mask);
         queue.drift(execution.launch.schedule, execution.launch.memory, &mut execution.block.shared);
@@ -217,6 +254,8 @@ struct Wait {
 
 impl Effect for Wait {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let actor = execution.actor(mask);
+        execution.block.observer.wait(actor, GroupKind::Copy, self.latest, Awaited::Everything);
         let queue = &mut execution.block.copies[execution.warp as usize];
         queue.wait(mask, self.latest, execution.launch.memory, &mut execution.block.shared);
         mbarrier::settle(execution.block, execution.warp)
@@ -249,6 +288,9 @@ impl Effect for ArriveAfterCopies {
             if !self.counted {
                 mbarrier::expect_one_more(execution.block, lane, offsets[lane])?;
             }
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
+            execution.block.observer.mbarrier_arrive_after_copies(actor, object);
             let arrival = PendingArrival { lane: lane as u8, barrier: offsets[lane] as u32 };
             execution.block.copies[execution.warp as usize].push_arrival(arrival);
         }

@@ -2,12 +2,12 @@
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
 use crate::memory::{
-    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve, split_generic,
+    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_ordered, split_generic,
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
@@ -135,7 +135,8 @@ impl<T: Element> Load<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
-        let located = resolve(execution, space, addresses, mask, size, Purpose::Load)?;
+        let strength = self.ordered.strength;
+        let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Load, strength)?;
         for (index, destination) in self.destinations.iter().enumerate() {
             let mut values = [T::default(); LANES];
             let offset = index * size_of::<T>();
@@ -165,6 +166,7 @@ impl<T: Element> Load<T> {
             }
             destination.write(execution.registers, mask, values);
         }
+        self.ordered.acquires(execution, space, addresses, mask);
         Ok(())
     }
 
@@ -232,7 +234,7 @@ impl<T: Element> Load<T> {
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    let ordered = ordered(w);
+    let ordered = ordered(w, Semantics::Weak);
     let named = address::space(w);
     let hinted = cache_hints(w);
     let count = vector(w);

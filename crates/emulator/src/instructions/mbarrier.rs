@@ -3,6 +3,7 @@
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::Decoder;
+use crate::check::Actor;
 use crate::cta::Block;
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, Words};
 use crate::fault::FaultKind;
@@ -42,6 +43,8 @@ impl Action {
 
 struct Instruct {
     action: Action,
+    /// Whether arrivals release and waits acquire: they do unless they are `.relaxed`.
+    orders: bool,
     address: AddressOperand,
     space: Space,
     /// The count of arrivals or bytes, or the parity.
@@ -56,7 +59,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         return pending_count(d, i, w);
     }
     let action = action(w)?;
-    w.choose(&[("acquire", ()), ("release", ()), ("relaxed", ())]);
+    let orders = w.choose(&[("acquire", true), ("release", true), ("relaxed", false)]).unwrap_or(true);
     w.choose(&[("cta", ()), ("cluster", ())]);
     let space = w.choose(&[
         ("shared", Space::Shared),
@@ -69,7 +72,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     w.ty()?;
     let blank = AddressOperand { base: BaseOperand::Absolute, offset: 0, space: None };
-    let mut instruct = Instruct { action, address: blank, space, word: None, state: None, truth: None };
+    let mut instruct =
+        Instruct { action, orders, address: blank, space, word: None, state: None, truth: None };
     match (action, i.operands.as_slice()) {
         (Action::Initialise | Action::Expect | Action::Complete, [address, count]) => {
             instruct.address = d.memory(address)?;
@@ -253,13 +257,18 @@ impl Effect for Instruct {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         for lane in lanes(mask) {
             let word = words.map(|words| words[lane]);
+            let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             match self.action {
-                Action::Initialise => initialise(execution.block, offsets[lane], word.unwrap_or(0)),
-                Action::Invalidate => execution.block.invalidate_mbarrier(offsets[lane]),
-                _ => {
-                    let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
-                    self.change(execution, lane, object, word)
+                Action::Initialise => {
+                    execution.block.observer.mbarrier_initialise(actor, object);
+                    initialise(execution.block, offsets[lane], word.unwrap_or(0))
                 }
+                Action::Invalidate => {
+                    execution.block.observer.mbarrier_invalidate(actor, object);
+                    execution.block.invalidate_mbarrier(offsets[lane])
+                }
+                _ => self.change(execution, lane, object, word),
             }
             .map_err(at(lane))?;
         }
@@ -309,6 +318,9 @@ impl Instruct {
                 ),
             ));
         }
+        let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
+        let arrives = matches!(change, Change::Arrive { .. });
+        execution.block.observer.mbarrier_arrive(actor, object, self.orders && arrives);
         let mut cluster = execution.cluster();
         let block = running(&mut cluster, object)?;
         if let Change::Arrive { count, .. } = change {
@@ -344,7 +356,11 @@ impl Instruct {
             } else {
                 self.state.is_some_and(|slot| execution.registers.long(slot)[lane] >> 63 != 0)
             };
-            truths |= u32::from(barrier.parity != phase) << lane;
+            let ended = barrier.parity != phase;
+            truths |= u32::from(ended) << lane;
+            let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            execution.block.observer.mbarrier_test(actor, object, ended, self.orders);
         }
         if let Some(slot) = self.truth {
             execution.registers.set_predicate(slot, mask, truths);

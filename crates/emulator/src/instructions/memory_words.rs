@@ -5,9 +5,12 @@ use std::sync::atomic::{Ordering, fence};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, address};
+use crate::check::{Scope, Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
-use crate::memory::Space;
+use crate::memory::{Space, site};
+use crate::operation::Execution;
+use crate::registers::LANES;
 
 /// How an access is ordered with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(super) struct Ordered {
     pub(super) release: bool,
     /// It may be repeated until another thread's store is seen.
     pub(super) polls: bool,
+    /// What the checkers make of it.
+    pub(super) strength: Strength,
 }
 
 impl Ordered {
@@ -25,6 +30,41 @@ impl Ordered {
     pub(super) fn before(self) {
         if self.release {
             fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Before lanes store, or read and write as one: tells the checkers what becomes visible with it.
+    #[inline(always)]
+    pub(super) fn publishes(
+        self,
+        execution: &Execution<'_>,
+        space: Space,
+        addresses: &[u64; LANES],
+        mask: u32,
+        touch: Touch,
+    ) {
+        if self.strength != Strength::Weak
+            && execution.block.observer.listens()
+            && let Some(site) = site(space)
+        {
+            execution.block.observer.publish(execution.actor(mask), site, addresses, touch, self.strength);
+        }
+    }
+
+    /// After lanes loaded, or read and wrote as one: tells the checkers that they have seen what is there.
+    #[inline(always)]
+    pub(super) fn acquires(
+        self,
+        execution: &Execution<'_>,
+        space: Space,
+        addresses: &[u64; LANES],
+        mask: u32,
+    ) {
+        if self.strength != Strength::Weak
+            && execution.block.observer.listens()
+            && let Some(site) = site(space)
+        {
+            execution.block.observer.acquire(execution.actor(mask), site, addresses, self.strength);
         }
     }
 
@@ -36,20 +76,49 @@ impl Ordered {
     }
 }
 
-/// Semantics and scope. The host's own ordering holds for every scope.
-pub(super) fn ordered(w: &mut Words<'_>) -> Ordered {
-    let ordered = w.choose(&[
-        ("weak", Ordered::default()),
-        ("volatile", Ordered { polls: true, ..Ordered::default() }),
-        ("relaxed", Ordered { polls: true, ..Ordered::default() }),
-        ("acquire", Ordered { acquire: true, polls: true, ..Ordered::default() }),
-        ("release", Ordered { release: true, ..Ordered::default() }),
-        ("acq_rel", Ordered { acquire: true, release: true, polls: true }),
-        ("mmio", Ordered { polls: true, ..Ordered::default() }),
+/// The scopes that an instruction may name.
+pub(super) const SCOPES: &[(&str, Scope)] =
+    &[("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::System)];
+
+/// Semantics and scope of a load or store; `unnamed` is what an instruction is that names no semantics. The host's own
+/// ordering holds for every scope.
+pub(super) fn ordered(w: &mut Words<'_>, unnamed: Semantics) -> Ordered {
+    let semantics = w.choose(&[
+        ("weak", Semantics::Weak),
+        ("volatile", Semantics::Volatile),
+        ("relaxed", Semantics::Relaxed),
+        ("acquire", Semantics::Acquire),
+        ("release", Semantics::Release),
+        ("acq_rel", Semantics::AcquireRelease),
     ]);
-    w.take("mmio");
-    w.choose(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
-    ordered.unwrap_or_default()
+    let mmio = w.take("mmio");
+    let semantics = semantics.unwrap_or(if mmio { Semantics::Volatile } else { unnamed });
+    let scope = w.choose(SCOPES);
+    let acquire = matches!(semantics, Semantics::Acquire | Semantics::AcquireRelease);
+    let release = matches!(semantics, Semantics::Release | Semantics::AcquireRelease);
+    let scope = match semantics {
+        Semantics::Volatile => Scope::System,
+        // PTX ISA, "atom": without a scope, .gpu is meant.
+        _ => scope.unwrap_or(Scope::Gpu),
+    };
+    let strength = match semantics {
+        Semantics::Weak => Strength::Weak,
+        _ => Strength::Strong { scope, acquire, release },
+    };
+    let polls = !matches!(semantics, Semantics::Weak | Semantics::Release);
+    Ordered { acquire, release, polls, strength }
+}
+
+/// The semantics that an access names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Semantics {
+    Weak,
+    /// As `.relaxed.sys` (PTX ISA, "Volatile operations").
+    Volatile,
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
 }
 
 /// Cache operators and hints, which do not change what an access does. Returns whether a policy operand follows.

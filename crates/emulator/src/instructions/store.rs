@@ -2,11 +2,12 @@
 
 use warpwright_ptx::syntax::Instruction;
 
-use super::memory_words::{Ordered, cache_hints, ordered, policy, space_of, vector};
+use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
+use crate::check::Touch;
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::memory::{
-    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve, split_generic,
+    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_ordered, split_generic,
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
@@ -122,7 +123,9 @@ impl<T: Element> Store<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
-        let located = resolve(execution, space, addresses, mask, size, Purpose::Store)?;
+        let strength = self.ordered.strength;
+        let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Store, strength)?;
+        self.ordered.publishes(execution, space, addresses, mask, Touch::Write);
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);
             let offset = index * size_of::<T>();
@@ -219,7 +222,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     if i.opcode.has("async") || i.opcode.has("bulk") {
         return Err(DecodeError::new("Asynchronous stores are not emulated."));
     }
-    let ordered = ordered(w);
+    let ordered = ordered(w, Semantics::Weak);
     let named = address::space(w);
     let hinted = cache_hints(w);
     let count = vector(w);

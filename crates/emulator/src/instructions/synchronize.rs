@@ -1,12 +1,14 @@
 //! Barriers, fences, and exchanges between lanes (PTX ISA, "Parallel Synchronization and Communication
 //! Instructions").
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
+use super::memory_words::SCOPES;
 use super::{Decoder, unsupported};
 use crate::barrier::{BarrierAction, BarrierOperation};
+use crate::check::{Fence, Scope};
 use crate::collective::{Collective, Exchange, Place, Reduction, Shuffle, Vote};
 use crate::decode::{DecodeError, File, Words};
 use crate::memory::Trouble;
@@ -19,7 +21,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "barrier" if i.opcode.has("cluster") => cluster_barrier(d, w),
         "bar" | "barrier" => barrier(d, i, w),
         "membar" | "fence" => {
-            while w.choose(FENCE_WORDS).is_some() {}
+            let kind = fence(w);
             // `fence.proxy.tensormap::generic.acquire` names the 128 bytes it is about.
             if let [address, size] = i.operands.as_slice() {
                 d.memory(address)?;
@@ -27,7 +29,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
                     return Err(DecodeError::new("A fence of a tensor map is of 128 bytes."));
                 }
             }
-            d.emit(Kind::Effect(Box::new(Fence)));
+            d.emit(Kind::Effect(Box::new(FenceOperation(kind))));
             Ok(())
         }
         "shfl" => shuffle(d, i, w),
@@ -39,23 +41,19 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
 }
 
-/// What fences may be of. The host's fence orders everything, so that it serves for all of them.
-const FENCE_WORDS: &[(&str, ())] = &[
-    ("cta", ()),
-    ("cluster", ()),
-    ("gl", ()),
-    ("gpu", ()),
-    ("sys", ()),
-    ("sc", ()),
-    ("acq_rel", ()),
-    ("acquire", ()),
-    ("release", ()),
-    ("proxy", ()),
-    ("alias", ()),
-    ("async", ()),
-    ("async::generic", ()),
-    ("tensormap::generic", ()),
-    ("mbarrier_init", ()),
+/// What fences may be of, besides their scope and the spaces they are restricted to.
+const FENCE_WORDS: &[(&str, Fence)] = &[
+    ("sc", Fence::Memory(Scope::Gpu)),
+    ("acq_rel", Fence::Memory(Scope::Gpu)),
+    ("acquire", Fence::Memory(Scope::Gpu)),
+    ("release", Fence::Memory(Scope::Gpu)),
+    ("alias", Fence::Other),
+    ("async", Fence::AsyncProxy),
+    ("async::generic", Fence::AsyncProxy),
+    ("tensormap::generic", Fence::TensormapProxy),
+    ("mbarrier_init", Fence::Other),
+];
+const FENCE_SPACES: &[(&str, ())] = &[
     ("sync_restrict::shared::cta", ()),
     ("sync_restrict::shared::cluster", ()),
     ("global", ()),
@@ -63,11 +61,34 @@ const FENCE_WORDS: &[(&str, ())] = &[
     ("shared::cluster", ()),
 ];
 
-struct Fence;
+/// The kind of a fence. `membar.gl` is `fence.sc.gpu` (PTX ISA, "membar").
+fn fence(w: &mut Words<'_>) -> Fence {
+    w.take("proxy");
+    let mut kind = None;
+    let mut scope = Scope::Gpu;
+    loop {
+        if let Some(named) = w.choose(FENCE_WORDS) {
+            // `fence.proxy.tensormap::generic.acquire` is of the proxy, not of the memory.
+            kind = kind.filter(|kind| !matches!(kind, Fence::Memory(_))).or(Some(named));
+        } else if let Some(named) = w.choose(SCOPES) {
+            scope = named;
+        } else if w.choose(FENCE_SPACES).is_none() && !w.take("gl") {
+            break;
+        }
+    }
+    match kind {
+        None | Some(Fence::Memory(_)) => Fence::Memory(scope),
+        Some(kind) => kind,
+    }
+}
 
-impl Effect for Fence {
-    fn execute(&self, _: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
-        fence(Ordering::SeqCst);
+/// The host's own fence orders everything, so that it serves for all of them.
+struct FenceOperation(Fence);
+
+impl Effect for FenceOperation {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        execution.block.observer.fence(execution.actor(mask), self.0);
         Ok(())
     }
 }
@@ -120,8 +141,8 @@ fn barrier(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
 fn cluster_barrier(d: Decoder<'_, '_, '_>, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("cluster");
     if w.take("arrive") {
-        w.choose(&[("release", ()), ("relaxed", ())]);
-        d.emit(Kind::Effect(Box::new(ArriveAtCluster)));
+        let releases = w.choose(&[("release", true), ("relaxed", false)]).unwrap_or(true);
+        d.emit(Kind::Effect(Box::new(ArriveAtCluster { releases })));
     } else if w.take("wait") {
         w.take("acquire");
         d.emit(Kind::ClusterWait);
@@ -132,11 +153,14 @@ fn cluster_barrier(d: Decoder<'_, '_, '_>, w: &mut Words<'_>) -> Result<(), Deco
     Ok(())
 }
 
-struct ArriveAtCluster;
+struct ArriveAtCluster {
+    releases: bool,
+}
 
 impl Effect for ArriveAtCluster {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         execution.block.cluster_barrier.arrive(execution.warp, mask)?;
+        execution.block.observer.cluster_arrive(execution.actor(mask), self.releases);
         execution.cluster().settle_barrier();
         Ok(())
     }

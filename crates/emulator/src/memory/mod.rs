@@ -18,7 +18,9 @@ pub(crate) use access::{Trouble, common_address};
 pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
 pub(crate) use local::LocalMemory;
-pub(crate) use resolve::{Located, Purpose, addresses, bad_access, resolve, split_generic};
+pub(crate) use resolve::{
+    Located, Purpose, addresses, bad_access, resolve, resolve_ordered, site, split_generic,
+};
 pub(crate) use shared::{SharedMemory, shared_base, split_shared};
 
 /// Generic addresses of shared memory begin here.

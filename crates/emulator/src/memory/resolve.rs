@@ -2,6 +2,7 @@
 
 use super::access::{Trouble, span};
 use super::{Space, split_shared};
+use crate::check::{Site, Strength, Touch};
 use crate::decode::{AddressOperand, BaseOperand};
 use crate::fault::FaultKind;
 use crate::operation::Execution;
@@ -28,6 +29,16 @@ impl Purpose {
 
     fn writes(self) -> bool {
         matches!(self, Purpose::Store | Purpose::Atomic)
+    }
+
+    /// What checkers are told; asynchronous copies tell of themselves.
+    fn touch(self) -> Option<Touch> {
+        match self {
+            Purpose::Load => Some(Touch::Read),
+            Purpose::Store => Some(Touch::Write),
+            Purpose::Atomic => Some(Touch::Atomic),
+            Purpose::Copy => None,
+        }
     }
 }
 
@@ -113,9 +124,66 @@ impl Located {
     }
 }
 
-/// Finds the bytes of the lanes of a mask, `size` for each; local memory is not asked for here.
+/// Finds the bytes of the lanes of a mask, `size` for each, for a weak access, and tells the checkers of it. Local memory
+/// is not asked for here.
 #[inline(always)]
 pub(crate) fn resolve(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Trouble>> {
+    resolve_ordered(execution, space, addresses, mask, size, purpose, Strength::Weak)
+}
+
+/// The same for an access that may be ordered.
+#[inline(always)]
+pub(crate) fn resolve_ordered(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+    strength: Strength,
+) -> Result<Located, Box<Trouble>> {
+    let located = find(execution, space, addresses, mask, size, purpose)?;
+    if execution.block.observer.listens() {
+        observe(execution, space, addresses, mask, size, purpose, strength);
+    }
+    Ok(located)
+}
+
+/// Where the checkers look for an access.
+pub(crate) fn site(space: Space) -> Option<Site> {
+    match space {
+        Space::Global => Some(Site::Global),
+        Space::Shared | Space::ClusterShared => Some(Site::Shared),
+        Space::Local => Some(Site::Local),
+        Space::Constant | Space::Parameter | Space::Generic => None,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn observe(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+    strength: Strength,
+) {
+    if let (Some(site), Some(touch)) = (site(space), purpose.touch()) {
+        execution.block.observer.access(execution.actor(mask), site, addresses, size, touch, strength);
+    }
+}
+
+#[inline(always)]
+fn find(
     execution: &mut Execution<'_>,
     space: Space,
     addresses: &[u64; LANES],

@@ -107,6 +107,7 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
         dynamic_shared_bytes: shape.shared,
         parameters: &parameters,
         schedule: shape.schedule,
+        ..Launch::default()
     };
     let report = device.launch(&program, &kernel, &launch)?;
     let buffers = addresses

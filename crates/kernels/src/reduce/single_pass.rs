@@ -198,9 +198,6 @@ struct ReduceScratch {
     arrived: Scratch<u32>,
 }
 
-/// Words of 8 bytes that a state takes in memory, at most.
-const STATE_WORDS: usize = 8;
-
 /// Combines all of `input` into `output[0]`.
 pub(super) fn launch<T: Storable, M: Monoid<T>>(
     operations: &Operations,
@@ -214,7 +211,8 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     let length = input.len() as u64;
     let grid = configuration.grid::<T>(length, operations.resident(&kernel, configuration.threads)?);
     operations.with_scratch(stream, |scratch: &mut ReduceScratch| {
-        let partials = scratch.partials.at_least(operations.device(), grid as usize * STATE_WORDS)?;
+        let words = (u64::from(grid) * record_bytes(|| monoid.identity())).div_ceil(8) as usize;
+        let partials = scratch.partials.at_least(operations.device(), words)?;
         let arrived = scratch.arrived.at_least_kept(stream, 1)?;
         Ok(kernel.launch(stream, grid, configuration.threads, (input, output, partials, arrived, length))?)
     })

@@ -1,0 +1,367 @@
+//! What the checkers know of a cluster: who has learnt of what. Events of synchronisation end here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::agents::Role;
+use super::clock::{Clock, Time};
+use super::event::{
+    Actor, Awaited, Completion, Fence, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
+};
+use super::launch::LaunchChecks;
+use super::locations::{Releases, SyncLocations};
+use super::warp::{Knowledge, WarpState};
+use crate::barrier::BARRIERS;
+use crate::mbarrier::MbarrierAddress;
+use crate::registers::{FULL, LANES, lanes};
+
+/// How many generations of a barrier are remembered: as many as the barriers themselves do.
+const GENERATIONS: usize = 4;
+
+/// What has been brought to one generation of a barrier.
+#[derive(Clone, Debug, Default)]
+struct Gathering {
+    generation: u32,
+    brought: Knowledge,
+}
+
+/// A barrier: what was brought to its last generations.
+#[derive(Clone, Debug, Default)]
+struct Gatherings([Gathering; GENERATIONS]);
+
+impl Gatherings {
+    fn bring(&mut self, generation: u32, knowledge: &Knowledge) {
+        let gathering = &mut self.0[generation as usize % GENERATIONS];
+        if gathering.generation != generation {
+            *gathering = Gathering { generation, brought: Knowledge::default() };
+        }
+        gathering.brought.join(knowledge);
+    }
+
+    fn take(&self, generation: u32) -> &Knowledge {
+        &self.0[generation as usize % GENERATIONS].brought
+    }
+}
+
+/// An mbarrier object.
+#[derive(Debug)]
+struct MbarrierState {
+    /// What it is called as an agent.
+    role: Role,
+    /// The phase under way.
+    phase: Time,
+    /// What this phase's arrivals have brought.
+    arrived: Knowledge,
+    /// What who sees the last ended phase learns.
+    ended: Knowledge,
+}
+
+/// One CTA of the cluster.
+#[derive(Debug)]
+pub(super) struct CtaState {
+    /// Its linear index in the grid.
+    pub(super) linear: u32,
+    pub(super) index: [u32; 3],
+    pub(super) warps: Vec<WarpState>,
+    barriers: Vec<Gatherings>,
+    /// What threads knew that have exited.
+    exited: Knowledge,
+    mbarriers: u32,
+}
+
+/// The checkers of a cluster.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    pub(super) launch: Arc<LaunchChecks>,
+    pub(super) ctas: Vec<CtaState>,
+    /// What has been brought to the barrier of the cluster in the phase that is open, and in the last one that ended.
+    cluster_arrived: Knowledge,
+    cluster_completed: Knowledge,
+    mbarriers: HashMap<MbarrierAddress, MbarrierState>,
+    /// Strong accesses to shared memory.
+    shared_locations: SyncLocations,
+}
+
+impl Checker {
+    /// The checkers of CTAs at their start, given by linear index and index in the grid.
+    pub(super) fn new(launch: Arc<LaunchChecks>, ctas: &[(u64, [u32; 3])]) -> Self {
+        let states = ctas.iter().map(|&(linear, index)| CtaState {
+            linear: linear as u32,
+            index,
+            warps: launch.populations.iter().map(|&population| WarpState::new(population)).collect(),
+            barriers: vec![Gatherings::default(); BARRIERS],
+            exited: Knowledge::default(),
+            mbarriers: 0,
+        });
+        Self {
+            ctas: states.collect(),
+            cluster_arrived: Knowledge::default(),
+            cluster_completed: Knowledge::default(),
+            mbarriers: HashMap::new(),
+            shared_locations: SyncLocations::default(),
+            launch,
+        }
+    }
+
+    fn warp(&mut self, actor: Actor) -> (u32, &mut WarpState) {
+        let cta = &mut self.ctas[actor.rank as usize];
+        (cta.linear, &mut cta.warps[actor.warp as usize])
+    }
+
+    /// What lanes pass on by releasing: all they know, and what they did.
+    fn release(&mut self, actor: Actor) -> Knowledge {
+        let (cta, warp) = self.warp(actor);
+        warp.release(cta, actor.warp, actor.lanes)
+    }
+
+    fn learn(&mut self, actor: Actor, knowledge: &Knowledge) {
+        self.warp(actor).1.learn(actor.lanes, knowledge);
+    }
+
+    pub(super) fn warp_meets(&mut self, actor: Actor) {
+        let (cta, warp) = self.warp(actor);
+        let common = warp.release(cta, actor.warp, actor.lanes);
+        warp.agree(actor.lanes, common);
+    }
+
+    pub(super) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32) {
+        let brought = self.release(actor);
+        self.ctas[actor.rank as usize].barriers[barrier as usize].bring(generation, &brought);
+    }
+
+    pub(super) fn barrier_leave(&mut self, actor: Actor, barrier: u32, generation: u32) {
+        let cta = &mut self.ctas[actor.rank as usize];
+        let mut gathered = cta.barriers[barrier as usize].take(generation).clone();
+        // A barrier no longer waits for threads that have exited: their exit is what it waited for.
+        gathered.join(&cta.exited);
+        cta.warps[actor.warp as usize].agree(actor.lanes, gathered);
+    }
+
+    pub(super) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
+        if releases {
+            let brought = self.release(actor);
+            self.cluster_arrived.join(&brought);
+        }
+    }
+
+    pub(super) fn cluster_completes(&mut self) {
+        self.cluster_completed = std::mem::take(&mut self.cluster_arrived);
+    }
+
+    pub(super) fn cluster_leave(&mut self, actor: Actor) {
+        // No phase completes before all who wait for the last one have gone on and arrived again.
+        let mut gathered = self.cluster_completed.clone();
+        self.ctas.iter().for_each(|cta| gathered.join(&cta.exited));
+        self.learn(actor, &gathered);
+    }
+
+    pub(super) fn exit(&mut self, actor: Actor) {
+        let last = self.release(actor);
+        self.ctas[actor.rank as usize].exited.join(&last);
+    }
+
+    pub(super) fn fence(&mut self, actor: Actor, fence: Fence) {
+        match fence {
+            Fence::Memory(scope) => {
+                let (cta, warp) = self.warp(actor);
+                warp.fence(cta, actor.warp, actor.lanes, scope);
+            }
+            Fence::AsyncProxy => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { proxied: seen, ..Knowledge::default() });
+            }
+            Fence::TensormapProxy => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { mapped: seen, ..Knowledge::default() });
+            }
+            Fence::Other => {}
+        }
+    }
+
+    pub(super) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress) {
+        let cta = &mut self.ctas[address.rank as usize];
+        let state = self.mbarriers.entry(address).or_insert_with(|| {
+            cta.mbarriers += 1;
+            MbarrierState {
+                role: Role::Mbarrier(cta.mbarriers - 1),
+                phase: 0,
+                arrived: Knowledge::default(),
+                ended: Knowledge::default(),
+            }
+        });
+        state.phase += 1;
+        (state.arrived, state.ended) = (Knowledge::default(), Knowledge::default());
+        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, Touch::Write, Strength::Weak);
+    }
+
+    pub(super) fn mbarrier_invalidate(&mut self, actor: Actor, address: MbarrierAddress) {
+        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, Touch::Write, Strength::Weak);
+    }
+
+    pub(super) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
+        if !releases {
+            return;
+        }
+        let brought = self.release(actor);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.join(&brought);
+        }
+    }
+
+    pub(super) fn mbarrier_arrive_after_copies(&mut self, actor: Actor, address: MbarrierAddress) {
+        let (cta, warp) = self.warp(actor);
+        let time = warp.work(GroupKind::Copy).close();
+        let agent = Role::Group(actor.warp, GroupKind::Copy, Awaited::Everything).agent();
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.known.raise(cta, agent, actor.lanes, time);
+        }
+    }
+
+    pub(super) fn mbarrier_phase_ends(&mut self, address: MbarrierAddress) {
+        let cta = self.ctas[address.rank as usize].linear;
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            let arrived = std::mem::take(&mut state.arrived);
+            state.ended.join(&arrived);
+            state.ended.known.raise(cta, state.role.agent(), FULL, state.phase);
+            state.phase += 1;
+        }
+    }
+
+    pub(super) fn mbarrier_test(
+        &mut self,
+        actor: Actor,
+        address: MbarrierAddress,
+        ended: bool,
+        acquires: bool,
+    ) {
+        if let Some(state) = self.mbarriers.get(&address)
+            && ended
+            && acquires
+        {
+            let ended = state.ended.clone();
+            self.learn(actor, &ended);
+        }
+    }
+
+    pub(super) fn publish(
+        &mut self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        touch: Touch,
+        strength: Strength,
+    ) {
+        let Strength::Strong { scope, release, .. } = strength else { return };
+        if !touch.writes() || site == Site::Local {
+            return;
+        }
+        for lane in lanes(actor.lanes) {
+            let actor = Actor { lanes: 1 << lane, ..actor };
+            let cta = self.ctas[actor.rank as usize].linear;
+            let mut releases = self.warp(actor).1.fenced(lane, cta, scope);
+            if release {
+                let knowledge = self.release(actor);
+                releases.push(Releases { cta, scope, knowledge });
+            }
+            // A store ends what was released before it; an atomic goes on with it (PTX ISA, "Release and acquire
+            // patterns").
+            let replaces = touch == Touch::Write;
+            if releases.is_empty() && !replaces {
+                continue;
+            }
+            self.locations(site, |locations| locations.publish(site, addresses[lane], replaces, releases));
+        }
+    }
+
+    pub(super) fn acquire(&mut self, actor: Actor, site: Site, addresses: &[u64; LANES], strength: Strength) {
+        let Strength::Strong { scope, acquire, .. } = strength else { return };
+        if site == Site::Local {
+            return;
+        }
+        for lane in lanes(actor.lanes) {
+            let actor = Actor { lanes: 1 << lane, ..actor };
+            let cta = self.ctas[actor.rank as usize].linear;
+            let cluster: Vec<u32> = self.ctas.iter().map(|cta| cta.linear).collect();
+            let seen = self.locations(site, |locations| locations.read(site, addresses[lane]));
+            for release in seen {
+                let within = release.scope.min(scope);
+                let reaches = release.cta == cta
+                    || within >= Scope::Gpu
+                    || within == Scope::Cluster && cluster.contains(&release.cta);
+                if !reaches {
+                    continue;
+                }
+                if acquire {
+                    self.learn(actor, &release.knowledge);
+                } else {
+                    self.warp(actor).1.learn_at_fence(actor.lanes, release);
+                }
+            }
+        }
+    }
+
+    fn locations<T>(&mut self, site: Site, act: impl FnOnce(&mut SyncLocations) -> T) -> T {
+        match site {
+            Site::Global => act(&mut self.launch.locations()),
+            Site::Shared | Site::Local => act(&mut self.shared_locations),
+        }
+    }
+
+    pub(super) fn commit(&mut self, actor: Actor, kind: GroupKind) {
+        self.warp(actor).1.work(kind).commit(actor.lanes);
+    }
+
+    pub(super) fn wait(&mut self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
+        self.warp(actor).1.work(kind).wait(actor.lanes, latest, awaited);
+    }
+
+    /// The agent that stands for a piece of work, of which CTA it is, and its time.
+    pub(super) fn worker(
+        &mut self,
+        actor: Actor,
+        completion: Completion,
+        touch: Touch,
+    ) -> Option<(u32, Role, Time)> {
+        match completion {
+            Completion::Group(kind) => {
+                let (cta, warp) = self.warp(actor);
+                let awaited = if kind == GroupKind::Bulk && touch == Touch::Read {
+                    Awaited::Sources
+                } else {
+                    Awaited::Everything
+                };
+                Some((cta, Role::Group(actor.warp, kind, awaited), warp.work(kind).issue(actor.lanes)))
+            }
+            Completion::Mbarrier(address) => {
+                let state = self.mbarriers.get(&address)?;
+                Some((self.ctas[address.rank as usize].linear, state.role, state.phase))
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self) {}
+
+    pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
+        let _ = (actor, proxy, completion, ranges);
+    }
+
+    pub(super) fn access(
+        &mut self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        size: u64,
+        touch: Touch,
+        strength: Strength,
+    ) {
+        let _ = (actor, site, addresses, size, touch, strength);
+    }
+
+    /// Whether what these lanes of an agent did is known to lanes, and came before their fence of the proxy.
+    pub(super) fn clocks(&self, actor: Actor, lane: u32) -> (&Clock, &Clock) {
+        let knowledge = self.ctas[actor.rank as usize].warps[actor.warp as usize].knowledge(lane);
+        (&knowledge.known, &knowledge.proxied)
+    }
+}

@@ -1,0 +1,119 @@
+//! What the emulator tells its checkers: who did what, in the words of the PTX memory model.
+
+use crate::mbarrier::MbarrierAddress;
+
+/// Lanes of one warp at one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// The rank in its cluster of the CTA.
+    pub(crate) rank: u32,
+    pub(crate) warp: u32,
+    pub(crate) lanes: u32,
+    pub(crate) pc: u32,
+}
+
+/// Where bytes are. Addresses in shared memory are those of `.shared::cluster`, which hold the rank of the CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Site {
+    Global,
+    Shared,
+    Local,
+}
+
+/// What an access does to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Touch {
+    Read,
+    Write,
+    /// Reads and writes as one.
+    Atomic,
+}
+
+impl Touch {
+    pub(crate) fn writes(self) -> bool {
+        self != Touch::Read
+    }
+}
+
+/// The threads that an ordered access or a fence is ordered for (PTX ISA, "Scope").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    #[default]
+    Cta,
+    Cluster,
+    Gpu,
+    System,
+}
+
+/// How an access takes part in synchronisation (PTX ISA, "Operation types").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Strength {
+    #[default]
+    Weak,
+    /// `.relaxed`, `.acquire`, `.release`, `.acq_rel`, `.volatile`.
+    Strong { scope: Scope, acquire: bool, release: bool },
+}
+
+/// A fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// `fence.{sc, acq_rel, acquire, release}` and `membar`.
+    Memory(Scope),
+    /// `fence.proxy.async`: between the generic and the asynchronous proxy.
+    AsyncProxy,
+    /// `fence.proxy.tensormap`: between the generic proxy and the one that reads tensor maps.
+    TensormapProxy,
+    /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.
+    Other,
+}
+
+/// The proxy that asynchronous work accesses memory through (PTX ISA, "Proxies").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Proxy {
+    /// `cp.async`
+    Generic,
+    /// `cp.async.bulk` and its kin, `wgmma`, `st.async`.
+    Async,
+}
+
+/// The three kinds of groups that a program commits asynchronous work to and waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum GroupKind {
+    /// `cp.async.commit_group`, a thread's own.
+    Copy,
+    /// `cp.async.bulk.commit_group`, a thread's own.
+    Bulk,
+    /// `wgmma.commit_group`, a warp's.
+    Multiply,
+}
+
+impl GroupKind {
+    pub(crate) const ALL: [GroupKind; 3] = [GroupKind::Copy, GroupKind::Bulk, GroupKind::Multiply];
+}
+
+/// How the program can learn that a piece of asynchronous work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Completion {
+    /// By waiting for the group it is committed to.
+    Group(GroupKind),
+    /// By waiting for the phase of an mbarrier, to whose count of bytes its completion adds.
+    Mbarrier(MbarrierAddress),
+}
+
+/// A range of bytes that asynchronous work touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) site: Site,
+    pub(crate) first: u64,
+    pub(crate) bytes: u64,
+    pub(crate) touch: Touch,
+}
+
+/// What waiting for a group promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// All that the groups do.
+    Everything,
+    /// Only that they have read their sources (`.read`).
+    Sources,
+}

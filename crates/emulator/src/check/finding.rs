@@ -1,0 +1,89 @@
+//! What the checkers found.
+
+use std::fmt;
+
+use crate::fault::Source;
+
+/// The kinds of finding. Each has a page: `warpwright check --explain CODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// Two threads access the same bytes, at least one writes, and nothing orders them.
+    Race,
+    /// Something touches bytes that asynchronous work under way still reads or writes.
+    InFlight,
+    /// Two proxies access the same bytes with no proxy fence between them.
+    ProxyFence,
+}
+
+impl FindingKind {
+    /// Its code.
+    pub fn code(self) -> &'static str {
+        match self {
+            FindingKind::Race => "race",
+            FindingKind::InFlight => "in-flight",
+            FindingKind::ProxyFence => "proxy-fence",
+        }
+    }
+}
+
+/// A place in the program, and what happened there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Label {
+    /// The position in the author's source, where the PTX tells it.
+    pub source: Option<Source>,
+    /// The line of the PTX text.
+    pub ptx_line: u32,
+    /// The instruction.
+    pub ptx_text: String,
+    /// What happened there.
+    pub text: String,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => write!(f, "{source}: {}", self.text),
+            None => write!(f, "PTX line {} (`{}`): {}", self.ptx_line, self.ptx_text, self.text),
+        }
+    }
+}
+
+/// Something that is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing is wrong.
+    pub kind: FindingKind,
+    /// The kernel.
+    pub kernel: String,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// Where: first the access that was found out, then what it is at odds with.
+    pub labels: Vec<Label>,
+    /// What helps to understand it.
+    pub notes: Vec<String>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// How often it was found.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {}", self.kind.code(), self.message)?;
+        write!(f, "\n  in kernel `{}`", self.kernel)?;
+        for label in &self.labels {
+            write!(f, "\n  at {label}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\n  note: {note}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        if self.count > 1 {
+            write!(f, "\n  found {} times", self.count)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! The checkers: they watch a launch and say what is wrong with it, in the terms of the PTX memory model.
+//!
+//! **The hooks.** [`Observer`] is the whole of what the rest of the emulator sees. Every block holds one; the CTAs of a
+//! cluster share what is behind it. Each of its methods is an event. When nothing is checked, an event is one branch.
+//!
+//! What an instruction must report:
+//!
+//! | it does | it calls |
+//! |---|---|
+//! | loads, stores, atomics in the generic proxy | nothing: `memory::resolve` does. Strong ones call [`Observer::publish`] before and [`Observer::acquire`] after |
+//! | issues asynchronous work | [`Observer::issue`], once, with every range of bytes it will touch |
+//! | commits a group, waits for groups | [`Observer::commit`], [`Observer::wait`] |
+//! | touches an mbarrier | [`Observer::mbarrier_initialise`], `..._arrive`, `..._phase_ends`, `..._test` |
+//! | arrives at, or leaves, a barrier of the CTA or the cluster | [`Observer::barrier_arrive`], [`Observer::barrier_leave`], and the same of `cluster` |
+//! | fences | [`Observer::fence`] |
+//!
+//! Asynchronous work is reported when it is issued, with all it will ever touch, whatever the schedule: the checkers hold
+//! that it may touch them at any moment until the program has learnt of its completion.
+
+mod agents;
+mod checker;
+mod clock;
+mod event;
+mod finding;
+mod launch;
+mod locations;
+mod warp;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use checker::Checker;
+pub(crate) use event::{
+    Actor, Awaited, Completion, Fence, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
+};
+pub use finding::{Finding, FindingKind, Label};
+pub(crate) use launch::LaunchChecks;
+
+use crate::mbarrier::MbarrierAddress;
+use crate::registers::LANES;
+
+/// Whether a launch is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Checks {
+    /// It only runs. Faults that no kernel survives are still told.
+    #[default]
+    Off,
+    /// Every checker watches it.
+    On,
+}
+
+/// What a block tells of itself; nobody listens unless the launch is checked.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Option<Rc<RefCell<Checker>>>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer(on)" } else { "Observer(off)" })
+    }
+}
+
+impl Observer {
+    /// An observer of the CTAs of a cluster, of the given linear indices in the order of their ranks. Their blocks share
+    /// it, by cloning.
+    pub(crate) fn new(checks: Option<&Arc<LaunchChecks>>, ctas: &[(u64, [u32; 3])]) -> Self {
+        Self(checks.map(|checks| Rc::new(RefCell::new(Checker::new(checks.clone(), ctas)))))
+    }
+
+    /// Whether anyone listens. Where collecting what an event tells takes work, ask this first.
+    #[inline(always)]
+    pub(crate) fn listens(&self) -> bool {
+        self.0.is_some()
+    }
+
+    #[inline(always)]
+    fn tell(&self, event: impl FnOnce(&mut Checker)) {
+        if let Some(checker) = &self.0 {
+            event(&mut checker.borrow_mut());
+        }
+    }
+
+    /// Lanes access `size` bytes each at their addresses, in the generic proxy.
+    #[inline(always)]
+    pub(crate) fn access(
+        &self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        size: u64,
+        touch: Touch,
+        strength: Strength,
+    ) {
+        self.tell(|checker| checker.access(actor, site, addresses, size, touch, strength));
+    }
+
+    /// Before a strong store or an atomic takes place: what it releases becomes visible with it.
+    #[inline(always)]
+    pub(crate) fn publish(
+        &self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        touch: Touch,
+        strength: Strength,
+    ) {
+        self.tell(|checker| checker.publish(actor, site, addresses, touch, strength));
+    }
+
+    /// After a strong load or an atomic took place: what it acquires has happened before.
+    #[inline(always)]
+    pub(crate) fn acquire(&self, actor: Actor, site: Site, addresses: &[u64; LANES], strength: Strength) {
+        self.tell(|checker| checker.acquire(actor, site, addresses, strength));
+    }
+
+    /// Lanes execute a fence.
+    pub(crate) fn fence(&self, actor: Actor, fence: Fence) {
+        self.tell(|checker| checker.fence(actor, fence));
+    }
+
+    /// All lanes of the actor meet (`bar.warp.sync`), wherever in the program each of them is.
+    pub(crate) fn warp_meets(&self, actor: Actor) {
+        self.tell(|checker| checker.warp_meets(actor));
+    }
+
+    /// Lanes arrive at a barrier of the CTA, in this generation.
+    pub(crate) fn barrier_arrive(&self, actor: Actor, barrier: u32, generation: u32) {
+        self.tell(|checker| checker.barrier_arrive(actor, barrier, generation));
+    }
+
+    /// Lanes go on, since this generation of a barrier has ended.
+    pub(crate) fn barrier_leave(&self, actor: Actor, barrier: u32, generation: u32) {
+        self.tell(|checker| checker.barrier_leave(actor, barrier, generation));
+    }
+
+    /// Lanes arrive at the cluster's barrier; `releases` unless it is `.relaxed`.
+    pub(crate) fn cluster_arrive(&self, actor: Actor, releases: bool) {
+        self.tell(|checker| checker.cluster_arrive(actor, releases));
+    }
+
+    /// All threads of the cluster have arrived at its barrier.
+    pub(crate) fn cluster_completes(&self) {
+        self.tell(Checker::cluster_completes);
+    }
+
+    /// Lanes go on from `barrier.cluster.wait`.
+    pub(crate) fn cluster_leave(&self, actor: Actor) {
+        self.tell(|checker| checker.cluster_leave(actor));
+    }
+
+    /// Lanes exit.
+    pub(crate) fn exit(&self, actor: Actor) {
+        self.tell(|checker| checker.exit(actor));
+    }
+
+    /// A lane initialises an mbarrier. The write itself is reported here, too.
+    pub(crate) fn mbarrier_initialise(&self, actor: Actor, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_initialise(actor, address));
+    }
+
+    /// A lane invalidates an mbarrier.
+    pub(crate) fn mbarrier_invalidate(&self, actor: Actor, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_invalidate(actor, address));
+    }
+
+    /// A lane arrives at an mbarrier, or adds to the bytes it expects; `releases` unless it is `.relaxed`.
+    pub(crate) fn mbarrier_arrive(&self, actor: Actor, address: MbarrierAddress, releases: bool) {
+        self.tell(|checker| checker.mbarrier_arrive(actor, address, releases));
+    }
+
+    /// `cp.async.mbarrier.arrive`: the mbarrier learns of the copies of a lane that were issued so far.
+    pub(crate) fn mbarrier_arrive_after_copies(&self, actor: Actor, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_arrive_after_copies(actor, address));
+    }
+
+    /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
+    pub(crate) fn mbarrier_phase_ends(&self, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_phase_ends(address));
+    }
+
+    /// A lane asks whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if it has, it `acquires` unless
+    /// it is `.relaxed`.
+    pub(crate) fn mbarrier_test(&self, actor: Actor, address: MbarrierAddress, ended: bool, acquires: bool) {
+        self.tell(|checker| checker.mbarrier_test(actor, address, ended, acquires));
+    }
+
+    /// The one lane of the actor issues asynchronous work that touches these ranges (for `wgmma`: the whole warp does).
+    pub(crate) fn issue(&self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
+        self.tell(|checker| checker.issue(actor, proxy, completion, ranges));
+    }
+
+    /// Lanes commit the work they have issued to a group.
+    pub(crate) fn commit(&self, actor: Actor, kind: GroupKind) {
+        self.tell(|checker| checker.commit(actor, kind));
+    }
+
+    /// Lanes have waited until at most `latest` of the groups they committed are under way; `None` for all work,
+    /// committed or not (`cp.async.wait_all`).
+    pub(crate) fn wait(&self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
+        self.tell(|checker| checker.wait(actor, kind, latest, awaited));
+    }
+
+    /// All CTAs of the cluster have ended.
+    pub(crate) fn finish(&self) {
+        self.tell(Checker::finish);
+    }
+}

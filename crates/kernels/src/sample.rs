@@ -1,0 +1,159 @@
+//! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check results by.
+
+use warpwright::lang::element::{bf16, f16};
+
+use crate::monoid::Searchable;
+use crate::reference::{Random, Rounded};
+use crate::registry::Element;
+
+/// The names of the types that [`with_element_type`] knows, as an option's choices.
+pub(crate) const ELEMENT_TYPES: &[&str] = &["f32", "f16", "bf16", "f64", "i32", "u32", "i64", "u64"];
+
+/// Evaluates an expression with a type alias for the type that an option names.
+macro_rules! with_element_type {
+    ($name:expr, $alias:ident => $body:expr) => {
+        match $name {
+            "f32" => {
+                type $alias = f32;
+                $body
+            }
+            "f16" => {
+                type $alias = f16;
+                $body
+            }
+            "bf16" => {
+                type $alias = bf16;
+                $body
+            }
+            "f64" => {
+                type $alias = f64;
+                $body
+            }
+            "i32" => {
+                type $alias = i32;
+                $body
+            }
+            "u32" => {
+                type $alias = u32;
+                $body
+            }
+            "i64" => {
+                type $alias = i64;
+                $body
+            }
+            _ => {
+                type $alias = u64;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_element_type;
+
+/// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
+pub(crate) trait Sampled: Searchable {
+    /// What the host computes in: `f64` for floats, the type itself for integers.
+    type Exact: Copy + PartialOrd;
+    /// The error of one rounding where the device adds, as a part of the result; 0 where it is exact.
+    const STEP: f64;
+    /// The error of the last rounding, to the type itself.
+    const LAST: f64;
+    /// The sum of nothing.
+    const SUM_OF_NOTHING: Self::Exact;
+
+    /// One element.
+    fn draw(random: &mut Random) -> Self;
+    /// The element, exactly.
+    fn exact(self) -> Self::Exact;
+    /// The sum; integers wrap.
+    fn add(a: Self::Exact, b: Self::Exact) -> Self::Exact;
+    /// The magnitude.
+    fn magnitude(self) -> f64;
+    /// A result beside what it should be.
+    fn compared(found: Self, expected: Self::Exact, tolerance: f64) -> Element;
+
+    /// `count` elements of a seed.
+    fn draw_many(seed: u64, count: usize) -> Vec<Self> {
+        let mut random = Random::new(seed);
+        (0..count).map(|_| Self::draw(&mut random)).collect()
+    }
+}
+
+macro_rules! floats {
+    ($($ty:ty: $step:expr, $last:expr, $from:expr, $to:expr;)*) => {
+        $(impl Sampled for $ty {
+            type Exact = f64;
+            const STEP: f64 = $step;
+            const LAST: f64 = $last;
+            const SUM_OF_NOTHING: f64 = 0.0;
+
+            fn draw(random: &mut Random) -> Self {
+                // Uniform between -1 and 1, in steps that f32 holds.
+                let from: fn(f64) -> $ty = $from;
+                from(((random.bits() >> 40) as i64 - (1 << 23)) as f64 / (1u64 << 23) as f64)
+            }
+
+            fn exact(self) -> f64 {
+                let to: fn($ty) -> f64 = $to;
+                to(self)
+            }
+
+            fn add(a: f64, b: f64) -> f64 {
+                a + b
+            }
+
+            fn magnitude(self) -> f64 {
+                Sampled::exact(self).abs()
+            }
+
+            fn compared(found: Self, expected: f64, tolerance: f64) -> Element {
+                let last = Self::LAST * expected.abs();
+                Element { found: Sampled::exact(found), expected, tolerance: tolerance + last + f64::MIN_POSITIVE }
+            }
+        })*
+    };
+}
+
+floats! {
+    f32: f32::ROUNDING, 0.0, |value| value as f32, f64::from;
+    f16: f32::ROUNDING, f16::ROUNDING, f16::from_f64, f64::from;
+    bf16: f32::ROUNDING, bf16::ROUNDING, bf16::from_f64, f64::from;
+    // The host's own sum rounds as often as the device's.
+    f64: 2.0 / (1u64 << 53) as f64, 0.0, |value| value, |value| value;
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {
+        $(impl Sampled for $ty {
+            type Exact = $ty;
+            const STEP: f64 = 0.0;
+            const LAST: f64 = 0.0;
+            const SUM_OF_NOTHING: $ty = 0;
+
+            fn draw(random: &mut Random) -> Self {
+                random.bits() as $ty
+            }
+
+            fn exact(self) -> $ty {
+                self
+            }
+
+            fn add(a: $ty, b: $ty) -> $ty {
+                a.wrapping_add(b)
+            }
+
+            fn magnitude(self) -> f64 {
+                0.0
+            }
+
+            fn compared(found: Self, expected: $ty, _tolerance: f64) -> Element {
+                // Where f64 cannot tell the two apart, NaN agrees with neither.
+                let alike = found != expected && found as f64 == expected as f64;
+                let expected = if alike { f64::NAN } else { expected as f64 };
+                Element { found: found as f64, expected, tolerance: 0.0 }
+            }
+        })*
+    };
+}
+
+integers! { i32 u32 i64 u64 }

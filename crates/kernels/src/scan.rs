@@ -1,0 +1,86 @@
+//! Scan: every prefix of a buffer combined, into a buffer of the same length.
+//!
+//! ```text
+//! input       3   1   4   1   5
+//! inclusive   3   4   8   9  14     output[i] = input[0] + .. + input[i]
+//! exclusive   0   3   4   8   9     output[i] = input[0] + .. + input[i - 1], the identity first
+//! ```
+//!
+//! [`Operations::inclusive_scan`] and [`Operations::exclusive_scan`] are [`single_pass`].
+
+pub mod block;
+pub(crate) mod library;
+pub mod look_back;
+pub mod single_pass;
+
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use crate::monoid::Monoid;
+use crate::operations::{Operations, Result, expect_length};
+
+/// Whether an element's result has the element itself in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScanKind {
+    /// It has.
+    Inclusive,
+    /// It has only those before.
+    Exclusive,
+}
+
+impl Operations {
+    /// `output[i]` = `input[0]` to `input[i]` combined.
+    ///
+    /// Operations on integers, and on floats that only choose, give the same bits every time. A scan of float sums is off by at most
+    /// [`rounding_steps`](single_pass::SinglePass::rounding_steps) roundings of the sum of the magnitudes so far, and which of the
+    /// results within that comes out depends on how far the CTAs have come.
+    ///
+    /// # Errors
+    /// The lengths differ, the kernel cannot be built for the device, there is not enough memory, or the launch failed.
+    pub fn inclusive_scan<T, M>(
+        &self,
+        stream: &Stream,
+        input: &Buffer<T>,
+        output: &mut Buffer<M::Output>,
+        monoid: M,
+    ) -> Result<LaunchCounts>
+    where
+        T: Storable,
+        M: Monoid<T>,
+    {
+        self.scan(stream, input, output, monoid, ScanKind::Inclusive)
+    }
+
+    /// `output[i]` = `input[0]` to `input[i - 1]` combined; `output[0]` is the identity.
+    ///
+    /// # Errors
+    /// As [`inclusive_scan`](Self::inclusive_scan).
+    pub fn exclusive_scan<T, M>(
+        &self,
+        stream: &Stream,
+        input: &Buffer<T>,
+        output: &mut Buffer<M::Output>,
+        monoid: M,
+    ) -> Result<LaunchCounts>
+    where
+        T: Storable,
+        M: Monoid<T>,
+    {
+        self.scan(stream, input, output, monoid, ScanKind::Exclusive)
+    }
+
+    fn scan<T, M>(
+        &self,
+        stream: &Stream,
+        input: &Buffer<T>,
+        output: &mut Buffer<M::Output>,
+        monoid: M,
+        kind: ScanKind,
+    ) -> Result<LaunchCounts>
+    where
+        T: Storable,
+        M: Monoid<T>,
+    {
+        expect_length("the output of a scan", input.len(), output.len())?;
+        single_pass::launch(self, stream, input, output, single_pass::SinglePass::new::<T>(monoid, kind))
+    }
+}
