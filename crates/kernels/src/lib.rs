@@ -1,15 +1,19 @@
 //! The kernel library: one file an idea, each with its reference.
 
 mod copy;
+pub mod elementwise;
 pub mod gemm;
 pub mod map2d;
 pub mod matrix_add;
 pub mod monoid;
+mod number;
 pub mod operations;
 mod prepared;
 pub mod reduce;
 mod reference;
 pub mod registry;
+mod rotation;
+pub mod rows;
 mod sample;
 pub mod scan;
 pub mod transpose;

@@ -20,6 +20,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A whole number below `limit`, nearly uniform.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.bits() % limit
+    }
+
     /// A number in (0, 1].
     fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64

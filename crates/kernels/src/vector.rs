@@ -1,21 +1,19 @@
-//! Elements in vectors of 16 bytes, the widest that one instruction moves on every GPU.
+//! Neighbouring elements that one instruction moves; how many is chosen when the kernel is built.
 
 use warpwright::prelude::*;
 
-/// How many elements of `T` are a vector.
+/// Bytes of the widest vector that every GPU moves by one instruction.
+pub const WIDEST_BYTES: u32 = 16;
+
+/// How many elements of `T` are a vector of the widest kind.
 pub const fn width<T: Element>() -> u32 {
-    16 / T::BYTES
+    WIDEST_BYTES / T::BYTES
 }
 
-/// Loads the vector at `at`, which is aligned to 16 bytes.
+/// Loads the vector of the widest kind at `at`, which is aligned to 16 bytes.
 #[track_caller]
 pub fn load<T: Element>(at: Global<T>, access: Access) -> Vec<Reg<T>> {
-    match T::BYTES {
-        1 => at.load_vector_with::<16>(access).to_vec(),
-        2 => at.load_vector_with::<8>(access).to_vec(),
-        4 => at.load_vector_with::<4>(access).to_vec(),
-        _ => at.load_vector_with::<2>(access).to_vec(),
-    }
+    load_lanes(at, width::<T>(), access)
 }
 
 /// Stores consecutive elements at `at`, which is aligned to their size together, by as few instructions as there are for it.
@@ -23,17 +21,52 @@ pub fn load<T: Element>(at: Global<T>, access: Access) -> Vec<Reg<T>> {
 pub fn store<T: Element>(at: Global<T>, elements: &[Reg<T>], access: Access) {
     let widest = width::<T>() as usize;
     for (number, piece) in elements.chunks(widest).enumerate() {
-        let at = at.at(number * widest);
-        match *piece {
-            [a] => at.store_with(a, access),
-            [a, b] => at.store_vector_with([a, b], access),
-            [a, b, c, d] => at.store_vector_with([a, b, c, d], access),
-            _ => {
-                for (number, eight) in piece.chunks(8).enumerate() {
-                    let eight: [Reg<T>; 8] = eight.try_into().expect("runs are powers of two");
-                    at.at(8 * number).store_vector_with(eight, access);
-                }
-            }
-        }
+        store_lanes(at.at(number * widest), piece, access);
+    }
+}
+
+/// Loads `lanes` elements by one instruction: 1, 2, 4, 8 or 16 of them, 16 bytes together at most, to which `at` is aligned.
+#[track_caller]
+pub fn load_lanes<T: Element, S: Space>(at: Pointer<T, S>, lanes: u32, access: Access) -> Vec<Reg<T>> {
+    match lanes {
+        2 => at.load_vector_with::<2>(access).to_vec(),
+        4 => at.load_vector_with::<4>(access).to_vec(),
+        8 => at.load_vector_with::<8>(access).to_vec(),
+        16 => at.load_vector_with::<16>(access).to_vec(),
+        _ => vec![at.load_with(access)],
+    }
+}
+
+/// Stores elements by one instruction, as [`load_lanes`] loads them.
+#[track_caller]
+pub fn store_lanes<T: Element, S: Space>(at: Pointer<T, S>, elements: &[Reg<T>], access: Access) {
+    let lane = |index: usize| elements[index];
+    match elements.len() {
+        2 => at.store_vector_with::<2>(std::array::from_fn(lane), access),
+        4 => at.store_vector_with::<4>(std::array::from_fn(lane), access),
+        8 => at.store_vector_with::<8>(std::array::from_fn(lane), access),
+        16 => at.store_vector_with::<16>(std::array::from_fn(lane), access),
+        _ => at.store_with(elements[0], access),
+    }
+}
+
+/// The widest vector of elements of `bytes` bytes that stays aligned over rows of `extent` elements.
+pub fn widest(extent: u64, bytes: u32) -> u32 {
+    let mut lanes = (WIDEST_BYTES / bytes).max(1);
+    while !extent.is_multiple_of(lanes.into()) {
+        lanes /= 2;
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_vector_divides_the_row() {
+        let found =
+            [widest(4096, 2), widest(4100, 2), widest(7, 2), widest(6, 4), widest(3, 8), widest(64, 1)];
+        assert_eq!(found, [8, 4, 1, 2, 1, 16]);
     }
 }

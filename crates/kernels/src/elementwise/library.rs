@@ -1,0 +1,226 @@
+//! The elementwise kernels for the command line.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device};
+
+use super::{Copy, Map, Walk, Zip};
+use crate::number::{HostNumber, Values, with_type};
+use crate::prepared::ptx;
+use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::rotation::rotating;
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::number("length", 1 << 20, "elements"),
+    OptionSpec::choice("type", &["f32", "f16", "bf16", "f64", "u8", "i8", "u32", "i32"], "of the elements"),
+    OptionSpec::choice("bits", &["128", "64", "32", "16", "8"], "moved by one instruction of a thread"),
+    OptionSpec::extent("threads", Walk::FASTEST.threads as u64, "of a CTA"),
+    OptionSpec::extent("steps", Walk::FASTEST.steps as u64, "vectors that a thread has on their way at once"),
+    OptionSpec::choice("values", Values::WORDS, "what the inputs are like"),
+    OptionSpec::number("seed", 1, "of the inputs"),
+];
+
+/// Calls `$body` with the type that the options name.
+macro_rules! typed {
+    ($options:expr, $ty:ident => $body:expr) => {
+        with_type!(
+            $options.choice("type"),
+            ["f32" f32, "f16" f16, "bf16" bf16, "f64" f64, "u8" u8, "i8" i8, "u32" u32, "i32" i32],
+            $ty => $body
+        )
+    };
+}
+
+impl Walk {
+    fn of(options: &Options) -> Result<Self> {
+        let number = |name| u32::try_from(options.number(name));
+        Ok(Self {
+            threads: number("threads")?,
+            bits: options.choice("bits").parse()?,
+            steps: number("steps")?,
+        })
+    }
+}
+
+/// What a launch moves.
+fn work<T>(length: u64, buffers: u64) -> Work {
+    let elements = length as f64;
+    Work {
+        operations: (buffers - 2) as f64 * elements,
+        bytes: elements * (buffers * size_of::<T>() as u64) as f64,
+    }
+}
+
+/// Every element exactly as the reference says.
+fn verify<T: HostNumber>(found: &Buffer<T>, expected: impl Iterator<Item = f64>) -> Result<Verified> {
+    let elements = found.to_vec()?.into_iter().zip(expected).map(|(found, expected)| registry::Element {
+        found: found.value(),
+        expected,
+        tolerance: 0.0,
+    });
+    Ok(compare(elements, |index| vec![index as usize])?)
+}
+
+/// What [`MapLibrary`] does to each element: its square. For integers the product wraps.
+fn square<T: Number>(x: Reg<T>) -> Reg<T>
+where
+    Reg<T>: std::ops::Mul<Output = Reg<T>>,
+{
+    x * x
+}
+
+fn sum<T: Number>(a: Reg<T>, b: Reg<T>) -> Reg<T>
+where
+    Reg<T>: std::ops::Add<Output = Reg<T>>,
+{
+    a + b
+}
+
+/// An elementwise kernel with one input, for the command line.
+fn prepare_unary<T: HostNumber, K: 'static>(
+    device: &Device,
+    options: &Options,
+    kernel: Kernel<K>,
+    reference: impl Fn(T) -> f64 + 'static,
+) -> Result<Box<dyn Prepared>> {
+    let length = options.number("length");
+    let (grid, threads) = (Walk::of(options)?.grid::<T>(length)?, Walk::of(options)?.threads);
+    let compiled = device.compile(&kernel)?;
+    let values = Values::named(options.choice("values"));
+    let make = |seed| {
+        let from: Vec<T> = values.numbers(seed, usize::try_from(length)?);
+        Ok((device.buffer_from(&from)?, device.uninitialized::<T>(from.len())?))
+    };
+    rotating(
+        device,
+        options.number("seed"),
+        work::<T>(length, 2),
+        make,
+        move |stream, (from, to): &mut (Buffer<T>, Buffer<T>)| {
+            Ok(if length == 0 {
+                Default::default()
+            } else {
+                compiled.function().launch(stream, compiled.shape(grid, threads), (&*from, to, length))?
+            })
+        },
+        move |(from, to)| verify(to, from.to_vec()?.into_iter().map(&reference)),
+    )
+}
+
+/// [`Copy`] for the command line.
+pub(crate) struct CopyLibrary;
+
+impl LibraryKernel for CopyLibrary {
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+
+    fn summary(&self) -> &'static str {
+        "to = from, in vectors of 8 to 128 bits"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let walk = Walk::of(options)?;
+        typed!(options, T => ptx(Copy { walk }.run::<T>()?, target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        let walk = Walk::of(options)?;
+        typed!(options, T => prepare_unary(device, options, Copy { walk }.run::<T>()?, T::value))
+    }
+}
+
+/// [`Map`] for the command line.
+pub(crate) struct MapLibrary;
+
+impl LibraryKernel for MapLibrary {
+    fn name(&self) -> &'static str {
+        "map"
+    }
+
+    fn summary(&self) -> &'static str {
+        "to = from * from, elementwise: the kernel takes any Rust closure over device values"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let walk = Walk::of(options)?;
+        typed!(options, T => ptx(Map { walk, function: square::<T> }.run::<T>()?, target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        let walk = Walk::of(options)?;
+        typed!(options, T => {
+            let reference = |x: T| x.product(x).value();
+            prepare_unary(device, options, Map { walk, function: square::<T> }.run::<T>()?, reference)
+        })
+    }
+}
+
+/// [`Zip`] for the command line.
+pub(crate) struct AddLibrary;
+
+impl AddLibrary {
+    fn prepare<T: HostNumber + Number>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>>
+    where
+        Reg<T>: std::ops::Add<Output = Reg<T>>,
+    {
+        let (length, walk) = (options.number("length"), Walk::of(options)?);
+        let grid = walk.grid::<T>(length)?;
+        let compiled = device.compile(&Zip { walk, function: sum::<T> }.run::<T>()?)?;
+        let values = Values::named(options.choice("values"));
+        let make = |seed: u64| {
+            let count = usize::try_from(length)?;
+            let inputs: [Vec<T>; 2] = [values.numbers(seed, count), values.numbers(!seed, count)];
+            let [a, b] = inputs.map(|input| device.buffer_from(&input));
+            Ok((a?, b?, device.uninitialized::<T>(count)?))
+        };
+        rotating(
+            device,
+            options.number("seed"),
+            work::<T>(length, 3),
+            make,
+            move |stream, (a, b, to): &mut (Buffer<T>, Buffer<T>, Buffer<T>)| {
+                Ok(if length == 0 {
+                    Default::default()
+                } else {
+                    let launch = compiled.shape(grid, walk.threads);
+                    compiled.function().launch(stream, launch, (&*a, &*b, to, length))?
+                })
+            },
+            move |(a, b, to)| {
+                let pairs = a.to_vec()?.into_iter().zip(b.to_vec()?);
+                verify(to, pairs.map(|(a, b)| a.sum(b).value()))
+            },
+        )
+    }
+}
+
+impl LibraryKernel for AddLibrary {
+    fn name(&self) -> &'static str {
+        "add"
+    }
+
+    fn summary(&self) -> &'static str {
+        "to = a + b, elementwise, in vectors of 8 to 128 bits"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let walk = Walk::of(options)?;
+        typed!(options, T => ptx(Zip { walk, function: sum::<T> }.run::<T>()?, target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        typed!(options, T => Self::prepare::<T>(device, options))
+    }
+}

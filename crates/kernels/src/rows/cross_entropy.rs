@@ -1,0 +1,62 @@
+//! Cross-entropy of rows of logits against one target a row.
+//!
+//! ```text
+//! loss = log(sum(exp(x))) - x[target]
+//! ```
+//!
+//! A row whose target is [`IGNORED`] has the loss 0. Any other target outside the row makes the loss NaN.
+
+use warpwright::prelude::*;
+
+use super::element::RowElement;
+use super::plan::Plan;
+use super::row::{Row, Share, Source, each_row, start};
+use super::softmax::log_sum;
+use super::team::Team;
+
+/// The target of rows that do not count.
+pub const IGNORED: i64 = -100;
+
+/// Cross-entropy of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CrossEntropy {
+    /// Who shares a row.
+    pub plan: Plan,
+}
+
+impl CrossEntropy {
+    /// x is (rows, columns), row-major; targets and losses are (rows).
+    #[kernel]
+    pub fn run<T: RowElement>(
+        &self,
+        x: &Global<T>,
+        targets: &Global<i64>,
+        losses: &mut Global<f32>,
+        rows: u32,
+    ) {
+        let plan = self.plan;
+        let (x, targets, losses, team) = (*x, *targets, *losses, Team::new(plan));
+        let share = Share::new(plan, &team);
+        each_row(plan, team, rows, |team, row, wanted| {
+            let x = start(x, row, plan.columns);
+            let [maximum, sum] = log_sum(&Row::new(share, Source::Memory(x, T::NEGATIVE_INFINITIES)), team);
+            let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
+            if wanted.map_or(is_first, |wanted| wanted & is_first) {
+                let target = targets.at(row).load();
+                let mut loss = constant(f32::NAN).duplicate();
+                if target == IGNORED {
+                    loss = constant(0f32);
+                } else if target >= 0 && target < i64::from(plan.columns) {
+                    loss = maximum + sum.lg2_approx() * std::f32::consts::LN_2 - element(x, target);
+                }
+                losses.at(row).store(loss);
+            }
+        });
+    }
+}
+
+/// One element of a row, in f32.
+#[track_caller]
+fn element<T: RowElement>(row: Global<T>, column: Reg<i64>) -> Reg<f32> {
+    super::element::Chunk::load(row.at(column), 1, Access::new()).values()[0]
+}

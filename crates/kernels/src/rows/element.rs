@@ -1,0 +1,131 @@
+//! Rows of f32, f16 or bf16, read and written as 32-bit words and computed on in f32.
+
+use warpwright::lang::conversion::bit_cast;
+use warpwright::lang::memory::MemoryElement;
+use warpwright::prelude::*;
+
+use crate::vector;
+
+/// A type that a row can be stored in.
+pub trait RowElement: MemoryElement {
+    /// A word full of negative infinities.
+    const NEGATIVE_INFINITIES: u32;
+
+    /// The elements of a 32-bit word, lowest first, exactly.
+    fn widen(word: Reg<u32>) -> Vec<Reg<f32>>;
+
+    /// The word of one or two values, each rounded to this type.
+    fn narrow(values: &[Reg<f32>]) -> Reg<u32>;
+}
+
+impl RowElement for f32 {
+    const NEGATIVE_INFINITIES: u32 = 0xff80_0000;
+
+    #[track_caller]
+    fn widen(word: Reg<u32>) -> Vec<Reg<f32>> {
+        vec![word.bit_cast()]
+    }
+
+    #[track_caller]
+    fn narrow(values: &[Reg<f32>]) -> Reg<u32> {
+        values[0].bit_cast()
+    }
+}
+
+impl RowElement for bf16 {
+    const NEGATIVE_INFINITIES: u32 = 0xff80_ff80;
+
+    // A bf16 is the upper half of the f32 of the same value.
+    #[track_caller]
+    fn widen(word: Reg<u32>) -> Vec<Reg<f32>> {
+        vec![(word << 16u32).bit_cast(), (word & 0xffff_0000u32).bit_cast()]
+    }
+
+    #[track_caller]
+    fn narrow(values: &[Reg<f32>]) -> Reg<u32> {
+        bit_cast(values[0].pack_bf16x2(values[values.len() - 1]))
+    }
+}
+
+impl RowElement for f16 {
+    const NEGATIVE_INFINITIES: u32 = 0xfc00_fc00;
+
+    #[track_caller]
+    fn widen(word: Reg<u32>) -> Vec<Reg<f32>> {
+        bit_cast::<_, f16x2>(word).unpack().map(Reg::convert).to_vec()
+    }
+
+    #[track_caller]
+    fn narrow(values: &[Reg<f32>]) -> Reg<u32> {
+        bit_cast(values[0].pack_f16x2(values[values.len() - 1]))
+    }
+}
+
+/// Neighbouring elements of a row, as they came from memory: two narrow ones share a register.
+#[derive(Clone, DeviceValue)]
+pub(super) struct Chunk<T> {
+    words: Vec<Reg<u32>>,
+    lanes: u32,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: RowElement> Chunk<T> {
+    /// Loads `lanes` elements, in accesses of 128 bits at most.
+    #[track_caller]
+    pub(super) fn load(from: Global<T>, lanes: u32, access: Access) -> Self {
+        let bytes = lanes * T::BYTES;
+        let words = if bytes < 4 {
+            vec![from.cast::<u16>().load_with(access).convert()]
+        } else {
+            let (count, from) = (bytes / 4, from.cast::<u32>());
+            (0..count)
+                .step_by(4)
+                .flat_map(|at| vector::load_lanes(from.at(at), (count - at).min(4), access))
+                .collect()
+        };
+        Self { words, lanes, element: std::marker::PhantomData }
+    }
+
+    /// `lanes` elements of which every 32-bit word is `word`.
+    #[track_caller]
+    pub(super) fn filled(word: u32, lanes: u32) -> Self {
+        let words = (lanes * T::BYTES).div_ceil(4);
+        let words = (0..words).map(|_| constant(word).duplicate()).collect();
+        Self { words, lanes, element: std::marker::PhantomData }
+    }
+
+    /// The elements in f32.
+    #[track_caller]
+    pub(super) fn values(&self) -> Vec<Reg<f32>> {
+        let mut values: Vec<_> = self.words.iter().flat_map(|word| T::widen(*word)).collect();
+        values.truncate(self.lanes as usize);
+        values
+    }
+
+    /// Rounds values to `T`.
+    #[track_caller]
+    pub(super) fn of(values: &[Reg<f32>]) -> Self {
+        let words = values.chunks(4 / T::BYTES as usize).map(T::narrow).collect();
+        Self { words, lanes: values.len() as u32, element: std::marker::PhantomData }
+    }
+
+    /// The sums of the elements, rounded to `T`.
+    #[track_caller]
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        let sums: Vec<_> = self.values().into_iter().zip(other.values()).map(|(a, b)| a + b).collect();
+        Self::of(&sums)
+    }
+
+    /// Stores the elements, in accesses of 128 bits at most.
+    #[track_caller]
+    pub(super) fn store(&self, to: Global<T>, access: Access) {
+        if self.lanes * T::BYTES < 4 {
+            let half: Reg<u16> = self.words[0].convert();
+            to.cast::<u16>().store_with(half, access);
+        } else {
+            for (index, words) in self.words.chunks(4).enumerate() {
+                vector::store_lanes(to.cast::<u32>().at(4 * index), words, access);
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Kernels over the rows of a matrix: softmax, log-softmax, RMSNorm (also fused with a residual addition), LayerNorm,
+//! cross-entropy. Rows of any length and number; f32, f16 or bf16 in memory, f32 inside.
+//!
+//! A row is read once and written once wherever the registers of its threads hold it: those of a warp, a CTA, or a cluster of
+//! CTAs. [`Plan`] chooses who shares a row, `team` is how they reduce, `row` how they move it; each kernel's file is then its
+//! arithmetic alone.
+
+mod cross_entropy;
+mod element;
+mod layer_norm;
+mod library;
+
+mod plan;
+mod rms_norm;
+mod row;
+mod softmax;
+mod team;
+
+pub use cross_entropy::{CrossEntropy, IGNORED};
+pub use element::RowElement;
+pub use layer_norm::LayerNorm;
+pub(crate) use library::{
+    AddRmsNormLibrary, CrossEntropyLibrary, LayerNormLibrary, LogSoftmaxLibrary, RmsNormLibrary,
+    SoftmaxLibrary,
+};
+
+pub use plan::Plan;
+pub use rms_norm::{AddRmsNorm, Gain, RmsNorm};
+pub use softmax::{Form, Softmax};

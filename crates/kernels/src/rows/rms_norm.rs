@@ -1,0 +1,120 @@
+//! RMSNorm of rows, alone and fused with the residual addition before it.
+//!
+//! ```text
+//! y = s / sqrt(mean(s²) + epsilon) * g
+//! s = x                    g = w          RMSNorm
+//! s = x + r, also written  g = 1 + w      the fused, zero-centred one of Qwen 3.5: weights are stored around 0
+//! ```
+//!
+//! s is rounded to its type before its squares are summed, so that what is normalised is what the next layer reads.
+
+use warpwright::prelude::*;
+
+use super::element::RowElement;
+use super::plan::Plan;
+use super::row::{Row, Share, Source, each_row, start};
+use super::team::{Sum, Team};
+
+/// What the weights multiply by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gain {
+    /// w.
+    Weight,
+    /// 1 + w.
+    ZeroCentred,
+}
+
+impl Gain {
+    #[track_caller]
+    fn of(self, weight: Reg<f32>) -> Reg<f32> {
+        match self {
+            Gain::Weight => weight,
+            Gain::ZeroCentred => weight + 1.0,
+        }
+    }
+}
+
+/// RMSNorm of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RmsNorm {
+    /// Who shares a row.
+    pub plan: Plan,
+    /// What the weights multiply by.
+    pub gain: Gain,
+}
+
+/// 1 / sqrt(mean of squares + epsilon) of a row whose fill is 0.
+#[track_caller]
+fn reciprocal_root<T: RowElement>(row: &Row<T>, team: &mut Team, plan: Plan, epsilon: Reg<f32>) -> Reg<f32> {
+    let squares = row.sum(|value| value * value);
+    let [squares] = team.reduce::<Sum, 1>([squares]);
+    (squares * (1.0 / plan.columns as f32) + epsilon).rsqrt_approx()
+}
+
+impl RmsNorm {
+    /// x and y are (rows, columns), row-major; w is (columns).
+    #[kernel]
+    pub fn run<T: RowElement, U: RowElement>(
+        &self,
+        x: &Global<T>,
+        w: &Global<T>,
+        y: &mut Global<U>,
+        rows: u32,
+        epsilon: f32,
+    ) {
+        let (plan, gain) = (self.plan, self.gain);
+        let (x, w, y, team) = (*x, *w, *y, Team::new(plan));
+        let share = Share::new(plan, &team);
+        each_row(plan, team, rows, |team, row, wanted| {
+            let (x, y) = (start(x, row, plan.columns), start(y, row, plan.columns));
+            let x = Row::new(share, Source::Memory(x, 0));
+            let root = reciprocal_root(&x, team, plan, epsilon);
+            x.for_each(|place, values| {
+                let weights = share.load_common(w, place);
+                let scaled: Vec<_> =
+                    values.into_iter().zip(weights).map(|(x, w)| x * root * gain.of(w)).collect();
+                share.store(y, place, wanted, &scaled);
+            });
+        });
+    }
+}
+
+/// A residual addition, and RMSNorm of each row of the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddRmsNorm {
+    /// Who shares a row.
+    pub plan: Plan,
+    /// What the weights multiply by.
+    pub gain: Gain,
+}
+
+impl AddRmsNorm {
+    /// x, r, s = x + r and y are (rows, columns), row-major; w is (columns).
+    #[kernel]
+    pub fn run<T: RowElement>(
+        &self,
+        x: &Global<T>,
+        r: &Global<T>,
+        w: &Global<T>,
+        s: &mut Global<T>,
+        y: &mut Global<T>,
+        rows: u32,
+        epsilon: f32,
+    ) {
+        let (plan, gain) = (self.plan, self.gain);
+        let (x, r, w, s, y, team) = (*x, *r, *w, *s, *y, Team::new(plan));
+        let share = Share::new(plan, &team);
+        each_row(plan, team, rows, |team, row, wanted| {
+            let at = |matrix| start(matrix, row, plan.columns);
+            let sum = Row::new(share, Source::Sum(at(x), at(r)));
+            sum.for_each(|place, values| share.store(at(s), place, wanted, &values));
+            let root = reciprocal_root(&sum, team, plan, epsilon);
+            sum.for_each(|place, values| {
+                let weights = share.load_common(w, place);
+                let scaled: Vec<_> =
+                    values.into_iter().zip(weights).map(|(s, w)| s * root * gain.of(w)).collect();
+                share.store(at(y), place, wanted, &scaled);
+            });
+        });
+    }
+}

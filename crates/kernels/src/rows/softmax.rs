@@ -1,0 +1,111 @@
+//! Softmax and log-softmax of rows.
+//!
+//! ```text
+//! softmax       y = exp(x - M) / S        M = max(x), S = sum(exp(x - M))
+//! log-softmax   y = x - M - log(S)
+//! ```
+//!
+//! Maximum and sum are taken in one pass: each thread has the pair (m, s) of what it has seen, s relative to m, and pairs are
+//! merged, so that warps and CTAs exchange values once. A row with a NaN or positive infinity, or of nothing but negative
+//! infinities, becomes NaN, as IEEE 754 has it.
+
+use warpwright::lang::ptx;
+use warpwright::prelude::*;
+
+use super::element::RowElement;
+use super::plan::Plan;
+use super::row::{Row, Share, Source, each_row, start};
+use super::team::{Merge, Team, butterfly};
+
+/// `exp(x)` by the special function unit; a subnormal result is 0.
+#[track_caller]
+fn exp(x: Reg<f32>) -> Reg<f32> {
+    ptx!("ex2.approx.ftz.f32 {y}, {x};", y = out Reg<f32>, x = x * std::f32::consts::LOG2_E)
+}
+
+/// What is subtracted for a maximum: it, or where it is negative infinity, the least number, so that the difference of two
+/// negative infinities is not NaN.
+#[track_caller]
+fn base(maximum: Reg<f32>) -> Reg<f32> {
+    maximum.max(f32::MIN)
+}
+
+/// The pair (m, s) of numbers x: their maximum, and the sum of exp(x - m).
+pub(super) struct LogSum;
+
+impl Merge<2> for LogSum {
+    const NEUTRAL: [f32; 2] = [f32::NEG_INFINITY, 0.0];
+
+    #[track_caller]
+    fn over_lanes([maximum, sum]: [Reg<f32>; 2], lanes: u32) -> [Reg<f32>; 2] {
+        let all = butterfly(maximum, lanes, |a, b| a.max(b));
+        let sum = sum * exp(maximum - base(all));
+        [all, butterfly(sum, lanes, |a, b| a + b)]
+    }
+}
+
+/// The pair of a whole row, whose fill is negative infinity.
+#[track_caller]
+pub(super) fn log_sum<T: RowElement>(row: &Row<T>, team: &mut Team) -> [Reg<f32>; 2] {
+    let nothing = LogSum::NEUTRAL.map(|value| constant(value).duplicate());
+    let mine = row.fold(nothing, |[maximum, sum], vectors| {
+        let values: Vec<_> = vectors.iter().flat_map(|(_, chunk)| chunk.values()).collect();
+        let larger = values.iter().fold(maximum, |larger, value| larger.max(*value));
+        let base = base(larger);
+        let sum = sum * exp(maximum - base);
+        let sum = values.iter().fold(sum, |sum, value| sum + exp(*value - base));
+        [larger, sum]
+    });
+    team.reduce::<LogSum, 2>(mine)
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Probabilities.
+    Probabilities,
+    /// Their natural logarithms.
+    Logarithms,
+}
+
+/// Softmax of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Softmax {
+    /// Who shares a row.
+    pub plan: Plan,
+    /// What is written.
+    pub form: Form,
+}
+
+impl Softmax {
+    /// x and y are (rows, columns), row-major.
+    #[kernel]
+    pub fn run<T: RowElement, U: RowElement>(&self, x: &Global<T>, y: &mut Global<U>, rows: u32) {
+        let (plan, form) = (self.plan, self.form);
+        let (x, y, team) = (*x, *y, Team::new(plan));
+        let share = Share::new(plan, &team);
+        each_row(plan, team, rows, |team, row, wanted| {
+            let (x, y) = (start(x, row, plan.columns), start(y, row, plan.columns));
+            let x = Row::new(share, Source::Memory(x, T::NEGATIVE_INFINITIES));
+            let [maximum, sum] = log_sum(&x, team);
+            match form {
+                Form::Probabilities => {
+                    let factor = constant(1f32) / sum;
+                    x.for_each(|place, values| {
+                        let values: Vec<_> =
+                            values.into_iter().map(|value| exp(value - maximum) * factor).collect();
+                        share.store(y, place, wanted, &values);
+                    });
+                }
+                Form::Logarithms => {
+                    let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
+                    x.for_each(|place, values| {
+                        let values: Vec<_> =
+                            values.into_iter().map(|value| value - maximum - logarithm).collect();
+                        share.store(y, place, wanted, &values);
+                    });
+                }
+            }
+        });
+    }
+}

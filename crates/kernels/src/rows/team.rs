@@ -1,0 +1,146 @@
+//! The threads that share a row, and what they tell one another.
+//!
+//! A reduction goes up level by level: the lanes of a warp by shuffles, the warps of a CTA through shared memory, the CTAs of a
+//! cluster through one another's shared memory. At each level every thread ends with the whole:
+//!
+//! ```text
+//! lanes    butterfly: 5 exchanges                                   all lanes have their warp's value
+//! warps    one value a warp to shared memory, barrier, each lane
+//!          reads one, butterfly                                     all threads have their CTA's value
+//! CTAs     one value a CTA to every peer, cluster barrier, each
+//!          lane reads one, butterfly                                all threads have the row's value
+//! ```
+
+use warpwright::lang::cluster::cluster_sync;
+use warpwright::lang::pointer::ClusterShared;
+use warpwright::prelude::*;
+
+use super::plan::Plan;
+
+/// Values that are exchanged together at most.
+const MOST_VALUES: u32 = 2;
+/// Partial values of one level at most: the warps of a CTA.
+const MOST_PARTIALS: u32 = 32;
+
+/// The threads that share a row.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Team {
+    plan: Plan,
+    /// This thread's rank among its CTA's threads for the row.
+    pub(super) rank: Reg<u32>,
+    /// The CTA's rank in its cluster.
+    pub(super) cta: Reg<u32>,
+    /// Two places for the partial values of each level, used in turn: a value of one reduction may still be read while
+    /// another's are written.
+    places: Option<Shared<f32>>,
+    turn: Reg<u32>,
+}
+
+/// How two values become one, `K` at a time: a share of partial values is merged over a number of neighbouring lanes.
+pub(super) trait Merge<const K: usize> {
+    /// What changes no value it is merged with.
+    const NEUTRAL: [f32; K];
+
+    /// The merged values of `lanes` neighbouring lanes, in all of them.
+    fn over_lanes(values: [Reg<f32>; K], lanes: u32) -> [Reg<f32>; K];
+}
+
+/// The sum.
+pub(super) struct Sum;
+
+impl Merge<1> for Sum {
+    const NEUTRAL: [f32; 1] = [0.0];
+
+    #[track_caller]
+    fn over_lanes([value]: [Reg<f32>; 1], lanes: u32) -> [Reg<f32>; 1] {
+        [butterfly(value, lanes, |a, b| a + b)]
+    }
+}
+
+/// Exchanges in which every lane ends with the value of all `lanes` neighbours.
+#[track_caller]
+pub(super) fn butterfly(
+    mut value: Reg<f32>,
+    lanes: u32,
+    merge: impl Fn(Reg<f32>, Reg<f32>) -> Reg<f32>,
+) -> Reg<f32> {
+    let mut distance = lanes / 2;
+    while distance > 0 {
+        value = merge(value, value.shuffle_xor(distance));
+        distance /= 2;
+    }
+    value
+}
+
+impl Team {
+    /// This thread's team; says what the launch must be.
+    #[track_caller]
+    pub(super) fn new(plan: Plan) -> Self {
+        launch::threads(plan.cta_threads());
+        if plan.ctas > 1 {
+            launch::cluster(plan.ctas, 1, 1);
+        }
+        let rank = thread_idx().x;
+        let rank = if plan.rows > 1 { rank % plan.threads } else { rank };
+        let cta = if plan.ctas > 1 { cluster_rank() } else { constant(0) };
+        let levels = u32::from(plan.threads > 32) + u32::from(plan.ctas > 1);
+        let places =
+            (levels > 0).then(|| shared_array::<f32>((2 * levels * MOST_PARTIALS * MOST_VALUES) as usize));
+        let turn = constant(0u32).duplicate();
+        Self { plan, rank, cta, places, turn }
+    }
+
+    /// Merges what each thread has into what all of them have together.
+    #[device]
+    pub(super) fn reduce<M: Merge<K>, const K: usize>(&mut self, values: [Reg<f32>; K]) -> [Reg<f32>; K] {
+        let plan = self.plan;
+        let mut values = M::over_lanes(values, plan.threads.min(32));
+        if let Some(places) = self.places {
+            let level = 2 * MOST_PARTIALS * MOST_VALUES;
+            let mine = places.at(self.turn * (MOST_PARTIALS * MOST_VALUES));
+            let warps = plan.threads / 32;
+            if warps > 1 {
+                let lane = self.rank % 32;
+                if lane == 0 {
+                    put(mine.at(self.rank / 32 * K as u32), values);
+                }
+                sync_threads();
+                values = take::<M, K>(mine, lane, warps);
+            }
+            if plan.ctas > 1 {
+                let mine = mine.at(level);
+                if self.rank < plan.ctas {
+                    put_remotely(mine.at(self.cta * K as u32).map_to_block(self.rank), values);
+                }
+                cluster_sync();
+                values = take::<M, K>(mine, self.rank % 32, plan.ctas);
+            }
+            self.turn = self.turn ^ 1;
+        }
+        values
+    }
+}
+
+/// Merges `count` partial values that lie in shared memory: each lane takes one.
+#[device]
+fn take<M: Merge<K>, const K: usize>(from: Shared<f32>, lane: Reg<u32>, count: u32) -> [Reg<f32>; K] {
+    let width = count.next_power_of_two();
+    let share = lane % width;
+    let mut values = M::NEUTRAL.map(|value| constant(value).duplicate());
+    if count == width {
+        values = from.at(share * K as u32).load_vector::<K>();
+    } else if share < count {
+        values = from.at(share * K as u32).load_vector::<K>();
+    }
+    M::over_lanes(values, width)
+}
+
+#[track_caller]
+fn put<const K: usize>(to: Shared<f32>, values: [Reg<f32>; K]) {
+    to.store_vector(values);
+}
+
+#[track_caller]
+fn put_remotely<const K: usize>(to: ClusterShared<f32>, values: [Reg<f32>; K]) {
+    to.store_vector(values);
+}

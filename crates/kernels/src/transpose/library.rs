@@ -1,0 +1,131 @@
+//! The transposes for the command line.
+
+use rayon::prelude::*;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device};
+
+use super::{BlockTranspose, Method, TileTranspose, Way};
+use crate::number::{HostNumber, Values, with_type};
+use crate::operations::Operations;
+use crate::prepared::ptx;
+use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::rotation::rotating;
+
+/// The transposes for the command line.
+pub(crate) struct Library;
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::number("m", 1000, "rows of A"),
+    OptionSpec::number("n", 776, "columns of A"),
+    OptionSpec::choice("type", &["f32", "f16", "bf16", "f64", "u8"], "of the elements"),
+    OptionSpec::choice(
+        "way",
+        &["best", "naive", "shared", "padded", "swizzled", "blocks"],
+        "how elements get from rows to columns",
+    ),
+    OptionSpec::extent("side", BlockTranspose::FASTEST.side as u64, "blocks along a side of a tile (blocks)"),
+    OptionSpec::extent("blocks", BlockTranspose::FASTEST.blocks as u64, "blocks of one thread (blocks)"),
+    OptionSpec::extent(
+        "raster",
+        BlockTranspose::FASTEST.raster as u64,
+        "rows of tiles walked together (blocks)",
+    ),
+    OptionSpec::number("seed", 1, "of the input"),
+];
+
+fn shape(options: &Options) -> Result<(u32, u32)> {
+    Ok((u32::try_from(options.number("m"))?, u32::try_from(options.number("n"))?))
+}
+
+fn method<T: HostNumber>(options: &Options) -> Result<Method> {
+    let tile = |way| Method::Tile(TileTranspose { way });
+    let number = |name| u32::try_from(options.number(name));
+    Ok(match options.choice("way") {
+        "naive" => tile(Way::Naive),
+        "shared" => tile(Way::Shared),
+        "padded" => tile(Way::Padded),
+        "swizzled" => tile(Way::Swizzled),
+        "blocks" => Method::Blocks(BlockTranspose {
+            side: number("side")?,
+            blocks: number("blocks")?,
+            raster: number("raster")?,
+        }),
+        _ => Method::fastest::<T>(shape(options)?),
+    })
+}
+
+/// Every element where it belongs.
+fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verified> {
+    let (m, n) = (m as usize, n as usize);
+    let rows = b.par_chunks(m.max(1)).enumerate().map(|(row, found)| {
+        let elements = found.iter().enumerate().map(|(column, found)| registry::Element {
+            found: found.value(),
+            expected: a[column * n + row].value(),
+            tolerance: 0.0,
+        });
+        compare(elements, |column| vec![row, column as usize])
+    });
+    rows.collect::<Vec<_>>().into_iter().try_fold(
+        Verified { elements: 0, worst: 0.0 },
+        |Verified { elements, worst }, row| {
+            let row = row?;
+            Ok(Verified { elements: elements + row.elements, worst: row.worst.max(worst) })
+        },
+    )
+}
+
+fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+    let (m, n) = shape(options)?;
+    let elements = m as usize * n as usize;
+    let method = method::<T>(options)?;
+    let operations = Operations::new(device);
+    rotating(
+        device,
+        options.number("seed"),
+        Work { operations: 0.0, bytes: (2 * elements * size_of::<T>()) as f64 },
+        |seed| {
+            let a: Vec<T> = Values::Special.numbers(seed, elements);
+            Ok((device.buffer_from(&a)?, device.uninitialized::<T>(elements)?))
+        },
+        move |stream, (a, b): &mut (Buffer<T>, Buffer<T>)| {
+            Ok(operations.transpose_by(method, stream, a, (m, n), b)?)
+        },
+        move |(a, b)| verify(&a.to_vec()?, (m, n), &b.to_vec()?),
+    )
+}
+
+/// Calls `$body` with the type that the options name.
+macro_rules! typed {
+    ($options:expr, $ty:ident => $body:expr) => {
+        with_type!(
+            $options.choice("type"),
+            ["f32" f32, "f16" f16, "bf16" bf16, "f64" f64, "u8" u8],
+            $ty => $body
+        )
+    };
+}
+
+impl LibraryKernel for Library {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn summary(&self) -> &'static str {
+        "B = Aᵀ: naive, through shared memory, padded, swizzled, and in vectors of 16 bytes"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        typed!(options, T => match method::<T>(options)? {
+            Method::Tile(kernel) => ptx(kernel.run::<T>()?, target),
+            Method::Blocks(kernel) => ptx(kernel.run::<T>()?, target),
+        })
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        typed!(options, T => prepare::<T>(device, options))
+    }
+}
