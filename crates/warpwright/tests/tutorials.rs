@@ -30,6 +30,9 @@ mod naive_copy;
 #[path = "../examples/04_the_parallel_copy.rs"]
 mod parallel_copy;
 #[allow(dead_code)]
+#[path = "../examples/printing.rs"]
+mod printing;
+#[allow(dead_code)]
 #[path = "../examples/05_swizzling.rs"]
 mod swizzling;
 
@@ -93,4 +96,26 @@ chapters! {
     hello_mma: "06_hello_mma",
     global_gemm: "07_global_gemm",
     cute_dsl: "cute_dsl",
+}
+
+const PRINTING: &str = include_str!("../../../docs/tutorials/printing.md");
+
+/// What a device prints goes to the process's output, so the chapter on it is run in a process of its own.
+#[test]
+fn printing() {
+    let program = include_str!("../examples/printing.rs");
+    assert_eq!(blocks(PRINTING, "rust"), single_spaced(program), "the chapter's listings are the example");
+    let itself = std::env::current_exe().expect("a test knows its program");
+    let arguments = ["--ignored", "--exact", "--nocapture", "printing_alone"];
+    let output = std::process::Command::new(itself).args(arguments).output().expect("it can be run again");
+    let printed = String::from_utf8(output.stdout).expect("lessons print text");
+    assert!(output.status.success() && printed.contains(&blocks(PRINTING, "text")), "{printed}");
+}
+
+#[test]
+#[ignore = "run by `printing`, which reads what it prints"]
+fn printing_alone() {
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    println!();
+    self::printing::lesson(&device, &mut std::io::stdout()).expect("the lesson runs");
 }
