@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Runs every golden case on the GPU and writes what came out.
 
-    python3 record.py [--device N] [--jobs N] [--out FOLDER] [PATTERN ...]
+    python3 record.py [--device N] [--jobs N] [--out FOLDER] [--results NAME] [PATTERN ...]
 
 Needs Python 3.8 and the driver's libcuda.so.1, nothing else. Writes results.json (the device, the driver and, for
 each case, where its bytes lie or why there are none) and results.bin (the saved buffers of all cases, each case
-compressed by zlib).
+compressed by zlib). The record is in parts, so that one can be made anew without the others:
+
+    python3 record.py --results wgmma 'wgmma*'     # results.wgmma.json, results.wgmma.bin
+
 A case that fails or hangs is noted and the run goes on: cases run in child processes, and one is started anew after
 a failure that leaves its context unusable. Most of the time goes to the driver's assembler, so several run at once.
 """
@@ -227,6 +230,7 @@ def main():
     arguments.add_argument("--device", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=8)
     arguments.add_argument("--out", default=HERE)
+    arguments.add_argument("--results", help="a part of the record of its own: results.NAME.json and results.NAME.bin")
     arguments.add_argument("--check", action="store_true", help="read every case, run none")
     arguments.add_argument("--child", help=argparse.SUPPRESS)
     options = arguments.parse_args()
@@ -252,7 +256,8 @@ def main():
         about, records = run_all(options.device, options.jobs, folder, names)
         offset, lines = 0, []
         os.makedirs(options.out, exist_ok=True)
-        with open(os.path.join(options.out, "results.bin"), "wb") as results:
+        stem = os.path.join(options.out, f"results.{options.results}" if options.results else "results")
+        with open(stem + ".bin", "wb") as results:
             for name in names:
                 record = records[name]
                 if "error" not in record:
@@ -262,7 +267,7 @@ def main():
                     record = {"offset": offset, "stored": len(stored), **record}
                     offset += len(stored)
                 lines.append(f"  {json.dumps(name)}: {json.dumps(record)}")
-    with open(os.path.join(options.out, "results.json"), "w") as index:
+    with open(stem + ".json", "w") as index:
         index.write('{"about": %s,\n "cases": {\n%s\n}}\n' % (json.dumps(about), ",\n".join(lines)))
     failures = {name: record["error"] for name, record in records.items() if "error" in record}
     for name, error in sorted(failures.items()):

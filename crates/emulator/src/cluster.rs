@@ -14,6 +14,7 @@ use crate::launch::LaunchContext;
 use crate::memory::Trouble;
 use crate::path::{Path, Wait};
 use crate::warp::{Counts, Located, Warp};
+use crate::warpgroup::Moment;
 
 /// Rounds in which every warp only polled, before another cluster gets the thread.
 const WAITING_ROUNDS: u32 = 4;
@@ -232,7 +233,7 @@ impl Cluster {
             if launch.stop.load(Ordering::Relaxed) {
                 return Ok(ClusterPause::Waiting);
             }
-            if !round.worked && self.complete_copies(launch)? {
+            if !round.worked && (self.complete_copies(launch)? || self.multiply(launch)?) {
                 continue;
             }
             if !round.moved {
@@ -251,6 +252,16 @@ impl Cluster {
         for rank in 0..self.blocks.len() {
             let completed = self.blocks[rank].complete_copies(launch);
             any |= completed.map_err(|located| self.fault(launch, rank, located))?;
+        }
+        Ok(any)
+    }
+
+    /// Lets all multiplies of the warpgroups happen that may. Whether any did.
+    fn multiply(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        for rank in 0..self.ctas.len() {
+            let happened = self.ctas[rank].multiply(launch, &mut self.blocks[rank], Moment::Last);
+            any |= happened.map_err(|located| self.fault(launch, rank, located))?;
         }
         Ok(any)
     }
@@ -317,6 +328,11 @@ impl Cluster {
             Wait::Barrier { id, .. } => {
                 let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
                 format!("waits at barrier {id}, where {count} of {wanted} threads have arrived")
+            }
+            Wait::Warpgroup => {
+                let missing = block.warpgroups.missing(warp.index);
+                let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
+                format!("waits for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
             }
             Wait::Cluster => {
                 let missing: Vec<String> = self

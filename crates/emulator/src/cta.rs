@@ -12,6 +12,7 @@ use crate::mbarrier::MbarrierRecords;
 use crate::memory::SharedMemory;
 use crate::registers::LANES;
 use crate::warp::{Counts, Located, Pause, Warp};
+use crate::warpgroup::{self, Moment, Warpgroups};
 
 /// What the warps of a CTA share.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Block {
     pub(crate) alive: Vec<u32>,
     /// Asynchronous copies under way, by warp.
     pub(crate) copies: Vec<CopyQueue>,
+    /// What its warpgroups have under way.
+    pub(crate) warpgroups: Warpgroups,
     /// What it printed.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
@@ -61,6 +64,7 @@ impl Block {
             copies: (0..warps)
                 .map(|warp| CopyQueue::new(launch.schedule, launch.linear_cta(index), warp))
                 .collect(),
+            warpgroups: Warpgroups::new(warps, launch.schedule, launch.linear_cta(index)),
             output: String::new(),
             mma_multiply_adds: 0,
         }
@@ -76,6 +80,7 @@ impl Block {
         for (warp, queue) in self.copies.iter_mut().enumerate() {
             queue.reset(launch.schedule, launch.linear_cta(index), warp as u32);
         }
+        self.warpgroups.reset(launch.schedule, launch.linear_cta(index));
         for (warp, alive) in self.alive.iter_mut().enumerate() {
             *alive = lanes_of(threads, warp as u32);
         }
@@ -174,7 +179,8 @@ impl Cta {
         let mut round = Round::default();
         let mut blocks = Blocks::of(blocks, rank);
         blocks.own.started = true;
-        for warp in &mut self.warps {
+        for index in 0..self.warps.len() {
+            let warp = &mut self.warps[index];
             if warp.paths.is_empty() {
                 continue;
             }
@@ -184,7 +190,21 @@ impl Cta {
             round.left |= pause != Pause::Exited;
             round.moved |= ran;
             round.worked |= ran && pause != Pause::Turn { waiting: true };
+            if blocks.own.warpgroups.is_busy() && self.multiply(launch, blocks.own, Moment::Now)? {
+                (round.moved, round.worked) = (true, true);
+            }
         }
         Ok(round)
+    }
+
+    /// Lets multiplies of the warpgroups happen. Whether any did.
+    pub(crate) fn multiply(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        block: &mut Block,
+        moment: Moment,
+    ) -> Result<bool, Located> {
+        let mut registers: Vec<_> = self.warps.iter_mut().map(|warp| &mut warp.registers).collect();
+        warpgroup::advance(launch, block, &mut registers, moment)
     }
 }

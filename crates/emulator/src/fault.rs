@@ -34,6 +34,8 @@ pub enum FaultKind {
     Barrier,
     /// A warp-wide instruction names lanes that are not there.
     LaneMask,
+    /// The warps of a warpgroup disagree about what they do together.
+    Warpgroup,
 }
 
 impl FaultKind {
@@ -53,6 +55,7 @@ impl FaultKind {
             FaultKind::StackOverflow => "stack-overflow",
             FaultKind::Barrier => "barrier",
             FaultKind::LaneMask => "lane-mask",
+            FaultKind::Warpgroup => "warpgroup",
         }
     }
 }

@@ -63,6 +63,7 @@ mod special;
 pub mod tensor;
 pub mod tensor_map;
 mod warp;
+mod warpgroup;
 
 pub use check::{Checks, Finding, FindingKind, Label};
 pub use emulator::{Emulator, StartError};

@@ -8,6 +8,7 @@ use crate::check::Actor;
 use crate::cluster::{Blocks, Peers};
 use crate::collective::Collective;
 use crate::cta::Block;
+use crate::instructions::WarpgroupOperation;
 use crate::lanes::{LaneOperation, Width, width};
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble};
@@ -54,6 +55,8 @@ pub(crate) enum Kind {
     Effect(Box<dyn Effect>),
     /// Something that all live lanes of the warp do together.
     Aligned(Box<dyn Effect>),
+    /// What a warp does with the others of its warpgroup.
+    Warpgroup(Box<WarpgroupOperation>),
     /// An exchange between the lanes of a member mask.
     Collective(Box<Collective>),
     /// A barrier of the CTA.
@@ -78,6 +81,7 @@ impl fmt::Debug for Kind {
             Kind::Lanes(_) => f.write_str("Lanes"),
             Kind::Effect(_) => f.write_str("Effect"),
             Kind::Aligned(_) => f.write_str("Aligned"),
+            Kind::Warpgroup(_) => f.write_str("Warpgroup"),
             Kind::Collective(collective) => collective.fmt(f),
             Kind::Barrier(barrier) => barrier.fmt(f),
             Kind::ClusterWait => f.write_str("ClusterWait"),

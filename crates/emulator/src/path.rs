@@ -14,6 +14,8 @@ pub(crate) enum Wait {
     Together,
     /// Its instruction needs the lanes of this member mask.
     Members(u32),
+    /// It waits for multiplies of its warpgroup.
+    Warpgroup,
     /// It has arrived at a barrier of the CTA, and waits for this generation to end.
     Barrier { id: u32, generation: u32 },
     /// It has arrived at the barrier of the cluster, and waits for the phase to complete.

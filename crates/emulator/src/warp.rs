@@ -13,6 +13,7 @@ use crate::cluster::Blocks;
 use crate::collective::{Collective, Exchange, Inputs, Place};
 use crate::cta::Block;
 use crate::fault::FaultKind;
+use crate::instructions::Next;
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble, shared_base};
 use crate::operation::{Execution, Kind};
@@ -68,7 +69,7 @@ pub(crate) struct Warp {
     pub(crate) paths: Vec<Path>,
     /// Lanes that have not exited.
     pub(crate) alive: u32,
-    registers: Registers,
+    pub(crate) registers: Registers,
     local: LocalMemory,
     cache: RegionCache,
     pub(crate) counts: Counts,
@@ -173,7 +174,10 @@ impl Warp {
         let mut other = 0;
         while other < self.paths.len() {
             let joins = other != index
-                && !matches!(self.paths[other].wait, Wait::Barrier { .. } | Wait::Members(_) | Wait::Cluster)
+                && !matches!(
+                    self.paths[other].wait,
+                    Wait::Barrier { .. } | Wait::Members(_) | Wait::Cluster | Wait::Warpgroup
+                )
                 && self.paths[other].meets(&self.paths[index]);
             if !joins {
                 other += 1;
@@ -213,6 +217,12 @@ impl Warp {
                     }
                 }
                 Wait::Members(members) => self.meet(index, members, launch, blocks.own),
+                Wait::Warpgroup => {
+                    if blocks.own.warpgroups.is_over(self.index) {
+                        self.paths[index].wait = Wait::Ready;
+                        self.paths[index].pc += 1;
+                    }
+                }
                 Wait::Cluster => {
                     let path = &mut self.paths[index];
                     if !blocks.own.cluster_barrier.holds(self.index, path.mask) {
@@ -363,6 +373,27 @@ impl Warp {
                         }
                         if let Err(trouble) = effect.execute(&mut execution, active) {
                             fail!(trouble);
+                        }
+                    }
+                    pc += 1;
+                }
+                Kind::Warpgroup(operation) => {
+                    if active != 0 {
+                        if mask != self.alive {
+                            self.paths[index].wait = Wait::Together;
+                            stop!(pc, pc);
+                        }
+                        let next = match operation.execute(&mut execution, pc, active) {
+                            Ok(next) => next,
+                            Err(trouble) => fail!(trouble),
+                        };
+                        if next != Next::GoesOn {
+                            if next == Next::Waits {
+                                self.paths[index].wait = Wait::Warpgroup;
+                                stop!(pc + 1, pc);
+                            }
+                            self.paths[index].yielded = true;
+                            stop!(pc + 1, pc + 1);
                         }
                     }
                     pc += 1;

@@ -23,11 +23,13 @@ mod synchronize;
 mod transfer;
 mod video;
 mod warp_matrix;
+mod warpgroup_matrix;
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
 pub(crate) use address::{frame_address, read_clock};
 pub(crate) use mbarrier::settle;
+pub(crate) use warpgroup_matrix::{Next, WarpgroupMultiplication, WarpgroupOperation};
 
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 
@@ -56,6 +58,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "cp" => copy::decode(d, i, w),
         "mma" => matrix::decode(d, i, w),
         "wmma" => warp_matrix::decode(d, i, w),
+        "wgmma" => warpgroup_matrix::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),

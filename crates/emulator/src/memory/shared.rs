@@ -57,6 +57,12 @@ impl SharedMemory {
             .then(|| self.storage.as_mut_ptr().cast::<u8>().wrapping_add(first as usize))
     }
 
+    /// All of its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the storage is at least `size` bytes of plain numbers, borrowed for as long as the slice.
+        unsafe { std::slice::from_raw_parts(self.storage.as_ptr().cast(), self.size as usize) }
+    }
+
     /// The eight bytes at an aligned offset inside the size.
     pub(crate) fn read_u64(&self, offset: u64) -> u64 {
         let words = &self.storage[(offset / 128) as usize].0;

@@ -17,8 +17,13 @@
 //! | [`accumulate`] | how tensor cores add: the order, the alignment, the rounding |
 //! | [`multiply`] | the shapes and types that exist, and the multiply itself |
 //! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
+//! | [`aligned_sum`] | how tensor cores add, for whole blocks in the host's vectors |
+//! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
+//! | [`warpgroup`] | the shapes and types of `wgmma`, and the multiply itself |
 
 pub mod accumulate;
+pub mod aligned_sum;
+pub mod descriptor;
 pub mod element;
 pub mod fragment;
 pub mod half_multiply;
@@ -26,6 +31,7 @@ pub mod multiply;
 pub mod sparse;
 pub mod tile;
 pub mod warp_matrix;
+pub mod warpgroup;
 
 /// Lanes in a warp.
 pub const LANES: usize = 32;

@@ -14,6 +14,16 @@ impl<T: Copy + Default> Tile<T> {
         Tile { rows, columns, values: vec![T::default(); rows * columns] }
     }
 
+    /// A matrix of so many rows, whose elements are given row after row.
+    pub fn from_rows(rows: usize, values: Vec<T>) -> Tile<T> {
+        Tile { rows, columns: values.len() / rows, values }
+    }
+
+    /// All elements, row after row.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.rows

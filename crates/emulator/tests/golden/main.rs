@@ -19,6 +19,7 @@ mod record;
 mod replay;
 mod scalar;
 mod warp;
+mod warpgroup;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ fn cases() -> Vec<Case> {
         warp::cases(),
         memory::cases(),
         matrix::cases(),
+        warpgroup::cases(),
     ]
     .into_iter()
     .flatten()

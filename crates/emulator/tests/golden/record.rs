@@ -1,6 +1,8 @@
-//! What the GPU gave: `results.json` says where in `results.bin` each case's outputs stand.
+//! What the GPU gave: `results.json` says where in `results.bin` each case's outputs stand, and `results.NAME.json` where
+//! in `results.NAME.bin` those of the parts recorded by themselves.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use serde::Deserialize;
 
@@ -28,10 +30,25 @@ struct Entry {
 
 impl Records {
     pub(crate) fn read() -> Records {
-        let index = std::fs::read_to_string(golden().join("results.json")).expect("there is an index");
-        let index: Index = serde_json::from_str(&index).expect("every case of the index was recorded");
-        let stored = std::fs::read(golden().join("results.bin")).expect("there are results");
-        Records { entries: index.cases, stored }
+        let mut records = Records { entries: BTreeMap::new(), stored: Vec::new() };
+        for file in std::fs::read_dir(golden()).expect("there are records").flatten() {
+            let path = file.path();
+            if path.extension() == Some(OsStr::new("json")) {
+                let index = std::fs::read_to_string(&path).expect("an index can be read");
+                let index: Index =
+                    serde_json::from_str(&index).expect("every case of the index was recorded");
+                let start = records.stored.len();
+                records.stored.extend(std::fs::read(path.with_extension("bin")).expect("there are results"));
+                for (name, entry) in index.cases {
+                    let entry = Entry { offset: start + entry.offset, ..entry };
+                    assert!(
+                        records.entries.insert(name.clone(), entry).is_none(),
+                        "{name} is recorded twice"
+                    );
+                }
+            }
+        }
+        records
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {

@@ -1,0 +1,111 @@
+//! The descriptor of a matrix in shared memory that `wgmma` reads (PTX ISA, "Matrix descriptor format" and "Shared Memory
+//! Matrix Layout" of wgmma), and where each of its pieces of 16 bytes lies.
+
+/// Bytes of a piece: what the hardware moves as one, and the swizzle leaves whole.
+pub const PIECE: u32 = 16;
+
+/// Which of a matrix's elements are neighbours in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Major {
+    /// Those of a row of A or a column of B: neighbours along the depth.
+    K,
+    /// Those of a column of A or a row of B.
+    Mn,
+}
+
+/// What a descriptor says. All lengths are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatrixDescriptor {
+    /// Where the matrix starts in shared memory.
+    pub start: u32,
+    /// The leading dimension byte offset.
+    pub leading: u32,
+    /// The stride dimension byte offset.
+    pub stride: u32,
+    /// The phase of the swizzle's pattern at an address that is a multiple of 1024.
+    pub base: u32,
+    /// Pieces in a row of the swizzle's pattern: 1 (none), 2, 4 or 8.
+    pub span: u32,
+}
+
+impl MatrixDescriptor {
+    /// Reads the 64 bits of a descriptor: start (bits 0-13), leading (16-29) and stride (32-45) offsets in units of 16
+    /// bytes, the base offset (49-51) and the swizzling mode (62-63).
+    ///
+    /// ```
+    /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
+    /// let descriptor = MatrixDescriptor::from_bits(1 << 62 | 64 << 32 | 1 << 16 | 0x40);
+    /// assert_eq!((descriptor.start, descriptor.stride, descriptor.span), (1024, 1024, 8));
+    /// ```
+    pub fn from_bits(bits: u64) -> MatrixDescriptor {
+        let field = |first: u32| (bits >> first & 0x3fff) as u32 * PIECE;
+        let span = match bits >> 62 {
+            0 => 1,
+            1 => 8,
+            2 => 4,
+            _ => 2,
+        };
+        MatrixDescriptor {
+            start: field(0),
+            leading: field(16),
+            stride: field(32),
+            base: (bits >> 49 & 7) as u32,
+            span,
+        }
+    }
+
+    /// The address of a piece: of the `along`-th row of A (column of B) and the `deep`-th piece of its depth, for a K-major
+    /// matrix; of the `along`-th piece of columns and the `deep`-th step of the depth, for an MN-major one.
+    #[inline(always)]
+    pub fn address(self, major: Major, along: u32, deep: u32) -> u32 {
+        let (span, row) = (self.span, self.span * PIECE);
+        let offset = match (major, span) {
+            (Major::K, 1) => along % 8 * PIECE + along / 8 * self.stride + deep * self.leading,
+            (Major::K, _) => {
+                // Beyond one row of the pattern, which only B of a sparse multiply reaches. (Measured on H200.)
+                let beyond = deep / span * self.leading;
+                along % 8 * row + along / 8 * self.stride + deep % span * PIECE + beyond
+            }
+            (Major::Mn, 1) => deep % 8 * PIECE + deep / 8 * self.leading + along * self.stride,
+            (Major::Mn, _) => {
+                along % span * PIECE + along / span * self.leading + deep % 8 * row + deep / 8 * self.stride
+            }
+        };
+        self.swizzled(self.start.wrapping_add(offset))
+    }
+
+    /// Bits 4 and up of an address change by bits 7 and up, whose pattern starts at the base offset.
+    #[inline(always)]
+    fn swizzled(self, address: u32) -> u32 {
+        let phase = (address >> 7).wrapping_sub(self.base) & (self.span - 1);
+        address ^ phase << 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A swizzle exchanges pieces; it neither loses nor doubles any.
+    #[test]
+    fn every_piece_has_its_own_place() {
+        for (mode, span) in [(0u64, 1u32), (3, 2), (2, 4), (1, 8)] {
+            for base in 0..8u64 {
+                // 64 rows of one span, eight rows after eight rows.
+                let stride = u64::from(span * 8);
+                let bits = mode << 62 | base << 49 | stride << 32 | 512 << 16 | 0x40;
+                let descriptor = MatrixDescriptor::from_bits(bits);
+                for (major, deep) in [(Major::K, span), (Major::Mn, 16)] {
+                    let mut places: Vec<u32> = (0..if major == Major::K { 64 } else { span })
+                        .flat_map(|along| (0..deep).map(move |deep| (along, deep)))
+                        .map(|(along, deep)| descriptor.address(major, along, deep))
+                        .collect();
+                    let count = places.len();
+                    places.sort_unstable();
+                    places.dedup();
+                    assert_eq!(places.len(), count, "{descriptor:?} {major:?}");
+                }
+            }
+        }
+    }
+}
