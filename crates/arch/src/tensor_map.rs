@@ -347,30 +347,38 @@ impl Description {
         box_extents.iter().zip(steps).map(|(extent, step)| extent.div_ceil(step)).collect()
     }
 
-    /// The bytes that one row of a copy takes in shared memory: the run along axis 0.
+    /// The bytes of one row of a copy in shared memory: the run along axis 0.
     pub fn row_bytes(&self) -> u64 {
         let count = match &self.access {
             Access::Tiled { .. } => self.box_counts().first().copied().unwrap_or(0),
             Access::Im2col { channels, .. } => *channels,
         };
-        match self.interleave.slice_bytes() {
-            Some(slice) => u64::from(slice),
-            None => u64::from(count) * u64::from(self.element.shared_bits()) / 8,
+        u64::from(count) * u64::from(self.element.shared_bits()) / 8
+    }
+
+    /// The bytes from one row of a copy to the next in shared memory: a swizzle keeps its whole span for each row, however
+    /// short the row is (measured on H200).
+    pub fn row_pitch(&self) -> u64 {
+        self.swizzle.span_bytes().map_or(self.row_bytes(), u64::from)
+    }
+
+    /// How many rows a copy has: elements along all axes but the first, or pixels.
+    pub fn rows(&self) -> u64 {
+        match &self.access {
+            Access::Tiled { .. } => self.box_counts().iter().skip(1).map(|&count| u64::from(count)).product(),
+            Access::Im2col { pixels, .. } => u64::from(*pixels),
         }
     }
 
-    /// The bytes of shared memory that one copy writes or reads.
+    /// The bytes of shared memory that one copy takes, from the start of its first row to the end of its last row's pitch.
     pub fn shared_bytes(&self) -> u64 {
-        let rows: u64 = match &self.access {
-            Access::Tiled { .. } => self.box_counts().iter().skip(1).map(|&count| u64::from(count)).product(),
-            Access::Im2col { pixels, .. } => u64::from(*pixels),
-        };
-        self.row_bytes() * rows
+        self.row_pitch() * self.rows()
     }
 
-    /// The bytes that one copy counts on its mbarrier: all of the box's, those outside the tensor included.
+    /// The bytes that one copy counts on its mbarrier: all of the box's, those outside the tensor included, but not what a
+    /// swizzle leaves free.
     pub fn transaction_bytes(&self) -> u64 {
-        self.shared_bytes()
+        self.row_bytes() * self.rows()
     }
 }
 
@@ -422,5 +430,8 @@ mod tests {
         map = Description::row_major(ElementType::F32, 0, &[64, 256], &[8, 128]);
         map.element_strides = vec![2, 3];
         assert_eq!((map.box_counts(), map.shared_bytes()), (vec![128, 3], 128 * 4 * 3));
+        map = Description::row_major(ElementType::F16, 0, &[64, 256], &[10, 24]);
+        map.swizzle = Swizzle::Bytes128;
+        assert_eq!((map.row_bytes(), map.shared_bytes(), map.transaction_bytes()), (48, 1280, 480));
     }
 }

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::asynchronous;
 use crate::check::Observer;
 use crate::cta::{Block, Cta, Round};
 use crate::fault::{Fault, FaultKind, lane_list};
@@ -226,14 +227,15 @@ impl Cluster {
                 round |= of_cta.map_err(|located| self.fault(launch, rank, located))?;
             }
             if !round.left {
-                self.complete_copies(launch)?;
+                self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?;
+                self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
                 self.blocks[0].observer.finish();
                 return Ok(ClusterPause::Done);
             }
             if launch.stop.load(Ordering::Relaxed) {
                 return Ok(ClusterPause::Waiting);
             }
-            if !round.worked && (self.complete_copies(launch)? || self.multiply(launch)?) {
+            if !round.worked && (self.go_on_with_copies(launch)? || self.multiply(launch)?) {
                 continue;
             }
             if !round.moved {
@@ -246,12 +248,29 @@ impl Cluster {
         }
     }
 
-    /// Makes the copies that nothing has waited for so far: the last moment for them has come. Whether there were any.
-    fn complete_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+    /// Makes some of the copies that are under way: the last moment for them has come, since no thread can go on without
+    /// them. Whether there were any.
+    fn go_on_with_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+        let mut awaited = Vec::new();
+        self.each_cta(launch, |blocks| {
+            awaited.extend(asynchronous::awaited(blocks));
+            Ok(false)
+        })?;
+        Ok(self.each_cta(launch, |blocks| asynchronous::finish_awaited(blocks, launch, &awaited))?
+            || self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?
+            || self.each_cta(launch, |blocks| asynchronous::finish_oldest(blocks, launch))?)
+    }
+
+    /// Does something for each CTA. Whether any of it had an effect.
+    fn each_cta(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        mut work: impl FnMut(&mut Blocks<'_>) -> Result<bool, Located>,
+    ) -> Result<bool, Box<Fault>> {
         let mut any = false;
         for rank in 0..self.blocks.len() {
-            let completed = self.blocks[rank].complete_copies(launch);
-            any |= completed.map_err(|located| self.fault(launch, rank, located))?;
+            let done = work(&mut Blocks::of(&mut self.blocks, rank));
+            any |= done.map_err(|located| self.fault(launch, rank, located))?;
         }
         Ok(any)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::BitOrAssign;
 
-use crate::asynchronous::CopyQueue;
+use crate::asynchronous::{CopyQueue, Transfers};
 use crate::barrier::{BARRIERS, BarrierState};
 use crate::check::{Actor, Observer};
 use crate::cluster::{Blocks, ClusterBarrier};
@@ -36,6 +36,8 @@ pub(crate) struct Block {
     pub(crate) copies: Vec<CopyQueue>,
     /// What its warpgroups have under way.
     pub(crate) warpgroups: Warpgroups,
+    /// Bulk and tensor copies under way.
+    pub(crate) transfers: Transfers,
     /// What it printed.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
@@ -65,6 +67,7 @@ impl Block {
                 .map(|warp| CopyQueue::new(launch.schedule, launch.linear_cta(index), warp))
                 .collect(),
             warpgroups: Warpgroups::new(warps, launch.schedule, launch.linear_cta(index)),
+            transfers: Transfers::new(launch.schedule, launch.linear_cta(index)),
             output: String::new(),
             mma_multiply_adds: 0,
         }
@@ -81,6 +84,7 @@ impl Block {
             queue.reset(launch.schedule, launch.linear_cta(index), warp as u32);
         }
         self.warpgroups.reset(launch.schedule, launch.linear_cta(index));
+        self.transfers.reset(launch.schedule, launch.linear_cta(index));
         for (warp, alive) in self.alive.iter_mut().enumerate() {
             *alive = lanes_of(threads, warp as u32);
         }
@@ -114,7 +118,7 @@ impl Block {
         self.started && !self.has_exited()
     }
 
-    /// Makes the copies that nothing has waited for so far. Whether there were any.
+    /// Makes the lanes' copies that nothing has waited for so far. Whether there were any.
     pub(crate) fn complete_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Located> {
         let mut any = false;
         for warp in 0..self.copies.len() as u32 {

@@ -10,6 +10,9 @@
 //! | 84-88 | element strides |
 //! | 89-96 | [`Code`]s |
 
+mod tile;
+
+pub(crate) use tile::{Row, Start, Tensor};
 use warpwright_arch::tensor_map::{
     Access, Description, ElementType, Fill, Interleave, L2Promotion, MOST_AXES, Swizzle, TENSOR_MAP_BYTES,
 };
@@ -58,6 +61,7 @@ const SWIZZLES: [(Swizzle, u8, u8); 7] = [
 
 /// An encoded tensor map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
 
 /// The 128 bytes that stand for a tensor map on an emulated device. The description must keep its
@@ -118,6 +122,15 @@ impl Encoded {
     /// Whether the bytes are a tensor map at all.
     pub(crate) fn is_marked(&self) -> bool {
         self.0.starts_with(MARK)
+    }
+
+    /// Makes a tensor map of zeros, of which every field is still to be replaced. Whether it is zeros.
+    pub(crate) fn begin(&mut self) -> bool {
+        let is_blank = self.0.iter().all(|&byte| byte == 0);
+        if is_blank {
+            self.put(0, MARK);
+        }
+        is_blank
     }
 
     pub(crate) fn set_address(&mut self, address: u64) {

@@ -21,7 +21,7 @@ use crate::registers::{LANES, Registers, lanes};
 
 /// What an atomic operation does with the old value and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Update {
+pub(crate) enum Update {
     And,
     Or,
     Xor,
@@ -34,10 +34,29 @@ enum Update {
     Maximum,
 }
 
-/// One element's new value.
-type Combine = fn(old: u128, operand: u128) -> u128;
+impl Update {
+    /// The operation an instruction names.
+    pub(crate) fn named(w: &mut Words<'_>) -> Result<Self, DecodeError> {
+        let operation = w.choose(&[
+            ("and", Update::And),
+            ("or", Update::Or),
+            ("xor", Update::Xor),
+            ("exch", Update::Exchange),
+            ("cas", Update::CompareAndSwap),
+            ("add", Update::Add),
+            ("inc", Update::Increment),
+            ("dec", Update::Decrement),
+            ("min", Update::Minimum),
+            ("max", Update::Maximum),
+        ]);
+        operation.ok_or_else(|| DecodeError::new("The instruction names no atomic operation."))
+    }
+}
 
-fn combine(update: Update, ty: Type) -> Option<Combine> {
+/// One element's new value.
+pub(crate) type Combine = fn(old: u128, operand: u128) -> u128;
+
+pub(crate) fn combine(update: Update, ty: Type) -> Option<Combine> {
     Some(match (update, ty) {
         (Update::And, _) => |a, b| a & b,
         (Update::Or, _) => |a, b| a | b,
@@ -77,6 +96,15 @@ fn combine(update: Update, ty: Type) -> Option<Combine> {
         (Update::Maximum, Type::Bf16x2) => |a, b| extremum_pair(Format::BF16, a, b, true),
         _ => return None,
     })
+}
+
+/// The same in global memory, which adds some floats otherwise.
+pub(crate) fn combine_global(update: Update, ty: Type) -> Option<Combine> {
+    match (update, ty) {
+        (Update::Add, Type::F32) => Some(add_flushed),
+        (Update::Add, Type::F64) => Some(add_f64_global),
+        _ => combine(update, ty),
+    }
 }
 
 /// `add.f32` in global memory, where subnormal operands and results become zero (PTX ISA, "atom").
@@ -146,7 +174,7 @@ static WIDE: Mutex<()> = Mutex::new(());
 ///
 /// # Safety
 /// `host` points to `size` bytes, aligned to `size`, that stay allocated meanwhile.
-unsafe fn update(host: *mut u8, size: u32, update: impl Fn(u128) -> u128) -> u128 {
+pub(crate) unsafe fn update(host: *mut u8, size: u32, update: impl Fn(u128) -> u128) -> u128 {
     macro_rules! atomically {
         ($atomic:ty, $ty:ty) => {{
             // SAFETY: the caller gives aligned bytes of this size.
@@ -240,23 +268,11 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let named = address::space(w);
     let hinted = cache_hints(w);
     let count = vector(w);
-    let operation = w.choose(&[
-        ("and", Update::And),
-        ("or", Update::Or),
-        ("xor", Update::Xor),
-        ("exch", Update::Exchange),
-        ("cas", Update::CompareAndSwap),
-        ("add", Update::Add),
-        ("inc", Update::Increment),
-        ("dec", Update::Decrement),
-        ("min", Update::Minimum),
-        ("max", Update::Maximum),
-    ]);
-    let operation =
-        operation.ok_or_else(|| DecodeError::new("The instruction names no atomic operation."))?;
+    let operation = Update::named(w)?;
     w.take("noftz");
     let ty = w.ty()?;
-    let combine = combine(operation, ty).ok_or_else(|| unsupported(i, ty))?;
+    let in_shared = combine(operation, ty).ok_or_else(|| unsupported(i, ty))?;
+    let in_global = combine_global(operation, ty).ok_or_else(|| unsupported(i, ty))?;
     let mut operands = i.operands.as_slice();
     let mut results = Vec::new();
     if returns {
@@ -299,12 +315,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         space,
         ordered,
         size: ty.bytes(),
-        combine,
-        combine_global: match (operation, ty) {
-            (Update::Add, Type::F32) => add_flushed,
-            (Update::Add, Type::F64) => add_f64_global,
-            _ => combine,
-        },
+        combine: in_shared,
+        combine_global: in_global,
         compare,
         operands: values,
         results,

@@ -3,7 +3,7 @@
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::{cache_hints, policy};
-use super::{Decoder, mbarrier};
+use super::{Decoder, bulk, mbarrier};
 use crate::asynchronous::{PendingArrival, PendingCopy};
 use crate::check::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
@@ -15,9 +15,10 @@ use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Slot, lanes};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("reduce");
     w.take("async");
-    if i.opcode.has("bulk") || i.opcode.has("reduce") {
-        return Err(DecodeError::new("Bulk copies are not emulated."));
+    if w.take("bulk") {
+        return bulk::decode(d, i, w);
     }
     if w.take("commit_group") {
         d.emit(Kind::Effect(Box::new(Commit)));

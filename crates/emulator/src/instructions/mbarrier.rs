@@ -3,11 +3,13 @@
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::Decoder;
+use crate::asynchronous;
 use crate::check::Actor;
 use crate::cta::Block;
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::lanes::{Operands, one};
+use crate::launch::Schedule;
 use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, MbarrierAddress, complete_tx, running};
 use crate::memory::{Space, Trouble, addresses, split_shared};
 use crate::operation::{Effect, Execution, Kind};
@@ -361,12 +363,16 @@ impl Instruct {
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             execution.block.observer.mbarrier_test(actor, object, ended, self.orders);
+            if execution.launch.schedule != Schedule::Eager {
+                execution.block.transfers.note_test(offsets[lane], !ended);
+            }
         }
         if let Some(slot) = self.truth {
             execution.registers.set_predicate(slot, mask, truths);
         }
         execution.polled = true;
-        Ok(())
+        let launch = execution.launch;
+        asynchronous::drift(&mut execution.cluster(), launch)
     }
 }
 

@@ -6,6 +6,7 @@
 mod address;
 mod atomic;
 mod bits;
+mod bulk;
 mod compare;
 mod control;
 mod copy;
@@ -20,6 +21,8 @@ mod memory_words;
 mod print;
 mod store;
 mod synchronize;
+mod tensor_copy;
+mod tensor_map;
 mod transfer;
 mod video;
 mod warp_matrix;
@@ -28,6 +31,7 @@ mod warpgroup_matrix;
 use warpwright_ptx::syntax::{Instruction, Type};
 
 pub(crate) use address::{frame_address, read_clock};
+pub(crate) use atomic::{Combine, Update, combine, combine_global, update};
 pub(crate) use mbarrier::settle;
 pub(crate) use warpgroup_matrix::{Next, WarpgroupMultiplication, WarpgroupOperation};
 
@@ -56,6 +60,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             memory_words::hint(d, i, w)
         }
         "cp" => copy::decode(d, i, w),
+        "tensormap" => tensor_map::decode(d, i, w),
         "mma" => matrix::decode(d, i, w),
         "wmma" => warp_matrix::decode(d, i, w),
         "wgmma" => warpgroup_matrix::decode(d, i, w),

@@ -1,0 +1,245 @@
+//! Copies that move their data some time between their issue and the moment the program waits for them.
+//!
+//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made at the last moment that the program
+//! allows: when its thread waits for its group; or, when nothing else in the cluster can go on, the copies whose mbarrier
+//! a thread waits for, and of others the oldest one. Under `Random` a seeded generator decides again and again which of
+//! those under way go on, and by how many rows. What a copy reads it reads when it moves, never when it is issued.
+//!
+//! A bulk or tensor copy is a [`Transfer`], a `cp.async` of a lane a [`PendingCopy`].
+
+mod lane_copy;
+mod reduction;
+mod shared_tile;
+mod transfer;
+
+use std::sync::Arc;
+
+pub(crate) use lane_copy::{CopyQueue, PendingArrival, PendingCopy};
+pub(crate) use reduction::Reduction;
+pub(crate) use transfer::{Completion, Global, Issuer, Motion, Transfer};
+
+use crate::cluster::Blocks;
+use crate::launch::{LaunchContext, Schedule};
+use crate::memory::Trouble;
+use crate::registers::{LANES, lanes};
+use crate::tensor_map::{Encoded, Tensor};
+use crate::warp::Located;
+
+/// Tensor maps that a CTA keeps decoded.
+const KEPT_MAPS: usize = 8;
+
+/// The bulk and tensor copies that a CTA's threads have under way.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    pending: Vec<Transfer>,
+    /// Bulk groups committed, by warp and lane: the number of the group that is open.
+    committed: Vec<[u32; LANES]>,
+    /// Mbarriers of the CTA whose phase a thread has found open, and not found closed since.
+    awaited: Vec<u64>,
+    /// Tensor maps decoded lately.
+    maps: Vec<(Encoded, Arc<Tensor>)>,
+    random: u64,
+}
+
+impl Transfers {
+    pub(crate) fn new(schedule: Schedule, cta: u64) -> Self {
+        let mut transfers = Self::default();
+        transfers.reset(schedule, cta);
+        transfers
+    }
+
+    /// Forgets everything, for another CTA.
+    pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
+        let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
+        self.random = (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d) | 1;
+        self.pending.clear();
+        self.committed.clear();
+        self.awaited.clear();
+    }
+
+    /// A number below a bound (xorshift64*).
+    fn below(&mut self, bound: u32) -> u32 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        let high = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+
+    /// The bulk group that a thread's copies join.
+    pub(crate) fn open_group(&mut self, warp: u32, lane: usize) -> u32 {
+        self.groups(warp)[lane]
+    }
+
+    /// The open bulk groups of the lanes of a mask are closed, and new ones opened.
+    pub(crate) fn commit(&mut self, warp: u32, mask: u32) {
+        let groups = self.groups(warp);
+        lanes(mask).for_each(|lane| groups[lane] += 1);
+    }
+
+    fn groups(&mut self, warp: u32) -> &mut [u32; LANES] {
+        let warp = warp as usize;
+        if self.committed.len() <= warp {
+            self.committed.resize(warp + 1, [0; LANES]);
+        }
+        &mut self.committed[warp]
+    }
+
+    /// A thread has found the phase of an mbarrier open, or closed.
+    pub(crate) fn note_test(&mut self, offset: u64, is_open: bool) {
+        let known = self.awaited.iter().position(|&awaited| awaited == offset);
+        match known {
+            None if is_open => self.awaited.push(offset),
+            Some(index) if !is_open => drop(self.awaited.swap_remove(index)),
+            _ => {}
+        }
+    }
+
+    /// What an encoded tensor map says; or what is wrong with it.
+    pub(crate) fn tensor(&mut self, encoded: &Encoded) -> Result<Arc<Tensor>, String> {
+        if let Some((_, tensor)) = self.maps.iter().find(|(known, _)| known == encoded) {
+            return Ok(tensor.clone());
+        }
+        let description = encoded.decode()?;
+        description.check().map_err(|error| error.to_string())?;
+        let tensor = Arc::new(Tensor::new(&description));
+        if self.maps.len() == KEPT_MAPS {
+            self.maps.remove(0);
+        }
+        self.maps.push((*encoded, tensor.clone()));
+        Ok(tensor)
+    }
+}
+
+/// Begins a copy.
+pub(crate) fn issue(
+    blocks: &mut Blocks<'_>,
+    launch: &LaunchContext<'_>,
+    mut transfer: Transfer,
+) -> Result<(), Box<Trouble>> {
+    transfer.check(blocks, launch.memory)?;
+    if launch.schedule == Schedule::Eager {
+        return transfer.advance(u32::MAX, blocks, launch).map(|_| ());
+    }
+    blocks.own.transfers.pending.push(transfer);
+    drift(blocks, launch)
+}
+
+/// Moves the CTA's own transfers on, each until the step that `until` gives; those that are made are gone.
+fn advance(
+    blocks: &mut Blocks<'_>,
+    launch: &LaunchContext<'_>,
+    mut until: impl FnMut(&Transfer, &mut Transfers) -> u32,
+) -> Result<bool, Box<Trouble>> {
+    let mut any = false;
+    let mut pending = std::mem::take(&mut blocks.own.transfers.pending);
+    let mut trouble = None;
+    pending.retain_mut(|transfer| {
+        let until = until(transfer, &mut blocks.own.transfers);
+        if until == 0 || trouble.is_some() {
+            return true;
+        }
+        any = true;
+        transfer.advance(until, blocks, launch).map_or_else(
+            |found| {
+                trouble = Some(found);
+                false
+            },
+            |is_made| !is_made,
+        )
+    });
+    blocks.own.transfers.pending = pending;
+    trouble.map_or(Ok(any), Err)
+}
+
+/// Moves some of the CTA's own transfers on, if the schedule is random.
+pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Trouble>> {
+    if !matches!(launch.schedule, Schedule::Random(_)) || blocks.own.transfers.pending.is_empty() {
+        return Ok(());
+    }
+    advance(blocks, launch, |transfer, transfers| match transfers.below(4) {
+        0 => transfer.steps() - transfer.left() + 1 + transfers.below(transfer.left()),
+        1 => u32::MAX,
+        _ => 0,
+    })
+    .map(|_| ())
+}
+
+/// Makes the transfers of a warp's lanes that belong to bulk groups, but those of the `latest` groups committed last; or
+/// only reads their sources.
+pub(crate) fn wait_group(
+    blocks: &mut Blocks<'_>,
+    launch: &LaunchContext<'_>,
+    (warp, mask): (u32, u32),
+    latest: u32,
+    only_reads: bool,
+) -> Result<(), Box<Trouble>> {
+    if blocks.own.transfers.pending.is_empty() {
+        return Ok(());
+    }
+    let committed = *blocks.own.transfers.groups(warp);
+    advance(blocks, launch, |transfer, _| match transfer.completion {
+        Completion::Group(group)
+            if transfer.issuer.warp == warp
+                && mask >> transfer.issuer.lane & 1 != 0
+                && u64::from(group) + u64::from(latest)
+                    < u64::from(committed[usize::from(transfer.issuer.lane)]) =>
+        {
+            if only_reads {
+                transfer.read_steps()
+            } else {
+                u32::MAX
+            }
+        }
+        _ => 0,
+    })
+    .map(|_| ())
+}
+
+/// Makes all transfers of the CTA. Whether there were any.
+pub(crate) fn finish(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<bool, Located> {
+    located(blocks, |blocks| advance(blocks, launch, |_, _| u32::MAX))
+}
+
+/// Makes the transfers of the CTA that complete on an mbarrier of a list. Whether there were any.
+pub(crate) fn finish_awaited(
+    blocks: &mut Blocks<'_>,
+    launch: &LaunchContext<'_>,
+    awaited: &[(u32, u64)],
+) -> Result<bool, Located> {
+    located(blocks, |blocks| {
+        advance(blocks, launch, |transfer, _| match transfer.completion {
+            Completion::Mbarriers { offset, ranks } => {
+                let is_awaited = awaited.iter().any(|&(rank, at)| at == offset && ranks >> rank & 1 != 0);
+                if is_awaited { u32::MAX } else { 0 }
+            }
+            Completion::Group(_) => 0,
+        })
+    })
+}
+
+/// Makes the oldest transfer of the CTA. Whether there is one.
+pub(crate) fn finish_oldest(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<bool, Located> {
+    let mut is_first = true;
+    located(blocks, |blocks| {
+        advance(blocks, launch, |_, _| if std::mem::take(&mut is_first) { u32::MAX } else { 0 })
+    })
+}
+
+/// The mbarriers of the CTA that its threads wait for.
+pub(crate) fn awaited(blocks: &Blocks<'_>) -> Vec<(u32, u64)> {
+    let rank = blocks.own.rank;
+    blocks.own.transfers.awaited.iter().map(|&offset| (rank, offset)).collect()
+}
+
+/// Trouble with copies that no instruction has just touched is that of the instruction that issued the first of them.
+fn located(
+    blocks: &mut Blocks<'_>,
+    work: impl FnOnce(&mut Blocks<'_>) -> Result<bool, Box<Trouble>>,
+) -> Result<bool, Located> {
+    let issuer = blocks.own.transfers.pending.first().map(|transfer| transfer.issuer);
+    work(blocks).map_err(|trouble| {
+        let Issuer { warp, pc, .. } = issuer.unwrap_or(Issuer { warp: 0, lane: 0, pc: 0 });
+        Located { pc, warp, trouble }
+    })
+}

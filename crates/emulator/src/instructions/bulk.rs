@@ -1,0 +1,298 @@
+//! Bulk asynchronous copies (PTX ISA, "cp.async.bulk", "cp.reduce.async.bulk", and their groups and prefetches).
+
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+
+use super::atomic::Update;
+use super::memory_words::policy;
+use super::{Decoder, mbarrier, tensor_copy, unsupported};
+use crate::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
+use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::fault::FaultKind;
+use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{LANES, Slot, lanes};
+
+/// `cp.async.bulk...` and `cp.reduce.async.bulk...`, the words `async` and `bulk` taken.
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    if w.take("commit_group") {
+        d.emit(Kind::Effect(Box::new(Commit)));
+        return Ok(());
+    }
+    if w.take("wait_group") {
+        let only_reads = w.take("read");
+        let latest = match i.operands.as_slice() {
+            [Operand::Number(Number::Integer(latest))] => u32::try_from(*latest).ok(),
+            _ => None,
+        };
+        let latest =
+            latest.ok_or_else(|| DecodeError::new("`cp.async.bulk.wait_group` takes a number of groups."))?;
+        d.emit(Kind::Effect(Box::new(Wait { latest, only_reads })));
+        return Ok(());
+    }
+    if w.take("tensor") {
+        return tensor_copy::decode(d, i, w);
+    }
+    if w.take("prefetch") {
+        return prefetch(d, i, w);
+    }
+    copy(d, i, w)
+}
+
+/// `cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [address], size{, policy}`: nothing to do, but for its operands.
+fn prefetch(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("L2");
+    w.take("global");
+    let hinted = w.take("L2::cache_hint");
+    let address = d.memory(d.operand(&i.operands, 0)?)?;
+    let size = d.source(d.operand(&i.operands, 1)?, Type::U32)?;
+    if hinted {
+        policy(d, i.operands.get(2))?;
+    }
+    d.expect_operands(i, 2 + usize::from(hinted))?;
+    d.emit(Kind::Effect(Box::new(Prefetch { address, size })));
+    Ok(())
+}
+
+/// The sides of a copy, in the order of the opcode's words.
+fn sides(w: &mut Words<'_>) -> Result<(Space, Space), DecodeError> {
+    let mut side = || {
+        w.choose(&[
+            ("global", Space::Global),
+            ("shared::cluster", Space::ClusterShared),
+            ("shared::cta", Space::Shared),
+        ])
+        .ok_or_else(|| DecodeError::new("A bulk copy names the spaces of its target and its source."))
+    };
+    Ok((side()?, side()?))
+}
+
+/// What follows the sides: how the copy is completed, and to whom it goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Manner {
+    pub(super) on_mbarrier: bool,
+    pub(super) multicast: bool,
+    pub(super) hinted: bool,
+}
+
+pub(super) fn manner(w: &mut Words<'_>) -> Result<Manner, DecodeError> {
+    let on_mbarrier = w.take("mbarrier::complete_tx::bytes");
+    if on_mbarrier == w.take("bulk_group") {
+        return Err(DecodeError::new(
+            "A bulk copy is completed by `.mbarrier::complete_tx::bytes` or by `.bulk_group`.",
+        ));
+    }
+    let manner =
+        Manner { on_mbarrier, multicast: w.take("multicast::cluster"), hinted: w.take("L2::cache_hint") };
+    // Which CTAs of a pair the mbarrier's signal is for: both have it at the same offset.
+    w.choose(&[("cta_group::1", ()), ("cta_group::2", ())]);
+    Ok(manner)
+}
+
+fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let reduces = i.opcode.has("reduce");
+    let (target_space, source_space) = sides(w)?;
+    let manner = manner(w)?;
+    let route = match (target_space, source_space, manner.on_mbarrier) {
+        (Space::ClusterShared | Space::Shared, Space::Global, true) if !reduces => Route::Load,
+        (Space::Global, Space::Shared, false) => Route::Store,
+        (Space::ClusterShared, Space::Shared, true) => Route::Peer,
+        _ => return Err(DecodeError::new("A bulk copy between these spaces, completed so, does not exist.")),
+    };
+    let mut reduction = None;
+    if reduces {
+        let operation = Update::named(w)?;
+        w.take("noftz");
+        let ty = w.ty()?;
+        let found = match route {
+            Route::Store => Reduction::in_global(operation, ty),
+            _ => Reduction::in_shared(operation, ty),
+        };
+        reduction = Some(found.ok_or_else(|| unsupported(i, ty))?);
+    }
+    let target = d.memory(d.operand(&i.operands, 0)?)?;
+    let source = d.memory(d.operand(&i.operands, 1)?)?;
+    let size = d.source(d.operand(&i.operands, 2)?, Type::U32)?;
+    let mut rest = i.operands[3..].iter();
+    let mut next = || rest.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
+    let mbarrier = if manner.on_mbarrier { Some(d.memory(next()?)?) } else { None };
+    let mask = if manner.multicast { Some(d.source(next()?, Type::U16)?) } else { None };
+    if manner.hinted {
+        policy(d, Some(next()?))?;
+    }
+    if rest.next().is_some() {
+        return Err(DecodeError::new("The copy has too many operands."));
+    }
+    d.emit(Kind::Effect(Box::new(Copy { route, target, source, size, mbarrier, mask, reduction })));
+    Ok(())
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// Global to shared memory.
+    Load,
+    /// Shared to global memory.
+    Store,
+    /// Shared memory to that of a CTA of the cluster.
+    Peer,
+}
+
+struct Copy {
+    route: Route,
+    target: AddressOperand,
+    source: AddressOperand,
+    size: Slot,
+    mbarrier: Option<AddressOperand>,
+    /// The CTAs it goes to.
+    mask: Option<Slot>,
+    reduction: Option<Reduction>,
+}
+
+impl Effect for Copy {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let (targets, sources) = (addresses(execution, &self.target), addresses(execution, &self.source));
+        let sizes = *execution.registers.word(self.size);
+        for lane in lanes(mask) {
+            let (target, source, bytes) = (targets[lane], sources[lane], sizes[lane]);
+            for (what, number) in
+                [("target address", target), ("source address", source), ("size", bytes.into())]
+            {
+                if !number.is_multiple_of(16) {
+                    return Err(Trouble::new(
+                        FaultKind::Misaligned,
+                        1 << lane,
+                        format!("The {what} of a bulk copy is {number:#x}; it must be a multiple of 16."),
+                    ));
+                }
+            }
+            let motion = match self.route {
+                Route::Load => Motion::Load {
+                    from: Global::Linear { address: source, bytes },
+                    to: split_shared(target).1 as u32,
+                    ranks: target_ranks(execution, self.mask, lane, target)?,
+                },
+                Route::Store => Motion::Store {
+                    from: own_offset(execution, lane, source)?,
+                    to: Global::Linear { address: target, bytes },
+                    reduction: self.reduction,
+                },
+                Route::Peer => {
+                    let (rank, to) = split_shared(target);
+                    let from = own_offset(execution, lane, source)?;
+                    Motion::Peer { from, to: to as u32, rank, bytes, reduction: self.reduction }
+                }
+            };
+            begin(execution, lane, motion, self.mbarrier.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+/// The CTAs that a copy to shared memory goes to: those of its mask, or the one its address names.
+pub(super) fn target_ranks(
+    execution: &Execution<'_>,
+    mask: Option<Slot>,
+    lane: usize,
+    target: u64,
+) -> Result<u16, Box<Trouble>> {
+    let ctas = execution.launch.ctas_per_cluster();
+    let in_cluster = |ranks: u32| ranks != 0 && ranks >> ctas == 0;
+    let ranks = match mask {
+        Some(slot) => execution.registers.word(slot)[lane] & 0xffff,
+        None => 1u32.checked_shl(split_shared(target).0).unwrap_or(0),
+    };
+    if in_cluster(ranks) {
+        return Ok(ranks as u16);
+    }
+    let message = match mask {
+        Some(_) => {
+            format!("The copy goes to the CTAs of the mask {ranks:#x}, and the cluster has {ctas} CTAs.")
+        }
+        None => {
+            format!("The copy goes to shared address {target:#x}, of a CTA that the cluster does not have.")
+        }
+    };
+    Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message))
+}
+
+/// The offset of an address that must be in the CTA's own shared memory.
+pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -> Result<u32, Box<Trouble>> {
+    let (rank, offset) = split_shared(address);
+    if rank == execution.block.rank {
+        return Ok(offset as u32);
+    }
+    let message =
+        format!("A copy reads the CTA's own shared memory; {address:#x} is in the CTA of rank {rank}.");
+    Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message))
+}
+
+/// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group.
+pub(super) fn begin(
+    execution: &mut Execution<'_>,
+    lane: usize,
+    motion: Motion,
+    barrier: Option<&AddressOperand>,
+) -> Result<(), Box<Trouble>> {
+    let (warp, pc) = (execution.warp, execution.pc);
+    let completion = match barrier {
+        Some(address) => {
+            let object = mbarrier::objects(execution, address, Space::ClusterShared, 1 << lane)?[lane];
+            let ranks = match &motion {
+                // Each CTA's own mbarrier, at the same place.
+                Motion::Load { ranks, .. } if ranks.count_ones() > 1 => *ranks,
+                _ => 1 << object.rank,
+            };
+            Completion::Mbarriers { offset: object.offset, ranks }
+        }
+        None => Completion::Group(execution.block.transfers.open_group(warp, lane)),
+    };
+    let transfer = Transfer::new(Issuer { warp, lane: lane as u8, pc }, motion, completion);
+    let launch = execution.launch;
+    asynchronous::issue(&mut execution.cluster(), launch, transfer)
+}
+
+struct Commit;
+
+impl Effect for Commit {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let (launch, warp) = (execution.launch, execution.warp);
+        execution.block.transfers.commit(warp, mask);
+        asynchronous::drift(&mut execution.cluster(), launch)
+    }
+}
+
+struct Wait {
+    latest: u32,
+    only_reads: bool,
+}
+
+impl Effect for Wait {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let (launch, warp) = (execution.launch, execution.warp);
+        let (latest, only_reads) = (self.latest, self.only_reads);
+        asynchronous::wait_group(&mut execution.cluster(), launch, (warp, mask), latest, only_reads)
+    }
+}
+
+struct Prefetch {
+    address: AddressOperand,
+    size: Slot,
+}
+
+impl Effect for Prefetch {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let addresses: [u64; LANES] = addresses(execution, &self.address);
+        let sizes = *execution.registers.word(self.size);
+        match lanes(mask).find(|&lane| !(addresses[lane] | u64::from(sizes[lane])).is_multiple_of(16)) {
+            Some(lane) => Err(Trouble::new(
+                FaultKind::Misaligned,
+                1 << lane,
+                format!(
+                    "A bulk prefetch of {} bytes at {:#x}: address and size must be multiples of 16.",
+                    sizes[lane], addresses[lane]
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Copies through tensor maps (PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor",
+//! "cp.async.bulk.prefetch.tensor").
+
+use std::sync::Arc;
+
+use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_ptx::syntax::{Instruction, Operand, Type};
+
+use super::Decoder;
+use super::atomic::Update;
+use super::bulk::{begin, manner, own_offset, target_ranks};
+use super::memory_words::policy;
+use crate::asynchronous::{Global, Motion, Reduction};
+use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::fault::FaultKind;
+use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{Slot, lanes};
+use crate::tensor_map::{Encoded, Start, Tensor};
+
+/// What part of the tensor a copy takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Tile,
+    Im2col { has_offsets: bool },
+    FourRows,
+}
+
+/// A tensor map operand: `[map, {coordinates}]`.
+struct TensorOperand {
+    map: AddressOperand,
+    coordinates: Vec<Slot>,
+    offsets: Vec<Slot>,
+    rank: usize,
+    mode: Mode,
+}
+
+/// Where the other side is.
+enum Side {
+    /// A load, to this address; to the CTAs of a mask.
+    Load { target: AddressOperand, mask: Option<Slot> },
+    /// A store or a reduction, from this address.
+    Store { source: AddressOperand, operation: Option<Update> },
+    /// A prefetch.
+    Nowhere,
+}
+
+struct TensorCopy {
+    tensor: TensorOperand,
+    side: Side,
+    mbarrier: Option<AddressOperand>,
+}
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let rank = w.choose(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)]);
+    let rank = rank.ok_or_else(|| DecodeError::new("A tensor copy names a rank, .1d to .5d."))?;
+    let prefetches = w.take("prefetch");
+    let (target, source) = if prefetches {
+        w.take("L2");
+        (None, w.choose(&[("global", Space::Global)]))
+    } else {
+        const SPACES: &[(&str, Space)] = &[
+            ("global", Space::Global),
+            ("shared::cluster", Space::ClusterShared),
+            ("shared::cta", Space::Shared),
+        ];
+        (w.choose(SPACES), w.choose(SPACES))
+    };
+    let mode = w.choose(&[
+        ("tile", Mode::Tile),
+        ("im2col", Mode::Im2col { has_offsets: true }),
+        ("im2col_no_offs", Mode::Im2col { has_offsets: false }),
+        ("tile::gather4", Mode::FourRows),
+        ("tile::scatter4", Mode::FourRows),
+    ]);
+    let mode = mode.unwrap_or(Mode::Tile);
+    let is_load = match (prefetches, target, source) {
+        (true, None, Some(Space::Global)) => None,
+        (false, Some(Space::ClusterShared | Space::Shared), Some(Space::Global)) => Some(true),
+        (false, Some(Space::Global), Some(Space::Shared)) => Some(false),
+        _ => return Err(DecodeError::new("A tensor copy between these spaces does not exist.")),
+    };
+    let operation = if i.opcode.has("reduce") { Some(Update::named(w)?) } else { None };
+    let mut operands = i.operands.iter();
+    let mut next = || operands.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
+    let (side, mbarrier, hinted, tensor) = match is_load {
+        None => {
+            let hinted = w.take("L2::cache_hint");
+            (Side::Nowhere, None, hinted, tensor_operand(d, next()?, rank, mode)?)
+        }
+        Some(true) => {
+            let manner = manner(w)?;
+            let target = d.memory(next()?)?;
+            let tensor = tensor_operand(d, next()?, rank, mode)?;
+            let mbarrier = d.memory(next()?)?;
+            let mut side = Side::Load { target, mask: None };
+            let tensor = match mode {
+                Mode::Im2col { has_offsets: true } => {
+                    TensorOperand { offsets: offsets(d, next()?)?, ..tensor }
+                }
+                _ => tensor,
+            };
+            if manner.multicast {
+                side = Side::Load { target, mask: Some(d.source(next()?, Type::U16)?) };
+            }
+            (side, Some(mbarrier), manner.hinted, tensor)
+        }
+        Some(false) => {
+            let manner = manner(w)?;
+            let tensor = tensor_operand(d, next()?, rank, mode)?;
+            (Side::Store { source: d.memory(next()?)?, operation }, None, manner.hinted, tensor)
+        }
+    };
+    let tensor = match (mode, is_load) {
+        (Mode::Im2col { has_offsets: true }, None) => {
+            TensorOperand { offsets: offsets(d, next()?)?, ..tensor }
+        }
+        _ => tensor,
+    };
+    if hinted {
+        policy(d, Some(next()?))?;
+    }
+    if operands.next().is_some() {
+        return Err(DecodeError::new("The copy has too many operands."));
+    }
+    d.emit(Kind::Effect(Box::new(TensorCopy { tensor, side, mbarrier })));
+    Ok(())
+}
+
+fn tensor_operand(
+    d: Decoder<'_, '_, '_>,
+    operand: &Operand,
+    rank: usize,
+    mode: Mode,
+) -> Result<TensorOperand, DecodeError> {
+    let map = d.memory(operand)?;
+    let [coordinates] = d.address(operand)?.rest.as_slice() else {
+        return Err(DecodeError::new("A tensor is named as `[map, {coordinates}]`."));
+    };
+    let mut slots = Vec::new();
+    for coordinate in d.elements(coordinates)? {
+        slots.push(d.source(&coordinate, Type::S32)?);
+    }
+    let wanted = if mode == Mode::FourRows { MOST_AXES } else { rank };
+    if slots.len() != wanted {
+        return Err(DecodeError::new(format!(
+            "The copy has {} coordinates, and needs {wanted}.",
+            slots.len()
+        )));
+    }
+    Ok(TensorOperand { map, coordinates: slots, offsets: Vec::new(), rank, mode })
+}
+
+/// The offsets of im2col, one for each axis of pixels.
+fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, DecodeError> {
+    let mut slots = Vec::new();
+    for offset in d.elements(operand)? {
+        slots.push(d.source(&offset, Type::U16)?);
+    }
+    Ok(slots)
+}
+
+/// The bytes of the tensor map at a generic address, or at one in the space of the variable named.
+pub(super) fn read_map(
+    execution: &mut Execution<'_>,
+    operand: &AddressOperand,
+    lane: usize,
+) -> Result<Encoded, Box<Trouble>> {
+    let address = addresses(execution, operand)[lane];
+    let (space, address) = match operand.space {
+        Some(space) => (space, address),
+        None => Space::of(address),
+    };
+    let trouble = |kind, message: String| Err(Trouble::new(kind, 1 << lane, message));
+    if !address.is_multiple_of(TENSOR_MAP_ALIGN as u64) {
+        return trouble(
+            FaultKind::Misaligned,
+            format!(
+                "The tensor map is at {} address {address:#x}; it must be at a multiple of 64.",
+                space.name()
+            ),
+        );
+    }
+    let end = address.saturating_add(TENSOR_MAP_BYTES as u64);
+    let host = match space {
+        Space::Global | Space::Constant => {
+            execution.launch.memory.locate(execution.cache, address, end, false).map(|host| host.cast_const())
+        }
+        Space::Parameter => execution
+            .launch
+            .parameters
+            .get(address as usize..end as usize)
+            .map(|parameters| parameters.as_ptr()),
+        _ => {
+            return trouble(
+                FaultKind::IllegalInstruction,
+                format!(
+                    "A copy reads its tensor map from parameters, constant or global memory; this one is in {} memory.",
+                    space.name()
+                ),
+            );
+        }
+    };
+    let Some(host) = host else {
+        let memory = execution.launch.memory;
+        let is_global = space == Space::Global;
+        let freed = memory
+            .nearest(address)
+            .is_some_and(|region| is_global && !region.is_live() && address < region.base + region.size);
+        let kind = if freed { FaultKind::UseAfterFree } else { FaultKind::OutOfBounds };
+        let message = format!("There is no tensor map at {} address {address:#x}.", space.name());
+        let trouble = Trouble::new(kind, 1 << lane, message);
+        return Err(if is_global { trouble.note(memory.describe(address)) } else { trouble });
+    };
+    let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
+    // SAFETY: the bytes were found above, and do not overlap the copy.
+    unsafe { encoded.0.as_mut_ptr().copy_from_nonoverlapping(host, TENSOR_MAP_BYTES) };
+    if encoded.is_marked() {
+        return Ok(encoded);
+    }
+    trouble(
+        FaultKind::IllegalInstruction,
+        format!(
+            "The 128 bytes at {} address {address:#x} are not a tensor map: they were not encoded for this device, or were \
+             overwritten.",
+            space.name()
+        ),
+    )
+}
+
+impl TensorOperand {
+    /// The tensor that a lane names, and where its copy starts.
+    fn resolve(
+        &self,
+        execution: &mut Execution<'_>,
+        lane: usize,
+    ) -> Result<(Arc<Tensor>, Start), Box<Trouble>> {
+        let refuse = |message: String| Trouble::new(FaultKind::IllegalInstruction, 1 << lane, message);
+        let encoded = read_map(execution, &self.map, lane)?;
+        let tensor = execution.block.transfers.tensor(&encoded).map_err(|reason| {
+            refuse("The tensor map breaks a rule, so that no copy can use it.".to_owned()).note(reason)
+        })?;
+        let mut start = Start { is_four_rows: self.mode == Mode::FourRows, ..Start::default() };
+        for (coordinate, slot) in start.coordinates.iter_mut().zip(&self.coordinates) {
+            *coordinate = execution.registers.word(*slot)[lane] as i32;
+        }
+        for (offset, slot) in start.offsets.iter_mut().zip(&self.offsets) {
+            *offset = execution.registers.word(*slot)[lane] as u16;
+        }
+        if tensor.rank() != self.rank {
+            return Err(refuse(format!(
+                "The copy is of {} axes, and its tensor map of {}.",
+                self.rank,
+                tensor.rank()
+            )));
+        }
+        if tensor.is_im2col != matches!(self.mode, Mode::Im2col { .. }) {
+            let name = |is_im2col| if is_im2col { "im2col" } else { "tiled" };
+            return Err(refuse(format!(
+                "The copy is {}, and its tensor map is {}.",
+                name(!tensor.is_im2col),
+                name(tensor.is_im2col)
+            )));
+        }
+        match tensor.refuses(&start) {
+            Some(reason) => Err(refuse(reason)),
+            None => Ok((tensor, start)),
+        }
+    }
+}
+
+impl Effect for TensorCopy {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        for lane in lanes(mask) {
+            let (tensor, start) = self.tensor.resolve(execution, lane)?;
+            let element = tensor.element;
+            let tile = Global::Tile { tensor, start };
+            let motion = match &self.side {
+                Side::Nowhere => continue,
+                Side::Load { target, mask } => {
+                    let target = addresses(execution, target)[lane];
+                    let ranks = target_ranks(execution, *mask, lane, target)?;
+                    check_aligned(lane, target)?;
+                    Motion::Load { from: tile, to: split_shared(target).1 as u32, ranks }
+                }
+                Side::Store { source, operation } => {
+                    let source = addresses(execution, source)[lane];
+                    check_aligned(lane, source)?;
+                    let reduction = match operation {
+                        Some(operation) => {
+                            Some(Reduction::of_element(*operation, element).ok_or_else(|| {
+                                Trouble::new(
+                                    FaultKind::IllegalInstruction,
+                                    1 << lane,
+                                    format!(
+                                        "This reduction does not exist for elements of {}.",
+                                        element.name()
+                                    ),
+                                )
+                            })?)
+                        }
+                        None => None,
+                    };
+                    Motion::Store { from: own_offset(execution, lane, source)?, to: tile, reduction }
+                }
+            };
+            begin(execution, lane, motion, self.mbarrier.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+/// Tiles lie at multiples of 128 bytes, whatever their swizzle (measured on H200).
+fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Trouble>> {
+    if address.is_multiple_of(128) {
+        return Ok(());
+    }
+    Err(Trouble::new(
+        FaultKind::Misaligned,
+        1 << lane,
+        format!(
+            "The tile of a tensor copy is at shared address {address:#x}; it must be at a multiple of 128."
+        ),
+    ))
+}

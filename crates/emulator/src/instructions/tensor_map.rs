@@ -1,0 +1,196 @@
+//! Tensor maps changed and copied by kernels (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
+
+use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+
+use super::Decoder;
+use super::memory_words::space_of;
+use crate::decode::{AddressOperand, DecodeError, File, Words};
+use crate::fault::FaultKind;
+use crate::memory::{Space, Trouble, addresses};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{Slot, lanes};
+use crate::tensor_map::{Code, Encoded};
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    if w.take("replace") {
+        return replace(d, i, w);
+    }
+    if w.take("cp_fenceproxy") {
+        return copy_and_fence(d, i, w);
+    }
+    Err(DecodeError::new("The emulator does not know this operation on a tensor map."))
+}
+
+/// A field of a tensor map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Address,
+    /// Fields of each axis.
+    Box,
+    Extent,
+    Stride,
+    ElementStride,
+    Code(Code),
+}
+
+/// A new value: that of a register, or a number that the instruction spells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Word(Slot),
+    Long(Slot),
+    Number(u64),
+}
+
+/// `tensormap.replace.tile.FIELD{.space}.b1024.type [map], {axis,} value`
+fn replace(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    w.take("tile");
+    let field = w.choose(&[
+        ("global_address", Field::Address),
+        ("rank", Field::Code(Code::Rank)),
+        ("box_dim", Field::Box),
+        ("global_dim", Field::Extent),
+        ("global_stride", Field::Stride),
+        ("element_stride", Field::ElementStride),
+        ("elemtype", Field::Code(Code::Element)),
+        ("interleave_layout", Field::Code(Code::Interleave)),
+        ("swizzle_mode", Field::Code(Code::Swizzle)),
+        ("swizzle_atomicity", Field::Code(Code::SwizzleAtomicity)),
+        ("fill_mode", Field::Code(Code::Fill)),
+    ]);
+    let field = field.ok_or_else(|| DecodeError::new("`tensormap.replace` names no field."))?;
+    let named = w.choose(&[("global", Space::Global), ("shared::cta", Space::Shared)]);
+    w.take("b1024");
+    let ty = w.ty()?;
+    let map = d.memory(d.operand(&i.operands, 0)?)?;
+    let space = space_of(d, named, &map);
+    let is_by_axis = matches!(field, Field::Box | Field::Extent | Field::Stride | Field::ElementStride);
+    d.expect_operands(i, 2 + usize::from(is_by_axis))?;
+    let axis = match &i.operands[1] {
+        Operand::Number(Number::Integer(axis)) if is_by_axis => usize::try_from(*axis).unwrap_or(MOST_AXES),
+        _ => 0,
+    };
+    let axes = if field == Field::Stride { MOST_AXES - 1 } else { MOST_AXES };
+    if axis >= axes {
+        return Err(DecodeError::new(format!("The field has axes 0 to {}; {axis} is none.", axes - 1)));
+    }
+    let value = match &i.operands[1 + usize::from(is_by_axis)] {
+        Operand::Number(Number::Integer(number)) => Value::Number(*number as u64),
+        operand if File::of(ty) == File::Long => Value::Long(d.source(operand, Type::B64)?),
+        operand => Value::Word(d.source(operand, Type::B32)?),
+    };
+    d.emit(Kind::Effect(Box::new(Replace { map, space, field, axis, value })));
+    Ok(())
+}
+
+struct Replace {
+    map: AddressOperand,
+    space: Space,
+    field: Field,
+    axis: usize,
+    value: Value,
+}
+
+impl Effect for Replace {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        for lane in lanes(mask) {
+            let address = addresses(execution, &self.map)[lane];
+            let host = map_bytes(execution, self.space, address, lane)?.cast::<Encoded>();
+            // SAFETY: `map_bytes` found 128 bytes; any of them are an `Encoded`, which needs no alignment.
+            let mut encoded = unsafe { host.read() };
+            if !encoded.is_marked() && !encoded.begin() {
+                return Err(Trouble::new(
+                    FaultKind::IllegalInstruction,
+                    1 << lane,
+                    format!(
+                        "The 128 bytes at {} address {address:#x} are not a tensor map.",
+                        self.space.name()
+                    ),
+                )
+                .note("a tensor map is made from a copy of another one, or from 128 bytes of zeros"));
+            }
+            let value = match self.value {
+                Value::Word(slot) => execution.registers.word(slot)[lane].into(),
+                Value::Long(slot) => execution.registers.long(slot)[lane],
+                Value::Number(number) => number,
+            };
+            match self.field {
+                Field::Address => encoded.set_address(value),
+                Field::Box => encoded.set_box(self.axis, value as u32),
+                Field::Extent => encoded.set_extent(self.axis, value as u32),
+                Field::Stride => encoded.set_stride(self.axis, value),
+                Field::ElementStride => encoded.set_element_stride(self.axis, value as u32),
+                Field::Code(code) => encoded.set_code(code, u8::try_from(value).unwrap_or(u8::MAX)),
+            }
+            // SAFETY: as above.
+            unsafe { host.write(encoded) };
+        }
+        Ok(())
+    }
+}
+
+/// The host's bytes of a tensor map that may be written.
+fn map_bytes(
+    execution: &mut Execution<'_>,
+    space: Space,
+    address: u64,
+    lane: usize,
+) -> Result<*mut u8, Box<Trouble>> {
+    let (space, address) = if space == Space::Generic { Space::of(address) } else { (space, address) };
+    let trouble = |kind, message: String| Err(Trouble::new(kind, 1 << lane, message));
+    if !address.is_multiple_of(TENSOR_MAP_ALIGN as u64) {
+        let message = format!(
+            "The tensor map is at {} address {address:#x}; it must be at a multiple of 64.",
+            space.name()
+        );
+        return trouble(FaultKind::Misaligned, message);
+    }
+    let end = address.saturating_add(TENSOR_MAP_BYTES as u64);
+    let host = match space {
+        Space::Global => execution.launch.memory.locate(execution.cache, address, end, true),
+        Space::Shared | Space::ClusterShared => execution.block.shared.locate(address, end),
+        _ => None,
+    };
+    match host {
+        Some(host) => Ok(host),
+        None => trouble(
+            FaultKind::OutOfBounds,
+            format!("There are no 128 bytes that may be written at {} address {address:#x}.", space.name()),
+        ),
+    }
+}
+
+/// `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [target], [source], 128`
+fn copy_and_fence(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    for word in ["global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"] {
+        w.take(word);
+    }
+    w.choose(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
+    d.expect_operands(i, 3)?;
+    let (target, source) = (d.memory(&i.operands[0])?, d.memory(&i.operands[1])?);
+    if i.operands[2] != Operand::Number(Number::Integer(TENSOR_MAP_BYTES as i64)) {
+        return Err(DecodeError::new("A tensor map has 128 bytes."));
+    }
+    d.emit(Kind::Aligned(Box::new(CopyAndFence { target, source })));
+    Ok(())
+}
+
+struct CopyAndFence {
+    target: AddressOperand,
+    source: AddressOperand,
+}
+
+impl Effect for CopyAndFence {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        // All lanes do it together, and name the same places.
+        let lane = mask.trailing_zeros() as usize & 31;
+        let (target, source) =
+            (addresses(execution, &self.target)[lane], addresses(execution, &self.source)[lane]);
+        let source = map_bytes(execution, Space::Shared, source, lane)?;
+        let target = map_bytes(execution, Space::Global, target, lane)?;
+        // SAFETY: `map_bytes` found 128 bytes of both, which are in different memories.
+        unsafe { target.copy_from_nonoverlapping(source, TENSOR_MAP_BYTES) };
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+}
