@@ -9,6 +9,7 @@ mod coalesce;
 mod dead;
 mod guard;
 mod propagate;
+mod simplify;
 
 use crate::kernel::Kernel;
 
@@ -23,9 +24,10 @@ pub fn optimize(kernel: &mut Kernel) {
     for _ in 0..ROUNDS {
         // Coalescing comes first: a temporary that copies are replaced by is mentioned too often to go.
         let coalesced = coalesce::run(kernel);
+        let simplified = simplify::run(kernel);
         let propagated = propagate::run(kernel);
         let removed = dead::run(kernel);
-        if !(propagated || coalesced || removed) {
+        if !(propagated || simplified || coalesced || removed) {
             break;
         }
     }

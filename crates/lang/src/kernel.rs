@@ -7,6 +7,7 @@ use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
 
 use crate::element::{Element, Kind};
 use crate::recorder::{self, Recorder, StagingError};
+use crate::shared::join_static_to_dynamic;
 use crate::value::Reg;
 
 /// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>, Out<f32>, u32)`.
@@ -22,7 +23,8 @@ impl<Args> Kernel<Args> {
     /// Every mistake that was found.
     #[track_caller]
     pub fn stage(name: &str, body: impl FnOnce()) -> Result<Self, StagingErrors> {
-        let ir = recorder::stage(name, body).map_err(StagingErrors)?;
+        let mut ir = recorder::stage(name, body).map_err(StagingErrors)?;
+        join_static_to_dynamic(&mut ir);
         Ok(Self { ir, arguments: PhantomData })
     }
 

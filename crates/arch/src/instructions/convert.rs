@@ -8,6 +8,7 @@ const BLACKWELL: &[&str] = &["sm_100a", "sm_120a"];
 pub(super) const FORMS: &[Form] = &[
     form("mov .T:$registers", "T = T"),
     form("mov .pred", "pred = pred"),
+    form("mov .pred", "pred = #"),
     form("mov .T:b32|b64|u32|u64|s32|s64", "T = sym"),
     form("mov .b32", "b32 = {b16*2}"),
     form("mov .b64", "b64 = {b16*4}"),

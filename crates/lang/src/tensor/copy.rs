@@ -37,17 +37,23 @@ impl TiledCopy {
     /// The copy from shared memory into the registers that `mma` multiplies as A.
     #[track_caller]
     pub fn into_a<T: Element>(atom: &str, mma: &TiledMma) -> Self {
-        Self::into_operand::<T>(atom, mma, Operand::A)
+        Self::for_operand::<T>(atom, mma, Operand::A)
     }
 
     /// The copy from shared memory into the registers that `mma` multiplies as B.
     #[track_caller]
     pub fn into_b<T: Element>(atom: &str, mma: &TiledMma) -> Self {
-        Self::into_operand::<T>(atom, mma, Operand::B)
+        Self::for_operand::<T>(atom, mma, Operand::B)
+    }
+
+    /// The copy to shared memory from the registers that hold `mma`'s sums.
+    #[track_caller]
+    pub fn from_c<T: Element>(atom: &str, mma: &TiledMma) -> Self {
+        Self::for_operand::<T>(atom, mma, Operand::C)
     }
 
     #[track_caller]
-    fn into_operand<T: Element>(atom: &str, mma: &TiledMma, operand: Operand) -> Self {
+    fn for_operand<T: Element>(atom: &str, mma: &TiledMma, operand: Operand) -> Self {
         let Some(mma) = mma.plan() else { return Self { plan: None } };
         let plan = CopyAtom::named(atom, bits::<T>())
             .and_then(|atom| warpwright_layout::TiledCopy::for_operand(atom, mma, operand));
@@ -105,7 +111,8 @@ impl ThreadCopy {
     pub fn coordinates(&self, tile: (i64, i64)) -> Coordinates {
         let identity = ComposedLayout::from(legal(Layout::identity(tile), Layout::unit));
         let mine = legal(self.source_layout(&identity), || identity.clone());
-        let positions = repetitions(&mine);
+        let values = self.copy.plan.as_ref().map_or(1, |plan| legal(plan.atom().values(), || 1));
+        let positions = repetitions(&mine, values);
         Coordinates::new(mine, positions)
     }
 
@@ -134,7 +141,7 @@ impl ThreadCopy {
         let width = values * i64::from(T::BYTES);
         check_vector(from.layout(), values, "the source");
         check_vector(to.layout(), values, "the destination");
-        for (repetition, coordinate) in repetitions(from.layout()).into_iter().enumerate() {
+        for (repetition, coordinate) in repetitions(from.layout(), values).into_iter().enumerate() {
             let mut operands = vec![to.address(&coordinate), from.address(&coordinate)];
             operands.push(IrOperand::Integer(i128::from(width)));
             if let Some(bytes) = bytes(repetition) {
@@ -156,7 +163,7 @@ impl ThreadCopy {
     ) {
         let Some(plan) = &self.copy.plan else { return };
         let values = legal(plan.atom().values(), || 1);
-        for (repetition, coordinate) in repetitions(from.layout()).into_iter().enumerate() {
+        for (repetition, coordinate) in repetitions(from.layout(), values).into_iter().enumerate() {
             let in_bounds = in_bounds(repetition);
             for value in 0..values {
                 let place = with_value(&coordinate, value);
@@ -175,7 +182,9 @@ impl ThreadCopy {
         let Some(plan) = &self.copy.plan else { return };
         check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
         let values = legal(plan.atom().values(), || 1);
-        for (source, target) in repetitions(from.layout()).into_iter().zip(repetitions(to.layout())) {
+        for (source, target) in
+            repetitions(from.layout(), values).into_iter().zip(repetitions(to.layout(), values))
+        {
             let elements = (0..values).map(|value| with_value(&target, value));
             let words = IrOperand::Vector(to.words_at(elements));
             record(plan.atom().instruction(), 1, vec![words, from.address(&source)]);
@@ -183,23 +192,41 @@ impl ThreadCopy {
     }
 }
 
-/// The coordinates of a partition's first values, over all its repetitions, the leftmost mode fastest.
-#[track_caller]
-fn repetitions(layout: &ComposedLayout) -> Vec<IntTuple> {
-    let rank = layout.rank();
-    let extents: Vec<i64> = (1..rank)
-        .map(|mode| known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a copy's repetitions"))
-        .collect();
-    coordinates_of(&extents)
+impl ThreadCopy {
+    /// Copies from registers to shared memory by this copy's warp-wide instruction (`stmatrix`).
+    #[track_caller]
+    pub fn store_matrix<T: Element>(&self, to: &Tensor<T, SharedSpace>, from: &Fragment<T>) {
+        let Some(plan) = &self.copy.plan else { return };
+        check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        let values = legal(plan.atom().values(), || 1);
+        for (target, source) in
+            repetitions(to.layout(), values).into_iter().zip(repetitions(from.layout(), values))
+        {
+            let elements = (0..values).map(|value| with_value(&source, value));
+            let words = IrOperand::Vector(from.words_at(elements));
+            record(plan.atom().instruction(), 0, vec![to.address(&target), words]);
+        }
+    }
 }
 
-/// Every coordinate (0, ..) of modes with these extents, the leftmost fastest.
-fn coordinates_of(extents: &[i64]) -> Vec<IntTuple> {
-    let count: i64 = extents.iter().product();
+/// The coordinates of the first of every `values` values of a partition, over all its repetitions, the leftmost mode fastest.
+#[track_caller]
+fn repetitions(layout: &ComposedLayout, values: i64) -> Vec<IntTuple> {
+    let extents: Vec<i64> = (0..layout.rank())
+        .map(|mode| known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a copy's repetitions"))
+        .collect();
+    coordinates_of(&extents, values)
+}
+
+/// Every coordinate of modes with these extents, the leftmost fastest; of the first mode every `step`-th.
+fn coordinates_of(extents: &[i64], step: i64) -> Vec<IntTuple> {
+    let Some((&first, rest)) = extents.split_first() else { return Vec::new() };
+    let count = first / step * rest.iter().product::<i64>();
     (0..count)
-        .map(|mut index| {
-            let mut modes = vec![IntTuple::from(0)];
-            for &extent in extents {
+        .map(|index| {
+            let mut modes = vec![IntTuple::from(index % (first / step) * step)];
+            let mut index = index / (first / step);
+            for &extent in rest {
                 modes.push(IntTuple::from(index % extent));
                 index /= extent;
             }
@@ -208,10 +235,11 @@ fn coordinates_of(extents: &[i64]) -> Vec<IntTuple> {
         .collect()
 }
 
-/// The coordinate with its first mode replaced.
+/// The coordinate `value` values further along its first mode.
 fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
     let mut modes = coordinate.modes().to_vec();
-    modes[0] = value.into();
+    let first = modes[0].leaf().and_then(Int::known).unwrap_or(0);
+    modes[0] = (first + value).into();
     Tuple::Node(modes)
 }
 
@@ -264,8 +292,9 @@ impl<T: Element, S: Space> Tensor<T, S> {
             let size = self.layout().inner().mode(mode).and_then(|mode| mode.size());
             size.ok().and_then(|size| size.known()).unwrap_or(1)
         };
-        let extents: Vec<i64> = (1..self.layout().rank()).map(extent).collect();
-        for coordinate in coordinates_of(&extents) {
+        let extents: Vec<i64> = (0..self.layout().rank()).map(extent).collect();
+        let first = extents.first().copied().unwrap_or(1);
+        for coordinate in coordinates_of(&extents, first) {
             self.address(&coordinate);
         }
         self

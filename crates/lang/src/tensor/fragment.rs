@@ -78,6 +78,12 @@ impl<T: Element> Fragment<T> {
         self.map(|layout| layout.slice(&coordinate.into()))
     }
 
+    /// The registers from that of element `start` on, through a layout of their own.
+    #[track_caller]
+    pub fn window(&self, start: i64, layout: Result<Layout, warpwright_layout::Error>) -> Self {
+        self.map(|_| ComposedLayout::from(layout?).shifted(start))
+    }
+
     /// Sets every element to zero.
     #[track_caller]
     pub fn clear(&mut self) {
@@ -179,5 +185,23 @@ impl<T: Element> Fragment<T> {
             let halves = Operand::Vector(vec![low.reg().operand(), high.reg().operand()]);
             record("mov.b32", 1, vec![word, halves]);
         }
+    }
+}
+
+impl Fragment<f32> {
+    /// The elements rounded to a 16-bit type, two to a register: `pack` rounds a pair, the first in the lower half.
+    #[track_caller]
+    pub fn packed<T: Element>(&self, pack: impl Fn(Reg<f32>, Reg<f32>) -> Reg<u32>) -> Fragment<T> {
+        let packed = Fragment::<T>::like(&self.layout);
+        if T::BYTES != 2 {
+            refuse(format!("pairs of {} do not fill a register", T::NAME));
+            return packed;
+        }
+        for (pair, &word) in packed.words.iter().enumerate() {
+            let first = 2 * pair as i64;
+            let value = pack(self.get(first), self.get(first + 1));
+            record("mov.b32", 1, vec![Operand::Register(word), value.operand()]);
+        }
+        packed
     }
 }

@@ -9,6 +9,8 @@ mod coordinates;
 mod copy;
 mod fragment;
 mod multiply;
+mod tile;
+mod warpgroup;
 
 use std::rc::Rc;
 
@@ -19,6 +21,8 @@ pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
+pub use tile::{TileLoad, TileRing, TmaTile};
+pub use warpgroup::{MatrixOperand, multiply, wait_multiplications};
 
 use crate::element::Element;
 use crate::operation::refuse;

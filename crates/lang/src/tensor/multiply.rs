@@ -15,7 +15,7 @@ use crate::value::Reg;
 /// The layout algebra behind it is [`warpwright_layout::TiledMma`].
 #[derive(Clone)]
 pub struct TiledMma {
-    plan: Option<warpwright_layout::TiledMma>,
+    pub(super) plan: Option<warpwright_layout::TiledMma>,
 }
 
 impl TiledMma {
@@ -126,9 +126,6 @@ pub fn gemm<A: Element, B: Element, C: Element>(
 ) {
     let Some(plan) = mma.plan() else { return };
     let opcode = plan.atom().instruction();
-    let extent = |layout: &ComposedLayout, mode: usize| {
-        known(layout.inner().mode(mode).and_then(|mode| mode.size()), "a fragment's repetitions")
-    };
     let (rows, columns) = (extent(c.layout(), 1), extent(c.layout(), 2));
     for row in 0..rows {
         let a_words = vector(&a.slice((All, row)));
@@ -141,9 +138,15 @@ pub fn gemm<A: Element, B: Element, C: Element>(
     }
 }
 
+/// The repetitions along a mode of a partitioned layout.
+#[track_caller]
+pub(super) fn extent(layout: &ComposedLayout, mode: usize) -> i64 {
+    known(layout.inner().mode(mode).and_then(|mode| mode.size()), "the repetitions of an MMA")
+}
+
 /// All of a fragment's words, in the order of its elements.
 #[track_caller]
-fn vector<T: Element>(fragment: &Fragment<T>) -> IrOperand {
+pub(super) fn vector<T: Element>(fragment: &Fragment<T>) -> IrOperand {
     let elements = fragment.len() as i64;
     IrOperand::Vector(fragment.words_at((0..elements).map(IntTuple::from)))
 }

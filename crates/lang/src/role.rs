@@ -1,0 +1,119 @@
+//! Roles: which warpgroups of a CTA do what, and with how many registers.
+//!
+//! A warp-specialised kernel gives its warpgroups different work. One that only starts copies needs few registers, one that holds
+//! accumulators many: `setmaxnreg` moves them from one to the other. [`roles`] hands out the warpgroups, sets the launch's
+//! threads, and checks that the budgets fit the register file.
+
+use warpwright_ir::Operand;
+
+use crate::DeviceValue;
+use crate::operation::{perform, refuse};
+use crate::special::thread_idx;
+use crate::value::Reg;
+use crate::{launch, warp};
+
+/// Threads of a warpgroup: four warps.
+pub const WARPGROUP: u32 = 128;
+
+/// 32-bit registers of an SM. CUDA Programming Guide, "Technical Specifications per Compute Capability".
+const REGISTER_FILE: u32 = 64 * 1024;
+
+/// Neighbouring warpgroups of a CTA that do the same work.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Role {
+    first: u32,
+    warpgroups: u32,
+    registers: u32,
+    registers_at_launch: u32,
+    /// The number of this thread's warp in the CTA.
+    warp: Reg<u32>,
+}
+
+/// Splits the CTA into roles of (warpgroups, registers a thread), in the order of its threads.
+///
+/// The launch's threads follow from it; every thread starts with the same share of the registers that the roles use together.
+#[track_caller]
+pub fn roles<const N: usize>(budgets: [(u32, u32); N]) -> [Role; N] {
+    let warpgroups: u32 = budgets.iter().map(|&(warpgroups, _)| warpgroups).sum();
+    let threads = warpgroups * WARPGROUP;
+    let used: u32 = budgets.iter().map(|&(warpgroups, registers)| warpgroups * WARPGROUP * registers).sum();
+    for (_, registers) in budgets {
+        if !(24..=256).contains(&registers) || registers % 8 != 0 {
+            refuse(format!(
+                "a role of {registers} registers a thread: it must be a multiple of 8 from 24 to 256"
+            ));
+        }
+    }
+    if used > REGISTER_FILE {
+        refuse(format!("the roles use {used} registers together, and an SM has {REGISTER_FILE}"));
+    }
+    let registers_at_launch = REGISTER_FILE / threads.max(1) / 8 * 8;
+    launch::threads(threads);
+    launch::blocks_per_sm(1);
+    // The broadcast tells the compiler that all lanes of a warp have the same number.
+    let warp = (thread_idx().x / 32u32).shuffle(0u32);
+    let mut first = 0;
+    budgets.map(|(warpgroups, registers)| {
+        let role = Role { first, warpgroups, registers, registers_at_launch, warp };
+        first += warpgroups;
+        role
+    })
+}
+
+impl Role {
+    /// Warpgroups that play it.
+    pub fn warpgroups(self) -> u32 {
+        self.warpgroups
+    }
+
+    /// Threads that play it.
+    pub fn threads(self) -> u32 {
+        self.warpgroups * WARPGROUP
+    }
+
+    /// Whether this thread plays it; the same in all threads of a warpgroup.
+    #[track_caller]
+    pub fn is_mine(self) -> Reg<bool> {
+        let warps = 4 * self.warpgroups;
+        (self.warp - 4 * self.first).lt(warps)
+    }
+
+    /// What the role's threads do first: they give back or take registers until they have the role's budget.
+    #[track_caller]
+    pub fn begin(self) {
+        let direction = if self.registers < self.registers_at_launch { "dec" } else { "inc" };
+        let registers = Operand::Integer(self.registers.into());
+        perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [registers]);
+    }
+
+    /// The number of this thread's warpgroup among the role's, the same in all its threads for the compiler to see.
+    #[track_caller]
+    pub fn warpgroup(self) -> Reg<u32> {
+        self.warp / 4u32 - self.first
+    }
+
+    /// The number of this thread among the role's.
+    #[track_caller]
+    pub fn thread(self) -> Reg<u32> {
+        thread_idx().x - self.first * WARPGROUP
+    }
+
+    /// Whether this thread is the one that acts for the role.
+    #[track_caller]
+    pub fn leads(self) -> Reg<bool> {
+        self.warp.eq(4 * self.first) & warp::elect(warp::ALL_LANES)
+    }
+
+    /// Whether this thread is the one that acts for its warpgroup.
+    #[track_caller]
+    pub fn leads_warpgroup(self) -> Reg<bool> {
+        (self.warp % 4u32).eq(0u32) & warp::elect(warp::ALL_LANES)
+    }
+
+    /// Waits for the 128 threads of this thread's warpgroup. It takes the hardware barriers 1 and up, one a warpgroup.
+    #[track_caller]
+    pub fn sync_warpgroup(self) {
+        let barrier = self.warp / 4u32 + 1u32;
+        perform("barrier.cta.sync.aligned", [barrier.operand(), Operand::Integer(WARPGROUP.into())]);
+    }
+}

@@ -1,0 +1,209 @@
+//! `wgmma`: four warps multiply tiles that they read from shared memory, asynchronously. PTX ISA, "Asynchronous Warpgroup
+//! Level Matrix Instructions".
+//!
+//! What an instruction reads from shared memory is told by a *matrix descriptor*: where it starts, how its blocks are
+//! strided, how it is swizzled. All of that is in the layout of the tile, so a [`MatrixOperand`] takes it from there.
+
+use warpwright_ir::Operand as IrOperand;
+use warpwright_layout::atom::{Family, Major, MmaAtom, Operand, SharedDescriptor};
+use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Index, Int, Layout};
+
+use super::multiply::{extent, vector};
+use super::{Fragment, Tensor, TiledMma, legal};
+use crate::element::Element;
+use crate::operation::{compute, perform, record, refuse};
+use crate::pointer::Generic;
+use crate::space::{GenericSpace, SharedSpace};
+use crate::value::{Reg, Value, constant};
+
+impl TiledMma {
+    /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups` along m.
+    #[track_caller]
+    pub fn warpgroups(atom: &str, warpgroups: i64) -> Self {
+        let plan = MmaAtom::named(atom).and_then(|atom| {
+            warpwright_layout::TiledMma::new(atom, &Layout::column_major((warpgroups, 1, 1))?)
+        });
+        let plan = legal(plan.map(Some), || None);
+        if let Some(plan) = &plan
+            && plan.atom().family != Family::Warpgroup
+        {
+            refuse(format!("{atom} is a warp's instruction, not a warpgroup's; take one of SM90_64x.."));
+        }
+        Self { plan }
+    }
+
+    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory.
+    ///
+    /// The warpgroup's number must be the same in all its threads *for the compiler to see* (a broadcast by shuffle): the
+    /// hardware takes descriptors from uniform registers.
+    #[track_caller]
+    pub fn a_operand<T: Element>(
+        &self,
+        tile: &Tensor<T, SharedSpace>,
+        warpgroup: impl Into<Int>,
+    ) -> MatrixOperand {
+        let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
+        let warpgroups = legal(plan.thread_layout().mode(1).and_then(|mode| mode.size()), || 1.into());
+        MatrixOperand::of(plan.atom(), Operand::A, tile, (warpgroups, warpgroup.into()))
+    }
+
+    /// What every warpgroup multiplies as B: a tile (n, k, ..) in shared memory.
+    #[track_caller]
+    pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
+        let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
+        MatrixOperand::of(plan.atom(), Operand::B, tile, (1.into(), 0.into()))
+    }
+}
+
+/// A tile in shared memory as `wgmma` is told of it: descriptors (repetitions along m or n, k-steps, further modes).
+#[derive(Clone)]
+pub struct MatrixOperand {
+    /// One descriptor a block; its address counts 16-byte units.
+    blocks: Tensor<u8, GenericSpace>,
+    major: Major,
+}
+
+/// The unit of a descriptor's addresses.
+const UNIT_BITS: i64 = 128;
+
+impl MatrixOperand {
+    /// What stands in after a mistake already reported.
+    fn nothing() -> Self {
+        let nowhere = Generic::from_address(constant(0u64), false);
+        Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
+    }
+
+    #[track_caller]
+    fn of<T: Element>(
+        atom: &MmaAtom,
+        operand: Operand,
+        tile: &Tensor<T, SharedSpace>,
+        share: (Int, Int),
+    ) -> Self {
+        let bits = 8 * i64::from(T::BYTES);
+        match blocks(atom, operand, tile.layout(), bits, share) {
+            Ok((descriptor, major, blocks)) => {
+                let start = tile.pointer.address() >> 4;
+                // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank stands above them.
+                let start: Reg<u64> = (start & 0x3fff).convert();
+                let base = start | descriptor.bits();
+                Self { blocks: Tensor::new(Generic::from_address(base, false), blocks), major }
+            }
+            Err(error) => {
+                refuse(error.to_string());
+                Self::nothing()
+            }
+        }
+    }
+
+    /// The blocks where `coordinate` is `All`, at the position it gives elsewhere: one stage of a ring, say.
+    #[track_caller]
+    pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
+        Self { blocks: self.blocks.slice(coordinate), major: self.major }
+    }
+
+    /// The descriptor of a block, as an instruction's operand.
+    #[track_caller]
+    fn descriptor(&self, repetition: i64, step: i64) -> IrOperand {
+        match self.blocks.address(&(repetition, step).into()) {
+            IrOperand::Address { base, offset: 0, .. } => *base,
+            IrOperand::Address { base, offset, .. } => {
+                compute::<u64, 2>("add.s64", [*base, IrOperand::Integer(offset.into())]).operand()
+            }
+            other => other,
+        }
+    }
+
+    /// The immediate that says which mode is contiguous.
+    fn transposed(&self) -> IrOperand {
+        IrOperand::Integer(i128::from(self.major == Major::Mn))
+    }
+}
+
+/// The descriptor of the first block of a tile, which of its modes is contiguous, and where all blocks of this warpgroup
+/// begin, in 16-byte units: (repetitions, k-steps, further modes).
+fn blocks(
+    atom: &MmaAtom,
+    operand: Operand,
+    tile: &ComposedLayout,
+    bits: i64,
+    (warpgroups, warpgroup): (Int, Int),
+) -> Result<(SharedDescriptor, Major, ComposedLayout), Error> {
+    let (rows, depth) = atom.tile(operand);
+    let divided = tile.inner().zipped_divide((rows, depth))?;
+    let first = tile.map_inner(|_| divided.mode(0))?;
+    let k_major = SharedDescriptor::of_operand(&first, Major::K, bits).map(|found| (found, Major::K));
+    let (descriptor, major) = match k_major {
+        Ok(found) => found,
+        Err(mistake) => match SharedDescriptor::of_operand(&first, Major::Mn, bits) {
+            Ok(found) => (found, Major::Mn),
+            Err(_) => return Err(mistake),
+        },
+    };
+    let starts = divided.mode(1)?.recast(bits, UNIT_BITS)?;
+    // Neighbouring blocks belong to neighbouring warpgroups.
+    let shared_out = starts.mode(0)?.zipped_divide(warpgroups)?;
+    let mut modes = vec![shared_out];
+    modes.extend(starts.modes().into_iter().skip(1));
+    let rest = modes.len() - 1;
+    let all = Coordinate::Leaf(Index::All);
+    let mine = Coordinate::Node(vec![Coordinate::Leaf(Index::At(warpgroup)), all.clone()]);
+    let coordinate = Coordinate::Node(std::iter::once(mine).chain(vec![all; rest]).collect());
+    let blocks = ComposedLayout::from(Layout::of_modes(modes)).slice(&coordinate)?;
+    Ok((descriptor, major, blocks))
+}
+
+/// Begins `sums += a * b`, or `sums = a * b` where `accumulate` is false: a batch of `wgmma` over all k-steps of the operands.
+///
+/// The sums and the operands belong to the tensor cores until [`wait_multiplications`] has waited for the batch.
+#[track_caller]
+pub fn multiply<C: Element>(
+    mma: &TiledMma,
+    sums: &mut Fragment<C>,
+    a: &MatrixOperand,
+    b: &MatrixOperand,
+    accumulate: impl Value<bool>,
+) {
+    let Some(plan) = mma.plan() else { return };
+    let atom = plan.atom();
+    if !atom.a_from_shared {
+        return refuse(format!("{} takes A from registers; multiply it by an .._SS atom", atom.name()));
+    }
+    let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
+    let steps = extent(a.blocks.layout(), 1);
+    let mut accumulate = accumulate.reg();
+    perform("wgmma.fence.sync.aligned", []);
+    for step in 0..steps {
+        for row in 0..rows {
+            for column in 0..columns {
+                let mut operands = vec![
+                    vector(&sums.slice(Coordinate::from((All, row, column)))),
+                    a.descriptor(row, step),
+                    b.descriptor(column, step),
+                    accumulate.operand(),
+                    IrOperand::Integer(1),
+                    IrOperand::Integer(1),
+                ];
+                if takes_either_major(atom) {
+                    operands.extend([a.transposed(), b.transposed()]);
+                }
+                record(atom.instruction(), 1, operands);
+            }
+        }
+        if step == 0 && steps > 1 {
+            accumulate = constant(true);
+        }
+    }
+    perform("wgmma.commit_group.sync.aligned", []);
+}
+
+/// Only 16-bit operands may be read with m or n contiguous (PTX ISA, "wgmma.mma_async").
+fn takes_either_major(atom: &MmaAtom) -> bool {
+    atom.a.bits() == 16
+}
+
+/// Waits until at most `in_flight` of the warpgroup's batches, the latest, are not complete.
+#[track_caller]
+pub fn wait_multiplications(in_flight: u32) {
+    perform("wgmma.wait_group.sync.aligned", [IrOperand::Integer(in_flight.into())]);
+}
