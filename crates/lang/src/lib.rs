@@ -47,6 +47,7 @@ pub mod tensor_map_draft;
 pub mod tma;
 pub mod value;
 pub mod warp;
+pub mod wmma;
 
 pub use warpwright_macros::{DeviceValue, device, kernel, ptx};
 

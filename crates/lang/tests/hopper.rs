@@ -4,12 +4,14 @@
 
 use warpwright_arch::Capability;
 use warpwright_ir as ir;
+use warpwright_lang::fence::fence_mbarrier_init;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
 use warpwright_lang::pointer::Global;
-use warpwright_lang::special::thread_idx;
+use warpwright_lang::shared::dynamic_shared_aligned;
+use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::value::constant;
-use warpwright_lang::{Kernel, block, kernel, launch};
+use warpwright_lang::{Kernel, block, kernel, launch, tma, warp};
 
 /// The PTX of a kernel for sm_90a, without the lines that say where it was written; assembled.
 fn ptx<Args>(kernel: &Kernel<Args>) -> String {
@@ -77,4 +79,60 @@ fn takes_values(map: &TensorMap, factors: [f32; 3], flags: [bool; 2], output: &m
 #[test]
 fn values_lie_in_the_parameters() {
     insta::assert_snapshot!(ptx(&takes_values().expect("it has no mistakes")));
+}
+
+const STAGES: u32 = 4;
+
+/// A warp loads boxes into a ring of slots, as they fall empty; another adds them up.
+#[kernel]
+fn loads_boxes(a: &TensorMap, output: &mut Global<f32>, boxes: u32) {
+    launch::threads(64);
+    let ring = dynamic_shared_aligned::<f32>((32 * 4 * STAGES) as usize, 128);
+    let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
+    let thread = thread_idx().x;
+    if thread == 0 {
+        for (full, empty) in full.iter().zip(empty.iter()) {
+            full.init(1);
+            empty.init(32);
+        }
+        fence_mbarrier_init();
+    }
+    block::sync_threads();
+    let mut stage = constant(0u32);
+    let mut parity = constant(0u32);
+    if thread < 32 {
+        if warp::elect(warp::ALL_LANES) {
+            a.prefetch();
+            for i in 0..boxes {
+                empty.at(stage).wait_parity(parity ^ 1);
+                full.at(stage).arrive_and_expect(32 * 4 * 4);
+                tma::load(*a, (i * 32, block_idx().x * 4), ring + stage * 128, full.at(stage));
+                stage += 1;
+                if stage == STAGES {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            }
+        }
+    } else {
+        let mut sum = constant(0.0f32);
+        for _ in 0..boxes {
+            full.at(stage).wait_parity(parity);
+            for row in 0..4u32 {
+                sum += ring[stage * 128 + row * 32 + thread - 32];
+            }
+            empty.at(stage).arrive();
+            stage += 1;
+            if stage == STAGES {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+        output[block_idx().x * 32 + thread - 32] = sum;
+    }
+}
+
+#[test]
+fn a_ring_of_tensor_copies() {
+    insta::assert_snapshot!(ptx(&loads_boxes().expect("it has no mistakes")));
 }

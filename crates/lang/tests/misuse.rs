@@ -7,7 +7,7 @@ use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
 use warpwright_lang::bulk::{self, BulkReduction};
 use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
-use warpwright_lang::element::{Element, bf16x2, u16x2};
+use warpwright_lang::element::{Element, b1x32, bf16x2, u16x2};
 use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers, RemoteMbarrier};
 use warpwright_lang::pointer::{ClusterShared, Global, Shared};
@@ -18,6 +18,7 @@ use warpwright_lang::shared::shared_array;
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
+use warpwright_lang::wmma::{Major, Wmma};
 use warpwright_lang::{Reg, block, fence, launch, tma, warp};
 
 /// One misuse, as it is written.
@@ -53,6 +54,10 @@ fn remote() -> RemoteMbarrier {
     Mbarrier::new().at_rank(1)
 }
 
+fn half_products() -> Wmma<f16> {
+    Wmma::new([16, 16, 16], Major::Row, Major::Row)
+}
+
 const ANYWHERE: &[Misuse] = misuses! {
     Mbarrier::new().init(0);
     Mbarrier::new().init(1 << 20);
@@ -85,6 +90,10 @@ const ANYWHERE: &[Misuse] = misuses! {
     TensorMapDraft::shared().set_swizzle(Swizzle::Bytes128Atom64);
     TensorMapDraft::shared().set_element(ElementType::B4x16);
     global::<f32>().reduce_add_vector([constant(0.0); 8], Atomicity::default());
+    Wmma::<f64>::new([16, 16, 16], Major::Row, Major::Column);
+    Wmma::<b1x32>::new([8, 8, 128], Major::Row, Major::Row);
+    half_products().zeros::<f64>();
+    half_products().multiply::<i32, i32>(&half_products().load_a(global(), 16), &half_products().load_b(global(), 16), &half_products().zeros());
 };
 
 /// What sm_80 has not.

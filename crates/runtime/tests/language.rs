@@ -1,9 +1,11 @@
 //! Kernels of the language, compiled and launched with arguments checked by type.
 
+use half::f16;
 use warpwright_arch::tensor_map::Swizzle;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::wmma::{Accumulator, Major, Wmma};
 use warpwright_lang::{kernel, printf};
 use warpwright_runtime::{Device, Error};
 
@@ -132,5 +134,36 @@ fn the_text_is_for_the_capability_asked_for() {
     for capability in &warpwright_arch::CAPABILITIES {
         let text = warpwright_runtime::ptx(&kernel, capability).expect("plain instructions are everywhere");
         assert!(text.contains(&format!(".target {}", capability.target)), "{text}");
+    }
+}
+
+/// D = A B + 1, 16 by 16.
+#[kernel]
+fn multiplies_by_fragments(a: &Global<f16>, b: &Global<f16>, d: &mut Global<f32>) {
+    let mma = Wmma::<f16>::new([16, 16, 16], Major::Row, Major::Column);
+    let (a, b) = (mma.load_a(*a, 16), mma.load_b(*b, 16));
+    let product = mma.multiply::<f32, f32>(&a, &b, &mma.zeros());
+    let raised = product.registers().iter().map(|value| *value + 1.0).collect();
+    mma.store(*d, 16, Major::Row, &Accumulator::from_registers(raised));
+}
+
+#[test]
+fn fragments_multiply() {
+    let a: Vec<f16> = (0..256).map(|i| f16::from_f32((i % 7) as f32)).collect();
+    let b: Vec<f16> = (0..256).map(|i| f16::from_f32((i % 5) as f32 - 2.0)).collect();
+    let expected: Vec<f32> = (0..256)
+        .map(|i| {
+            let (row, column) = (i / 16, i % 16);
+            1.0 + (0..16).map(|k| a[row * 16 + k].to_f32() * b[column * 16 + k].to_f32()).sum::<f32>()
+        })
+        .collect();
+    for device in devices() {
+        let kernel =
+            device.compile(&multiplies_by_fragments().expect("it has no mistakes")).expect("it compiles");
+        let (a, b) = (device.buffer_from(&a).expect("it fits"), device.buffer_from(&b).expect("it fits"));
+        let mut d = device.uninitialized::<f32>(256).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 1, 32, (&a, &b, &mut d)).expect("it fits");
+        assert_eq!(d.to_vec().expect("readable"), expected);
     }
 }

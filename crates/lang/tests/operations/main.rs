@@ -20,12 +20,17 @@ fn y<T: Element>() -> Reg<T> {
 }
 
 fn input<T: Element>(name: &str) -> Reg<T> {
+    <T as KernelParameter>::declare(&numbered(name))
+}
+
+/// A name that no other parameter has.
+fn numbered(name: &str) -> String {
     let number = recorder::with(|recorder| recorder.kernel().parameters.len());
-    <T as KernelParameter>::declare(&format!("{name}_{number}"))
+    format!("{name}_{number}")
 }
 
 fn global<T: Element>() -> Global<T> {
-    <&mut Global<T> as KernelParameter>::declare("memory")
+    <&mut Global<T> as KernelParameter>::declare(&numbered("memory"))
 }
 
 fn tile<T: Element>() -> Shared<T> {
