@@ -299,6 +299,7 @@ impl Cluster {
             source: origin.location.map(|location| launch.kernel.source(location)),
             message: trouble.message,
             notes: trouble.notes,
+            findings: Vec::new(),
         })
     }
 

@@ -118,7 +118,7 @@ impl Emulator {
                 + launch.dynamic_shared_bytes,
             schedule: launch.schedule,
             checks: (launch.checks == Checks::On)
-                .then(|| Arc::new(LaunchChecks::new(launch.block.iter().product()))),
+                .then(|| Arc::new(LaunchChecks::new(launch.grid, launch.block))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),
             stop: AtomicBool::new(false),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::check::Finding;
 use crate::registers::lanes;
 
 /// The kinds of fault.
@@ -104,6 +105,8 @@ pub struct Fault {
     pub message: String,
     /// What helps to understand it.
     pub notes: Vec<String>,
+    /// What the checkers had found before, if they watched.
+    pub findings: Vec<Finding>,
 }
 
 impl Fault {
@@ -120,6 +123,7 @@ impl Fault {
             source: None,
             message: message.into(),
             notes: Vec::new(),
+            findings: Vec::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use warpwright_arch::{Arch, KernelResources};
 
-use crate::check::{Checks, LaunchChecks};
+use crate::check::{Checks, Finding, LaunchChecks};
 use crate::cluster::{Cluster, ClusterPause};
 use crate::fault::Fault;
 use crate::memory::Memory;
@@ -71,6 +71,8 @@ pub struct LaunchReport {
     pub lane_operations: u64,
     /// Multiply-adds of the matrix instructions.
     pub mma_multiply_adds: u64,
+    /// What the checkers found, if they watched.
+    pub findings: Vec<Finding>,
 }
 
 /// What all CTAs of a launch share.
@@ -284,10 +286,12 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
             });
         }
     });
-    if let Some(fault) = grid.fault.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    let findings = context.checks.as_ref().map_or_else(Vec::new, |checks| checks.findings(context.kernel));
+    if let Some(mut fault) = grid.fault.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        fault.findings = findings;
         return Err(fault);
     }
-    let mut report = LaunchReport::default();
+    let mut report = LaunchReport { findings, ..LaunchReport::default() };
     let mut output = Vec::new();
     for tally in tallies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         report.ctas += tally.report.ctas;

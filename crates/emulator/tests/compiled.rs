@@ -1,4 +1,5 @@
-//! Programs that other compilers compiled give the results that NumPy gave: replays the launches of the PTX corpus.
+//! Programs that other compilers compiled give the results that NumPy gave, and the checkers find nothing in them:
+//! replays the launches of the PTX corpus.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use common::device;
 use serde_json::Value;
-use warpwright_emulator::{Launch, Schedule};
+use warpwright_emulator::{Checks, Launch, Schedule};
 
 /// The bytes of an array in NumPy's format, after its header.
 fn npy(path: &Path) -> Vec<u8> {
@@ -114,9 +115,12 @@ fn replay(
         dynamic_shared_bytes: launch["dynamic_shared_bytes"].as_u64().unwrap_or(0) as u32,
         parameters: &parameters,
         schedule,
-        ..Launch::default()
+        checks: Checks::On,
     };
-    device.launch(&program, entry, &launch).map_err(|fault| fault.to_string())?;
+    let report = device.launch(&program, entry, &launch).map_err(|fault| fault.to_string())?;
+    if let Some(finding) = report.findings.first() {
+        return Err(format!("the checkers cry wolf: {finding}"));
+    }
     // `mul` and `add` without a rounding may be fused or not (PTX ISA, "mad"): compiled for a debugger, they are apart.
     let unfused = if text.contains("-debug") { 1e-5 } else { 0.0 };
     for (name, address, size) in saved {

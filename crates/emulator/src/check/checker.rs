@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::agents::Role;
-use super::clock::{Clock, Time};
-use super::event::{
-    Actor, Awaited, Completion, Fence, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
-};
+use super::clock::Time;
+use super::event::{Actor, Awaited, Completion, Fence, GroupKind, Scope, Site, Strength, Touch};
 use super::launch::LaunchChecks;
 use super::locations::{Releases, SyncLocations};
+use super::memory::SharedShadow;
+use super::report::Conflict;
+use super::shadow::Piece;
 use super::warp::{Knowledge, WarpState};
 use crate::barrier::BARRIERS;
 use crate::mbarrier::MbarrierAddress;
@@ -17,6 +18,10 @@ use crate::registers::{FULL, LANES, lanes};
 
 /// How many generations of a barrier are remembered: as many as the barriers themselves do.
 const GENERATIONS: usize = 4;
+
+/// How operations access an mbarrier, once it is initialised.
+pub(super) const OBJECT: Strength =
+    Strength::Strong { scope: Scope::Cluster, acquire: false, release: false };
 
 /// What has been brought to one generation of a barrier.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +85,16 @@ pub(crate) struct Checker {
     mbarriers: HashMap<MbarrierAddress, MbarrierState>,
     /// Strong accesses to shared memory.
     shared_locations: SyncLocations,
+    /// The linear indices of the CTAs.
+    pub(super) cluster: Vec<u32>,
+    /// The shared memory of each CTA.
+    pub(super) shadows: Vec<SharedShadow>,
+    /// Instructions that accessed memory.
+    pub(super) serial: u32,
+    /// What an access is cut into, kept for its room.
+    pub(super) pieces: Vec<Piece>,
+    /// What the last access is at odds with.
+    pub(super) conflicts: Vec<Conflict>,
 }
 
 impl Checker {
@@ -99,6 +114,11 @@ impl Checker {
             cluster_completed: Knowledge::default(),
             mbarriers: HashMap::new(),
             shared_locations: SyncLocations::default(),
+            cluster: ctas.iter().map(|(linear, _)| *linear as u32).collect(),
+            shadows: ctas.iter().map(|_| SharedShadow::default()).collect(),
+            serial: 0,
+            pieces: Vec::new(),
+            conflicts: Vec::new(),
             launch,
         }
     }
@@ -180,6 +200,17 @@ impl Checker {
         }
     }
 
+    /// An operation of a lane on an mbarrier is an access of its eight bytes.
+    pub(super) fn touch_object(
+        &mut self,
+        actor: Actor,
+        address: MbarrierAddress,
+        touch: Touch,
+        strength: Strength,
+    ) {
+        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, touch, strength, None);
+    }
+
     pub(super) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress) {
         let cta = &mut self.ctas[address.rank as usize];
         let state = self.mbarriers.entry(address).or_insert_with(|| {
@@ -193,14 +224,15 @@ impl Checker {
         });
         state.phase += 1;
         (state.arrived, state.ended) = (Knowledge::default(), Knowledge::default());
-        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, Touch::Write, Strength::Weak);
+        self.touch_object(actor, address, Touch::Write, Strength::Weak);
     }
 
     pub(super) fn mbarrier_invalidate(&mut self, actor: Actor, address: MbarrierAddress) {
-        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, Touch::Write, Strength::Weak);
+        self.touch_object(actor, address, Touch::Write, Strength::Weak);
     }
 
     pub(super) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
+        self.touch_object(actor, address, Touch::Atomic, OBJECT);
         if !releases {
             return;
         }
@@ -236,8 +268,11 @@ impl Checker {
         ended: bool,
         acquires: bool,
     ) {
+        if !ended {
+            return;
+        }
+        self.touch_object(actor, address, Touch::Read, OBJECT);
         if let Some(state) = self.mbarriers.get(&address)
-            && ended
             && acquires
         {
             let ended = state.ended.clone();
@@ -283,13 +318,12 @@ impl Checker {
         for lane in lanes(actor.lanes) {
             let actor = Actor { lanes: 1 << lane, ..actor };
             let cta = self.ctas[actor.rank as usize].linear;
-            let cluster: Vec<u32> = self.ctas.iter().map(|cta| cta.linear).collect();
             let seen = self.locations(site, |locations| locations.read(site, addresses[lane]));
             for release in seen {
                 let within = release.scope.min(scope);
                 let reaches = release.cta == cta
                     || within >= Scope::Gpu
-                    || within == Scope::Cluster && cluster.contains(&release.cta);
+                    || within == Scope::Cluster && self.cluster.contains(&release.cta);
                 if !reaches {
                     continue;
                 }
@@ -342,26 +376,4 @@ impl Checker {
     }
 
     pub(super) fn finish(&mut self) {}
-
-    pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
-        let _ = (actor, proxy, completion, ranges);
-    }
-
-    pub(super) fn access(
-        &mut self,
-        actor: Actor,
-        site: Site,
-        addresses: &[u64; LANES],
-        size: u64,
-        touch: Touch,
-        strength: Strength,
-    ) {
-        let _ = (actor, site, addresses, size, touch, strength);
-    }
-
-    /// Whether what these lanes of an agent did is known to lanes, and came before their fence of the proxy.
-    pub(super) fn clocks(&self, actor: Actor, lane: u32) -> (&Clock, &Clock) {
-        let knowledge = self.ctas[actor.rank as usize].warps[actor.warp as usize].knowledge(lane);
-        (&knowledge.known, &knowledge.proxied)
-    }
 }

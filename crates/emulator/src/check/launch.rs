@@ -1,31 +1,73 @@
 //! What the checkers of all clusters of a launch share.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::finding::{Finding, FindingKind};
+use super::guess::Guesses;
 use super::locations::SyncLocations;
+use super::memory::GlobalShadow;
+use super::report::Conflict;
+use crate::program::Kernel;
 use crate::registers::LANES;
 
 /// The checkers of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchChecks {
+    grid: [u32; 3],
     /// The lanes of a CTA's warps.
     pub(super) populations: Vec<u32>,
     /// Strong accesses to global memory.
     locations: Mutex<SyncLocations>,
+    pub(super) global: GlobalShadow,
+    pub(super) guesses: Guesses,
+    conflicts: Mutex<BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>>,
 }
 
 impl LaunchChecks {
-    /// The checkers of a launch of CTAs with so many threads.
-    pub(crate) fn new(threads: u32) -> Self {
+    /// The checkers of a launch.
+    pub(crate) fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
+        let threads: u32 = block.iter().product();
         let warps = threads.div_ceil(LANES as u32);
         let population = |warp: u32| match threads - warp * LANES as u32 {
             left if left >= LANES as u32 => u32::MAX,
             left => (1 << left) - 1,
         };
-        Self { populations: (0..warps).map(population).collect(), locations: Mutex::default() }
+        Self {
+            grid,
+            populations: (0..warps).map(population).collect(),
+            locations: Mutex::default(),
+            global: GlobalShadow::default(),
+            guesses: Guesses::default(),
+            conflicts: Mutex::default(),
+        }
     }
 
     pub(super) fn locations(&self) -> MutexGuard<'_, SyncLocations> {
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The index in the grid of a CTA.
+    pub(super) fn cta_index(&self, linear: u32) -> [u32; 3] {
+        let [width, height, _] = self.grid;
+        [linear % width, linear / width % height, linear / (width * height)]
+    }
+
+    pub(super) fn report(&self, conflict: Conflict) {
+        let mut conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, count) = conflicts.entry(conflict.key()).or_insert((conflict, 0));
+        *count += 1;
+        if conflict.rank() < held.rank() {
+            *held = conflict;
+        }
+    }
+
+    /// All that was found, in the order of the program.
+    pub(crate) fn findings(&self, kernel: &Kernel) -> Vec<Finding> {
+        self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
+        let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sorted: Vec<_> = conflicts.values().collect();
+        sorted.sort_by_key(|(conflict, _)| (conflict.later.pc, conflict.earlier.pc));
+        sorted.into_iter().map(|(conflict, count)| conflict.finding(self, kernel, *count)).collect()
     }
 }

@@ -22,8 +22,13 @@ mod checker;
 mod clock;
 mod event;
 mod finding;
+mod guess;
 mod launch;
 mod locations;
+mod memory;
+mod race;
+mod report;
+mod shadow;
 mod warp;
 
 use std::cell::RefCell;
@@ -37,6 +42,7 @@ pub(crate) use event::{
 };
 pub use finding::{Finding, FindingKind, Label};
 pub(crate) use launch::LaunchChecks;
+pub(crate) use shadow::Value;
 
 use crate::mbarrier::MbarrierAddress;
 use crate::registers::LANES;
@@ -81,8 +87,9 @@ impl Observer {
         }
     }
 
-    /// Lanes access `size` bytes each at their addresses, in the generic proxy.
-    #[inline(always)]
+    /// Lanes access `size` bytes each at their addresses, in the generic proxy. `values` are what a store writes, where it
+    /// is no more than 16 bytes a lane: writing what is there already is harmless.
+    #[allow(clippy::too_many_arguments)] // An access is all of these.
     pub(crate) fn access(
         &self,
         actor: Actor,
@@ -91,8 +98,9 @@ impl Observer {
         size: u64,
         touch: Touch,
         strength: Strength,
+        values: Option<&[Value; LANES]>,
     ) {
-        self.tell(|checker| checker.access(actor, site, addresses, size, touch, strength));
+        self.tell(|checker| checker.access(actor, site, addresses, size, touch, strength, values));
     }
 
     /// Before a strong store or an atomic takes place: what it releases becomes visible with it.

@@ -4,10 +4,10 @@ use warpwright_ptx::syntax::Instruction;
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
-use crate::check::Touch;
+use crate::check::{Touch, Value};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::memory::{
-    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_ordered, split_generic,
+    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_store, split_generic,
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
@@ -124,7 +124,9 @@ impl<T: Element> Store<T> {
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
-        let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Store, strength)?;
+        let located = resolve_store(execution, space, addresses, mask, size, strength, |execution| {
+            self.values(execution.registers)
+        })?;
         self.ordered.publishes(execution, space, addresses, mask, Touch::Write);
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);
@@ -157,6 +159,22 @@ impl<T: Element> Store<T> {
             }
         }
         Ok(())
+    }
+
+    /// What each lane writes, for the checkers.
+    fn values(&self, registers: &Registers) -> Option<Box<[Value; LANES]>> {
+        let mut values = Box::new([Value::default(); LANES]);
+        for (index, source) in self.sources.iter().enumerate() {
+            let first = index * size_of::<T>();
+            let elements = source.read::<T>(registers);
+            for lane in 0..LANES {
+                let bytes = elements[lane].bytes();
+                values[lane]
+                    .get_mut(first..first + size_of::<T>())?
+                    .copy_from_slice(&bytes[..size_of::<T>()]);
+            }
+        }
+        Some(values)
     }
 
     /// Whole words at the same offset in all lanes, as spills and frames are.

@@ -19,7 +19,7 @@ pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
 pub(crate) use local::LocalMemory;
 pub(crate) use resolve::{
-    Located, Purpose, addresses, bad_access, resolve, resolve_ordered, site, split_generic,
+    Located, Purpose, addresses, bad_access, resolve, resolve_ordered, resolve_store, site, split_generic,
 };
 pub(crate) use shared::{SharedMemory, shared_base, split_shared};
 

@@ -2,7 +2,7 @@
 
 use super::access::{Trouble, span};
 use super::{Space, split_shared};
-use crate::check::{Site, Strength, Touch};
+use crate::check::{Site, Strength, Touch, Value};
 use crate::decode::{AddressOperand, BaseOperand};
 use crate::fault::FaultKind;
 use crate::operation::Execution;
@@ -151,7 +151,28 @@ pub(crate) fn resolve_ordered(
 ) -> Result<Located, Box<Trouble>> {
     let located = find(execution, space, addresses, mask, size, purpose)?;
     if execution.block.observer.listens() {
-        observe(execution, space, addresses, mask, size, purpose, strength);
+        observe(execution, space, addresses, mask, size, purpose, strength, None);
+    }
+    Ok(located)
+}
+
+/// The same for a store, of which `values` are what each lane writes.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // An access is all of these.
+pub(crate) fn resolve_store(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    strength: Strength,
+    values: impl FnOnce(&Execution<'_>) -> Option<Box<[Value; LANES]>>,
+) -> Result<Located, Box<Trouble>> {
+    let located = find(execution, space, addresses, mask, size, Purpose::Store)?;
+    if execution.block.observer.listens() {
+        let values = values(execution);
+        let purpose = Purpose::Store;
+        observe(execution, space, addresses, mask, size, purpose, strength, values.as_deref());
     }
     Ok(located)
 }
@@ -168,6 +189,7 @@ pub(crate) fn site(space: Space) -> Option<Site> {
 
 #[cold]
 #[inline(never)]
+#[allow(clippy::too_many_arguments)] // An access is all of these.
 fn observe(
     execution: &mut Execution<'_>,
     space: Space,
@@ -176,9 +198,18 @@ fn observe(
     size: u64,
     purpose: Purpose,
     strength: Strength,
+    values: Option<&[Value; LANES]>,
 ) {
     if let (Some(site), Some(touch)) = (site(space), purpose.touch()) {
-        execution.block.observer.access(execution.actor(mask), site, addresses, size, touch, strength);
+        execution.block.observer.access(
+            execution.actor(mask),
+            site,
+            addresses,
+            size,
+            touch,
+            strength,
+            values,
+        );
     }
 }
 

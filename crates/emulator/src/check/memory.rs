@@ -1,0 +1,62 @@
+//! Where the granules of the two shared spaces are kept.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::shadow::{GRANULE, Granule, PAGE, Page, Piece, blank_page};
+
+/// The granules of one CTA's shared memory.
+#[derive(Debug, Default)]
+pub(super) struct SharedShadow {
+    pages: Vec<Option<Page>>,
+}
+
+fn index_in_page(address: u64) -> usize {
+    (address % PAGE / GRANULE) as usize
+}
+
+impl SharedShadow {
+    pub(super) fn granule(&mut self, offset: u64) -> &mut Granule {
+        let page = (offset / PAGE) as usize;
+        if self.pages.len() <= page {
+            self.pages.resize(page + 1, None);
+        }
+        let page = self.pages[page].get_or_insert_with(blank_page);
+        &mut page[index_in_page(offset)]
+    }
+}
+
+/// Locks that global memory's pages are spread over.
+const SHARDS: u64 = 256;
+/// Pages that a shard holds at most: 64 Ki pages in all, the shadow of 256 MiB.
+const PAGES_PER_SHARD: usize = 256;
+
+/// The granules of global memory, shared by all clusters of a launch.
+#[derive(Debug)]
+pub(super) struct GlobalShadow {
+    shards: Vec<Mutex<HashMap<u64, Page>>>,
+}
+
+impl Default for GlobalShadow {
+    fn default() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+}
+
+impl GlobalShadow {
+    /// Gives each piece's granule to `act`. Pieces of the same page that follow each other take one lock.
+    pub(super) fn each(&self, pieces: &[Piece], mut act: impl FnMut(&Piece, &mut Granule)) {
+        for of_page in pieces.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
+            let number = of_page[0].granule / PAGE;
+            let shard = &self.shards[(number % SHARDS) as usize];
+            let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            if pages.len() >= PAGES_PER_SHARD && !pages.contains_key(&number) {
+                // What is forgotten can hide a race, and never makes one up.
+                let oldest = pages.keys().min().copied();
+                oldest.map(|oldest| pages.remove(&oldest));
+            }
+            let page = pages.entry(number).or_insert_with(blank_page);
+            of_page.iter().for_each(|piece| act(piece, &mut page[index_in_page(piece.granule)]));
+        }
+    }
+}

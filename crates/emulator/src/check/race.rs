@@ -1,0 +1,241 @@
+//! Whether an access came after those it is at odds with.
+
+use super::agents::Role;
+use super::checker::{Checker, OBJECT};
+use super::clock::Agent;
+use super::event::{Actor, Completion, Proxy, Range, Scope, Site, Strength, Touch};
+use super::finding::FindingKind;
+use super::report::{Conflict, Party};
+use super::shadow::{Access, Piece, Value, Verdict, cut, cut_range};
+use super::warp::{Knowledge, WarpState};
+use crate::memory::split_shared;
+use crate::registers::{LANES, lanes};
+
+/// Who accesses, and what they know.
+struct Accessor<'a> {
+    actor: Actor,
+    cta: u32,
+    warp: &'a WarpState,
+    knowledge: &'a Knowledge,
+    /// The linear indices of the cluster's CTAs.
+    cluster: &'a [u32],
+}
+
+impl Accessor<'_> {
+    /// The lanes that made an earlier access and of which the accessor does not know that it is over.
+    fn unknown(&self, earlier: &Access, access: &Access) -> u32 {
+        let role = Role::of(earlier.agent);
+        let own = earlier.cta == self.cta;
+        let lanes_of_it = earlier.lanes_of(access.bytes);
+        let asked = match role {
+            Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
+            Role::Group(warp, kind, awaited) if own && warp == self.actor.warp => {
+                let strangers = earlier.strangers(access);
+                let busy = lanes(lanes_of_it)
+                    .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
+                    .fold(0, |mask, lane| mask | 1 << lane);
+                strangers | busy
+            }
+            _ => lanes_of_it,
+        };
+        match asked {
+            0 => 0,
+            asked => self.knowledge.known.uncovered(earlier.cta, earlier.agent, asked, earlier.time),
+        }
+    }
+
+    /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
+    fn reaches(&self, cta: u32, scope: Scope) -> bool {
+        cta == self.cta || scope >= Scope::Gpu || scope == Scope::Cluster && self.cluster.contains(&cta)
+    }
+
+    /// What an earlier access is to this one, and what kind of thing is wrong if any is.
+    fn judge(&self, earlier: &Access, access: &Access) -> (Verdict, FindingKind) {
+        let conflicts = earlier.touch.writes() || access.touch.writes();
+        let unknown = self.unknown(earlier, access);
+        if unknown == 0 {
+            let crosses = conflicts
+                && access.proxy == Some(Proxy::Async)
+                && earlier.proxy.is_none()
+                && earlier.touch.writes();
+            let fenced = || {
+                let lanes = earlier.lanes_of(access.bytes);
+                self.knowledge.proxied.covers(earlier.cta, earlier.agent, lanes, earlier.time)
+            };
+            let verdict = if crosses && !fenced() { Verdict::Wrong } else { Verdict::Before };
+            return (verdict, FindingKind::ProxyFence);
+        }
+        let same_instruction = earlier.cta == access.cta && earlier.serial == access.serial;
+        if !conflicts || same_instruction {
+            return (Verdict::Tolerated, FindingKind::Race);
+        }
+        if let (Strength::Strong { scope: first, .. }, Strength::Strong { scope: second, .. }) =
+            (earlier.strength, access.strength)
+            && self.reaches(earlier.cta, first.min(second))
+        {
+            return (Verdict::Tolerated, FindingKind::Race);
+        }
+        let kind = if earlier.proxy.is_some() { FindingKind::InFlight } else { FindingKind::Race };
+        (Verdict::Wrong, kind)
+    }
+}
+
+/// Bytes of the pieces of a granule that both touch, as an address and a length: the first run of them.
+fn first_common(granule: u64, common: u16) -> (u64, u64) {
+    let first = common.trailing_zeros();
+    let length = (!(u32::from(common) >> first)).trailing_zeros();
+    (granule + u64::from(first), u64::from(length))
+}
+
+impl Checker {
+    pub(super) fn access(
+        &mut self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        size: u64,
+        touch: Touch,
+        strength: Strength,
+        values: Option<&[Value; LANES]>,
+    ) {
+        if site == Site::Local {
+            return;
+        }
+        self.serial += 1;
+        if touch == Touch::Atomic {
+            self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
+        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let groups: Vec<u32> = self.ctas[actor.rank as usize].warps[actor.warp as usize]
+            .parts(actor.lanes)
+            .map(|(m, _)| m)
+            .collect();
+        let time = self.ctas[actor.rank as usize].warps[actor.warp as usize].time;
+        let access = Access {
+            cta: self.ctas[actor.rank as usize].linear,
+            agent: Role::Warp(actor.warp).agent(),
+            time,
+            pc: actor.pc,
+            serial: self.serial,
+            lanes: 0,
+            bytes: 0,
+            spread: 0,
+            start: 0,
+            touch,
+            strength,
+            proxy: None,
+        };
+        for lanes in groups {
+            pieces.clear();
+            cut(addresses, lanes, size, |piece| pieces.push(piece));
+            self.record(Actor { lanes, ..actor }, site, &pieces, access, None, values);
+        }
+        self.pieces = pieces;
+    }
+
+    pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
+        if let Completion::Mbarrier(address) = completion {
+            self.touch_object(actor, address, Touch::Atomic, OBJECT);
+        }
+        self.serial += 1;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for range in ranges {
+            let Some((cta, role, time)) = self.worker(actor, completion, range.touch) else { break };
+            let access = Access {
+                cta,
+                agent: role.agent(),
+                time,
+                pc: actor.pc,
+                serial: self.serial,
+                lanes: actor.lanes,
+                bytes: 0,
+                spread: 0,
+                start: 0,
+                touch: range.touch,
+                strength: match range.touch {
+                    Touch::Atomic => Strength::Strong { scope: Scope::Gpu, acquire: false, release: false },
+                    _ => Strength::Weak,
+                },
+                proxy: Some(proxy),
+            };
+            pieces.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
+            self.record(actor, range.site, &pieces, access, Some(completion), None);
+        }
+        self.pieces = pieces;
+    }
+
+    /// Records an access of lanes that know the same, and notes what it is at odds with.
+    fn record(
+        &mut self,
+        actor: Actor,
+        site: Site,
+        pieces: &[Piece],
+        blank: Access,
+        completion: Option<Completion>,
+        values: Option<&[Value; LANES]>,
+    ) {
+        let Self { ctas, shadows, launch, cluster, conflicts, .. } = self;
+        let cta = &ctas[actor.rank as usize];
+        let warp = &cta.warps[actor.warp as usize];
+        let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
+        let accessor = Accessor { actor, cta: cta.linear, warp, knowledge, cluster: cluster.as_slice() };
+        let mut act = |piece: &Piece, granule: &mut super::shadow::Granule| {
+            let access = Access {
+                lanes: piece.lanes,
+                bytes: piece.bytes,
+                spread: piece.spread,
+                start: piece.start,
+                ..blank
+            };
+            let written = values.map(|values| piece.value(values));
+            granule.record(access, written, |earlier| {
+                let (verdict, kind) = accessor.judge(earlier, &access);
+                if verdict == Verdict::Wrong {
+                    let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
+                    let common = earlier.bytes & access.bytes;
+                    conflicts.push(Conflict {
+                        kind,
+                        site,
+                        address,
+                        length,
+                        later: Party::of(&access, common, actor.warp, accessor.cta, completion),
+                        earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
+                        issuer_waited: accessor.issuer_waited(earlier),
+                    });
+                }
+                verdict
+            });
+        };
+        match site {
+            Site::Global => launch.global.each(pieces, act),
+            Site::Shared => {
+                for piece in pieces {
+                    let (rank, offset) = split_shared(piece.granule);
+                    if let Some(shadow) = shadows.get_mut(rank as usize) {
+                        act(piece, shadow.granule(offset));
+                    }
+                }
+            }
+            Site::Local => {}
+        }
+        self.report_conflicts();
+    }
+
+    /// Sends what was found on its way.
+    fn report_conflicts(&mut self) {
+        for conflict in self.conflicts.drain(..) {
+            self.launch.guesses.hold_or(conflict, |conflict| self.launch.report(conflict));
+        }
+    }
+}
+
+impl Accessor<'_> {
+    /// Of asynchronous work: whether the thread that issued it has waited for it, as far as that can be told from here.
+    fn issuer_waited(&self, earlier: &Access) -> bool {
+        let Role::Group(warp, kind, awaited) = Role::of(Agent(earlier.agent.0)) else { return false };
+        earlier.cta == self.cta
+            && warp == self.actor.warp
+            && lanes(earlier.lanes).all(|lane| self.warp.done(lane, kind, awaited) >= earlier.time)
+    }
+}

@@ -1,0 +1,234 @@
+//! From conflicts to findings: what is told of them, and in which words.
+
+use super::agents::Role;
+use super::event::{Awaited, Completion, GroupKind, Proxy, Site, Strength, Touch};
+use super::finding::{Finding, FindingKind, Label};
+use super::launch::LaunchChecks;
+use super::shadow::Access;
+use crate::fault::lane_list;
+use crate::memory::split_shared;
+use crate::program::Kernel;
+
+/// One side of a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Party {
+    /// The linear index of its CTA.
+    pub(super) cta: u32,
+    pub(super) role: Role,
+    /// The warp, where it is known.
+    pub(super) warp: Option<u32>,
+    pub(super) lanes: u32,
+    pub(super) pc: u32,
+    pub(super) touch: Touch,
+    pub(super) strength: Strength,
+    pub(super) proxy: Option<Proxy>,
+}
+
+impl Party {
+    /// Who made an access of these bytes of a granule.
+    pub(super) fn of(
+        access: &Access,
+        bytes: u16,
+        actor: u32,
+        actor_cta: u32,
+        completion: Option<Completion>,
+    ) -> Self {
+        let role = Role::of(access.agent);
+        let (cta, warp) = match role {
+            Role::Warp(warp) | Role::Group(warp, ..) => (access.cta, Some(warp)),
+            Role::Mbarrier(_) if completion.is_some() => (actor_cta, Some(actor)),
+            Role::Mbarrier(_) => (access.cta, None),
+        };
+        Self {
+            cta,
+            role,
+            warp,
+            lanes: access.lanes_of(bytes),
+            pc: access.pc,
+            touch: access.touch,
+            strength: access.strength,
+            proxy: access.proxy,
+        }
+    }
+
+    /// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
+    fn who(&self, launch: &LaunchChecks) -> String {
+        let [x, y, z] = launch.cta_index(self.cta);
+        let cta = format!("CTA ({x}, {y}, {z})");
+        match self.warp {
+            Some(warp) if self.lanes == u32::MAX => format!("warp {warp} of {cta}"),
+            Some(warp) => format!("warp {warp}, {} of {cta}", lane_list(self.lanes)),
+            None => cta,
+        }
+    }
+
+    /// `a read`, `a copy's write`
+    fn what(&self) -> &'static str {
+        match (self.proxy, self.touch) {
+            (None, Touch::Read) => "read",
+            (None, Touch::Write) => "write",
+            (None, Touch::Atomic) => "atomic operation",
+            (Some(_), Touch::Read) => "asynchronous read",
+            (Some(_), Touch::Write) => "asynchronous write",
+            (Some(_), Touch::Atomic) => "asynchronous reduction",
+        }
+    }
+}
+
+/// Two accesses that are at odds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) kind: FindingKind,
+    pub(super) site: Site,
+    pub(super) address: u64,
+    pub(super) length: u64,
+    pub(super) later: Party,
+    pub(super) earlier: Party,
+    /// Of asynchronous work: whether its issuer has waited for it.
+    pub(super) issuer_waited: bool,
+}
+
+impl Conflict {
+    /// Findings of the same key are told once.
+    pub(super) fn key(&self) -> (FindingKind, u32, u32) {
+        (self.kind, self.later.pc, self.earlier.pc)
+    }
+
+    /// What of several findings of one key is told: the first in the grid.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        let of = |party: &Party| (party.cta, party.warp, party.lanes);
+        (of(&self.later), of(&self.earlier), self.address)
+    }
+
+    fn place(&self) -> String {
+        match self.site {
+            Site::Shared => format!("shared address {:#x}", split_shared(self.address).1),
+            Site::Global => format!("global address {:#x}", self.address),
+            Site::Local => format!("local address {:#x}", self.address),
+        }
+    }
+
+    fn message(&self) -> String {
+        let bytes = if self.length == 1 { "a byte".to_owned() } else { format!("{} bytes", self.length) };
+        let (later, earlier) = (self.later.what(), self.earlier.what());
+        let place = self.place();
+        let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+        match self.kind {
+            FindingKind::Race => format!(
+                "{} {earlier} and {} {later} of {bytes} at {place} happen in no order",
+                article(earlier),
+                article(later),
+            ),
+            FindingKind::InFlight => {
+                format!(
+                    "{} {later} of {bytes} at {place} while {} {earlier} is under way",
+                    article(later),
+                    article(earlier)
+                )
+            }
+            FindingKind::ProxyFence => format!(
+                "{} {later} of {bytes} at {place} may miss {} {earlier} through the generic proxy",
+                article(later),
+                article(earlier)
+            ),
+        }
+    }
+
+    /// The edge whose lack is the fault, and what to do.
+    fn missing(&self, launch: &LaunchChecks) -> (String, String) {
+        let (later, earlier) = (&self.later, &self.earlier);
+        if self.kind == FindingKind::ProxyFence {
+            return (
+                "there is no fence.proxy.async between the two".to_owned(),
+                "execute `fence.proxy.async` after the write, in the threads that wrote, and before the barrier that lets the copy begin".to_owned(),
+            );
+        }
+        match earlier.role {
+            Role::Group(_, kind, awaited) => {
+                let (wait, unit) = match (kind, awaited) {
+                    (GroupKind::Copy, _) => ("cp.async.wait_group", "copy"),
+                    (GroupKind::Bulk, Awaited::Sources) => ("cp.async.bulk.wait_group.read", "bulk copy"),
+                    (GroupKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk copy"),
+                    (GroupKind::Multiply, _) => ("wgmma.wait_group", "wgmma"),
+                };
+                let same_thread =
+                    (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
+                if self.issuer_waited {
+                    return (
+                        format!("the thread that issued the {unit} has waited for it, and nothing has told this one"),
+                        "put a barrier after the wait, before other threads touch the bytes".to_owned(),
+                    );
+                }
+                let whom = if same_thread { "this thread" } else { "the thread that issued it" };
+                (
+                    format!("no {wait} by {whom} covers the {unit} before this access"),
+                    if same_thread {
+                        format!("wait with `{wait}` for the group that the {unit} is in")
+                    } else {
+                        format!("let the issuing thread wait with `{wait}`, and then meet at a barrier")
+                    },
+                )
+            }
+            Role::Mbarrier(_) => (
+                "this thread has not waited for the phase of the mbarrier that the copy completes".to_owned(),
+                "wait on the mbarrier with the parity of the phase that the copy was issued in".to_owned(),
+            ),
+            Role::Warp(_) if later.cta != earlier.cta && self.site == Site::Global => {
+                let strong = |party: &Party| party.strength != Strength::Weak;
+                if strong(later) && strong(earlier) {
+                    (
+                        "the scope of the two does not reach from one CTA to the other".to_owned(),
+                        "use .gpu scope between CTAs of a grid, .cluster within a cluster".to_owned(),
+                    )
+                } else {
+                    (
+                        "nothing orders the two CTAs: no release by the first that the second acquires, at .gpu scope".to_owned(),
+                        "publish with a release at .gpu scope (or fence.acq_rel.gpu and a relaxed store) and read with an acquire, or use atomics".to_owned(),
+                    )
+                }
+            }
+            Role::Warp(_) if later.cta != earlier.cta => (
+                "there is no barrier.cluster, nor an mbarrier, between the two CTAs".to_owned(),
+                "let both CTAs arrive at and wait for the cluster's barrier between the two".to_owned(),
+            ),
+            Role::Warp(_) if later.warp == earlier.warp => (
+                "there is no bar.warp.sync between the two lanes".to_owned(),
+                "put a warp barrier (`bar.warp.sync`) between the two: shuffles and votes do not order memory".to_owned(),
+            ),
+            Role::Warp(_) => {
+                let _ = launch;
+                (
+                    "there is no barrier between the two warps".to_owned(),
+                    "put a barrier (`bar.sync`) between the two".to_owned(),
+                )
+            }
+        }
+    }
+
+    fn label(party: &Party, launch: &LaunchChecks, kernel: &Kernel, rest: &str) -> Label {
+        let origin = &kernel.origins[party.pc as usize];
+        Label {
+            source: origin.location.map(|location| kernel.source(location)),
+            ptx_line: origin.line,
+            ptx_text: origin.text.to_string(),
+            text: format!("{} by {}{rest}", party.what(), party.who(launch)),
+        }
+    }
+
+    /// The finding, as it is told.
+    pub(super) fn finding(&self, launch: &LaunchChecks, kernel: &Kernel, count: u64) -> Finding {
+        let (missing, help) = self.missing(launch);
+        Finding {
+            kind: self.kind,
+            kernel: kernel.name.clone(),
+            message: self.message(),
+            labels: vec![
+                Self::label(&self.later, launch, kernel, ""),
+                Self::label(&self.earlier, launch, kernel, ", before it in this run"),
+            ],
+            notes: vec![missing],
+            help: Some(help),
+            count,
+        }
+    }
+}

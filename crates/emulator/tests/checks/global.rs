@@ -1,0 +1,118 @@
+//! Row 25 of the catalogue: CTAs that share global memory.
+
+use warpwright_emulator::FindingKind::Race;
+
+use crate::harness::{Grid, TWO, clean, found};
+
+const WIDE: Grid = Grid { threads: 1, ..TWO };
+
+fn body(parts: &[&str]) -> String {
+    parts.join("\n")
+}
+
+#[test]
+fn two_ctas_write_one_place() {
+    let finding = found("st.global.u32 [%buffer], %cta;", WIDE, Race, ["st.global", "st.global"]);
+    assert!(finding.notes[0].contains("CTA"), "{finding}");
+    clean("mul.wide.u32 %rd1, %cta, 4; add.u64 %rd1, %rd1, %buffer; st.global.u32 [%rd1], %cta;", WIDE);
+    clean("red.global.add.u32 [%buffer], 1;", WIDE);
+}
+
+/// CTA 0 writes and raises a flag, CTA 1 waits for the flag and reads.
+fn flag(publish: &str, wait: &str) -> String {
+    format!(
+        "setp.eq.u32 %p1, %cta, 0;
+        @!%p1 bra consumer;
+        st.global.u32 [%buffer+256], 7;
+        {publish}
+        bra done;
+        consumer:
+        {wait}
+        setp.eq.u32 %p2, %r1, 0;
+        @%p2 bra consumer;
+        ld.global.u32 %r2, [%buffer+256];
+        done:"
+    )
+}
+
+#[test]
+fn a_flag_is_published_with_release_and_acquire() {
+    let release = "st.release.gpu.global.u32 [%buffer], 1;";
+    let acquire = "ld.acquire.gpu.global.u32 %r1, [%buffer];";
+    let places = ["ld.global.u32 %r2", "st.global.u32"];
+    clean(&flag(release, acquire), WIDE);
+    found(&flag("st.relaxed.gpu.global.u32 [%buffer], 1;", acquire), WIDE, Race, places);
+    found(&flag(release, "ld.relaxed.gpu.global.u32 %r1, [%buffer];"), WIDE, Race, places);
+    found(&flag("st.release.cta.global.u32 [%buffer], 1;", acquire), WIDE, Race, places);
+}
+
+#[test]
+fn fences_publish_what_relaxed_stores_tell() {
+    let publish = "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%buffer], 1;";
+    let volatile = "membar.gl; st.volatile.global.u32 [%buffer], 1;";
+    let wait = "ld.relaxed.gpu.global.u32 %r1, [%buffer]; fence.acq_rel.gpu;";
+    clean(&flag(publish, wait), WIDE);
+    clean(&flag(volatile, "ld.volatile.global.u32 %r1, [%buffer]; membar.gl;"), WIDE);
+    found(
+        &flag("st.relaxed.gpu.global.u32 [%buffer], 1;", wait),
+        WIDE,
+        Race,
+        ["ld.global.u32 %r2", "st.global.u32"],
+    );
+}
+
+#[test]
+fn an_atomic_carries_a_release_on() {
+    let publish = "red.release.gpu.global.add.u32 [%buffer], 1;";
+    let acquire = "atom.acquire.gpu.global.add.u32 %r1, [%buffer], 0;";
+    clean(&flag(publish, acquire), WIDE);
+    found(
+        &flag("red.relaxed.gpu.global.add.u32 [%buffer], 1;", acquire),
+        WIDE,
+        Race,
+        ["ld.global.u32 %r2", "st.global.u32"],
+    );
+}
+
+#[test]
+fn a_cta_publishes_what_all_its_threads_did() {
+    let block = Grid { threads: 64, ..TWO };
+    let program = |meet: &str| {
+        body(&[
+            "setp.eq.u32 %p1, %cta, 0; setp.eq.u32 %p3, %tid, 0;",
+            "@!%p1 bra consumer;",
+            "st.global.u32 [%mine+256], %tid;",
+            meet,
+            "@%p3 st.release.gpu.global.u32 [%buffer], 1;",
+            "bra done;",
+            "consumer:",
+            "ld.acquire.gpu.global.u32 %r1, [%buffer];",
+            "setp.eq.u32 %p2, %r1, 0;",
+            "@%p2 bra consumer;",
+            "ld.global.u32 %r2, [%mine+256];",
+            "done:",
+        ])
+    };
+    clean(&program("bar.sync 0;"), block);
+    found(&program(""), block, Race, ["ld.global.u32 %r2", "st.global.u32"]);
+}
+
+#[test]
+fn a_guess_that_an_atomic_confirms_is_harmless() {
+    clean(
+        "ld.global.u32 %r1, [%buffer];
+        again:
+        add.u32 %r2, %r1, 1;
+        mov.u32 %r3, %r1;
+        atom.global.cas.b32 %r1, [%buffer], %r3, %r2;
+        setp.ne.u32 %p1, %r1, %r3;
+        @%p1 bra again;",
+        WIDE,
+    );
+    found(
+        "setp.eq.u32 %p1, %cta, 0; @%p1 red.global.add.u32 [%buffer], 1; @!%p1 ld.global.u32 %r1, [%buffer];",
+        WIDE,
+        Race,
+        ["", ""],
+    );
+}
