@@ -21,7 +21,6 @@
 mod arguments;
 mod backend;
 mod buffer;
-mod cache;
 mod compile;
 mod cuda;
 mod device;

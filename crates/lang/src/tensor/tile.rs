@@ -81,7 +81,9 @@ impl TmaTile {
     pub fn box_extents(&self) -> (i64, i64) {
         let span = self.atom.swizzle.span_bytes() * 8 / self.atom.element_bits;
         let rows = self.inner_and_outer().1 / self.slices;
-        (span, rows.min(MOST_ROWS))
+        let fewest = (rows + MOST_ROWS - 1) / MOST_ROWS;
+        let boxes = (fewest..=rows).find(|boxes| rows % boxes == 0).unwrap_or(1);
+        (span, rows / boxes)
     }
 
     /// The tile's bytes.

@@ -44,8 +44,6 @@ pub(super) const CLUSTER_DIMENSION: c_uint = 4;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_MEMHOSTALLOC_PORTABLE`
 pub(super) const HOST_PORTABLE: c_uint = 1;
-/// `CU_JIT_INPUT_PTX`
-pub(super) const INPUT_PTX: c_int = 1;
 
 /// `CUdevice_attribute`.
 pub(super) mod device_attribute {
@@ -182,20 +180,13 @@ driver! {
     cuEventSynchronize(event: Handle);
     cuEventQuery(event: Handle);
     cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle);
-    cuLinkCreate_v2(count: c_uint, options: *mut c_int, values: *mut *mut c_void, state: *mut Handle);
-    cuLinkAddData_v2(
-        state: Handle,
-        kind: c_int,
-        data: *mut c_void,
-        bytes: usize,
-        name: *const c_char,
+    cuModuleLoadDataEx(
+        module: *mut Handle,
+        image: *const c_void,
         count: c_uint,
         options: *mut c_int,
-        values: *mut *mut c_void,
+        values: *mut *mut c_void
     );
-    cuLinkComplete(state: Handle, cubin: *mut *mut c_void, bytes: *mut usize);
-    cuLinkDestroy(state: Handle);
-    cuModuleLoadData(module: *mut Handle, image: *const c_void);
     cuModuleUnload(module: Handle);
     cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
     cuModuleGetGlobal_v2(address: *mut Address, bytes: *mut usize, module: Handle, name: *const c_char);

@@ -29,13 +29,9 @@ unsafe impl Send for CudaModule {}
 unsafe impl Sync for CudaModule {}
 
 impl CudaModule {
-    /// Assembles PTX for the GPU, or takes it from the cache, and loads it.
+    /// Assembles PTX for the GPU and loads it.
     pub(super) fn load(context: Arc<Context>, ptx: &str, target: &str) -> Result<Self> {
-        let cubin = assemble::cubin(&context, ptx, target)?;
-        let driver = context.enter()?;
-        let mut handle = null_mut();
-        // SAFETY: the image is a complete cubin, which the driver copies.
-        context.check(unsafe { driver.cuModuleLoadData(&mut handle, cubin.as_ptr().cast()) })?;
+        let handle = assemble::load(&context, ptx, target)?;
         Ok(Self { context, handle })
     }
 
