@@ -1,0 +1,273 @@
+//! Bulk and tensor copies, and tensor maps made by kernels, as kernels of the language use them, on every device
+//! that has them; on the emulator under each schedule.
+
+use warpwright_arch::tensor_map::Swizzle;
+use warpwright_lang::access::Scope;
+use warpwright_lang::block::sync_threads;
+use warpwright_lang::bulk::{self, BulkReduction, bulk_commit, bulk_wait};
+use warpwright_lang::cluster::{cluster_rank, cluster_sync};
+use warpwright_lang::fence::{fence_mbarrier_init, fence_proxy_async_shared, fence_tensor_map_acquire};
+use warpwright_lang::mbarrier::Mbarrier;
+use warpwright_lang::pointer::{Global, Shared};
+use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
+use warpwright_lang::special::{block_idx, thread_idx};
+use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map_draft::TensorMapDraft;
+use warpwright_lang::{device, kernel, launch, tma, warp};
+use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
+
+/// The emulated H200 under each schedule, and the GPU where there is one with the tensor memory accelerator.
+fn devices() -> Vec<Device> {
+    let emulator =
+        |schedule| Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
+    let gpu = Device::named("cuda:0").ok();
+    let is_hopper = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
+    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
+    gpu.filter(is_hopper).into_iter().chain(schedules.map(emulator)).collect()
+}
+
+const ROWS: u32 = 16;
+const COLUMNS: u32 = 32;
+const TILE_BYTES: u32 = ROWS * COLUMNS * 4;
+
+/// A barrier that one thread has initialised for one arrival, and all know.
+#[device]
+fn ready_barrier() -> Mbarrier {
+    let barrier = Mbarrier::new();
+    if thread_idx().x == 0 {
+        barrier.init(1);
+        fence_mbarrier_init();
+    }
+    sync_threads();
+    barrier
+}
+
+#[device]
+fn wait_for_stores() {
+    bulk_commit();
+    bulk_wait(0);
+}
+
+fn tile() -> Shared<u32> {
+    dynamic_shared_aligned((ROWS * COLUMNS) as usize, 1024)
+}
+
+/// Adds 1 to each element that lies in the tensor, a tile a CTA.
+#[kernel]
+fn increments(source: &TensorMap, target: &TensorMap) {
+    launch::threads(32);
+    let tile = tile();
+    let full = ready_barrier();
+    let at = (block_idx().x * COLUMNS, block_idx().y * ROWS);
+    if thread_idx().x == 0 {
+        full.arrive_and_expect(TILE_BYTES);
+        tma::load(*source, at, tile, full);
+    }
+    full.wait_parity(0);
+    for row in 0..ROWS {
+        tile[row * COLUMNS + thread_idx().x] += 1;
+    }
+    fence_proxy_async_shared();
+    sync_threads();
+    if thread_idx().x == 0 {
+        tma::store(*target, at, tile);
+        wait_for_stores();
+    }
+}
+
+fn matrix(rows: usize, columns: usize) -> Vec<u32> {
+    (0..rows * columns).map(|i| (i * 7 % 1013) as u32).collect()
+}
+
+fn map(buffer: &Buffer<u32>, rows: usize, columns: usize, swizzle: Swizzle) -> runtime::TensorMap {
+    runtime::TensorMap::row_major(buffer, &[rows as u64, columns as u64], &[ROWS, COLUMNS], swizzle)
+        .expect("legal")
+}
+
+#[test]
+fn tiles_are_loaded_and_stored_within_the_tensor() {
+    // The last tiles reach out of the tensor: what lies there is neither read nor written.
+    let (rows, columns) = (37, 72);
+    let source = matrix(rows, columns);
+    let expected: Vec<u32> = source.iter().map(|value| value + 1).collect();
+    for device in devices() {
+        let kernel = device.compile(&increments().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        for swizzle in [Swizzle::None, Swizzle::Bytes128] {
+            let source = device.buffer_from(&source).expect("it fits");
+            let target = device.zeros::<u32>(rows * columns).expect("it fits");
+            let maps = [&source, &target].map(|buffer| map(buffer, rows, columns, swizzle));
+            kernel.launch(&stream, (3, 3), 32, (&maps[0], &maps[1])).expect("it fits");
+            stream.synchronize().expect("it ran");
+            assert_eq!(target.to_vec().expect("readable"), expected, "{swizzle:?}");
+        }
+    }
+}
+
+/// Adds every tile of the source into the first tile of the target.
+#[kernel]
+fn adds_tiles(source: &TensorMap, target: &TensorMap) {
+    launch::threads(32);
+    let tile = tile();
+    let full = ready_barrier();
+    if thread_idx().x == 0 {
+        full.arrive_and_expect(TILE_BYTES);
+        tma::load(*source, (block_idx().x * COLUMNS, block_idx().y * ROWS), tile, full);
+        full.wait_parity(0);
+        tma::reduce(BulkReduction::Add, *target, (0, 0), tile);
+        wait_for_stores();
+    }
+}
+
+#[test]
+fn tiles_are_reduced_into_the_tensor() {
+    let (rows, columns) = (32, 64);
+    let source = matrix(rows, columns);
+    let at = |row: usize, column: usize| source[row * columns + column];
+    let expected: Vec<u32> = (0..16 * 32)
+        .map(|i| (i / 32, i % 32))
+        .map(|(row, column)| {
+            5 + at(row, column) + at(row + 16, column) + at(row, column + 32) + at(row + 16, column + 32)
+        })
+        .collect();
+    for device in devices() {
+        let kernel = device.compile(&adds_tiles().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let source = device.buffer_from(&source).expect("it fits");
+        let target = device.buffer_from(&[5u32; 16 * 32]).expect("it fits");
+        let maps = (map(&source, rows, columns, Swizzle::None), map(&target, 16, 32, Swizzle::None));
+        kernel.launch(&stream, (2, 2), 32, (&maps.0, &maps.1)).expect("it fits");
+        stream.synchronize().expect("it ran");
+        assert_eq!(target.to_vec().expect("readable"), expected);
+    }
+}
+
+/// One CTA of each pair loads a tile for both.
+#[kernel]
+fn shares_a_tile(source: &TensorMap, output: &mut Global<u32>) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let tile = tile();
+    let full = ready_barrier();
+    if thread_idx().x == 0 {
+        full.arrive_and_expect(TILE_BYTES);
+    }
+    cluster_sync();
+    if cluster_rank() == 0 {
+        if thread_idx().x == 0 {
+            tma::Load::new(*source, (0, 0)).multicast(3).start(tile, full);
+        }
+    }
+    full.wait_parity(0);
+    for row in 0..ROWS {
+        let at = row * COLUMNS + thread_idx().x;
+        output[block_idx().x * (ROWS * COLUMNS) + at] = tile[at];
+    }
+    cluster_sync();
+}
+
+#[test]
+fn a_tile_is_sent_to_several_ctas() {
+    let source = matrix(16, 32);
+    let expected = [source.clone(), source.clone()].concat();
+    for device in devices() {
+        let kernel = device.compile(&shares_a_tile().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let source = device.buffer_from(&source).expect("it fits");
+        let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
+        let map = map(&source, 16, 32, Swizzle::None);
+        kernel.launch(&stream, 2, 32, (&map, &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Each CTA of a pair loads 256 elements and sends them to the other one, which adds them into memory.
+#[kernel]
+fn passes_on(input: &Global<f32>, output: &mut Global<f32>) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let (mine, theirs) = (shared_array::<f32>(256), shared_array::<f32>(256));
+    let loaded = ready_barrier();
+    let arrived = ready_barrier();
+    if thread_idx().x == 0 {
+        arrived.arrive_and_expect(1024);
+    }
+    cluster_sync();
+    if thread_idx().x == 0 {
+        let other = cluster_rank() ^ 1;
+        loaded.arrive_and_expect(1024);
+        bulk::load(*input + block_idx().x * 256, 256, mine, loaded);
+        loaded.wait_parity(0);
+        bulk::send(theirs.map_to_block(other), 256, mine, arrived.at_rank(other));
+        arrived.wait_parity(0);
+        bulk::Store::new(*output + block_idx().x * 256, 256).start_reducing(BulkReduction::Add, theirs);
+        wait_for_stores();
+    }
+    cluster_sync();
+}
+
+#[test]
+fn bulk_copies_go_in_every_direction() {
+    let input: Vec<f32> = (0..1024).map(|i| (i * 5 % 97) as f32).collect();
+    let expected: Vec<f32> = (0..1024).map(|i| 0.5 + input[i ^ 256]).collect();
+    for device in devices() {
+        let kernel = device.compile(&passes_on().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let input = device.buffer_from(&input).expect("it fits");
+        let mut output = device.buffer_from(&[0.5f32; 1024]).expect("it fits");
+        kernel.launch(&stream, 4, 32, (&input, &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Copies the first tile of a matrix by a map that the kernel makes from that of another matrix, with fewer rows.
+#[kernel]
+fn makes_a_map(
+    like: &TensorMap,
+    matrix: &Global<u32>,
+    rows: u32,
+    room: &mut Global<u8>,
+    output: &mut Global<u32>,
+) {
+    launch::threads(32);
+    let tile = tile();
+    let full = ready_barrier();
+    let thread = thread_idx().x;
+    let draft = TensorMapDraft::shared();
+    draft.copy(*like, thread);
+    if thread == 0 {
+        draft.set_address(*matrix);
+        draft.set_extent(1, rows);
+    }
+    warp::sync_warp(warp::ALL_LANES);
+    let map = draft.publish(*room, Scope::Device);
+    if thread == 0 {
+        fence_tensor_map_acquire(map, Scope::Device);
+        full.arrive_and_expect(TILE_BYTES);
+        tma::load(map, (0, 0), tile, full);
+    }
+    full.wait_parity(0);
+    for row in 0..ROWS {
+        output[row * COLUMNS + thread] = tile[row * COLUMNS + thread];
+    }
+}
+
+#[test]
+fn a_kernel_makes_a_tensor_map() {
+    let (first, second) = (vec![1u32; 16 * 32], matrix(16, 32));
+    let rows = 10;
+    let expected: Vec<u32> = (0..16 * 32).map(|i| if i / 32 < rows { second[i] } else { 0 }).collect();
+    for device in devices() {
+        let kernel = device.compile(&makes_a_map().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let (first, second) =
+            (device.buffer_from(&first).expect("it fits"), device.buffer_from(&second).expect("it fits"));
+        let mut room = device.uninitialized::<u8>(128).expect("it fits");
+        let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
+        let like = map(&first, 16, 32, Swizzle::None);
+        kernel
+            .launch(&stream, 1, 32, (&like, &second, rows as u32, &mut room, &mut output))
+            .expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
