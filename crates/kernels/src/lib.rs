@@ -16,6 +16,7 @@ mod rotation;
 pub mod rows;
 mod sample;
 pub mod scan;
+pub mod sort;
 pub mod transpose;
 pub mod vector;
 pub mod vector_add;

@@ -26,6 +26,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::reduce::library::ReduceLibrary,
         &crate::reduce::library::ArgMaxLibrary,
         &crate::scan::library::Library,
+        &crate::sort::library::Library,
         &crate::rows::SoftmaxLibrary,
         &crate::rows::LogSoftmaxLibrary,
         &crate::rows::RmsNormLibrary,

@@ -30,8 +30,8 @@ use warpwright::prelude::*;
 use crate::monoid::Monoid;
 
 /// What a published word says; the launch's number stands above it.
-const AGGREGATE: u32 = 1;
-const PREFIX: u32 = 2;
+pub(crate) const AGGREGATE: u32 = 1;
+pub(crate) const PREFIX: u32 = 2;
 /// Bits that they take.
 const STATUS_BITS: u32 = 2;
 
@@ -41,7 +41,7 @@ pub struct Ticket {
     /// The CTA's tile.
     pub tile: Reg<u32>,
     /// The launch, shifted above the status.
-    launch: Reg<u32>,
+    pub(crate) launch: Reg<u32>,
 }
 
 impl Ticket {

@@ -1,0 +1,169 @@
+//! Sorts for the command line: inputs, the reference, and every element held to it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Storable};
+
+use super::radix::Radix;
+use super::{Direction, SortKey};
+use crate::operations::Operations;
+use crate::prepared::{Ready, ptx};
+use crate::reference::Random;
+use crate::registry::{Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
+
+/// Sorts.
+pub(crate) struct Library;
+
+const KEY_TYPES: &[&str] =
+    &["u32", "i32", "f32", "u64", "i64", "f64", "u8", "i8", "u16", "i16", "f16", "bf16"];
+const ORDERS: &[&str] = &["random", "sorted", "reversed", "equal", "few"];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::number("length", 1_000_003, "keys"),
+    OptionSpec::choice("type", KEY_TYPES, "type of the keys"),
+    OptionSpec::choice("values", &["none", "u32", "u64"], "what stands beside each key"),
+    OptionSpec::choice("order", ORDERS, "of the input: random has NaN, infinities and -0 among floats"),
+    OptionSpec::choice("direction", &["ascending", "descending"], "of the output"),
+    OptionSpec::number("seed", 1, "of the input"),
+];
+
+macro_rules! with_key_type {
+    ($name:expr, $alias:ident => $body:expr) => {
+        with_key_type!(@ $name, $alias, $body, "u32" u32, "i32" i32, "f32" f32, "u64" u64, "i64" i64, "f64" f64,
+            "u8" u8, "i8" i8, "u16" u16, "i16" i16, "f16" f16, "bf16" bf16)
+    };
+    (@ $name:expr, $alias:ident, $body:expr, $($word:literal $ty:ty),*) => {
+        match $name {
+            $($word => {
+                type $alias = $ty;
+                $body
+            })*
+            other => return Err(format!("no keys of type {other} are sorted").into()),
+        }
+    };
+}
+
+fn direction(options: &Options) -> Direction {
+    if options.choice("direction") == "ascending" { Direction::Ascending } else { Direction::Descending }
+}
+
+/// Random bits, and so every kind of float.
+fn keys<K: SortKey>(options: &Options) -> Vec<K> {
+    let (length, order) = (options.extent("length"), options.choice("order"));
+    let mut random = Random::new(options.number("seed"));
+    let from_bits = |bits: u64| -> K { bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<K>()]) };
+    let mut keys: Vec<K> = (0..length)
+        .map(|_| match order {
+            "equal" => from_bits(0x4321),
+            "few" => from_bits(random.bits() % 3 * 0x1001),
+            _ => from_bits(random.bits()),
+        })
+        .collect();
+    match order {
+        "sorted" => keys.sort_by_key(|key| key.ordered_on_host()),
+        "reversed" => keys.sort_by_key(|key| !key.ordered_on_host()),
+        _ => {}
+    }
+    keys
+}
+
+/// Where each element of a sorted buffer came from.
+fn sources<K: SortKey>(keys: &[K], direction: Direction) -> Vec<usize> {
+    let mut sources: Vec<usize> = (0..keys.len()).collect();
+    match direction {
+        Direction::Ascending => sources.sort_by_key(|source| keys[*source].ordered_on_host()),
+        Direction::Descending => sources.sort_by_key(|source| !keys[*source].ordered_on_host()),
+    }
+    sources
+}
+
+/// Bits beside what they should be: a number that f64 holds tells the two apart.
+fn compared(found: u64, expected: u64) -> Element {
+    let expected_number =
+        if found != expected && found as f64 == expected as f64 { f64::NAN } else { expected as f64 };
+    Element { found: found as f64, expected: expected_number, tolerance: 0.0 }
+}
+
+fn prepare_keys<K: SortKey>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+    let (keys, direction) = (keys::<K>(options), direction(options));
+    let keys_there = device.buffer_from(&keys)?;
+    let sorted = Rc::new(RefCell::new(device.uninitialized::<K>(keys.len())?));
+    let (operations, result) = (Operations::new(device), Rc::clone(&sorted));
+    let bytes = f64::from(2 * K::BYTES) * keys.len() as f64;
+    Ok(Box::new(Ready {
+        launch: move |stream: &_| {
+            Ok(operations.sort(stream, &keys_there, &mut sorted.borrow_mut(), direction)?)
+        },
+        work: Work { operations: keys.len() as f64, bytes },
+        verify: move || {
+            let found = result.borrow().to_vec()?;
+            let sources = sources(&keys, direction);
+            let elements =
+                found.iter().zip(sources).map(|(found, source)| compared(found.bits(), keys[source].bits()));
+            Ok(compare(elements, |index| vec![index as usize])?)
+        },
+    }))
+}
+
+fn prepare_pairs<K: SortKey, V: Storable>(
+    device: &Device,
+    options: &Options,
+    value: fn(u64) -> V,
+) -> Result<Box<dyn Prepared>> {
+    let (keys, direction) = (keys::<K>(options), direction(options));
+    let values: Vec<V> = (0..keys.len() as u64).map(value).collect();
+    let there = (device.buffer_from(&keys)?, device.buffer_from(&values)?);
+    let sorted = (device.uninitialized::<K>(keys.len())?, device.uninitialized::<V>(keys.len())?);
+    let sorted = Rc::new(RefCell::new(sorted));
+    let (operations, result) = (Operations::new(device), Rc::clone(&sorted));
+    let bytes = f64::from(2 * (K::BYTES + V::BYTES)) * keys.len() as f64;
+    Ok(Box::new(Ready {
+        launch: move |stream: &_| {
+            let (keys, values) = &mut *sorted.borrow_mut();
+            Ok(operations.sort_pairs(stream, (&there.0, &there.1), (keys, values), direction)?)
+        },
+        work: Work { operations: keys.len() as f64, bytes },
+        verify: move || {
+            let (found, found_values) = (result.borrow().0.to_vec()?, result.borrow().1.to_vec()?);
+            let sources = sources(&keys, direction);
+            let elements = found.iter().zip(&found_values).zip(sources).map(|((key, value), source)| {
+                let key = compared(key.bits(), keys[source].bits());
+                if key.found == key.expected { compared(value.bits(), values[source].bits()) } else { key }
+            });
+            Ok(compare(elements, |index| vec![index as usize])?)
+        },
+    }))
+}
+
+impl LibraryKernel for Library {
+    fn name(&self) -> &'static str {
+        "sort"
+    }
+
+    fn summary(&self) -> &'static str {
+        "keys in order, with or without values: radix sort, a pass for each byte"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let direction = direction(options);
+        with_key_type!(options.choice("type"), K => match options.choice("values") {
+            "none" => ptx(Radix::for_keys(direction).sweep.keys::<K>()?, target),
+            "u32" => ptx(Radix::for_pairs(direction).sweep.pairs::<K, u32>()?, target),
+            _ => ptx(Radix::for_pairs(direction).sweep.pairs::<K, u64>()?, target),
+        })
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        with_key_type!(options.choice("type"), K => match options.choice("values") {
+            "none" => prepare_keys::<K>(device, options),
+            "u32" => prepare_pairs::<K, u32>(device, options, |index| index as u32),
+            _ => prepare_pairs::<K, u64>(device, options, |index| index),
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! Radix sort: a pass for each byte of the keys, from the lowest, each pass stable.
+//!
+//! One launch counts all bytes of all keys at once ([`histogram`]), so that before the first pass it is known where the keys of each
+//! byte's 256 values begin. Then every pass reads each key once and writes it once, to its place ([`sweep`]): within a tile
+//! places come from counting in a warp and a CTA, between tiles from decoupled look-back, one chain for each of the 256 values.
+//!
+//! ```text
+//! keys       32 1a 30 1b 3f 10      pass 0, by the low digit     30 10 32 1a 1b 3f
+//!                                   pass 1, by the high digit    10 1a 1b 30 32 3f
+//! ```
+//!
+//! (Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022.)
+
+mod histogram;
+mod sweep;
+
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::{Direction, SortKey};
+use crate::operations::{Operations, Result, Scratch, both};
+pub use histogram::Histogram;
+pub use sweep::{Part, Sweep};
+
+/// Values of a digit: a digit is a byte.
+pub const BINS: u32 = 256;
+
+/// The most keys of one launch of a pass: their places within it are 32-bit numbers.
+const MOST_OF_A_LAUNCH: u64 = 1 << 31;
+
+/// The sort: its two kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Radix {
+    /// Counts digits.
+    pub histogram: Histogram,
+    /// Does a pass.
+    pub sweep: Sweep,
+}
+
+impl Radix {
+    /// The configuration for keys alone that is fastest on an H200.
+    pub fn for_keys(direction: Direction) -> Self {
+        Self { histogram: Histogram::new(direction), sweep: Sweep { direction, threads: 256, items: 20 } }
+    }
+
+    /// The configuration for keys with values that is fastest on an H200.
+    pub fn for_pairs(direction: Direction) -> Self {
+        Self { histogram: Histogram::new(direction), sweep: Sweep { direction, threads: 256, items: 16 } }
+    }
+}
+
+/// Scratch memory of a stream's sorts, by types of keys and values.
+struct SortScratch<K, V> {
+    /// Where each value of each digit begins; for each launch of a pass anew.
+    starts: Scratch<u64>,
+    /// What tiles publish of each value of a digit.
+    chain: Scratch<u64>,
+    counter: Scratch<u64>,
+    keys: Scratch<K>,
+    values: Scratch<V>,
+}
+
+impl<K, V> Default for SortScratch<K, V> {
+    fn default() -> Self {
+        Self {
+            starts: Scratch::default(),
+            chain: Scratch::default(),
+            counter: Scratch::default(),
+            keys: Scratch::default(),
+            values: Scratch::default(),
+        }
+    }
+}
+
+/// Sorts keys.
+///
+/// # Errors
+/// The kernel cannot be built for the device, there is not enough memory, or a launch failed.
+pub fn keys<K: SortKey>(
+    operations: &Operations,
+    stream: &Stream,
+    keys: &Buffer<K>,
+    sorted: &mut Buffer<K>,
+    configuration: Radix,
+) -> Result<LaunchCounts> {
+    let sweep = configuration.sweep;
+    let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
+    operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
+        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
+        let plan = Plan::new(sweep, keys.len() as u64);
+        let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
+        let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
+        let counter = scratch.counter.at_least_kept(stream, 1)?;
+        let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
+        let passed = plan.passes::<K>(|pass, part, tiles| {
+            let (from, to) = match (pass, lands_in_output::<K>(pass)) {
+                (0, true) => (keys, &mut *sorted),
+                (0, false) => (keys, &mut *spare),
+                (_, true) => (&*spare, &mut *sorted),
+                (_, false) => (&*sorted, &mut *spare),
+            };
+            let arguments = (from, to, &mut *starts, &mut *chain, &mut *counter, part);
+            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+        })?;
+        Ok(both(counted, passed))
+    })
+}
+
+/// Sorts keys, each with its value.
+///
+/// # Errors
+/// The kernel cannot be built for the device, there is not enough memory, or a launch failed.
+pub fn pairs<K: SortKey, V: Storable>(
+    operations: &Operations,
+    stream: &Stream,
+    (keys, values): (&Buffer<K>, &Buffer<V>),
+    (sorted, sorted_values): (&mut Buffer<K>, &mut Buffer<V>),
+    configuration: Radix,
+) -> Result<LaunchCounts> {
+    let sweep = configuration.sweep;
+    let kernel = operations.kernel(sweep, Sweep::pairs::<K, V>)?;
+    operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {
+        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
+        let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
+        let plan = Plan::new(sweep, keys.len() as u64);
+        let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
+        let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
+        let counter = scratch.counter.at_least_kept(stream, 1)?;
+        let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
+        let passed = plan.passes::<K>(|pass, part, tiles| {
+            let (from, to) = match (pass, lands_in_output::<K>(pass)) {
+                (0, true) => ((keys, values), (&mut *sorted, &mut *sorted_values)),
+                (0, false) => ((keys, values), (&mut *spare, &mut *spare_values)),
+                (_, true) => ((&*spare, &*spare_values), (&mut *sorted, &mut *sorted_values)),
+                (_, false) => ((&*sorted, &*sorted_values), (&mut *spare, &mut *spare_values)),
+            };
+            let arguments = (from.0, from.1, to.0, to.1, &mut *starts, &mut *chain, &mut *counter, part);
+            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+        })?;
+        Ok(both(counted, passed))
+    })
+}
+
+/// Whether a pass writes to the output rather than to spare memory: they take turns, and the last writes to the output.
+fn lands_in_output<K: SortKey>(pass: u32) -> bool {
+    (K::BYTES - pass) % 2 == 1
+}
+
+/// How a sort is cut into launches: each pass into parts whose places are 32-bit numbers.
+struct Plan {
+    sweep: Sweep,
+    length: u64,
+    /// Keys of a part, a whole number of tiles.
+    part: u64,
+}
+
+impl Plan {
+    fn new(sweep: Sweep, length: u64) -> Self {
+        Self { sweep, length, part: MOST_OF_A_LAUNCH / u64::from(sweep.tile()) * u64::from(sweep.tile()) }
+    }
+
+    fn parts(&self) -> u64 {
+        self.length.div_ceil(self.part)
+    }
+
+    /// Words that say where digits begin.
+    fn starts<K: SortKey>(&self) -> usize {
+        (self.parts() * u64::from(K::BYTES * BINS)) as usize
+    }
+
+    /// Words of the look-back chains.
+    fn chain(&self) -> usize {
+        (self.length.min(self.part).div_ceil(self.sweep.tile().into()) * u64::from(BINS)) as usize
+    }
+
+    /// Calls `launch` for each pass and part, with the number of tiles.
+    fn passes<K: SortKey>(
+        &self,
+        mut launch: impl FnMut(u32, Part, u32) -> Result<LaunchCounts>,
+    ) -> Result<LaunchCounts> {
+        let mut counts = LaunchCounts::default();
+        for pass in 0..K::BYTES {
+            for part in 0..self.parts() {
+                let start = part * self.part;
+                let length = self.part.min(self.length - start);
+                let tiles = length.div_ceil(self.sweep.tile().into()) as u32;
+                let digit = part * u64::from(K::BYTES) + u64::from(pass);
+                let next = if part + 1 < self.parts() { digit + u64::from(K::BYTES) } else { digit };
+                counts = both(counts, launch(pass, [start, length, pass.into(), digit, next], tiles)?);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Counts the digits of all keys, and writes to the first of `starts` where each value of each digit begins.
+fn count_digits<K: SortKey>(
+    operations: &Operations,
+    stream: &Stream,
+    keys: &Buffer<K>,
+    starts: &mut Buffer<u64>,
+    histogram: Histogram,
+) -> Result<LaunchCounts> {
+    if keys.is_empty() {
+        return Ok(LaunchCounts::default());
+    }
+    let count = operations.kernel(histogram, Histogram::count::<K>)?;
+    let accumulate = operations.kernel(histogram, Histogram::accumulate)?;
+    stream.fill_zero(starts)?;
+    let grid = histogram.grid::<K>(keys.len() as u64, operations.resident(&count, histogram.threads)?);
+    let counted = count.launch(stream, grid, histogram.threads, (keys, &mut *starts, keys.len() as u64))?;
+    Ok(both(counted, accumulate.launch(stream, K::BYTES, BINS, (starts,))?))
+}

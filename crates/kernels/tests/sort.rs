@@ -1,0 +1,160 @@
+//! Sorts of every type, order and length, held to the host's stable sort.
+
+use warpwright::lang::element::{bf16, f16};
+use warpwright::runtime::Device;
+use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::sort::{Direction, SortKey};
+
+/// Around a warp, a CTA's tile of keys (5120) and of pairs (4096), and the window of several tiles.
+const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 5121, 30_011];
+
+fn operations() -> Operations {
+    Operations::new(&Device::named("emu:h200").expect("emulators are always there"))
+}
+
+/// Numbers that are the same on every machine.
+fn bits(index: usize) -> u64 {
+    let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// Sorts on the device with and without values, and holds both to the host's stable sort.
+fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
+    let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
+    let mut sources: Vec<u32> = (0..keys.len() as u32).collect();
+    let place = |source: &u32| keys[*source as usize].ordered_on_host();
+    match direction {
+        Direction::Ascending => sources.sort_by_key(place),
+        Direction::Descending => sources.sort_by_key(|source| !place(source)),
+    }
+    let expected: Vec<u64> = sources.iter().map(|source| keys[*source as usize].bits()).collect();
+    let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
+
+    let input = device.buffer_from(keys).expect("room");
+    let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
+    operations
+        .sort(&stream, &input, &mut sorted, direction)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+    assert!(found == expected, "{what}");
+
+    let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
+    let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
+    let outcome = operations.sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction);
+    outcome.unwrap_or_else(|error| panic!("{what}, with values: {error}"));
+    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+    assert!(found == expected, "{what}, with values");
+    assert!(carried.to_vec().expect("readable") == sources, "values of {what}");
+}
+
+#[test]
+fn every_length() {
+    let operations = operations();
+    for length in LENGTHS {
+        let keys: Vec<u32> = (0..*length).map(|index| bits(index) as u32).collect();
+        check(&operations, &keys, Direction::Ascending);
+        check(&operations, &keys, Direction::Descending);
+    }
+}
+
+#[test]
+fn every_type() {
+    let operations = operations();
+    macro_rules! check_types {
+        ($($ty:ty: $from:expr;)*) => {$(
+            let from: fn(u64) -> $ty = $from;
+            let keys: Vec<$ty> = (0..6007).map(|index| from(bits(index))).collect();
+            check(&operations, &keys, Direction::Ascending);
+            check(&operations, &keys, Direction::Descending);
+        )*};
+    }
+    // Random bits have NaN of both signs, infinities, and subnormal numbers among the floats.
+    check_types! {
+        u8: |bits| bits as u8;
+        i8: |bits| bits as i8;
+        u16: |bits| bits as u16;
+        i16: |bits| bits as i16;
+        f16: |bits| f16::from_bits(bits as u16);
+        bf16: |bits| bf16::from_bits(bits as u16);
+        i32: |bits| bits as i32;
+        f32: |bits| f32::from_bits(bits as u32);
+        u64: |bits| bits;
+        i64: |bits| bits as i64;
+        f64: f64::from_bits;
+    }
+}
+
+#[test]
+fn adversarial_orders() {
+    let operations = operations();
+    let length = 20_011usize;
+    let orders: [(&str, fn(usize) -> f32); 6] = [
+        ("equal", |_| 1.5),
+        ("sorted", |index| index as f32 - 10_000.0),
+        ("reversed", |index| 10_000.0 - index as f32),
+        ("zeros of both signs", |index| if bits(index) % 2 == 0 { 0.0 } else { -0.0 }),
+        (
+            "NaN among numbers",
+            |index| if bits(index) % 3 == 0 { f32::NAN } else { bits(index) as i32 as f32 },
+        ),
+        ("the largest bits", |index| f32::from_bits(u32::MAX - (bits(index) % 3) as u32)),
+    ];
+    for (_, order) in orders {
+        let keys: Vec<f32> = (0..length).map(order).collect();
+        check(&operations, &keys, Direction::Ascending);
+        check(&operations, &keys, Direction::Descending);
+    }
+}
+
+#[test]
+fn floats_are_in_total_order() {
+    let operations = operations();
+    let stream = operations.device().stream().expect("a stream");
+    let keys = [1.0, f32::NAN, -0.0, f32::INFINITY, 0.0, -f32::NAN, f32::NEG_INFINITY, -1.0];
+    let input = operations.device().buffer_from(&keys).expect("room");
+    let mut sorted = operations.device().uninitialized(keys.len()).expect("room");
+    operations.sort(&stream, &input, &mut sorted, Direction::Ascending).expect("it sorts");
+    let mut expected = keys;
+    expected.sort_by(f32::total_cmp);
+    let found = sorted.to_vec().expect("readable");
+    assert!(
+        found.iter().zip(&expected).all(|(found, expected)| found.to_bits() == expected.to_bits()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn wide_values_are_carried() {
+    let operations = operations();
+    let stream = operations.device().stream().expect("a stream");
+    let keys: Vec<u8> = (0..9001).map(|index| bits(index) as u8).collect();
+    let values: Vec<f64> = (0..9001).map(|index| index as f64 / 2.0).collect();
+    let mut pairs: Vec<(u8, f64)> = keys.iter().copied().zip(values.iter().copied()).collect();
+    pairs.sort_by_key(|pair| pair.0);
+    let (keys, values) = (
+        operations.device().buffer_from(&keys).expect("room"),
+        operations.device().buffer_from(&values).expect("room"),
+    );
+    let (mut sorted, mut carried) = (
+        operations.device().uninitialized(9001).expect("room"),
+        operations.device().uninitialized(9001).expect("room"),
+    );
+    let ascending = Direction::Ascending;
+    operations
+        .sort_pairs(&stream, (&keys, &values), (&mut sorted, &mut carried), ascending)
+        .expect("it sorts");
+    let found: Vec<(u8, f64)> =
+        sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
+    assert!(found == pairs);
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let operations = operations();
+    let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
+    let keys = device.buffer_from(&[2u32, 1]).expect("room");
+    let mut short = device.uninitialized(1).expect("room");
+    let refused = operations.sort(&stream, &keys, &mut short, Direction::Ascending).expect_err("too short");
+    assert!(matches!(refused, OperationError::Length { expected: 2, given: 1, .. }));
+    assert_eq!(refused.to_string(), "the output of a sort has 1 elements where 2 are needed");
+}
