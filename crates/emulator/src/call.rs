@@ -51,7 +51,7 @@ pub(crate) enum Passed {
 }
 
 /// A caller's frame, to which a path returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Caller {
     /// The call instruction.
     pub(crate) pc: u32,

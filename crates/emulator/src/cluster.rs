@@ -13,6 +13,7 @@ use crate::cta::{Block, Cta, Round};
 use crate::fault::{Fault, FaultKind, lane_list};
 use crate::launch::LaunchContext;
 use crate::memory::Trouble;
+use crate::operation::Kind;
 use crate::path::{Path, Wait};
 use crate::warp::{Counts, Located, Warp};
 use crate::warpgroup::Moment;
@@ -329,13 +330,13 @@ impl Cluster {
                 warp.index,
                 lane_list(path.mask),
                 origin.text,
-                self.reason(&self.blocks[*rank], warp, path)
+                self.reason(launch, &self.blocks[*rank], warp, path)
             ));
         }
         self.fault(launch, rank, Located { pc: path.pc, warp: warp.index, trouble })
     }
 
-    fn reason(&self, block: &Block, warp: &Warp, path: &Path) -> String {
+    fn reason(&self, launch: &LaunchContext<'_>, block: &Block, warp: &Warp, path: &Path) -> String {
         match path.wait {
             Wait::Ready => "can move".to_owned(),
             Wait::Together => {
@@ -354,6 +355,10 @@ impl Cluster {
                 let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
                 format!("waits for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
             }
+            Wait::Attempt => match &launch.kernel.operations[path.pc as usize].kind {
+                Kind::Attempt(attempt) => attempt.reason(block, warp.index),
+                _ => "waits".to_owned(),
+            },
             Wait::Cluster => {
                 let missing: Vec<String> = self
                     .blocks

@@ -10,6 +10,7 @@ use crate::instructions::settle;
 use crate::launch::LaunchContext;
 use crate::mbarrier::MbarrierRecords;
 use crate::memory::SharedMemory;
+use crate::register_budget::RegisterBudget;
 use crate::registers::LANES;
 use crate::warp::{Counts, Located, Pause, Warp};
 use crate::warpgroup::{self, Moment, Warpgroups};
@@ -28,6 +29,8 @@ pub(crate) struct Block {
     pub(crate) cluster_barrier: ClusterBarrier,
     /// The mbarriers in its shared memory.
     pub(crate) mbarriers: MbarrierRecords,
+    /// The registers its warps hold.
+    pub(crate) registers: RegisterBudget,
     /// Whether any of its threads has run: before, other CTAs must leave its shared memory alone.
     pub(crate) started: bool,
     /// Lanes that have not exited, by warp.
@@ -61,6 +64,7 @@ impl Block {
             barriers: vec![BarrierState::new(warps as usize); BARRIERS],
             cluster_barrier: ClusterBarrier::new(warps as usize),
             mbarriers: MbarrierRecords::new(),
+            registers: RegisterBudget::new(launch, warps as usize),
             started: false,
             alive: (0..warps).map(|warp| lanes_of(threads, warp)).collect(),
             copies: (0..warps)
@@ -79,6 +83,7 @@ impl Block {
         self.index = index;
         self.shared.poison();
         self.mbarriers.clear();
+        self.registers.reset();
         self.started = false;
         for (warp, queue) in self.copies.iter_mut().enumerate() {
             queue.reset(launch.schedule, launch.linear_cta(index), warp as u32);

@@ -12,6 +12,7 @@ use crate::instructions::WarpgroupOperation;
 use crate::lanes::{LaneOperation, Width, width};
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble};
+use crate::path::Watched;
 use crate::registers::{Registers, Slot};
 
 /// One decoded instruction.
@@ -63,6 +64,8 @@ pub(crate) enum Kind {
     Barrier(Box<BarrierOperation>),
     /// The wait for the barrier of the cluster.
     ClusterWait,
+    /// Something that all live lanes of the warp do together once it is possible.
+    Attempt(Box<dyn Attempt>),
     /// A branch.
     Branch { target: u32 },
     /// A branch by table.
@@ -84,6 +87,7 @@ impl fmt::Debug for Kind {
             Kind::Warpgroup(_) => f.write_str("Warpgroup"),
             Kind::Collective(collective) => collective.fmt(f),
             Kind::Barrier(barrier) => barrier.fmt(f),
+            Kind::Attempt(_) => f.write_str("Attempt"),
             Kind::ClusterWait => f.write_str("ClusterWait"),
             Kind::Branch { target } => write!(f, "Branch({target})"),
             Kind::BranchTable { targets, .. } => write!(f, "BranchTable({targets:?})"),
@@ -110,9 +114,19 @@ pub(crate) struct Execution<'a> {
     pub(crate) pc: u32,
     /// Set by what a thread does over and over while it waits for another one.
     pub(crate) polled: bool,
+    /// What it looked at last in doing so.
+    pub(crate) watched: Option<Watched>,
+    /// Operations that may have changed what other threads see, or read a clock.
+    pub(crate) changes: u32,
 }
 
 impl Execution<'_> {
+    /// Says that the effect which executes changes nothing that other threads see, and does not depend on time.
+    #[inline(always)]
+    pub(crate) fn changes_nothing(&mut self) {
+        self.changes -= 1;
+    }
+
     /// All CTAs of the cluster.
     pub(crate) fn cluster(&mut self) -> Blocks<'_> {
         Blocks { own: self.block, peers: self.peers.reborrow() }
@@ -129,6 +143,14 @@ impl Execution<'_> {
 pub(crate) trait Effect: Send + Sync {
     /// Executes in the lanes of `mask`, which is not empty.
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>>;
+}
+
+/// An operation that may have to wait.
+pub(crate) trait Attempt: Send + Sync {
+    /// Executes in the lanes of `mask`; whether it could. If not, it is tried again later.
+    fn attempt(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Trouble>>;
+    /// What it waits for.
+    fn reason(&self, block: &Block, warp: u32) -> String;
 }
 
 /// An effect whose body is worth compiling for the machine's vectors.

@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 
 use crate::call::Caller;
+use crate::mbarrier::MbarrierAddress;
+use crate::memory::Space;
 use crate::registers::FrameBase;
 
 /// Why a path does not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     /// It can move.
     Ready,
@@ -20,10 +22,21 @@ pub(crate) enum Wait {
     Barrier { id: u32, generation: u32 },
     /// It has arrived at the barrier of the cluster, and waits for the phase to complete.
     Cluster,
+    /// What its instruction needs was not to be had; it tries again in its next turn.
+    Attempt,
+}
+
+/// What a path has looked at last, of what other threads may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Watched {
+    /// An mbarrier, whose phase of this parity it found open.
+    Mbarrier { address: MbarrierAddress, parity: bool },
+    /// An address of a space.
+    Memory { space: Space, address: u64 },
 }
 
 /// Lanes that share a program counter and a call stack.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
@@ -37,6 +50,8 @@ pub(crate) struct Path {
     pub(crate) yielded: bool,
     /// Whether it has done something since its last backward branch that threads do while they wait.
     pub(crate) polled: bool,
+    /// What it has looked at last while it waits.
+    pub(crate) watched: Option<Watched>,
     /// Backward branches taken in this turn: those of waiting loops, and all.
     pub(crate) polls: u32,
     pub(crate) loops: u32,
@@ -53,6 +68,7 @@ impl Path {
             wait: Wait::Ready,
             yielded: false,
             polled: false,
+            watched: None,
             polls: 0,
             loops: 0,
         }

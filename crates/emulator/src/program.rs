@@ -115,6 +115,8 @@ pub struct LaunchBounds {
     pub required_cluster: Option<[u32; 3]>,
     /// `.maxclusterrank`: the most CTAs a cluster may have.
     pub most_cluster_ctas: Option<u32>,
+    /// `.minnctapersm`
+    pub least_ctas_per_sm: Option<u32>,
     /// `.maxnreg`
     pub most_registers: Option<u32>,
 }

@@ -17,12 +17,12 @@ pub(crate) const FULL: u32 = u32::MAX;
 pub(crate) type Slot = u32;
 
 /// One register of all lanes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 #[repr(C, align(64))]
 pub(crate) struct Column<T>(pub(crate) [T; LANES]);
 
 /// Where a function's windows begin in the register files and in local memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct FrameBase {
     pub(crate) words: u32,
     pub(crate) longs: u32,
@@ -43,7 +43,7 @@ impl FrameBase {
 }
 
 /// The register files of one warp, seen from the running function.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(crate) struct Registers {
     words: Vec<Column<u32>>,
     longs: Vec<Column<u64>>,

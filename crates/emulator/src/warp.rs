@@ -4,16 +4,14 @@
 //! go on as one, so that code which reconverges on the device reconverges here. A path that keeps going round a loop
 //! yields to the others: sooner if it looks like waiting (volatile loads, atomics, `nanosleep`), later if it just works.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::Sum;
 
-use crate::barrier::{Arrival, BarrierAction, BarrierOperation};
-use crate::call::leave;
+use crate::barrier::{BarrierAction, BarrierOperation};
 use crate::check::Actor;
 use crate::cluster::Blocks;
-use crate::collective::{Collective, Exchange, Inputs, Place};
+use crate::collective::{Exchange, Inputs, Place};
 use crate::cta::Block;
-use crate::fault::FaultKind;
-use crate::instructions::Next;
 use crate::launch::LaunchContext;
 use crate::memory::{LocalMemory, RegionCache, Trouble, shared_base};
 use crate::operation::{Execution, Kind};
@@ -21,11 +19,7 @@ use crate::path::{Path, Wait};
 use crate::program::{Preload, PreloadPlace, PreloadValue};
 use crate::registers::{FrameBase, LANES, Registers, blend, lanes};
 use crate::special::WarpPosition;
-
-/// Rounds of a waiting loop before a path yields.
-const POLLS_PER_TURN: u32 = 16;
-/// Rounds of any loop before a path yields.
-const LOOPS_PER_TURN: u32 = 1 << 16;
+use crate::step::{Step, Stop};
 
 /// Why a warp stopped running for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +67,7 @@ pub(crate) struct Warp {
     local: LocalMemory,
     cache: RegionCache,
     pub(crate) counts: Counts,
-}
-
-enum Stop {
-    /// The path is still there, and may go on later.
-    Path,
-    /// All lanes of the path are gone.
-    Gone,
+    changed: bool,
 }
 
 impl Warp {
@@ -93,6 +81,7 @@ impl Warp {
             local: LocalMemory::default(),
             cache: RegionCache::default(),
             counts: Counts::default(),
+            changed: false,
         };
         let function = &launch.kernel.functions[0];
         warp.registers.enter(FrameBase::default(), function.frame);
@@ -128,12 +117,12 @@ impl Warp {
         loop {
             self.wake(launch, blocks)?;
             let Some(index) = self.choose() else {
+                for path in &mut self.paths {
+                    path.yielded = false;
+                }
                 return Ok(if self.paths.is_empty() {
                     Pause::Exited
                 } else if self.paths.iter().any(|path| path.wait == Wait::Ready) {
-                    for path in &mut self.paths {
-                        path.yielded = false;
-                    }
                     Pause::Turn { waiting: !worked }
                 } else {
                     Pause::Blocked
@@ -147,7 +136,8 @@ impl Warp {
                 worked = true;
             } else {
                 let path = &mut self.paths[index];
-                worked |= !(path.yielded && path.loops == path.polls && path.polls > polls_before);
+                let polled = path.yielded && path.loops == path.polls && path.polls > polls_before;
+                worked |= !polled && path.wait != Wait::Attempt;
                 if path.yielded {
                     (path.polls, path.loops) = (0, 0);
                 }
@@ -174,10 +164,7 @@ impl Warp {
         let mut other = 0;
         while other < self.paths.len() {
             let joins = other != index
-                && !matches!(
-                    self.paths[other].wait,
-                    Wait::Barrier { .. } | Wait::Members(_) | Wait::Cluster | Wait::Warpgroup
-                )
+                && matches!(self.paths[other].wait, Wait::Ready | Wait::Together)
                 && self.paths[other].meets(&self.paths[index]);
             if !joins {
                 other += 1;
@@ -209,6 +196,12 @@ impl Warp {
         for index in 0..self.paths.len() {
             match self.paths[index].wait {
                 Wait::Ready => {}
+                Wait::Attempt => {
+                    let path = &mut self.paths[index];
+                    if !path.yielded {
+                        path.wait = Wait::Ready;
+                    }
+                }
                 Wait::Together => {
                     let index = self.merge_waiting(index);
                     let Some(index) = index else { return self.wake(launch, blocks) };
@@ -308,345 +301,48 @@ impl Warp {
         launch: &LaunchContext<'_>,
         blocks: &mut Blocks<'_>,
     ) -> Result<Stop, Located> {
-        let kernel = launch.kernel;
-        let code = kernel.operations.as_slice();
-        let warp = self.index;
-        let path = &mut self.paths[index];
-        let (mut pc, mut mask) = (path.pc, path.mask);
-        let mut counted_from = pc;
+        let path = &self.paths[index];
+        let (pc, mask, polled, watched) = (path.pc, path.mask, path.polled, path.watched);
         self.registers.set_base(path.base);
-        let mut execution = Execution {
-            launch,
-            block: blocks.own,
-            peers: blocks.peers.reborrow(),
-            registers: &mut self.registers,
-            local: &mut self.local,
-            cache: &mut self.cache,
-            warp,
-            pc,
-            polled: path.polled,
+        let mut step = Step {
+            index,
+            mask,
+            alive: &mut self.alive,
+            counts: &mut self.counts,
+            counted_from: pc,
+            paths: &mut self.paths,
+            execution: Execution {
+                launch,
+                block: blocks.own,
+                peers: blocks.peers.reborrow(),
+                registers: &mut self.registers,
+                local: &mut self.local,
+                cache: &mut self.cache,
+                warp: self.index,
+                pc,
+                polled,
+                watched,
+                changes: 0,
+            },
         };
-        macro_rules! count {
-            ($end:expr) => {{
-                let executed = u64::from($end - counted_from);
-                self.counts.warp_instructions += executed;
-                self.counts.lane_operations += executed * u64::from(mask.count_ones());
-            }};
-        }
-        macro_rules! stop {
-            ($executed:expr, $pc:expr) => {{
-                count!($executed);
-                let path = &mut self.paths[index];
-                (path.pc, path.mask, path.polled) = ($pc, mask, execution.polled);
-                return Ok(Stop::Path);
-            }};
-        }
-        macro_rules! fail {
-            ($trouble:expr) => {
-                return Err(Located { pc, warp, trouble: $trouble })
-            };
-        }
-        loop {
-            let operation = &code[pc as usize];
-            let active = operation.guard.apply(execution.registers, mask);
-            execution.pc = pc;
-            match &operation.kind {
-                Kind::Lanes(lanes) => {
-                    if active != 0 {
-                        lanes.run(execution.registers, active);
-                    }
-                    pc += 1;
-                }
-                Kind::Effect(effect) => {
-                    if active != 0
-                        && let Err(trouble) = effect.execute(&mut execution, active)
-                    {
-                        fail!(trouble);
-                    }
-                    pc += 1;
-                }
-                Kind::Aligned(effect) => {
-                    if active != 0 {
-                        if mask != self.alive {
-                            self.paths[index].wait = Wait::Together;
-                            stop!(pc, pc);
-                        }
-                        if let Err(trouble) = effect.execute(&mut execution, active) {
-                            fail!(trouble);
-                        }
-                    }
-                    pc += 1;
-                }
-                Kind::Warpgroup(operation) => {
-                    if active != 0 {
-                        if mask != self.alive {
-                            self.paths[index].wait = Wait::Together;
-                            stop!(pc, pc);
-                        }
-                        let next = match operation.execute(&mut execution, pc, active) {
-                            Ok(next) => next,
-                            Err(trouble) => fail!(trouble),
-                        };
-                        if next != Next::GoesOn {
-                            if next == Next::Waits {
-                                self.paths[index].wait = Wait::Warpgroup;
-                                stop!(pc + 1, pc);
-                            }
-                            self.paths[index].yielded = true;
-                            stop!(pc + 1, pc + 1);
-                        }
-                    }
-                    pc += 1;
-                }
-                Kind::Branch { target } => {
-                    let target = *target;
-                    if active == mask {
-                        count!(pc + 1);
-                        let backward = target <= pc;
-                        pc = target;
-                        counted_from = pc;
-                        if backward && self.paths[index].goes_round(&mut execution.polled) {
-                            stop!(pc, pc);
-                        }
-                    } else if active == 0 {
-                        pc += 1;
-                    } else {
-                        count!(pc + 1);
-                        let path = &mut self.paths[index];
-                        let mut other = path.split(active, target);
-                        let backward = target <= pc;
-                        if backward && other.goes_round(&mut execution.polled) {
-                            other.yielded = true;
-                        }
-                        mask &= !active;
-                        (path.pc, path.mask, path.polled) = (pc + 1, mask, execution.polled);
-                        other.polled = execution.polled;
-                        self.paths.push(other);
-                        return Ok(Stop::Path);
-                    }
-                }
-                Kind::BranchTable { index: slot, targets } => {
-                    count!(pc + 1);
-                    let column = *execution.registers.word(*slot);
-                    let path = self.paths[index].clone();
-                    let mut left = active;
-                    while left != 0 {
-                        let choice = column[left.trailing_zeros() as usize];
-                        let same = lanes(left).filter(|&l| column[l] == choice).fold(0, |m, l| m | 1 << l);
-                        left &= !same;
-                        let Some(&target) = targets.get(choice as usize) else {
-                            fail!(Trouble::new(
-                                FaultKind::IllegalInstruction,
-                                same,
-                                format!(
-                                    "The branch index is {choice}, and the table has {} targets.",
-                                    targets.len()
-                                ),
-                            ));
-                        };
-                        let mut branch = path.split(same, target);
-                        branch.polled = execution.polled;
-                        if target <= pc && branch.goes_round(&mut execution.polled) {
-                            branch.yielded = true;
-                        }
-                        self.paths.push(branch);
-                    }
-                    mask &= !active;
-                    if mask == 0 {
-                        return Ok(Stop::Gone);
-                    }
-                    let path = &mut self.paths[index];
-                    (path.pc, path.mask, path.polled) = (pc + 1, mask, execution.polled);
-                    return Ok(Stop::Path);
-                }
-                Kind::Collective(collective) => {
-                    if active != 0 {
-                        let members = *execution.registers.word(collective.members);
-                        let first = members[active.trailing_zeros() as usize];
-                        let alike = lanes(active).all(|lane| members[lane] == first);
-                        if alike && first & self.alive == active {
-                            if collective.exchange == Exchange::Meet {
-                                execution.block.observer.warp_meets(execution.actor(active));
-                            }
-                            let mut inputs = Inputs::default();
-                            collective.gather(execution.registers, active, &mut inputs);
-                            let outputs = collective.exchange(&inputs, first, active);
-                            collective.scatter(execution.registers, active, &outputs);
-                        } else {
-                            count!(pc + 1);
-                            let polled = execution.polled;
-                            if let Err(trouble) = check_members(collective, &members, active) {
-                                fail!(trouble);
-                            }
-                            self.separate(index, &members, active, pc, polled);
-                            mask &= !active;
-                            if mask == 0 {
-                                return Ok(Stop::Gone);
-                            }
-                            let path = &mut self.paths[index];
-                            (path.pc, path.mask, path.polled) = (pc + 1, mask, polled);
-                            return Ok(Stop::Path);
-                        }
-                    }
-                    pc += 1;
-                }
-                Kind::Barrier(barrier) => {
-                    if active != 0 {
-                        count!(pc + 1);
-                        let polled = execution.polled;
-                        let waits = match barrier.arrive(&mut execution, active) {
-                            Ok(waits) => waits,
-                            Err(trouble) => fail!(trouble),
-                        };
-                        counted_from = pc + 1;
-                        if waits.is_empty() {
-                            execution.block.settle();
-                        } else {
-                            let path = self.paths[index].clone();
-                            for Arrival { id, generation, lanes } in waits {
-                                let mut waiting = path.split(lanes, pc);
-                                waiting.wait = Wait::Barrier { id, generation };
-                                waiting.polled = polled;
-                                (waiting.polls, waiting.loops) = (0, 0);
-                                self.paths.push(waiting);
-                            }
-                            execution.block.settle();
-                            mask &= !active;
-                            if mask == 0 {
-                                return Ok(Stop::Gone);
-                            }
-                            let path = &mut self.paths[index];
-                            (path.pc, path.mask, path.polled) = (pc + 1, mask, polled);
-                            return Ok(Stop::Path);
-                        }
-                    }
-                    pc += 1;
-                }
-                Kind::ClusterWait => {
-                    if active != 0 {
-                        let over = match execution.block.cluster_barrier.wait(warp, active) {
-                            Ok(over) => over,
-                            Err(trouble) => fail!(trouble),
-                        };
-                        if over {
-                            execution.block.observer.cluster_leave(execution.actor(active));
-                        } else {
-                            count!(pc + 1);
-                            let mut waiting = self.paths[index].split(active, pc);
-                            waiting.wait = Wait::Cluster;
-                            waiting.polled = execution.polled;
-                            (waiting.polls, waiting.loops) = (0, 0);
-                            self.paths.push(waiting);
-                            mask &= !active;
-                            if mask == 0 {
-                                return Ok(Stop::Gone);
-                            }
-                            let path = &mut self.paths[index];
-                            (path.pc, path.mask, path.polled) = (pc + 1, mask, execution.polled);
-                            return Ok(Stop::Path);
-                        }
-                    }
-                    pc += 1;
-                }
-                Kind::Call(call) => {
-                    if active != 0 {
-                        count!(pc + 1);
-                        let path = self.paths[index].clone();
-                        let polled = execution.polled;
-                        let entered = match call.enter(&mut execution, &path, pc, active) {
-                            Ok(entered) => entered,
-                            Err(trouble) => fail!(trouble),
-                        };
-                        self.paths.extend(entered);
-                        mask &= !active;
-                        if mask == 0 {
-                            return Ok(Stop::Gone);
-                        }
-                        let path = &mut self.paths[index];
-                        (path.pc, path.mask, path.polled) = (pc + 1, mask, polled);
-                        return Ok(Stop::Path);
-                    }
-                    pc += 1;
-                }
-                Kind::Return if !self.paths[index].callers.is_empty() => {
-                    if active != 0 {
-                        count!(pc + 1);
-                        let mut path = self.paths[index].clone();
-                        (path.mask, path.polled) = (active, execution.polled);
-                        leave(&mut execution, &mut path);
-                        mask &= !active;
-                        if mask == 0 {
-                            self.paths[index] = path;
-                            return Ok(Stop::Path);
-                        }
-                        let rest = &mut self.paths[index];
-                        (rest.pc, rest.mask) = (pc + 1, mask);
-                        self.paths.push(path);
-                        return Ok(Stop::Path);
-                    }
-                    pc += 1;
-                }
-                Kind::Return | Kind::Exit => {
-                    if active != 0 {
-                        count!(pc + 1);
-                        counted_from = pc + 1;
-                        self.alive &= !active;
-                        execution.block.exit(warp, active, pc);
-                        execution.cluster().settle_barrier();
-                        mask &= !active;
-                        if mask == 0 {
-                            return Ok(Stop::Gone);
-                        }
-                    }
-                    pc += 1;
-                }
-            }
-            if pc >= limit {
-                stop!(pc, pc);
-            }
-        }
+        let stop = step.run(limit);
+        self.changed |= step.execution.changes != 0;
+        stop
     }
 
-    /// Splits off the lanes that wait for others at an exchange, one path for each member mask.
-    fn separate(&mut self, index: usize, members: &[u32; LANES], active: u32, pc: u32, polled: bool) {
-        let path = self.paths[index].clone();
-        let mut left = active;
-        while left != 0 {
-            let mask = members[left.trailing_zeros() as usize];
-            let same = lanes(left).filter(|&lane| members[lane] == mask).fold(0, |m, lane| m | 1 << lane);
-            left &= !same;
-            let mut waiting = path.split(same, pc);
-            waiting.wait = Wait::Members(mask);
-            waiting.polled = polled;
-            self.paths.push(waiting);
-        }
+    /// Whether anything outside the warp was changed since this was last asked, or a clock read.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
-}
 
-impl Path {
-    /// Counts a backward branch, and says whether the path's turn is over.
-    fn goes_round(&mut self, polled: &mut bool) -> bool {
-        self.loops += 1;
-        self.polls += u32::from(*polled);
-        *polled = false;
-        self.yielded = self.polls >= POLLS_PER_TURN || self.loops >= LOOPS_PER_TURN;
-        self.yielded
+    /// A number that stands for all it goes on from: its paths, registers and local memory.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.paths.hash(&mut hasher);
+        self.registers.hash(&mut hasher);
+        self.local.hash(&mut hasher);
+        hasher.finish()
     }
-}
-
-fn check_members(collective: &Collective, members: &[u32; LANES], active: u32) -> Result<(), Box<Trouble>> {
-    let missing: u32 =
-        lanes(active).filter(|&lane| members[lane] >> lane & 1 == 0).fold(0, |m, lane| m | 1 << lane);
-    if missing == 0 {
-        return Ok(());
-    }
-    let mask = members[missing.trailing_zeros() as usize];
-    let what = if collective.exchange == Exchange::Meet { "meeting" } else { "exchange" };
-    Err(Trouble::new(
-        FaultKind::LaneMask,
-        missing,
-        format!("These lanes execute a warp-wide {what} whose member mask {mask:#010x} leaves them out."),
-    ))
 }
 
 impl Preload {

@@ -57,6 +57,11 @@ impl Transfers {
         self.awaited.clear();
     }
 
+    /// Whether nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// A number below a bound (xorshift64*).
     fn below(&mut self, bound: u32) -> u32 {
         self.random ^= self.random >> 12;

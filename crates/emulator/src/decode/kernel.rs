@@ -246,6 +246,7 @@ fn bounds(function: &Function) -> LaunchBounds {
         most_threads: numbers("maxntid").map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z)),
         required_cluster: numbers("reqnctapercluster"),
         most_cluster_ctas: numbers("maxclusterrank").map(|[ctas, ..]| ctas),
+        least_ctas_per_sm: numbers("minnctapersm").map(|[ctas, ..]| ctas),
         most_registers: numbers("maxnreg").map(|[registers, ..]| registers),
     }
 }

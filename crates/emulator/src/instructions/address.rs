@@ -19,6 +19,7 @@ struct FrameAddress {
 
 impl Effect for FrameAddress {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.changes_nothing();
         let address = u64::from(execution.registers.base().local).wrapping_add_signed(self.offset);
         write_all(execution, self.file, self.destination, mask, address);
         Ok(())

@@ -17,6 +17,7 @@ use crate::numeric::compare::{self, ExtremumMode};
 use crate::numeric::format::Format;
 use crate::numeric::{FloatMode, double, half, single};
 use crate::operation::{Effect, Execution, Kind};
+use crate::path::Watched;
 use crate::registers::{LANES, Registers, lanes};
 
 /// What an atomic operation does with the old value and its operand.
@@ -209,15 +210,23 @@ pub(crate) unsafe fn update(host: *mut u8, size: u32, update: impl Fn(u128) -> u
 
 impl Effect for Atomic {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        execution.polled |= !self.results.is_empty();
         self.ordered.before();
         let addresses = addresses(execution, &self.address);
+        if !self.results.is_empty() {
+            execution.polled = true;
+            let address = addresses[mask.trailing_zeros() as usize];
+            execution.watched = Some(Watched::Memory { space: self.space, address });
+        }
+        let mut changed = false;
         if self.space == Space::Generic {
             for (space, part, addresses) in split_generic(&addresses, mask) {
-                self.linear(execution, space, &addresses, part)?;
+                changed |= self.linear(execution, space, &addresses, part)?;
             }
         } else {
-            self.linear(execution, self.space, &addresses, mask)?;
+            changed = self.linear(execution, self.space, &addresses, mask)?;
+        }
+        if !changed {
+            execution.changes_nothing();
         }
         self.ordered.after();
         Ok(())
@@ -225,19 +234,21 @@ impl Effect for Atomic {
 }
 
 impl Atomic {
+    /// Whether any element is another one now.
     fn linear(
         &self,
         execution: &mut Execution<'_>,
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<bool, Box<Trouble>> {
         let width = u64::from(self.size) * self.operands.len() as u64;
         let strength = self.ordered.strength;
         let located = resolve_ordered(execution, space, addresses, mask, width, Purpose::Atomic, strength)?;
         self.ordered.publishes(execution, space, addresses, mask, Touch::Atomic);
         let combine = if space == Space::Global { self.combine_global } else { self.combine };
         let keep = if self.size == 16 { u128::MAX } else { (1 << (8 * self.size)) - 1 };
+        let mut changed = false;
         for lane in lanes(mask) {
             let expected = self.compare.map(|register| read(execution.registers, register, lane) & keep);
             for (index, operand) in self.operands.iter().enumerate() {
@@ -249,13 +260,14 @@ impl Atomic {
                 };
                 // SAFETY: `resolve` found `width` aligned bytes for this lane, that may be written.
                 let old = unsafe { update(host, self.size, new) };
+                changed |= new(old) != old;
                 if let Some(result) = self.results.get(index) {
                     write(execution.registers, *result, lane, old);
                 }
             }
         }
         self.ordered.acquires(execution, space, addresses, mask);
-        Ok(())
+        Ok(changed)
     }
 }
 

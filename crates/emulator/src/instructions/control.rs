@@ -1,13 +1,14 @@
 //! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
 
-use warpwright_ptx::syntax::{Instruction, Operand, Type, Variable};
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type, Variable};
 
 use super::{Decoder, print};
 use crate::call::{Call, Callee, Passed};
+use crate::cta::Block;
 use crate::decode::{DecodeError, File, Symbol, Words};
 use crate::fault::FaultKind;
 use crate::memory::Trouble;
-use crate::operation::{Effect, Execution, Kind};
+use crate::operation::{Attempt, Effect, Execution, Kind};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.base() {
@@ -37,6 +38,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             d.emit(Kind::Effect(Box::new(Sleep)));
             Ok(())
         }
+        "setmaxnreg" => set_registers(d, i, w),
         "griddepcontrol" => {
             // One launch runs at a time: what a grid depends on is over before it starts, and what depends on it starts
             // after its end (PTX ISA, "griddepcontrol").
@@ -48,6 +50,47 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             w.take("mask");
             Ok(())
         }
+    }
+}
+
+/// `setmaxnreg.inc.sync.aligned.u32 count`, and the same of `.dec`
+fn set_registers(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let raises = w
+        .choose(&[("inc", true), ("dec", false)])
+        .ok_or_else(|| DecodeError::new("`setmaxnreg` names no action, .inc or .dec."))?;
+    w.take("sync");
+    w.take("aligned");
+    w.ty()?;
+    d.expect_operands(i, 1)?;
+    let Operand::Number(Number::Integer(count)) = i.operands[0] else {
+        return Err(DecodeError::new("`setmaxnreg` takes a number."));
+    };
+    if !(24..=256).contains(&count) || count % 8 != 0 {
+        return Err(DecodeError::new(format!(
+            "`setmaxnreg` takes a multiple of 8 from 24 to 256; {count} is not one."
+        )));
+    }
+    d.emit(Kind::Attempt(Box::new(SetRegisters { count: count as u32, raises })));
+    Ok(())
+}
+
+struct SetRegisters {
+    count: u32,
+    raises: bool,
+}
+
+impl Attempt for SetRegisters {
+    fn attempt(&self, execution: &mut Execution<'_>, _: u32) -> Result<bool, Box<Trouble>> {
+        execution.block.registers.ask(execution.warp, self.count, self.raises)
+    }
+
+    fn reason(&self, block: &Block, warp: u32) -> String {
+        format!(
+            "waits for {} registers a thread, for which the CTA lacks {}: {} are free",
+            self.count,
+            block.registers.lacking(warp, self.count),
+            block.registers.free()
+        )
     }
 }
 
@@ -65,6 +108,7 @@ struct Sleep;
 impl Effect for Sleep {
     fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
         execution.polled = true;
+        execution.changes_nothing();
         Ok(())
     }
 }

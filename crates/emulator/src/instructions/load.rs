@@ -10,6 +10,7 @@ use crate::memory::{
     Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_ordered, split_generic,
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
+use crate::path::Watched;
 use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
 
 /// A value in memory, as wide registers see it.
@@ -98,8 +99,13 @@ struct Load<T> {
 impl<T: Element> EffectBody for Load<T> {
     #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        execution.polled |= self.ordered.polls;
+        execution.changes_nothing();
         let addresses = addresses(execution, &self.address);
+        if self.ordered.polls {
+            execution.polled = true;
+            let address = addresses[mask.trailing_zeros() as usize];
+            execution.watched = Some(Watched::Memory { space: self.space, address });
+        }
         match self.space {
             Space::Generic => self.generic(execution, &addresses, mask)?,
             Space::Local => self.local(execution, &addresses, mask)?,

@@ -13,6 +13,7 @@ use crate::launch::Schedule;
 use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, MbarrierAddress, complete_tx, running};
 use crate::memory::{Space, Trouble, addresses, split_shared};
 use crate::operation::{Effect, Execution, Kind};
+use crate::path::Watched;
 use crate::registers::{LANES, Slot, lanes};
 
 /// What an instruction does to the object.
@@ -351,6 +352,10 @@ impl Instruct {
     fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Trouble>> {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;
+        execution.polled = true;
+        if execution.block.transfers.is_empty() {
+            execution.changes_nothing();
+        }
         for lane in lanes(mask) {
             let barrier = execution.block.mbarrier(offsets[lane]).map_err(at(lane))?;
             let phase = if parity {
@@ -363,6 +368,9 @@ impl Instruct {
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             execution.block.observer.mbarrier_test(actor, object, ended, self.orders);
+            if !ended {
+                execution.watched = Some(Watched::Mbarrier { address: object, parity: phase });
+            }
             if execution.launch.schedule != Schedule::Eager {
                 execution.block.transfers.note_test(offsets[lane], !ended);
             }
@@ -370,7 +378,6 @@ impl Instruct {
         if let Some(slot) = self.truth {
             execution.registers.set_predicate(slot, mask, truths);
         }
-        execution.polled = true;
         let launch = execution.launch;
         asynchronous::drift(&mut execution.cluster(), launch)
     }

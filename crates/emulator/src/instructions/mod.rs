@@ -68,7 +68,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent"
-        | "griddepcontrol" => control::decode(d, i, w),
+        | "griddepcontrol" | "setmaxnreg" => control::decode(d, i, w),
         "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect"
         | "activemask" => synchronize::decode(d, i, w),
         base if base.starts_with('v') => video::decode(d, i, w),

@@ -92,7 +92,10 @@ impl<T: Element> EffectBody for Store<T> {
         let addresses = addresses(execution, &self.address);
         match self.space {
             Space::Generic => self.generic(execution, &addresses, mask),
-            Space::Local => self.local(execution, &addresses, mask),
+            Space::Local => {
+                execution.changes_nothing();
+                self.local(execution, &addresses, mask)
+            }
             space => self.linear(execution, space, &addresses, mask),
         }
     }

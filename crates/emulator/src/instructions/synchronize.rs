@@ -89,6 +89,7 @@ impl Effect for FenceOperation {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         std::sync::atomic::fence(Ordering::SeqCst);
         execution.block.observer.fence(execution.actor(mask), self.0);
+        execution.changes_nothing();
         Ok(())
     }
 }
@@ -315,6 +316,7 @@ struct ActiveMask(Slot);
 
 impl Effect for ActiveMask {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        execution.changes_nothing();
         blend(execution.registers.word_mut(self.0), mask, [mask; LANES]);
         Ok(())
     }

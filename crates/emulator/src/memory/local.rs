@@ -7,7 +7,7 @@ use super::global::POISON;
 use crate::registers::{Column, LANES};
 
 /// The local memory of 32 threads, grown as their stacks grow.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hash)]
 pub(crate) struct LocalMemory {
     words: Vec<Column<u32>>,
 }
