@@ -1,6 +1,7 @@
 //! The `warpwright` command.
 
 mod bench;
+mod check;
 mod devices;
 mod dtype;
 mod exec;
@@ -35,6 +36,7 @@ enum Verb {
     Bench(bench::Bench),
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
+    Check(check::Check),
     Layout(layout::Layout),
 }
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Bench(bench) => bench.run(output),
         Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
+        Verb::Check(check) => return check.run(output),
         Verb::Layout(layout) => layout.run(output),
     };
     output.finish(&outcome)

@@ -23,7 +23,8 @@ impl DeviceOptions {
     }
 }
 
-fn schedule(text: &str) -> Result<Schedule, String> {
+/// Reads a schedule.
+pub(crate) fn schedule(text: &str) -> Result<Schedule, String> {
     match text {
         "eager" => Ok(Schedule::Eager),
         "latest" => Ok(Schedule::Latest),

@@ -6,7 +6,7 @@ use crate::check::Finding;
 use crate::registers::lanes;
 
 /// The kinds of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// An access outside every allocation, or outside its space.
@@ -40,6 +40,24 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// All of them.
+    pub const ALL: [FaultKind; 14] = [
+        FaultKind::OutOfBounds,
+        FaultKind::Misaligned,
+        FaultKind::UseAfterFree,
+        FaultKind::PeerNotResident,
+        FaultKind::ReadOnly,
+        FaultKind::IllegalInstruction,
+        FaultKind::BadLaunch,
+        FaultKind::Deadlock,
+        FaultKind::Trap,
+        FaultKind::Assertion,
+        FaultKind::StackOverflow,
+        FaultKind::Barrier,
+        FaultKind::LaneMask,
+        FaultKind::Warpgroup,
+    ];
+
     /// A short name for machines.
     pub fn code(self) -> &'static str {
         match self {

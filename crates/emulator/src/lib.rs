@@ -67,7 +67,7 @@ pub mod tensor_map;
 mod warp;
 mod warpgroup;
 
-pub use check::{Checks, Finding, FindingKind, Label};
+pub use check::{Checks, Finding, FindingKind, Label, SourceFiles, codes, explain, render};
 pub use emulator::{Emulator, StartError};
 pub use fault::{Fault, FaultKind, Source};
 pub use launch::{Launch, LaunchReport, Schedule};

@@ -21,6 +21,9 @@ pub(crate) struct Handle(pub(crate) usize);
 pub(crate) trait Backend: Send + Sync {
     fn properties(&self) -> &DeviceProperties;
 
+    /// Has every launch from now on checked; whether the device can.
+    fn check_launches(&self) -> bool;
+
     fn allocate(&self, bytes: usize) -> Result<u64>;
     fn free(&self, address: u64);
     /// Waits for all work on the device, then copies.

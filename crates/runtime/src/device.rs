@@ -105,6 +105,25 @@ impl Device {
         Ok(Self { backend: Arc::new(Emulated::new(arch, schedule)?) })
     }
 
+    /// The same device with every checker on: a launch of a kernel with something wrong in it, even if it computed the
+    /// right thing this time, is an [`Error::Findings`].
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Schedule};
+    /// let device = Device::with_schedule("emu:h200", Schedule::Latest)?.checked()?;
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device is a GPU, which checks nothing.
+    pub fn checked(self) -> Result<Self> {
+        if self.backend.check_launches() {
+            Ok(self)
+        } else {
+            Err(Error::NotChecked { device: self.name().to_owned() })
+        }
+    }
+
     /// A GPU by its number.
     ///
     /// # Errors

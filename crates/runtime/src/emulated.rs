@@ -3,7 +3,7 @@
 use std::alloc::{self, Layout};
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ pub(crate) struct Emulated {
 struct Machine {
     emulator: RwLock<Emulator>,
     schedule: Schedule,
+    /// Whether launches are checked.
+    checked: AtomicBool,
 }
 
 impl Machine {
@@ -63,7 +65,11 @@ impl Emulated {
             driver: None,
         };
         Ok(Self {
-            machine: Arc::new(Machine { emulator: RwLock::new(emulator), schedule }),
+            machine: Arc::new(Machine {
+                emulator: RwLock::new(emulator),
+                schedule,
+                checked: AtomicBool::new(false),
+            }),
             properties,
             next_handle: AtomicUsize::new(1),
             events: Mutex::default(),
@@ -95,6 +101,11 @@ impl Emulated {
 impl Backend for Emulated {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
+    }
+
+    fn check_launches(&self) -> bool {
+        self.machine.checked.store(true, Ordering::Relaxed);
+        true
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -244,7 +255,7 @@ impl LoadedModule for EmulatedModule {
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             parameters: &parameters,
             schedule: self.machine.schedule,
-            checks: Checks::Off,
+            checks: if self.machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
         };
         let report = self.machine.read().launch(&self.program, name, &launch);
         let report = report.map_err(|fault| match fault.kind {
@@ -253,6 +264,9 @@ impl LoadedModule for EmulatedModule {
             _ => Error::Fault(Arc::from(fault)),
         })?;
         print!("{}", report.output);
+        if !report.findings.is_empty() {
+            return Err(Error::Findings { findings: report.findings.into() });
+        }
         Ok(LaunchCounts {
             warp_instructions: report.warp_instructions,
             lane_operations: report.lane_operations,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
 use warpwright_arch::tensor_map::TensorMapError;
-use warpwright_emulator::{Fault, LoadError};
+use warpwright_emulator::{Fault, Finding, LoadError, SourceFiles, render};
 use warpwright_ir::VerifyError;
 use warpwright_ptx::ParseError;
 
@@ -167,6 +167,18 @@ pub enum Error {
     /// The emulator stopped the kernel. The device stays usable; the buffers the kernel could write do not, until overwritten.
     #[error("{0}")]
     Fault(Arc<Fault>),
+    /// The emulator's checkers found something wrong with a kernel, which ran to its end all the same.
+    #[error("{}", told(.findings))]
+    Findings {
+        /// What they found.
+        findings: Arc<[Finding]>,
+    },
+    /// A device that cannot check kernels.
+    #[error("{device} runs kernels and does not check them; use an emulated device, `emu:h200` say")]
+    NotChecked {
+        /// The device.
+        device: String,
+    },
     /// A buffer that a failed launch may have left half-written.
     #[error(
         "this buffer may be half-written: kernel `{kernel}`, which could write it, failed. Overwrite it (`copy_from`, \
@@ -237,6 +249,13 @@ pub enum Error {
         "both events must have been recorded and reached before the time between them can be told; synchronise first"
     )]
     EventNotReached,
+}
+
+/// Findings as a compiler would tell them.
+fn told(findings: &[Finding]) -> String {
+    let mut files = SourceFiles::here();
+    let told: Vec<String> = findings.iter().map(|finding| render(finding, &mut files, false)).collect();
+    told.join("\n\n")
 }
 
 fn list(names: &[String]) -> String {

@@ -50,4 +50,4 @@ pub use module::{Function, Module};
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::TensorMap;
-pub use warpwright_emulator::Schedule;
+pub use warpwright_emulator::{Finding, FindingKind, Label, Schedule, SourceFiles, codes, explain, render};

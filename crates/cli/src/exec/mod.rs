@@ -37,12 +37,7 @@ struct Placed<'a> {
 impl Exec {
     /// Reads the launch file, launches, and saves what is to be saved.
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let shown = self.launch.display();
-        let text =
-            std::fs::read_to_string(&self.launch).with_context(|| format!("{shown} cannot be read"))?;
-        let value = serde_json::from_str(&text).with_context(|| format!("{shown} is not JSON"))?;
-        let description =
-            Description::parse(&value).with_context(|| format!("{shown} is not a launch file"))?;
+        let description = read(&self.launch)?;
         let directory = self.launch.parent().unwrap_or(Path::new(""));
         let device = self.device.open()?;
         let done = launch(&description, directory, &device)?;
@@ -64,6 +59,24 @@ impl Exec {
         });
         Ok(())
     }
+}
+
+fn read(path: &Path) -> Result<Description> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
+    let value = serde_json::from_str(&text).with_context(|| format!("{shown} is not JSON"))?;
+    Description::parse(&value).with_context(|| format!("{shown} is not a launch file"))
+}
+
+/// Launches what a launch file describes on a device, and saves nothing.
+pub(crate) fn check(path: &Path, device: &Device) -> Result<()> {
+    let mut description = read(path)?;
+    for argument in &mut description.arguments {
+        if let Argument::Buffer(buffer) = argument {
+            buffer.save = None;
+        }
+    }
+    launch(&description, path.parent().unwrap_or(Path::new("")), device).map(|_| ())
 }
 
 /// What a launch did.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::fault::Source;
+use crate::fault::{Fault, FaultKind, Source, lane_list};
 
 /// The kinds of finding. Each has a page: `warpwright check --explain CODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,15 +14,24 @@ pub enum FindingKind {
     InFlight,
     /// Two proxies access the same bytes with no proxy fence between them.
     ProxyFence,
+    /// What stopped the kernel.
+    Fault(FaultKind),
 }
 
 impl FindingKind {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = FindingKind> {
+        let found = [FindingKind::Race, FindingKind::InFlight, FindingKind::ProxyFence];
+        found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
+    }
+
     /// Its code.
     pub fn code(self) -> &'static str {
         match self {
             FindingKind::Race => "race",
             FindingKind::InFlight => "in-flight",
             FindingKind::ProxyFence => "proxy-fence",
+            FindingKind::Fault(kind) => kind.code(),
         }
     }
 }
@@ -85,5 +94,36 @@ impl fmt::Display for Finding {
             write!(f, "\n  found {} times", self.count)?;
         }
         Ok(())
+    }
+}
+
+impl From<&Fault> for Finding {
+    /// A fault, told as findings are.
+    fn from(fault: &Fault) -> Self {
+        let mut who = String::new();
+        if let Some(warp) = fault.warp {
+            who = format!("warp {warp}");
+        }
+        if fault.lanes != 0 {
+            who = format!("{who}{}{}", if who.is_empty() { "" } else { ", " }, lane_list(fault.lanes));
+        }
+        if let Some([x, y, z]) = fault.cta {
+            who = format!("{who}{}CTA ({x}, {y}, {z})", if who.is_empty() { "" } else { " of " });
+        }
+        let label = fault.ptx_line.map(|ptx_line| Label {
+            source: fault.source.clone(),
+            ptx_line,
+            ptx_text: fault.ptx_text.clone().unwrap_or_default(),
+            text: who,
+        });
+        Self {
+            kind: FindingKind::Fault(fault.kind),
+            kernel: fault.kernel.clone(),
+            message: fault.message.clone(),
+            labels: label.into_iter().collect(),
+            notes: fault.notes.clone(),
+            help: None,
+            count: 1,
+        }
     }
 }

@@ -21,12 +21,14 @@ mod agents;
 mod checker;
 mod clock;
 mod event;
+mod explain;
 mod finding;
 mod guess;
 mod launch;
 mod locations;
 mod memory;
 mod race;
+mod render;
 mod report;
 mod shadow;
 mod warp;
@@ -40,8 +42,10 @@ use checker::Checker;
 pub(crate) use event::{
     Actor, Awaited, Completion, Fence, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
 };
+pub use explain::{codes, explain};
 pub use finding::{Finding, FindingKind, Label};
 pub(crate) use launch::LaunchChecks;
+pub use render::{SourceFiles, render};
 pub(crate) use shadow::Value;
 
 use crate::mbarrier::MbarrierAddress;

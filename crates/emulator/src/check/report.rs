@@ -114,7 +114,7 @@ impl Conflict {
         let place = self.place();
         let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
         match self.kind {
-            FindingKind::Race => format!(
+            FindingKind::Race | FindingKind::Fault(_) => format!(
                 "{} {earlier} and {} {later} of {bytes} at {place} happen in no order",
                 article(earlier),
                 article(later),

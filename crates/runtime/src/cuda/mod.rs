@@ -206,6 +206,10 @@ impl Backend for Cuda {
         &self.properties
     }
 
+    fn check_launches(&self) -> bool {
+        false
+    }
+
     fn allocate(&self, bytes: usize) -> Result<u64> {
         let driver = self.context.enter()?;
         let mut address = 0;

@@ -1,0 +1,204 @@
+//! `warpwright check`: runs a kernel with every checker on, and says what is wrong with it.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use warpwright_runtime::{Device, Error, Finding, Label, Schedule, SourceFiles, codes, explain, render};
+
+use crate::exec;
+use crate::kernel::KernelChoice;
+use crate::output::Output;
+use crate::target;
+
+/// Runs a kernel on the emulator with every checker on, at several schedules, and says what is wrong with it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Check {
+    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    launch: Option<PathBuf>,
+    /// What is emulated.
+    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
+    device: String,
+    /// One schedule alone: `eager`, `latest`, or `random:SEED`.
+    #[arg(long, global = true, value_name = "SCHEDULE", value_parser = target::schedule)]
+    schedule: Option<Schedule>,
+    /// How many random schedules to run besides `eager` and `latest`.
+    #[arg(long, global = true, default_value_t = 4, value_name = "N")]
+    seeds: u64,
+    /// Explains a code that a finding has, and runs nothing.
+    #[arg(long, value_name = "CODE")]
+    explain: Option<String>,
+    #[command(subcommand)]
+    choice: Option<KernelChoice>,
+}
+
+/// A finding, and the schedules that showed it.
+struct Told {
+    finding: Finding,
+    schedules: Vec<Schedule>,
+}
+
+impl Check {
+    /// Runs it. The exit status is 0 only where nothing was found.
+    pub(crate) fn run(&self, output: Output) -> ExitCode {
+        match self.check(output) {
+            Ok(0) => ExitCode::SUCCESS,
+            Ok(_) => ExitCode::FAILURE,
+            Err(error) => output.finish(&Err(error)),
+        }
+    }
+
+    /// How many findings there are.
+    fn check(&self, output: Output) -> Result<usize> {
+        if let Some(code) = &self.explain {
+            let page = explain(code).ok_or_else(|| unknown_code(code))?;
+            output.json(|| json!({"code": code, "page": page}));
+            output.text(|| page.to_owned());
+            return Ok(0);
+        }
+        let name = match (&self.choice, &self.launch) {
+            (Some(choice), _) => format!("{} {}", choice.kernel.name(), choice.options),
+            (None, Some(launch)) => launch.display().to_string(),
+            (None, None) => bail!("name a kernel of the library, or a launch file"),
+        };
+        let progress = output.progress(&name);
+        let schedules = self.schedules();
+        let mut told: Vec<Told> = Vec::new();
+        for &schedule in &schedules {
+            progress.step(shown(schedule));
+            for finding in self.findings(schedule)? {
+                let place = |label: &Label| (label.source.clone(), label.ptx_line);
+                let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
+                let same = |told: &&mut Told| {
+                    told.finding.kind == finding.kind && places(&told.finding) == places(&finding)
+                };
+                match told.iter_mut().find(same) {
+                    Some(told) => told.schedules.push(schedule),
+                    None => told.push(Told { finding, schedules: vec![schedule] }),
+                }
+            }
+        }
+        drop(progress);
+        output.json(|| as_json(&name, &schedules, &told));
+        output.text(|| as_text(&name, &schedules, &told));
+        Ok(told.len())
+    }
+
+    fn schedules(&self) -> Vec<Schedule> {
+        match self.schedule {
+            Some(schedule) => vec![schedule],
+            None => [Schedule::Eager, Schedule::Latest]
+                .into_iter()
+                .chain((1..=self.seeds).map(Schedule::Random))
+                .collect(),
+        }
+    }
+
+    /// What is found at a schedule.
+    fn findings(&self, schedule: Schedule) -> Result<Vec<Finding>> {
+        let device = Device::with_schedule(&self.device, schedule)?.checked()?;
+        let outcome = match (&self.choice, &self.launch) {
+            (Some(KernelChoice { kernel, options }), _) => {
+                let stream = device.stream()?;
+                let prepared = kernel.prepare(&device, options);
+                let ran = prepared.and_then(|mut prepared| prepared.launch(&stream));
+                ran.map(|_| ()).map_err(anyhow::Error::from_boxed)
+            }
+            (None, Some(launch)) => exec::check(launch, &device),
+            (None, None) => Ok(()),
+        };
+        match outcome {
+            Ok(()) => Ok(Vec::new()),
+            Err(error) => findings_of(&error).ok_or(error).context(self.device.clone()),
+        }
+    }
+}
+
+/// What an error says the checkers found, or what stopped the kernel.
+fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
+    error.chain().find_map(|cause| match cause.downcast_ref::<Error>()? {
+        Error::Findings { findings } => Some(findings.to_vec()),
+        Error::Fault(fault) => {
+            let before = fault.findings.iter().cloned();
+            Some(std::iter::once(Finding::from(&**fault)).chain(before).collect())
+        }
+        _ => None,
+    })
+}
+
+fn unknown_code(code: &str) -> anyhow::Error {
+    anyhow!("no finding has the code `{code}`; there are {}", codes().collect::<Vec<_>>().join(", "))
+}
+
+/// A schedule as `--schedule` takes it.
+fn shown(schedule: Schedule) -> String {
+    match schedule {
+        Schedule::Eager => "eager".to_owned(),
+        Schedule::Latest => "latest".to_owned(),
+        Schedule::Random(seed) => format!("random:{seed}"),
+    }
+}
+
+fn as_text(name: &str, schedules: &[Schedule], told: &[Told]) -> String {
+    if told.is_empty() {
+        let schedules: Vec<String> = schedules.iter().copied().map(shown).collect();
+        return format!("{name}: nothing found at the schedules {}", schedules.join(", "));
+    }
+    let styled = std::io::stdout().is_terminal();
+    let mut files = SourceFiles::here();
+    let mut parts: Vec<String> = told
+        .iter()
+        .map(|told| {
+            let mut finding = told.finding.clone();
+            let when = match told.schedules.len() == schedules.len() {
+                true => "at every schedule".to_owned(),
+                false => format!("at {} of {} schedules", told.schedules.len(), schedules.len()),
+            };
+            finding.notes.push(format!(
+                "found {when}; `--schedule {}` shows it, `--explain {}` says more",
+                shown(told.schedules[0]),
+                finding.kind.code()
+            ));
+            render(&finding, &mut files, styled)
+        })
+        .collect();
+    let count = if told.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", told.len()) };
+    parts.push(format!("{name}: {count}"));
+    parts.join("\n\n")
+}
+
+fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
+    let label = |label: &Label| {
+        json!({
+            "file": label.source.as_ref().map(|source| &source.file),
+            "line": label.source.as_ref().map(|source| source.line),
+            "column": label.source.as_ref().map(|source| source.column),
+            "ptx_line": label.ptx_line,
+            "ptx": label.ptx_text,
+            "text": label.text,
+        })
+    };
+    let finding = |told: &Told| {
+        let finding = &told.finding;
+        json!({
+            "code": finding.kind.code(),
+            "kernel": finding.kernel,
+            "message": finding.message,
+            "labels": finding.labels.iter().map(label).collect::<Vec<_>>(),
+            "notes": finding.notes,
+            "help": finding.help,
+            "count": finding.count,
+            "schedules": told.schedules.iter().copied().map(shown).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "status": if told.is_empty() { "clean" } else { "found" },
+        "checked": name,
+        "schedules": schedules.iter().copied().map(shown).collect::<Vec<_>>(),
+        "findings": told.iter().map(finding).collect::<Vec<_>>(),
+    })
+}

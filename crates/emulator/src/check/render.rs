@@ -1,0 +1,120 @@
+//! Findings as a compiler would tell them: the author's lines, underlined, with notes and help.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::finding::{Finding, Label};
+use crate::fault::Source;
+
+/// The author's source files, read as they are needed. Their paths are those that the compiler was given, so that they are
+/// looked for in a root and in the folders above it.
+#[derive(Debug)]
+pub struct SourceFiles {
+    root: PathBuf,
+    texts: HashMap<String, Option<String>>,
+}
+
+impl SourceFiles {
+    /// Files whose paths are relative to a folder or to one above it.
+    pub fn under(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), texts: HashMap::new() }
+    }
+
+    /// Files whose paths are relative to the current folder or to one above it.
+    pub fn here() -> Self {
+        Self::under(std::env::current_dir().unwrap_or_default())
+    }
+
+    fn load(&mut self, file: &str) {
+        let root = &self.root;
+        self.texts.entry(file.to_owned()).or_insert_with(|| {
+            let mut places = root.ancestors().map(|folder| folder.join(Path::new(file)));
+            places.find_map(|path| std::fs::read_to_string(path).ok())
+        });
+    }
+
+    fn text(&self, file: &str) -> Option<&str> {
+        self.texts.get(file)?.as_deref()
+    }
+}
+
+/// What is underlined of a position: from its column to the end of the statement on its line.
+fn span(text: &str, source: &Source) -> Option<Range<usize>> {
+    let line = (source.line as usize).checked_sub(1)?;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let text = text.split_inclusive('\n').nth(line)?.trim_end();
+    let indent = text.len() - text.trim_start().len();
+    let column = (source.column as usize).saturating_sub(1).max(indent);
+    let from =
+        if text.is_char_boundary(column.min(text.len())) && column < text.len() { column } else { indent };
+    let to = text.trim_end_matches([';', '{', ',', ' ']).len().max(from + 1).min(text.len());
+    Some(start + from..start + to)
+}
+
+/// A finding as text; `styled` for a terminal that shows colours.
+pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
+    for label in &finding.labels {
+        if let Some(source) = &label.source {
+            files.load(&source.file);
+        }
+    }
+    let mut group = Level::ERROR
+        .primary_title(&finding.message)
+        .id(finding.kind.code())
+        .elements(snippets(finding, files));
+    for note in &finding.notes {
+        group = group.element(Level::NOTE.message(note));
+    }
+    if let Some(help) = &finding.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    let found = if finding.count > 1 { format!(", found {} times", finding.count) } else { String::new() };
+    group = group.element(Level::NOTE.message(format!("in kernel `{}`{found}", finding.kernel)));
+    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let groups: [Group<'_>; 1] = [group];
+    renderer.render(&groups)
+}
+
+/// One snippet a file; lines of PTX, where the source is not known or not at hand, by themselves.
+fn snippets<'a>(
+    finding: &'a Finding,
+    files: &'a SourceFiles,
+) -> Vec<Snippet<'a, annotate_snippets::Annotation<'a>>> {
+    let mut by_file: Vec<(&str, &str, Vec<annotate_snippets::Annotation<'a>>)> = Vec::new();
+    let mut alone = Vec::new();
+    for (index, label) in finding.labels.iter().enumerate() {
+        let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+        let known = label.source.as_ref().and_then(|source| {
+            let text = files.text(&source.file)?;
+            Some((source.file.as_str(), text, span(text, source)?))
+        });
+        match known {
+            Some((file, text, span)) => {
+                let annotation = kind.span(span).label(&label.text);
+                match by_file.iter_mut().find(|(found, ..)| *found == file) {
+                    Some((_, _, annotations)) => annotations.push(annotation),
+                    None => by_file.push((file, text, vec![annotation])),
+                }
+            }
+            None => alone.push(of_ptx(label, kind)),
+        }
+    }
+    let of_files = by_file
+        .into_iter()
+        .map(|(file, text, annotations)| Snippet::source(text).path(file).annotations(annotations));
+    of_files.chain(alone).collect()
+}
+
+fn of_ptx(label: &Label, kind: AnnotationKind) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+    let path = match &label.source {
+        Some(source) => format!("{source}, in PTX"),
+        None => "PTX".to_owned(),
+    };
+    Snippet::source(&label.ptx_text)
+        .line_start(label.ptx_line as usize)
+        .path(path)
+        .annotation(kind.span(0..label.ptx_text.trim_end_matches(';').len()).label(&label.text))
+}
