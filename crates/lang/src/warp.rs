@@ -216,3 +216,35 @@ reductions! {
     /// The bitwise exclusive or over the lanes of `mask`, in all of them.
     warp_xor "xor", true;
 }
+
+impl Reg<f32> {
+    /// The smallest over the lanes of `mask`, in all of them; of numbers and NaN, a number. `redux.sync`, sm_100a; elsewhere shuffle.
+    #[track_caller]
+    pub fn warp_min(self, mask: impl Value<u32>) -> Self {
+        self.reduce_float("min", mask)
+    }
+
+    /// The largest over the lanes of `mask`, in all of them; of numbers and NaN, a number. `redux.sync`, sm_100a; elsewhere shuffle.
+    #[track_caller]
+    pub fn warp_max(self, mask: impl Value<u32>) -> Self {
+        self.reduce_float("max", mask)
+    }
+
+    /// [`warp_min`](Self::warp_min), NaN if any is NaN.
+    #[track_caller]
+    pub fn warp_min_nan(self, mask: impl Value<u32>) -> Self {
+        self.reduce_float("min.NaN", mask)
+    }
+
+    /// [`warp_max`](Self::warp_max), NaN if any is NaN.
+    #[track_caller]
+    pub fn warp_max_nan(self, mask: impl Value<u32>) -> Self {
+        self.reduce_float("max.NaN", mask)
+    }
+
+    #[track_caller]
+    fn reduce_float(self, operation: &str, mask: impl Value<u32>) -> Self {
+        require(Feature::FloatRedux);
+        compute(format!("redux.sync.{operation}.f32"), [Reg::operand(self), mask.operand()])
+    }
+}

@@ -7,21 +7,22 @@
 //! ```
 //! use half::f16;
 //! use warpwright_lang::pointer::Global;
-//! use warpwright_lang::wmma::{Major, Wmma};
+//! use warpwright_lang::wmma::{Order, Wmma};
 //! use warpwright_lang::{kernel, launch};
 //!
 //! /// D = A B, 16 by 16, all row-major.
 //! #[kernel]
 //! fn multiply(a: &Global<f16>, b: &Global<f16>, d: &mut Global<f32>) {
 //!     launch::threads(32);
-//!     let mma = Wmma::<f16>::new([16, 16, 16], Major::Row, Major::Row);
+//!     let mma = Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::RowMajor);
 //!     let (a, b) = (mma.load_a(*a, 16), mma.load_b(*b, 16));
 //!     let product = mma.multiply(&a, &b, &mma.zeros::<f32>());
-//!     mma.store(*d, 16, Major::Row, &product);
+//!     mma.store(*d, 16, Order::RowMajor, &product);
 //! }
 //! assert!(multiply().is_ok());
 //! ```
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use half::{bf16, f16};
@@ -41,18 +42,27 @@ const SHAPES: [[u32; 3]; 7] =
 
 /// The order of a matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Major {
+pub enum Order {
     /// Rows one after another.
-    Row,
+    RowMajor,
     /// Columns one after another.
-    Column,
+    ColumnMajor,
 }
 
-impl Major {
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::RowMajor => "row-major",
+            Order::ColumnMajor => "column-major",
+        })
+    }
+}
+
+impl Order {
     fn word(self) -> &'static str {
         match self {
-            Major::Row => "row",
-            Major::Column => "col",
+            Order::RowMajor => "row",
+            Order::ColumnMajor => "col",
         }
     }
 }
@@ -149,8 +159,8 @@ impl<T: WmmaAccumulator> Accumulator<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct Wmma<I> {
     shape: [u32; 3],
-    a: Major,
-    b: Major,
+    a: Order,
+    b: Order,
     /// What two bits become in products of [`b1x32`].
     bits: BitProduct,
     input: PhantomData<I>,
@@ -169,7 +179,7 @@ pub enum BitProduct {
 impl<I: WmmaInput> Wmma<I> {
     /// The product of shape m x n x k, with A and B in the given orders.
     #[track_caller]
-    pub fn new(shape: [u32; 3], a: Major, b: Major) -> Self {
+    pub fn new(shape: [u32; 3], a: Order, b: Order) -> Self {
         let mma = Self { shape, a, b, bits: BitProduct::default(), input: PhantomData };
         if mma.count(&mma.load_opcode("a", a, "", I::WORD), 0).is_none()
             || mma.count(&mma.load_opcode("b", b, "", I::WORD), 0).is_none()
@@ -182,7 +192,7 @@ impl<I: WmmaInput> Wmma<I> {
             let legal: Vec<String> = SHAPES.iter().filter(|shape| has(shape)).map(shape_word).collect();
             let legal = if legal.is_empty() { "none".to_owned() } else { legal.join(", ") };
             refuse(format!(
-                "there is no wmma of {} on {} with A in {a:?} and B in {b:?} order; of these orders there is {legal}",
+                "there is no wmma of {} on {} with A {a} and B {b}; with these orders there is {legal}",
                 shape_word(&shape),
                 I::WORD
             ));
@@ -221,7 +231,7 @@ impl<I: WmmaInput> Wmma<I> {
         self,
         address: Pointer<T, S>,
         stride: impl Value<u32>,
-        order: Major,
+        order: Order,
     ) -> Accumulator<T> {
         Accumulator { registers: self.load("c", order, T::PTX, address, stride.operand()) }
     }
@@ -229,7 +239,7 @@ impl<I: WmmaInput> Wmma<I> {
     /// Zeros to add to.
     #[track_caller]
     pub fn zeros<T: WmmaAccumulator>(self) -> Accumulator<T> {
-        let count = self.count(&self.load_opcode("c", Major::Row, "", T::PTX), 0);
+        let count = self.count(&self.load_opcode("c", Order::RowMajor, "", T::PTX), 0);
         if count.is_none() {
             self.refuse_accumulator::<T>();
         }
@@ -257,7 +267,7 @@ impl<I: WmmaInput> Wmma<I> {
         };
         let Some(count) = self.count(&opcode, 0) else {
             refuse(format!(
-                "there is no wmma of {shape} on {word} that adds to {} and gives {}, with A in {:?} and B in {:?} order",
+                "there is no wmma of {shape} on {word} that adds to {} and gives {}, with A {} and B {}",
                 C::NAME,
                 D::NAME,
                 self.a,
@@ -277,7 +287,7 @@ impl<I: WmmaInput> Wmma<I> {
         self,
         address: Pointer<T, S>,
         stride: impl Value<u32>,
-        order: Major,
+        order: Order,
         product: &Accumulator<T>,
     ) {
         address.demand_writable();
@@ -293,7 +303,7 @@ impl<I: WmmaInput> Wmma<I> {
     fn load<T: Element, R: Element, S: Space>(
         self,
         matrix: &str,
-        order: Major,
+        order: Order,
         word: &str,
         address: Pointer<T, S>,
         stride: Operand,
@@ -310,7 +320,7 @@ impl<I: WmmaInput> Wmma<I> {
         loaded
     }
 
-    fn load_opcode(self, matrix: &str, order: Major, space: &str, word: &str) -> String {
+    fn load_opcode(self, matrix: &str, order: Order, space: &str, word: &str) -> String {
         let shape = shape_word(&self.shape);
         format!("wmma.load.{matrix}.sync.aligned.{}.{shape}{space}.{word}", order.word())
     }

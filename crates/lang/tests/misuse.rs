@@ -18,7 +18,7 @@ use warpwright_lang::shared::shared_array;
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
-use warpwright_lang::wmma::{Major, Wmma};
+use warpwright_lang::wmma::{Order, Wmma};
 use warpwright_lang::{Reg, block, fence, launch, tma, warp};
 
 /// One misuse, as it is written.
@@ -55,7 +55,7 @@ fn remote() -> RemoteMbarrier {
 }
 
 fn half_products() -> Wmma<f16> {
-    Wmma::new([16, 16, 16], Major::Row, Major::Row)
+    Wmma::new([16, 16, 16], Order::RowMajor, Order::RowMajor)
 }
 
 const ANYWHERE: &[Misuse] = misuses! {
@@ -90,8 +90,8 @@ const ANYWHERE: &[Misuse] = misuses! {
     TensorMapDraft::shared().set_swizzle(Swizzle::Bytes128Atom64);
     TensorMapDraft::shared().set_element(ElementType::B4x16);
     global::<f32>().reduce_add_vector([constant(0.0); 8], Atomicity::default());
-    Wmma::<f64>::new([16, 16, 16], Major::Row, Major::Column);
-    Wmma::<b1x32>::new([8, 8, 128], Major::Row, Major::Row);
+    Wmma::<f64>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor);
+    Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::RowMajor);
     half_products().zeros::<f64>();
     half_products().multiply::<i32, i32>(&half_products().load_a(global(), 16), &half_products().load_b(global(), 16), &half_products().zeros());
 };

@@ -85,8 +85,21 @@ impl<Args: HostParameters> Compiled<Args> {
         block: impl Into<Extents>,
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
+        self.launch_as(stream, self.shape(grid, block), arguments)
+    }
+
+    /// Starts the kernel in a shape made from [`shape`](Self::shape): one that [overlaps](Launch::overlapping) the kernel before it, say.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub fn launch_as(
+        &self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: Args::Passed<'_>,
+    ) -> Result<LaunchCounts> {
         let arguments = Args::arguments(arguments);
-        self.function.launch(stream, self.shape(grid, block), arguments.as_slice())
+        self.function.launch(stream, launch, arguments.as_slice())
     }
 }
 

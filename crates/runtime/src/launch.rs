@@ -58,12 +58,20 @@ pub struct Launch {
     pub cluster: Extents,
     /// Dynamic shared memory of a CTA, in bytes. Above 48 KB the opt-in is done for you.
     pub dynamic_shared_bytes: u32,
+    /// Whether it may begin before the kernel before it on the stream has ended.
+    pub overlaps: bool,
 }
 
 impl Launch {
     /// `grid` CTAs of `block` threads, no clusters, no dynamic shared memory.
     pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
-        Self { grid: grid.into(), block: block.into(), cluster: 1.into(), dynamic_shared_bytes: 0 }
+        Self {
+            grid: grid.into(),
+            block: block.into(),
+            cluster: 1.into(),
+            dynamic_shared_bytes: 0,
+            overlaps: false,
+        }
     }
 
     /// With clusters of `cluster` CTAs.
@@ -77,6 +85,14 @@ impl Launch {
     #[must_use]
     pub fn dynamic_shared(mut self, bytes: u32) -> Self {
         self.dynamic_shared_bytes = bytes;
+        self
+    }
+
+    /// Beginning, if there is room, once every CTA of the kernel before it on the stream has executed `griddepcontrol.launch_dependents`
+    /// or ended: programmatic dependent launch, sm_90. The kernel must execute `griddepcontrol.wait` before it uses what that one writes.
+    #[must_use]
+    pub fn overlapping(mut self) -> Self {
+        self.overlaps = true;
         self
     }
 
@@ -134,6 +150,9 @@ impl Launch {
                 ));
             }
         }
+        if self.overlaps && limits.compute_capability < (9, 0) {
+            return Some(format!("kernels overlap on sm_90 and later only, and this is {}", limits.target));
+        }
         let shared = u64::from(attributes.shared_bytes) + u64::from(self.dynamic_shared_bytes);
         let most = limits.shared_bytes_per_cta_opt_in;
         (shared > u64::from(most)).then(|| {
@@ -186,6 +205,9 @@ mod tests {
             let reason = reason(launch, "sm_90a").expect("it breaks a rule");
             assert!(reason.contains(words), "{reason}");
         }
+        let early = reason(Launch::new(1, 1).overlapping(), "sm_89").expect("not there yet");
+        assert!(early.contains("sm_90 and later only, and this is sm_89"), "{early}");
+        assert_eq!(reason(Launch::new(1, 1).overlapping(), "sm_90a"), None);
         let none = reason(Launch::new(2, 1).cluster(2), "sm_80").expect("no clusters there");
         assert!(none.contains("from 1 to 1 on sm_80"), "{none}");
     }

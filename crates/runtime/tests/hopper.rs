@@ -1,6 +1,7 @@
 //! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
 
 use warpwright_lang::access::Scope;
+use warpwright_lang::async_copy::copy_async;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::cluster::{cluster_rank, cluster_sync};
 use warpwright_lang::fence::fence_mbarrier_init;
@@ -140,6 +141,67 @@ fn neighbours_write_to_each_other() {
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
         kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Writes the numbers of its threads, and lets the next kernel begin before that.
+#[kernel]
+fn counts(output: &mut Global<u32>) {
+    let at = block_idx().x * 128 + thread_idx().x;
+    launch::grid_dependency_launch();
+    output[at] = at;
+}
+
+/// Squares what the kernel before it wrote.
+#[kernel]
+fn squares(values: &mut Global<u32>) {
+    let at = block_idx().x * 128 + thread_idx().x;
+    launch::grid_dependency_wait();
+    values[at] = values[at] * values[at];
+}
+
+#[test]
+fn a_kernel_begins_before_the_one_it_depends_on_ends() {
+    let expected: Vec<u32> = (0..128 * 128).map(|i: u32| i.wrapping_mul(i)).collect();
+    for device in devices() {
+        let counts = device.compile(&counts().expect("it has no mistakes")).expect("it compiles");
+        let squares = device.compile(&squares().expect("it has no mistakes")).expect("it compiles");
+        let mut values = device.uninitialized::<u32>(128 * 128).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        counts.launch(&stream, 128, 128, (&mut values,)).expect("it fits");
+        let overlapping = squares.shape(128, 128).overlapping();
+        squares.launch_as(&stream, overlapping, (&mut values,)).expect("it fits");
+        assert_eq!(values.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Copies 32 elements by `cp.async`, whose completion is the arrival.
+#[kernel]
+fn copies(input: &Global<f32>, output: &mut Global<f32>) {
+    launch::threads(32);
+    let (tile, full) = (shared_array::<f32>(32), Mbarrier::new());
+    let thread = thread_idx().x;
+    if thread == 0 {
+        full.init(32);
+    }
+    sync_threads();
+    copy_async(tile + thread, *input + thread, 1);
+    full.arrive_after_copies();
+    full.wait_parity(0);
+    output[31 - thread] = tile[thread];
+}
+
+#[test]
+fn copies_arrive_by_themselves() {
+    let input: Vec<f32> = (0..32).map(|i| i as f32).collect();
+    let expected: Vec<f32> = input.iter().rev().copied().collect();
+    for device in devices() {
+        let kernel = device.compile(&copies().expect("it has no mistakes")).expect("it compiles");
+        let input = device.buffer_from(&input).expect("it fits");
+        let mut output = device.uninitialized::<f32>(32).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 1, 32, (&input, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }

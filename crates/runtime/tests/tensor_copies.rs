@@ -1,7 +1,7 @@
 //! Bulk and tensor copies, and tensor maps made by kernels, as kernels of the language use them, on every device
 //! that has them; on the emulator under each schedule.
 
-use warpwright_arch::tensor_map::Swizzle;
+use warpwright_arch::tensor_map::{Access, Description, ElementType, Swizzle};
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::bulk::{self, BulkReduction, bulk_commit, bulk_wait};
@@ -177,6 +177,66 @@ fn a_tile_is_sent_to_several_ctas() {
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
         let map = map(&source, 16, 32, Swizzle::None);
         kernel.launch(&stream, 2, 32, (&map, &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+const CHANNELS: u32 = 4;
+const PIXELS: u32 = 32;
+
+/// For each tap of a 3 x 3 filter, the pixels that it meets: the columns of a convolution's matrix, padded by one pixel.
+#[kernel]
+fn gathers_pixels(image: &TensorMap, output: &mut Global<u32>) {
+    launch::threads(32);
+    let columns = dynamic_shared_aligned::<u32>((PIXELS * CHANNELS) as usize, 128);
+    let full = ready_barrier();
+    for tap in 0..9u32 {
+        if thread_idx().x == 0 {
+            full.arrive_and_expect(PIXELS * CHANNELS * 4);
+            let offsets = [(tap % 3) as u16, (tap / 3) as u16];
+            tma::Load::new(*image, (0, -1, -1, 0)).im2col(offsets).start(columns, full);
+        }
+        full.wait_parity(tap % 2);
+        for channel in 0..CHANNELS {
+            let at = thread_idx().x * CHANNELS + channel;
+            output[tap * (PIXELS * CHANNELS) + at] = columns[at];
+        }
+        sync_threads();
+    }
+}
+
+#[test]
+fn pixels_are_gathered_for_each_tap_of_a_filter() {
+    let (height, width) = (6, 8);
+    let image = matrix(height * width, CHANNELS as usize);
+    let pixel = |row: i64, column: i64, channel: usize| {
+        let inside = (0..height as i64).contains(&row) && (0..width as i64).contains(&column);
+        if inside { image[(row as usize * width + column as usize) * CHANNELS as usize + channel] } else { 0 }
+    };
+    let mut expected = Vec::new();
+    for tap in 0..9 {
+        for base in 0..i64::from(PIXELS) {
+            let (row, column) = (base / width as i64 - 1 + tap / 3, base % width as i64 - 1 + tap % 3);
+            expected.extend((0..CHANNELS as usize).map(|channel| pixel(row, column, channel)));
+        }
+    }
+    let extents = [1, height as u64, width as u64, u64::from(CHANNELS)];
+    let description = Description {
+        access: Access::Im2col {
+            lower: vec![-1, -1],
+            upper: vec![-1, -1],
+            channels: CHANNELS,
+            pixels: PIXELS,
+        },
+        ..Description::row_major(ElementType::U32, 0, &extents, &[1, 1, 1, CHANNELS])
+    };
+    for device in devices() {
+        let kernel = device.compile(&gathers_pixels().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let image = device.buffer_from(&image).expect("it fits");
+        let map = runtime::TensorMap::new(&image, description.clone()).expect("legal");
+        let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
+        kernel.launch(&stream, 1, 32, (&map, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }

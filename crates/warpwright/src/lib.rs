@@ -17,7 +17,8 @@ pub mod prelude {
     pub use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
     pub use warpwright_lang::bits::bit_mask;
     pub use warpwright_lang::block::*;
-    pub use warpwright_lang::bulk::{bulk_commit, bulk_wait, bulk_wait_read};
+    pub use warpwright_lang::bulk::{BulkReduction, bulk_commit, bulk_wait, bulk_wait_read};
+    pub use warpwright_lang::cluster::*;
     pub use warpwright_lang::comparison::FloatClass;
     pub use warpwright_lang::composite::*;
     pub use warpwright_lang::control::*;
@@ -27,19 +28,24 @@ pub mod prelude {
     pub use warpwright_lang::float::Mode;
     pub use warpwright_lang::integer::{add_with_carry, sub_with_borrow};
     pub use warpwright_lang::matrix::*;
-    pub use warpwright_lang::memory::{L2Eviction, create_policy};
+    pub use warpwright_lang::mbarrier::{Mbarrier, Mbarriers, RemoteMbarrier};
+    pub use warpwright_lang::memory::{L2Eviction, cache_policy, create_policy};
     pub use warpwright_lang::multicast::ClusterGrid;
     pub use warpwright_lang::pipeline::*;
-    pub use warpwright_lang::pointer::{Constant, Generic, Global, Local, Pointer, Shared};
+    pub use warpwright_lang::pointer::{ClusterShared, Constant, Generic, Global, Local, Pointer, Shared};
+    pub use warpwright_lang::registers::*;
     pub use warpwright_lang::role::{Role, roles};
     pub use warpwright_lang::shared::*;
     pub use warpwright_lang::space::{GlobalSpace, LocalSpace, SharedSpace, Space};
     pub use warpwright_lang::special::*;
     pub use warpwright_lang::tensor::*;
     pub use warpwright_lang::tensor_map::TensorMap;
+    pub use warpwright_lang::tensor_map_draft::TensorMapDraft;
     pub use warpwright_lang::value::{Value, constant};
     pub use warpwright_lang::warp::*;
-    pub use warpwright_lang::{DeviceValue, Kernel, Reg, StagingErrors, device, kernel, launch, printf};
+    pub use warpwright_lang::{
+        DeviceValue, Kernel, Reg, StagingErrors, bulk, device, kernel, launch, printf, tma,
+    };
     pub use warpwright_layout::atom::Major;
     pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};
 }

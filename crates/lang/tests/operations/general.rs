@@ -11,7 +11,7 @@ use warpwright_lang::memory::{L2Eviction, create_policy};
 use warpwright_lang::{bits, block, control, fence, integer, matrix, special, warp};
 use warpwright_layout::atom::MmaAtom;
 
-use warpwright_lang::wmma::{BitProduct, Major, Wmma};
+use warpwright_lang::wmma::{BitProduct, Order, Wmma};
 
 use super::{Case, global, tile, x, y};
 
@@ -189,6 +189,8 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_90a" "ex2.approx.ftz.bf16x2": x::<bf16x2>().ex2_approx();
     "sm_80" "tanh.approx.f16": x::<f16>().tanh_approx();
     "sm_90a" "tanh.approx.bf16x2": x::<bf16x2>().tanh_approx();
+    "sm_100a" "redux.sync.min.f32": x::<f32>().warp_min(warp::ALL_LANES);
+    "sm_100a" "redux.sync.max.NaN.f32": x::<f32>().warp_max_nan(warp::ALL_LANES);
     "sm_100a" "min.f32": x::<f32>().min3(y::<f32>(), 1.0);
     "sm_100a" "max.f32": x::<f32>().max3(y::<f32>(), x::<f32>());
     "sm_90a" "add.u16x2": x::<u16x2>().add_lanes(y::<u16x2>());
@@ -218,44 +220,44 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
         matrix::mma_sync(&mut [x::<f32>(); 4], &[y::<u32>(); 4], &[y::<u32>(); 2], &atom());
     "sm_80" "wmma.load.a.sync.aligned.row.m16n16k16.global.f16":
-        Wmma::<f16>::new([16, 16, 16], Major::Row, Major::Column).load_a(global(), 16);
+        Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor).load_a(global(), 16);
     "sm_80" "mov.u32 wmma.load.b.sync.aligned.col.m32n8k16.shared.bf16":
-        Wmma::<bf16>::new([32, 8, 16], Major::Row, Major::Column).load_b(tile(), x::<u32>());
+        Wmma::<bf16>::new([32, 8, 16], Order::RowMajor, Order::ColumnMajor).load_b(tile(), x::<u32>());
     "sm_80" "wmma.load.c.sync.aligned.col.m8n8k128.global.s32":
-        Wmma::<b1x32>::new([8, 8, 128], Major::Row, Major::Column)
-            .load_accumulator(global::<i32>(), 8, Major::Column);
+        Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::ColumnMajor)
+            .load_accumulator(global::<i32>(), 8, Order::ColumnMajor);
     "sm_80" "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 wmma.load.b.sync.aligned.row.m16n16k16.global.f16 \
              mov.f32 wmma.mma.sync.aligned.row.row.m16n16k16.f16.f32 wmma.store.d.sync.aligned.row.m16n16k16.global.f16":
         {
-            let mma = Wmma::<f16>::new([16, 16, 16], Major::Row, Major::Row);
+            let mma = Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::RowMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
-            mma.store(global(), 16, Major::Row, &mma.multiply::<f16, f32>(&a, &b, &mma.zeros()))
+            mma.store(global(), 16, Order::RowMajor, &mma.multiply::<f16, f32>(&a, &b, &mma.zeros()))
         };
     "sm_80" "wmma.load.a.sync.aligned.col.m16n16k8.global.tf32 wmma.load.b.sync.aligned.row.m16n16k8.global.tf32 \
              mov.f32 wmma.mma.sync.aligned.col.row.m16n16k8.f32.tf32.tf32.f32":
         {
-            let mma = Wmma::<tf32>::new([16, 16, 8], Major::Column, Major::Row);
+            let mma = Wmma::<tf32>::new([16, 16, 8], Order::ColumnMajor, Order::RowMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
             mma.multiply::<f32, f32>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n8k4.global.f64 wmma.load.b.sync.aligned.col.m8n8k4.global.f64 \
              mov.f64 wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64":
         {
-            let mma = Wmma::<f64>::new([8, 8, 4], Major::Row, Major::Column);
+            let mma = Wmma::<f64>::new([8, 8, 4], Order::RowMajor, Order::ColumnMajor);
             let (a, b) = (mma.load_a(global(), 4), mma.load_b(global(), 4));
             mma.multiply::<f64, f64>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n32k16.global.s8 wmma.load.b.sync.aligned.col.m8n32k16.global.s8 \
              mov.s32 wmma.mma.sync.aligned.row.col.m8n32k16.s32.s8.s8.s32":
         {
-            let mma = Wmma::<i8>::new([8, 32, 16], Major::Row, Major::Column);
+            let mma = Wmma::<i8>::new([8, 32, 16], Order::RowMajor, Order::ColumnMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
             mma.multiply::<i32, i32>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n8k128.global.b1 wmma.load.b.sync.aligned.col.m8n8k128.global.b1 \
              mov.s32 wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32":
         {
-            let mma = Wmma::<b1x32>::new([8, 8, 128], Major::Row, Major::Column).with_bits(BitProduct::And);
+            let mma = Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::ColumnMajor).with_bits(BitProduct::And);
             let (a, b) = (mma.load_a(global(), 128), mma.load_b(global(), 128));
             mma.multiply::<i32, i32>(&a, &b, &mma.zeros())
         };

@@ -29,17 +29,31 @@ pub(super) struct LaunchConfig {
     pub(super) attribute_count: c_uint,
 }
 
-/// `CUlaunchAttribute` whose value is three extents: an identifier padded to 8 bytes, then a union of 64.
+/// `CUlaunchAttribute`: an identifier padded to 8 bytes, then a union of 64 that begins with three extents, or with a flag.
 #[repr(C)]
 pub(super) struct LaunchAttribute {
     pub(super) id: c_uint,
     pub(super) padding: u32,
-    pub(super) extents: [c_uint; 3],
-    pub(super) rest: [u32; 13],
+    pub(super) value: [c_uint; 16],
 }
 
-/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`
-pub(super) const CLUSTER_DIMENSION: c_uint = 4;
+impl LaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`
+    pub(super) fn cluster([x, y, z]: [u32; 3]) -> Self {
+        Self::new(4, &[x, y, z])
+    }
+
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
+    pub(super) fn overlapping() -> Self {
+        Self::new(6, &[1])
+    }
+
+    fn new(id: c_uint, words: &[u32]) -> Self {
+        let mut value = [0; 16];
+        value[..words.len()].copy_from_slice(words);
+        Self { id, padding: 0, value }
+    }
+}
 /// `CU_STREAM_NON_BLOCKING`
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_MEMHOSTALLOC_PORTABLE`
@@ -270,7 +284,7 @@ mod tests {
     #[test]
     fn structures_have_the_sizes_of_cuda_h() {
         assert_eq!(size_of::<LaunchAttribute>(), 72);
-        assert_eq!(std::mem::offset_of!(LaunchAttribute, extents), 8);
+        assert_eq!(std::mem::offset_of!(LaunchAttribute, value), 8);
         assert_eq!(size_of::<LaunchConfig>(), 56);
         assert_eq!(std::mem::offset_of!(LaunchConfig, stream), 32);
     }

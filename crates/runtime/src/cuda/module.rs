@@ -4,9 +4,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use super::driver::{
-    self, CLUSTER_DIMENSION, Failure, LaunchAttribute, LaunchConfig, function_attribute, status,
-};
+use super::driver::{self, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
 use super::{Context, assemble, raw};
 use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
 use crate::error::Result;
@@ -111,15 +109,16 @@ impl LoadedModule for CudaModule {
         let driver = self.context.enter()?;
         let function = self.find(name)?.expect("the kernel was found when the function was made");
         self.opt_in(function, launch)?;
-        let mut cluster =
-            LaunchAttribute { id: CLUSTER_DIMENSION, padding: 0, extents: launch.cluster.0, rest: [0; 13] };
+        let cluster = launch.has_clusters().then(|| LaunchAttribute::cluster(launch.cluster.0));
+        let overlap = launch.overlaps.then(LaunchAttribute::overlapping);
+        let mut attributes: Vec<LaunchAttribute> = cluster.into_iter().chain(overlap).collect();
         let config = LaunchConfig {
             grid: launch.grid.0,
             block: launch.block.0,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             stream: raw(stream),
-            attributes: &mut cluster,
-            attribute_count: u32::from(launch.has_clusters()),
+            attributes: attributes.as_mut_ptr(),
+            attribute_count: attributes.len() as u32,
         };
         // The driver reads as many bytes at each pointer as the parameter has, at its alignment.
         let mut storage: Vec<Vec<u128>> = arguments.iter().map(|argument| aligned(argument.bytes)).collect();
