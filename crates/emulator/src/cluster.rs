@@ -10,16 +10,18 @@ use std::sync::atomic::Ordering;
 use crate::asynchronous;
 use crate::check::Observer;
 use crate::cta::{Block, Cta, Round};
-use crate::fault::{Fault, FaultKind, lane_list};
+use crate::deadlock::Proof;
+use crate::fault::{Fault, FaultKind};
 use crate::launch::LaunchContext;
 use crate::memory::Trouble;
-use crate::operation::Kind;
-use crate::path::{Path, Wait};
+use crate::stillness::Stillness;
 use crate::warp::{Counts, Located, Warp};
 use crate::warpgroup::Moment;
 
 /// Rounds in which every warp only polled, before another cluster gets the thread.
 const WAITING_ROUNDS: u32 = 4;
+/// Rounds without a change, polling or not, before another cluster gets the thread.
+const QUIET_ROUNDS: u32 = 8;
 
 /// The CTAs of a cluster but the one that is running.
 #[derive(Debug)]
@@ -171,6 +173,8 @@ pub(crate) enum ClusterPause {
     Done,
     /// It waits for something another cluster does.
     Waiting,
+    /// It will wait for ever, unless another cluster does something.
+    Still,
 }
 
 /// A cluster that is resident on the device.
@@ -179,7 +183,10 @@ pub(crate) struct Cluster {
     /// What the warps of each CTA share, by rank.
     pub(crate) blocks: Vec<Block>,
     /// The warps of each CTA, by rank.
-    ctas: Vec<Cta>,
+    pub(crate) ctas: Vec<Cta>,
+    /// Its number in the grid.
+    pub(crate) linear: u64,
+    pub(crate) stillness: Stillness,
 }
 
 impl Cluster {
@@ -191,13 +198,15 @@ impl Cluster {
             .map(|rank| Block::new(launch, launch.cta_of_cluster(linear, rank), rank))
             .collect::<Vec<_>>();
         let ctas = ranks.map(|rank| Cta::new(launch, &blocks[rank as usize])).collect();
-        let mut cluster = Self { blocks, ctas };
+        let mut cluster = Self { blocks, ctas, linear, stillness: Stillness::default() };
         cluster.observe(launch);
         cluster
     }
 
     /// Makes a finished cluster another one of the same launch, at its start.
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, linear: u64) {
+        self.linear = linear;
+        self.stillness = Stillness::default();
         for (block, cta) in self.blocks.iter_mut().zip(&mut self.ctas) {
             block.restart(launch, launch.cta_of_cluster(linear, block.rank));
             cta.restart(launch, block);
@@ -220,7 +229,20 @@ impl Cluster {
 
     /// Runs until all threads have exited, or all that can move only poll.
     pub(crate) fn run(&mut self, launch: &LaunchContext<'_>) -> Result<ClusterPause, Box<Fault>> {
-        let mut waiting_rounds = 0;
+        self.stillness.begin_visit(launch.changes.load(Ordering::SeqCst));
+        let (pause, changed) = self.visit(launch)?;
+        if changed {
+            launch.changes.fetch_add(1, Ordering::SeqCst);
+            return Ok(pause);
+        }
+        let warps = self.ctas.iter().flat_map(|cta| cta.warps.iter());
+        let is_still = self.stillness.end_quiet_visit(warps.map(Warp::fingerprint));
+        Ok(if is_still { ClusterPause::Still } else { pause })
+    }
+
+    /// Goes round the CTAs. Why it stopped, and whether anything changed that other threads may see.
+    fn visit(&mut self, launch: &LaunchContext<'_>) -> Result<(ClusterPause, bool), Box<Fault>> {
+        let (mut waiting_rounds, mut quiet_rounds, mut changed) = (0, 0, false);
         loop {
             let mut round = Round::default();
             for rank in 0..self.ctas.len() {
@@ -231,20 +253,24 @@ impl Cluster {
                 self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?;
                 self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
                 self.blocks[0].observer.finish();
-                return Ok(ClusterPause::Done);
+                return Ok((ClusterPause::Done, true));
             }
             if launch.stop.load(Ordering::Relaxed) {
-                return Ok(ClusterPause::Waiting);
+                return Ok((ClusterPause::Waiting, true));
             }
-            if !round.worked && (self.go_on_with_copies(launch)? || self.multiply(launch)?) {
+            changed |= round.changed;
+            waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
+            quiet_rounds = if round.changed { 0 } else { quiet_rounds + 1 };
+            let waits = !round.worked || quiet_rounds >= QUIET_ROUNDS;
+            if waits && (self.go_on_with_copies(launch)? || self.multiply(launch)?) {
+                (waiting_rounds, quiet_rounds, changed) = (0, 0, true);
                 continue;
             }
             if !round.moved {
-                return Err(self.deadlock(launch));
+                return Err(self.deadlock(launch, Proof::Blocked));
             }
-            waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
-            if waiting_rounds >= WAITING_ROUNDS {
-                return Ok(ClusterPause::Waiting);
+            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS {
+                return Ok((ClusterPause::Waiting, changed));
             }
         }
     }
@@ -286,7 +312,7 @@ impl Cluster {
         Ok(any)
     }
 
-    fn fault(&self, launch: &LaunchContext<'_>, rank: usize, located: Located) -> Box<Fault> {
+    pub(crate) fn fault(&self, launch: &LaunchContext<'_>, rank: usize, located: Located) -> Box<Fault> {
         let origin = &launch.kernel.origins[located.pc as usize];
         let trouble = *located.trouble;
         Box::new(Fault {
@@ -302,77 +328,6 @@ impl Cluster {
             notes: trouble.notes,
             findings: Vec::new(),
         })
-    }
-
-    /// No path of any warp can move: tells who waits where.
-    fn deadlock(&self, launch: &LaunchContext<'_>) -> Box<Fault> {
-        let waiting: Vec<(usize, &Warp, &Path)> = (0..self.ctas.len())
-            .flat_map(|rank| {
-                let warps = self.ctas[rank].warps.iter();
-                warps.flat_map(move |warp| warp.paths.iter().map(move |path| (rank, warp, path)))
-            })
-            .collect();
-        let (rank, warp, path) = waiting[0];
-        let whole = if self.ctas.len() == 1 { "CTA" } else { "cluster" };
-        let message = format!(
-            "Deadlock: every thread of the {whole} that has not exited waits, and none of them can be released."
-        );
-        let mut trouble = Trouble::new(FaultKind::Deadlock, path.mask, message);
-        for (rank, warp, path) in &waiting {
-            let origin = &launch.kernel.origins[path.pc as usize];
-            let place = match origin.location {
-                Some(location) => launch.kernel.source(location).to_string(),
-                None => format!("PTX line {}", origin.line),
-            };
-            let cta = if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") };
-            trouble = trouble.note(format!(
-                "{cta}warp {}, {} at {place} (`{}`): {}",
-                warp.index,
-                lane_list(path.mask),
-                origin.text,
-                self.reason(launch, &self.blocks[*rank], warp, path)
-            ));
-        }
-        self.fault(launch, rank, Located { pc: path.pc, warp: warp.index, trouble })
-    }
-
-    fn reason(&self, launch: &LaunchContext<'_>, block: &Block, warp: &Warp, path: &Path) -> String {
-        match path.wait {
-            Wait::Ready => "can move".to_owned(),
-            Wait::Together => {
-                format!("needs the whole warp, and waits for {}", lane_list(warp.alive & !path.mask))
-            }
-            Wait::Members(members) => {
-                let missing = members & warp.alive & !path.mask;
-                format!("its member mask is {members:#010x}, and {} are elsewhere", lane_list(missing))
-            }
-            Wait::Barrier { id, .. } => {
-                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
-                format!("waits at barrier {id}, where {count} of {wanted} threads have arrived")
-            }
-            Wait::Warpgroup => {
-                let missing = block.warpgroups.missing(warp.index);
-                let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
-                format!("waits for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
-            }
-            Wait::Attempt => match &launch.kernel.operations[path.pc as usize].kind {
-                Kind::Attempt(attempt) => attempt.reason(block, warp.index),
-                _ => "waits".to_owned(),
-            },
-            Wait::Cluster => {
-                let missing: Vec<String> = self
-                    .blocks
-                    .iter()
-                    .map(|block| (block.rank, block.cluster_barrier.missing(&block.alive)))
-                    .filter(|(_, missing)| *missing > 0)
-                    .map(|(rank, missing)| format!("{missing} threads of the CTA of rank {rank}"))
-                    .collect();
-                format!(
-                    "waits at the barrier of the cluster, where {} have not arrived",
-                    missing.join(" and ")
-                )
-            }
-        }
     }
 }
 

@@ -143,6 +143,8 @@ pub(crate) struct Round {
     pub(crate) moved: bool,
     /// Something was done besides polling.
     pub(crate) worked: bool,
+    /// Something changed that other threads may see, or a clock was read.
+    pub(crate) changed: bool,
 }
 
 impl BitOrAssign for Round {
@@ -150,6 +152,7 @@ impl BitOrAssign for Round {
         self.left |= other.left;
         self.moved |= other.moved;
         self.worked |= other.worked;
+        self.changed |= other.changed;
     }
 }
 
@@ -196,11 +199,12 @@ impl Cta {
             let before = warp.counts.warp_instructions;
             let pause = warp.run(launch, &mut blocks)?;
             let ran = warp.counts.warp_instructions != before;
+            round.changed |= warp.take_changed();
             round.left |= pause != Pause::Exited;
             round.moved |= ran;
             round.worked |= ran && pause != Pause::Turn { waiting: true };
             if blocks.own.warpgroups.is_busy() && self.multiply(launch, blocks.own, Moment::Now)? {
-                (round.moved, round.worked) = (true, true);
+                (round.moved, round.worked, round.changed) = (true, true, true);
             }
         }
         Ok(round)

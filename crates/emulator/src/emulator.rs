@@ -121,6 +121,7 @@ impl Emulator {
                 .then(|| Arc::new(LaunchChecks::new(launch.grid, launch.block))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),
+            changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
         launch::run(&context, &self.pool)

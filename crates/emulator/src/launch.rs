@@ -9,9 +9,11 @@ use warpwright_arch::{Arch, KernelResources};
 
 use crate::check::{Checks, Finding, LaunchChecks};
 use crate::cluster::{Cluster, ClusterPause};
+use crate::deadlock::Proof;
 use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::program::Kernel;
+use crate::stillness::StillClusters;
 
 /// When asynchronous copies move their data, between the earliest and the latest moment the program allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -96,6 +98,8 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) checks: Option<Arc<LaunchChecks>>,
     pub(crate) grid_id: u64,
     pub(crate) started: Instant,
+    /// Visits to clusters in which something changed that other threads may see.
+    pub(crate) changes: AtomicU64,
     /// Another cluster has failed.
     pub(crate) stop: AtomicBool,
 }
@@ -274,6 +278,7 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
         resident: AtomicU64::new(0),
         clusters: context.clusters().into_iter().map(u64::from).product(),
         most_resident: context.resident_clusters(),
+        still: StillClusters::default(),
         fault: Mutex::new(None),
     };
     let workers = (pool.current_num_threads() as u64).min(grid.clusters);
@@ -312,6 +317,7 @@ struct Grid<'a> {
     next: AtomicU64,
     resident: AtomicU64,
     most_resident: u64,
+    still: StillClusters,
     fault: Mutex<Option<Box<Fault>>>,
 }
 
@@ -335,7 +341,7 @@ impl Grid<'_> {
             };
             match cluster.run(self.context) {
                 Ok(ClusterPause::Done) => {
-                    self.resident.fetch_sub(1, Ordering::Relaxed);
+                    self.resident.fetch_sub(1, Ordering::SeqCst);
                     self.finish(&mut cluster, &mut tally);
                     spare = Some(cluster);
                 }
@@ -343,14 +349,34 @@ impl Grid<'_> {
                     waiting.push_back(cluster);
                     std::thread::yield_now();
                 }
-                Err(fault) => {
-                    self.context.stop.store(true, Ordering::Relaxed);
-                    let mut first = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    first.get_or_insert(fault);
+                Ok(ClusterPause::Still) => {
+                    if let Some(proof) = self.deadlocked(&cluster) {
+                        self.fail(cluster.deadlock(self.context, proof));
+                    }
+                    waiting.push_back(cluster);
+                    std::thread::yield_now();
                 }
+                Err(fault) => self.fail(fault),
             }
         }
         tally
+    }
+
+    /// Stops the launch.
+    fn fail(&self, fault: Box<Fault>) {
+        self.context.stop.store(true, Ordering::Relaxed);
+        let mut first = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        first.get_or_insert(fault);
+    }
+
+    /// Whether nothing in the grid can go on, now that a cluster is still.
+    fn deadlocked(&self, cluster: &Cluster) -> Option<Proof> {
+        let still = self.still.add(cluster.linear, cluster.stillness.epoch());
+        let resident = self.resident.load(Ordering::SeqCst);
+        let none_starts = self.next.load(Ordering::SeqCst) >= self.clusters || resident >= self.most_resident;
+        // A cluster that has ended since, or begun and ended, has left a change.
+        let is_latest = self.context.changes.load(Ordering::SeqCst) == cluster.stillness.epoch();
+        (none_starts && is_latest && still == resident).then(|| Proof::Still { others: resident - 1 })
     }
 
     /// The next cluster of the grid, if the device has room for one.
@@ -358,13 +384,13 @@ impl Grid<'_> {
         if self.next.load(Ordering::Relaxed) >= self.clusters {
             return None;
         }
-        if self.resident.fetch_add(1, Ordering::Relaxed) >= self.most_resident {
-            self.resident.fetch_sub(1, Ordering::Relaxed);
+        if self.resident.fetch_add(1, Ordering::SeqCst) >= self.most_resident {
+            self.resident.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        let linear = self.next.fetch_add(1, Ordering::Relaxed);
+        let linear = self.next.fetch_add(1, Ordering::SeqCst);
         if linear >= self.clusters {
-            self.resident.fetch_sub(1, Ordering::Relaxed);
+            self.resident.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
         Some(match spare.take() {

@@ -1,0 +1,247 @@
+//! The story of a deadlock: who waits where, for what, and who could have brought it.
+
+use crate::cluster::Cluster;
+use crate::cta::Block;
+use crate::fault::{Fault, FaultKind, lane_list};
+use crate::launch::LaunchContext;
+use crate::mbarrier::{Mbarrier, MbarrierAddress};
+use crate::memory::Trouble;
+use crate::operation::Kind;
+use crate::path::{Path, Wait, Watched};
+use crate::warp::{Located, Warp};
+
+/// Places that are told of; a grid has many threads, and most wait for the same.
+const MOST_PLACES: usize = 24;
+
+/// How it is known that nothing will happen any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// No thread of the cluster can move.
+    Blocked,
+    /// Threads move, and only look again and again at what nothing changes; so do those of the grid's other clusters.
+    Still { others: u64 },
+}
+
+/// Warps of a CTA that wait at the same place for the same.
+struct Waiting<'a> {
+    rank: usize,
+    warps: Vec<&'a Warp>,
+    path: &'a Path,
+    reason: String,
+}
+
+impl Cluster {
+    /// Tells who waits where.
+    pub(crate) fn deadlock(&self, launch: &LaunchContext<'_>, proof: Proof) -> Box<Fault> {
+        let places = self.places(launch);
+        let whole = if self.ctas.len() == 1 { "CTA" } else { "cluster" };
+        let message = match proof {
+            Proof::Blocked => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and none of them can be released."
+            ),
+            Proof::Still { others: 0 } => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for."
+            ),
+            Proof::Still { others } => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for; \
+                 the same holds for the {others} others that are under way."
+            ),
+        };
+        // What an mbarrier lacks says most about the reason.
+        let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
+        let told = places.iter().find(awaited).unwrap_or(&places[0]);
+        let mut trouble = Trouble::new(FaultKind::Deadlock, told.path.mask, message);
+        for waiting in places.iter().take(MOST_PLACES) {
+            trouble = trouble.note(format!(
+                "{}{}, {} at {}: {}",
+                self.cta_words(waiting.rank),
+                warp_list(&waiting.warps),
+                lane_list(waiting.path.mask),
+                self.place(launch, waiting.path.pc),
+                waiting.reason
+            ));
+        }
+        if places.len() > MOST_PLACES {
+            trouble = trouble.note(format!("and at {} more places", places.len() - MOST_PLACES));
+        }
+        for (rank, cta) in self.ctas.iter().enumerate() {
+            let gone: Vec<&Warp> = cta.warps.iter().filter(|warp| warp.paths.is_empty()).collect();
+            if !gone.is_empty() {
+                let verb = if gone.len() == 1 { "has" } else { "have" };
+                trouble = trouble.note(format!("{}{} {verb} exited", self.cta_words(rank), warp_list(&gone)));
+            }
+        }
+        let located = Located { pc: told.path.pc, warp: told.warps[0].index, trouble };
+        self.fault(launch, told.rank, located)
+    }
+
+    /// Where the threads that have not exited are; warps that are alike together.
+    fn places(&self, launch: &LaunchContext<'_>) -> Vec<Waiting<'_>> {
+        let mut places: Vec<Waiting<'_>> = Vec::new();
+        for (rank, cta) in self.ctas.iter().enumerate() {
+            for warp in &cta.warps {
+                for path in &warp.paths {
+                    let reason = self.reason(launch, rank, warp, path);
+                    let alike = |other: &&mut Waiting<'_>| {
+                        (other.rank, other.path.pc, other.path.mask) == (rank, path.pc, path.mask)
+                            && other.reason == reason
+                    };
+                    match places.iter_mut().find(alike) {
+                        Some(known) => known.warps.push(warp),
+                        None => places.push(Waiting { rank, warps: vec![warp], path, reason }),
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    fn cta_words(&self, rank: usize) -> String {
+        if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") }
+    }
+
+    /// The source line of an instruction, and its text.
+    fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
+        let origin = &launch.kernel.origins[pc as usize];
+        match origin.location {
+            Some(location) => format!("{} (`{}`)", launch.kernel.source(location), origin.text),
+            None => format!("PTX line {} (`{}`)", origin.line, origin.text),
+        }
+    }
+
+    fn reason(&self, launch: &LaunchContext<'_>, rank: usize, warp: &Warp, path: &Path) -> String {
+        let block = &self.blocks[rank];
+        match path.wait {
+            Wait::Ready => self.looks_at(launch, path),
+            Wait::Together => {
+                format!("needs the whole warp, and waits for {}", lane_list(warp.alive & !path.mask))
+            }
+            Wait::Members(members) => {
+                let missing = members & warp.alive & !path.mask;
+                format!("its member mask is {members:#010x}, and {} are elsewhere", lane_list(missing))
+            }
+            Wait::Barrier { id, .. } => {
+                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+                format!("waits at barrier {id}, where {count} of {wanted} threads have arrived")
+            }
+            Wait::Warpgroup => {
+                let missing = block.warpgroups.missing(warp.index);
+                let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
+                format!("waits for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
+            }
+            Wait::Attempt => match &launch.kernel.operations[path.pc as usize].kind {
+                Kind::Attempt(attempt) => attempt.reason(block, warp.index),
+                _ => "waits".to_owned(),
+            },
+            Wait::Cluster => {
+                let missing: Vec<String> = self
+                    .blocks
+                    .iter()
+                    .map(|block| (block.rank, block.cluster_barrier.missing(&block.alive)))
+                    .filter(|(_, missing)| *missing > 0)
+                    .map(|(rank, missing)| format!("{missing} threads of the CTA of rank {rank}"))
+                    .collect();
+                format!(
+                    "waits at the barrier of the cluster, where {} have not arrived",
+                    missing.join(" and ")
+                )
+            }
+        }
+    }
+
+    /// What a path goes on looking at.
+    fn looks_at(&self, launch: &LaunchContext<'_>, path: &Path) -> String {
+        match path.watched {
+            Some(Watched::Mbarrier { address, parity }) => self.awaits(launch, address, parity),
+            Some(Watched::Memory { space, address }) => {
+                format!(
+                    "looks again and again at {} address {address:#x}, to which nothing is stored",
+                    space.name()
+                )
+            }
+            None => "goes round a loop that changes nothing and looks at nothing that may change".to_owned(),
+        }
+    }
+
+    /// What an mbarrier that is waited for has, and what it lacks.
+    fn awaits(&self, launch: &LaunchContext<'_>, address: MbarrierAddress, parity: bool) -> String {
+        let block = &self.blocks[address.rank as usize];
+        let of_rank =
+            if self.blocks.len() == 1 { String::new() } else { format!(" of rank {}", address.rank) };
+        let named = format!(
+            "waits for the phase of parity {} of the mbarrier at shared address {:#x}{of_rank}",
+            u32::from(parity),
+            address.offset
+        );
+        match block.mbarrier(address.offset) {
+            Err(_) => format!("{named}, which is not initialised any more"),
+            Ok(barrier) if barrier.parity != parity => {
+                format!("{named}, which has ended meanwhile: the one after it is open")
+            }
+            Ok(barrier) => {
+                format!("{named}, which {}; {}", lacks(barrier), self.arrived(launch, block, address.offset))
+            }
+        }
+    }
+
+    /// Who has arrived in the open phase of an mbarrier.
+    fn arrived(&self, launch: &LaunchContext<'_>, block: &Block, offset: u64) -> String {
+        let Some(record) = block.mbarriers.get(&offset) else { return String::new() };
+        let mut parts: Vec<String> = record
+            .arrivals
+            .iter()
+            .map(|arrivals| {
+                format!(
+                    "{}warp {} arrived {} at {}",
+                    self.cta_words(arrivals.rank as usize),
+                    arrivals.warp,
+                    times(arrivals.count),
+                    self.place(launch, arrivals.pc)
+                )
+            })
+            .collect();
+        if parts.is_empty() {
+            parts.push("no thread has arrived in it".to_owned());
+        }
+        if record.bytes_expected > 0 || record.bytes_arrived > 0 {
+            parts.push(format!(
+                "{} bytes were announced and {} came",
+                record.bytes_expected, record.bytes_arrived
+            ));
+        }
+        format!("{} phases ended before; {}", record.phase, parts.join(", "))
+    }
+}
+
+/// What the open phase of an mbarrier still needs.
+fn lacks(barrier: Mbarrier) -> String {
+    let arrivals = format!("{} of {} arrivals", barrier.pending, barrier.expected);
+    match (barrier.pending, barrier.bytes) {
+        (_, 0) => format!("lacks {arrivals}"),
+        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} bytes"),
+        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} bytes"),
+        (0, bytes) => format!("has all its arrivals, and {} bytes more than were announced", -bytes),
+        (_, bytes) => format!("lacks {arrivals}, and has {} bytes more than were announced", -bytes),
+    }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+/// `warp 3`, `warps 0, 2, 4-7`.
+fn warp_list(warps: &[&Warp]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for warp in warps {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == warp.index => *last = warp.index,
+            _ => runs.push((warp.index, warp.index)),
+        }
+    }
+    let word = if warps.len() == 1 { "warp" } else { "warps" };
+    let runs: Vec<String> = runs
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{word} {}", runs.join(", "))
+}

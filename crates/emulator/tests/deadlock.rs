@@ -1,0 +1,174 @@
+//! Waiting in vain is told, whatever one waits for; waiting for what still comes is not.
+
+mod common;
+
+use common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
+use warpwright_emulator::{FaultKind, Schedule};
+
+const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(9)];
+
+/// The deadlock that a kernel of one buffer of zeros ends in, at every schedule.
+fn deadlock(body: &str, shape: Shape, parts: &[&str]) {
+    for schedule in SCHEDULES {
+        let fault = try_run(&kernel(1, body), Shape { schedule, ..shape }, &[words(vec![0; 1024])]);
+        let fault = fault.err().unwrap_or_else(|| panic!("no deadlock in {body}"));
+        assert_eq!(fault.kind, FaultKind::Deadlock, "{fault}");
+        let text = fault.to_string();
+        for part in parts {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+    }
+}
+
+const INIT: &str = ".shared .align 8 .b64 bar[4]; mov.u32 %r9, bar; setp.ne.u32 %q0, %t, 0; @%q0 bra ready;
+     mbarrier.init.shared.b64 [%r9], 2; mbarrier.init.shared.b64 [%r9+8], 1; ready: bar.sync 0;";
+
+#[test]
+fn a_phase_that_lacks_an_arrival() {
+    // Warp 0 arrives for itself; nobody else does.
+    let body = format!(
+        "{INIT} setp.ge.u32 %q1, %t, 64; @%q1 exit; @!%q0 mbarrier.arrive.shared.b64 _, [%r9];
+         wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9], 0; @!%q2 bra wait;"
+    );
+    deadlock(
+        &body,
+        shape(1, 128),
+        &[
+            "every thread of the CTA that has not exited waits, and nothing changes what it waits for",
+            "warps 0-1, lanes 0-31 at PTX line",
+            "waits for the phase of parity 0 of the mbarrier at shared address 0x0, which lacks 1 of 2 arrivals",
+            "0 phases ended before; warp 0 arrived once at PTX line",
+            "warps 2-3 have exited",
+        ],
+    );
+}
+
+#[test]
+fn a_phase_that_lacks_bytes() {
+    let body = format!(
+        "{INIT} @!%q0 mbarrier.arrive.expect_tx.shared.b64 _, [%r9+8], 128;
+         @!%q0 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r9+8], 32;
+         wait: mbarrier.test_wait.parity.shared.b64 %q2, [%r9+8], 0; @!%q2 bra wait;"
+    );
+    deadlock(
+        &body,
+        shape(3, 32),
+        &["has all its arrivals and lacks 96 bytes", "128 bytes were announced and 32 came", "2 others"],
+    );
+}
+
+#[test]
+fn a_consumer_one_phase_ahead() {
+    // The classic: the consumer starts with the parity of the producer.
+    let body = format!(
+        "{INIT} @!%q0 mbarrier.arrive.shared.b64 _, [%r9+8];
+         wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9+8], 1; @!%q2 bra wait;"
+    );
+    deadlock(
+        &body,
+        shape(1, 64),
+        &[
+            "the phase of parity 1",
+            "lacks 1 of 1 arrivals; 1 phases ended before; no thread has arrived in it",
+        ],
+    );
+}
+
+#[test]
+fn an_arrival_that_a_peer_owes() {
+    let body = format!(
+        "{INIT} barrier.cluster.arrive; barrier.cluster.wait;
+         mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %q1, %r1, 1; @%q1 exit;
+         wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9], 0; @!%q2 bra wait;"
+    );
+    deadlock(
+        &body,
+        cluster_shape(2, 2, 64),
+        &["every thread of the cluster", "CTA of rank 0, warps 0-1", "CTA of rank 1, warps 0-1 have exited"],
+    );
+}
+
+#[test]
+fn a_flag_that_nobody_sets() {
+    for load in ["ld.volatile.global.u32", "ld.acquire.gpu.global.u32", "ld.global.u32"] {
+        let body =
+            format!("wait: {load} %r1, [%p0+64]; setp.eq.u32 %q1, %r1, 0; nanosleep.u32 100; @%q1 bra wait;");
+        deadlock(&body, shape(300, 64), &["nothing changes what it waits for"]);
+    }
+    deadlock(
+        "wait: ld.volatile.global.u32 %r1, [%p0+64]; setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
+        shape(2, 32),
+        &["looks again and again at global address", "to which nothing is stored"],
+    );
+}
+
+#[test]
+fn a_lock_that_nobody_releases() {
+    let body = "lock: atom.cas.global.b32 %r1, [%p0], 0, 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
+    deadlock(body, shape(2, 1), &["looks again and again at global address"]);
+    let body = "lock: atom.exch.global.b32 %r1, [%p0], 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
+    deadlock(body, shape(2, 1), &["looks again and again at global address"]);
+}
+
+#[test]
+fn loops_with_states_of_their_own() {
+    deadlock("round: bra round;", shape(1, 32), &["goes round a loop that changes nothing"]);
+    // Looks at three flags in turn, and calls a function that uses its stack.
+    deadlock(
+        "mov.u32 %r2, 0; wait: mad.wide.u32 %d0, %r2, 4, %p0; ld.volatile.global.u32 %r1, [%d0];
+         add.u32 %r2, %r2, 1; setp.eq.u32 %q2, %r2, 3; selp.u32 %r2, 0, %r2, %q2;
+         setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
+        shape(1, 40),
+        &["looks again and again"],
+    );
+    deadlock(
+        ".local .b32 spill[2]; wait: ld.volatile.global.u32 %r1, [%p0]; st.local.u32 [spill], %r1; ld.local.u32 %r2, [spill];
+         setp.eq.u32 %q1, %r2, 0; @%q1 bra wait;",
+        shape(1, 32),
+        &["looks again and again"],
+    );
+    // Lane 0 polls for the whole warp, which waits for it.
+    deadlock(
+        &format!(
+            "{INIT} @%q0 bra together; wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9], 0; @!%q2 bra wait;
+             together: bar.warp.sync 0xffffffff;"
+        ),
+        shape(1, 32),
+        &["its member mask is 0xffffffff, and lane 0 are elsewhere", "which lacks 2 of 2 arrivals"],
+    );
+}
+
+#[test]
+fn waits_that_end_are_no_deadlocks() {
+    // A thousand tries, then the kernel gives up by itself.
+    let text = kernel(
+        1,
+        "mov.u32 %r2, 0; wait: ld.volatile.global.u32 %r1, [%p0]; add.u32 %r2, %r2, 1; setp.lt.u32 %q1, %r2, 100000;
+         @%q1 bra wait; trap;",
+    );
+    let fault = try_run(&text, shape(2, 32), &[words([0])]).err().unwrap();
+    assert_eq!(fault.kind, FaultKind::Trap);
+    // The last CTA sets the flag that all others wait for, after so much time.
+    let text = kernel(
+        1,
+        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; sub.u32 %r2, %r2, 1; setp.ne.u32 %q0, %r1, %r2; @%q0 bra wait;
+         mov.u64 %d0, %globaltimer; add.u64 %d0, %d0, 3000000;
+         time: mov.u64 %d1, %globaltimer; nanosleep.u32 10; setp.lt.u64 %q1, %d1, %d0; @%q1 bra time;
+         st.release.gpu.global.u32 [%p0], 1; bra end;
+         wait: ld.acquire.gpu.global.u32 %r3, [%p0]; setp.eq.u32 %q1, %r3, 0; @%q1 bra wait;
+         end: mad.wide.u32 %d2, %r1, 4, %p0; st.global.u32 [%d2+4], 1;",
+    );
+    for schedule in SCHEDULES {
+        let done = run(&text, Shape { schedule, ..shape(7, 1) }, &[words(vec![0; 8])]);
+        assert_eq!(done.words(0), [1; 8]);
+    }
+    // One CTA works long without a store, polls nothing, and then stores.
+    let text = kernel(
+        1,
+        "mov.u32 %r1, %ctaid.x; setp.ne.u32 %q0, %r1, 1; @%q0 bra wait; mov.u32 %r2, 0;
+         work: add.u32 %r2, %r2, 1; setp.lt.u32 %q1, %r2, 20000000; @%q1 bra work; st.volatile.global.u32 [%p0], %r2; bra end;
+         wait: ld.volatile.global.u32 %r3, [%p0]; setp.eq.u32 %q1, %r3, 0; @%q1 bra wait;
+         end: ld.volatile.global.u32 %r3, [%p0]; mad.wide.u32 %d2, %r1, 4, %p0; st.global.u32 [%d2+4], %r3;",
+    );
+    assert_eq!(run(&text, shape(3, 1), &[words(vec![0; 4])]).words(0), [20_000_000; 4]);
+}
