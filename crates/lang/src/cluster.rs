@@ -81,6 +81,13 @@ impl<T: Element> Shared<T> {
 }
 
 impl<T: Element> ClusterShared<T> {
+    /// The rank of the CTA whose shared memory this points to: `getctarank`.
+    #[track_caller]
+    pub fn rank(self) -> Reg<u32> {
+        require(Feature::Clusters);
+        compute("getctarank.shared::cluster.u32", [self.address().operand()])
+    }
+
     /// Stores the element without waiting; when it has arrived, `barrier`, which lies in the same CTA as the element, counts its bytes as
     /// copied. `st.async`: elements of 32 and 64 bits.
     #[track_caller]

@@ -1,9 +1,9 @@
 //! Stopping, waiting, printing and checking.
 
-use warpwright_ir::{RegisterClass, Statement};
+use warpwright_ir::{Operand, RegisterClass, Statement};
 
 use crate::element::{Element, Kind};
-use crate::operation::{compute, here, on_behalf_of_author, perform};
+use crate::operation::{compute, here, on_behalf_of_author, perform, refuse};
 use crate::recorder;
 use crate::value::{Reg, Value};
 
@@ -23,6 +23,15 @@ pub fn breakpoint() {
 #[track_caller]
 pub fn exit() {
     perform("exit", []);
+}
+
+/// Counts the performance event `number`, 0 to 15, which profilers read.
+#[track_caller]
+pub fn performance_event(number: u32) {
+    if number > 15 {
+        refuse(format!("the performance events are numbered 0 to 15; this one is {number}"));
+    }
+    perform("pmevent", [Operand::Integer(number.into())]);
 }
 
 /// Suspends the thread for about `nanoseconds`, at most a millisecond.

@@ -3,8 +3,10 @@
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::arithmetic::{renormalise, widen_half};
-use crate::element::{Element, Kind, Number, bf16x2, e4m3, e4m3x2, e5m2, e5m2x2, f16x2, tf32};
-use crate::operation::{compute, compute_into, fresh, refuse};
+use crate::element::{
+    Element, Kind, Number, bf16x2, e4m3, e4m3x2, e5m2, e5m2x2, f16x2, s8x4, s16x2, tf32, u8x4, u16x2,
+};
+use crate::operation::{compute, compute_into, fresh, on_behalf_of_author, refuse};
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value, bits_word};
 use half::{bf16, f16};
@@ -101,7 +103,9 @@ impl<T: Convertible> Reg<T> {
             _ => conversion.between(self),
         }
     }
+}
 
+impl<T: Element> Reg<T> {
     /// The bits, read as another type of the same width.
     #[track_caller]
     pub fn bit_cast<U: Element>(self) -> Reg<U> {
@@ -282,6 +286,44 @@ macro_rules! unpacks {
 unpacks! {
     f16x2 => f16;
     bf16x2 => bf16;
+    u16x2 => u16;
+    s16x2 => i16;
+}
+
+macro_rules! saturating_packs {
+    ($($pair:ident $pair_ty:ty, $pair_word:literal, $four:ident $four_ty:ty, $four_word:literal;)*) => {
+        impl Reg<i32> {
+            $(
+                #[doc = concat!("This value and `high`, clamped, as a [`", stringify!($pair_ty), "`], this one in the lower half: `cvt.pack`.")]
+                #[track_caller]
+                pub fn $pair(self, high: impl Value<i32>) -> Reg<$pair_ty> {
+                    compute(concat!("cvt.pack.sat.", $pair_word, ".s32"), [high.reg().operand(), Reg::operand(self)])
+                }
+            )*
+        }
+
+        $(
+            impl Reg<$four_ty> {
+                /// The four values, clamped, the first in the lowest byte: `cvt.pack`.
+                #[track_caller]
+                pub fn $four(values: [Reg<i32>; 4]) -> Self {
+                    let join = |high: Reg<i32>, low: Reg<i32>, above: Operand| -> Reg<$four_ty> {
+                        let opcode = concat!("cvt.pack.sat.", $four_word, ".s32.b32");
+                        compute(opcode, [Reg::operand(high), Reg::operand(low), above])
+                    };
+                    on_behalf_of_author(|| {
+                        let upper = join(values[3], values[2], Value::<u32>::reg(0).operand());
+                        join(values[1], values[0], Reg::operand(upper))
+                    })
+                }
+            }
+        )*
+    };
+}
+
+saturating_packs! {
+    pack_u16x2 u16x2, "u16", pack_saturating u8x4, "u8";
+    pack_s16x2 s16x2, "s16", pack_saturating s8x4, "s8";
 }
 
 impl<T: Number> Reg<T> {

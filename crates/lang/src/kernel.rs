@@ -111,8 +111,8 @@ fn read_source(file: &str) -> String {
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}`",
     label = "not a type of a kernel's parameters",
-    note = "a kernel takes `&Global<T>`, `&mut Global<T>`, `&TensorMap`, scalars such as `u32` and `f32`, and arrays of them; what is \
-            known at build time goes in the struct that the kernel is a method of"
+    note = "a kernel takes `&Global<T>`, `&mut Global<T>`, `&TensorMap`, scalars such as `u32` and `f32`, arrays of them, and structs with \
+            `#[derive(KernelParameter)]`; what is known at build time goes in the struct that the kernel is a method of"
 )]
 pub trait KernelParameter {
     /// What the host passes.
@@ -136,6 +136,30 @@ impl<T: Element> KernelParameter for T {
             recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
             load_parameter(recorder, name, 0, location)
         })
+    }
+}
+
+/// A field of a struct by value.
+#[diagnostic::do_not_recommend]
+impl<T: Element> KernelParameter for Reg<T> {
+    type Host = T;
+    type Value = Self;
+
+    #[track_caller]
+    fn declare(name: &str) -> Self {
+        T::declare(name)
+    }
+}
+
+/// A field of a struct by value.
+#[diagnostic::do_not_recommend]
+impl<T: Element, const N: usize> KernelParameter for [Reg<T>; N] {
+    type Host = [T; N];
+    type Value = Self;
+
+    #[track_caller]
+    fn declare(name: &str) -> Self {
+        <[T; N]>::declare(name)
     }
 }
 

@@ -49,7 +49,7 @@ pub mod value;
 pub mod warp;
 pub mod wmma;
 
-pub use warpwright_macros::{DeviceValue, device, kernel, ptx};
+pub use warpwright_macros::{DeviceValue, KernelParameter, device, kernel, ptx};
 
 pub use kernel::{Kernel, StagingErrors};
 pub use staging::DeviceValue;

@@ -128,6 +128,12 @@ impl Mbarrier {
         self.arrived("arrive_drop", &[])
     }
 
+    /// [`arrive_drop`](Self::arrive_drop) in place of `count` threads, without ending the phase.
+    #[track_caller]
+    pub fn arrive_drop_no_complete(self, count: impl Value<u32>) -> Reg<u64> {
+        self.arrived("arrive_drop.noComplete", &[count.operand()])
+    }
+
     /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what the thread that starts the copies
     /// does; sm_90.
     #[track_caller]

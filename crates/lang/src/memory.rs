@@ -256,19 +256,38 @@ pub enum L2Eviction {
     Unchanged,
 }
 
+impl L2Eviction {
+    fn word(self) -> &'static str {
+        match self {
+            L2Eviction::Last => "evict_last",
+            L2Eviction::First => "evict_first",
+            L2Eviction::Normal => "evict_normal",
+            L2Eviction::Unchanged => "evict_unchanged",
+        }
+    }
+}
+
 /// An L2 cache policy that treats `fraction` (above 0, at most 1) of the accesses with it as `eviction` says.
 #[track_caller]
 pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     if !(fraction > 0.0 && fraction <= 1.0) {
         refuse(format!("a cache policy's fraction is above 0 and at most 1; this one is {fraction}"));
     }
-    let word = match eviction {
-        L2Eviction::Last => "evict_last",
-        L2Eviction::First => "evict_first",
-        L2Eviction::Normal => "evict_normal",
-        L2Eviction::Unchanged => "evict_unchanged",
-    };
-    compute(format!("createpolicy.fractional.L2::{word}.b64"), [Operand::F32(fraction.to_bits())])
+    let opcode = format!("createpolicy.fractional.L2::{}.b64", eviction.word());
+    compute(opcode, [Operand::F32(fraction.to_bits())])
+}
+
+/// An L2 cache policy by address: of the `total` bytes that begin at `start`, the first `primary` are treated as `eviction` says, the
+/// others as they would be.
+#[track_caller]
+pub fn create_range_policy<T: Element>(
+    eviction: L2Eviction,
+    start: Global<T>,
+    primary: impl Value<u32>,
+    total: impl Value<u32>,
+) -> Reg<u64> {
+    let opcode = format!("createpolicy.range.global.L2::{}.L2::evict_unchanged.b64", eviction.word());
+    compute(opcode, [start.operand(), primary.operand(), total.operand()])
 }
 
 /// An L2 cache policy that treats all accesses with it as `eviction` says, without an instruction to make it where its bits are known.
@@ -285,7 +304,23 @@ pub fn cache_policy(eviction: L2Eviction) -> Reg<u64> {
     Value::<u64>::reg(bits)
 }
 
+/// Bytes that [`Global::discard_l2`] and [`Global::demote_l2`] work on. PTX ISA, `discard`, `applypriority`.
+const L2_LINE: i128 = 128;
+
 impl<T: MemoryElement> Global<T> {
+    /// Throws away the 128 bytes that begin here, without writing them back: their values are not defined afterwards.
+    #[track_caller]
+    pub fn discard_l2(self) {
+        self.demand_writable();
+        perform("discard.global.L2", [self.operand(), Operand::Integer(L2_LINE)]);
+    }
+
+    /// Gives the 128 bytes that begin here, kept in L2 as [`L2Eviction::Last`], the priority of others again.
+    #[track_caller]
+    pub fn demote_l2(self) {
+        perform("applypriority.global.L2::evict_normal", [self.operand(), Operand::Integer(L2_LINE)]);
+    }
+
     /// Loads through the read-only path: nothing may write the element while the kernel runs.
     #[track_caller]
     pub fn load_read_only(self) -> Reg<T> {

@@ -10,6 +10,7 @@ use crate::index::{ElementOffset, Index};
 use crate::kernel::KernelParameter;
 use crate::operation::{compute, here, refuse};
 use crate::recorder;
+use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, ConstantSpace, GenericSpace, GlobalSpace, LocalSpace, SharedSpace, Space};
 use crate::staging::{DeviceValue, Sources, Yields, assign, yield_registers};
 use crate::value::Reg;
@@ -165,7 +166,18 @@ macro_rules! to_generic {
     };
 }
 
-to_generic!(GlobalSpace, "global", SharedSpace, "shared", LocalSpace, "local", ConstantSpace, "const");
+to_generic!(
+    GlobalSpace,
+    "global",
+    SharedSpace,
+    "shared",
+    ClusterSpace,
+    "shared::cluster",
+    LocalSpace,
+    "local",
+    ConstantSpace,
+    "const"
+);
 
 impl<T: Element> Generic<T> {
     /// The address in global memory; the element must be there.
@@ -177,7 +189,19 @@ impl<T: Element> Generic<T> {
     /// The address in shared memory; the element must be there.
     #[track_caller]
     pub fn to_shared(self) -> Shared<T> {
-        let wide = compute::<u64, 1>("cvta.to.shared.u64", [self.address().operand()]);
+        self.narrow_to_window("shared")
+    }
+
+    /// The address in the cluster's shared memory; the element must be there.
+    #[track_caller]
+    pub fn to_cluster_shared(self) -> ClusterShared<T> {
+        require(Feature::Clusters);
+        self.narrow_to_window("shared::cluster")
+    }
+
+    #[track_caller]
+    fn narrow_to_window<S: Space<Address = u32>>(self, space: &str) -> Pointer<T, S> {
+        let wide = compute::<u64, 1>(format!("cvta.to.{space}.u64"), [self.address().operand()]);
         let base = compute("cvt.u32.u64", [wide.operand()]);
         Pointer { base, offset: 0, writable: self.writable, element: PhantomData }
     }
@@ -204,6 +228,13 @@ impl<T: Element> Generic<T> {
     #[track_caller]
     pub fn is_shared(self) -> Reg<bool> {
         compute("isspacep.shared", [self.address().operand()])
+    }
+
+    /// Whether the address is in the shared memory of a CTA of the cluster, this one included: `isspacep`.
+    #[track_caller]
+    pub fn is_cluster_shared(self) -> Reg<bool> {
+        require(Feature::Clusters);
+        compute("isspacep.shared::cluster", [self.address().operand()])
     }
 
     /// Whether the address is in local memory: `isspacep`.

@@ -64,6 +64,18 @@ impl KernelParameter for &TensorMap {
 
     #[track_caller]
     fn declare(name: &str) -> TensorMap {
+        TensorMap::declare(name)
+    }
+}
+
+/// A field of a struct by value.
+#[diagnostic::do_not_recommend]
+impl KernelParameter for TensorMap {
+    type Host = Self;
+    type Value = Self;
+
+    #[track_caller]
+    fn declare(name: &str) -> Self {
         require(Feature::TensorCopies);
         let location = here();
         let in_bank: Reg<u64> = recorder::with(|recorder| {

@@ -1,7 +1,8 @@
-//! `#[derive(DeviceValue)]`.
+//! `#[derive(DeviceValue)]` and `#[derive(KernelParameter)]`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Index, Member};
 
 use crate::runtime::{language, staging};
@@ -56,6 +57,49 @@ fn expand(input: DeriveInput) -> syn::Result<TokenStream> {
             fn yield_into(mut self, sources: &mut #staging::Sources) -> Self {
                 #staging::yield_registers(&mut self, sources);
                 self
+            }
+        }
+    })
+}
+
+pub(crate) fn kernel_parameter(item: TokenStream) -> TokenStream {
+    match syn::parse2::<DeriveInput>(item).and_then(expand_parameter) {
+        Ok(tokens) => tokens,
+        Err(error) => error.into_compile_error(),
+    }
+}
+
+fn expand_parameter(input: DeriveInput) -> syn::Result<TokenStream> {
+    let Data::Struct(data) = &input.data else {
+        return Err(syn::Error::new_spanned(&input.ident, "only a struct can be a kernel's parameter"));
+    };
+    let name = &input.ident;
+    let (generics, arguments, where_clause) = input.generics.split_for_impl();
+    let mut hosts = Vec::new();
+    let mut declared = Vec::new();
+    for (member, field) in members(&data.fields).iter().zip(&data.fields) {
+        let (ty, span) = (&field.ty, field.ty.span());
+        let parameter = {
+            let language = language(span);
+            quote_spanned!(span=> #language::kernel::KernelParameter)
+        };
+        let suffix = match member {
+            Member::Named(name) => name.to_string(),
+            Member::Unnamed(index) => index.index.to_string(),
+        };
+        hosts.push(quote_spanned!(span=> <#ty as #parameter>::Host));
+        let declare = quote_spanned!(span=> <#ty as #parameter>::declare);
+        declared.push(quote_spanned!(span=> #member: #declare(&::std::format!("{name}_{}", #suffix))));
+    }
+    let language = language(proc_macro2::Span::call_site());
+    Ok(quote! {
+        impl #generics #language::kernel::KernelParameter for #name #arguments #where_clause {
+            type Host = (#(#hosts,)*);
+            type Value = Self;
+
+            #[track_caller]
+            fn declare(name: &str) -> Self {
+                Self { #(#declared),* }
             }
         }
     })

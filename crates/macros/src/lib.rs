@@ -1,4 +1,4 @@
-//! The attributes of the kernel language: `#[kernel]`, `#[device]` and `#[derive(DeviceValue)]`.
+//! The attributes of the kernel language: `#[kernel]`, `#[device]`, `#[derive(DeviceValue)]` and `#[derive(KernelParameter)]`.
 //!
 //! They rewrite the syntax that Rust does not let a library overload; `docs/language.md` gives the rules, and
 //! `warpwright_lang::staging` is what the rewritten code calls.
@@ -40,6 +40,21 @@ pub fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(DeviceValue)]
 pub fn derive_device_value(item: TokenStream) -> TokenStream {
     derive::device_value(item.into()).into()
+}
+
+/// Makes a struct a type that a kernel takes by value: a launch passes a tuple of what its fields take, in order. The fields are device values
+/// (`Reg<u32>`, `[Reg<f32>; 4]`), tensor maps, and structs like it; each becomes a parameter of the PTX.
+///
+/// ```ignore
+/// #[derive(Clone, Copy, DeviceValue, KernelParameter)]
+/// struct Problem { m: Reg<u32>, n: Reg<u32>, scale: Reg<f32> }
+///
+/// #[kernel]
+/// fn run(problem: Problem, output: &mut Global<f32>) { .. } // launched with ((m, n, scale), &mut output)
+/// ```
+#[proc_macro_derive(KernelParameter)]
+pub fn derive_kernel_parameter(item: TokenStream) -> TokenStream {
+    derive::kernel_parameter(item.into()).into()
 }
 
 /// Records one PTX instruction as it is written, for what the language has no word for.

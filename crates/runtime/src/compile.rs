@@ -73,7 +73,7 @@ impl<Args> Compiled<Args> {
     }
 }
 
-impl<Args: HostParameters> Compiled<Args> {
+impl<Args: HostParameter> Compiled<Args> {
     /// Starts the kernel on a stream: as [`Function::launch`].
     ///
     /// # Errors
@@ -98,8 +98,9 @@ impl<Args: HostParameters> Compiled<Args> {
         launch: Launch,
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
-        let arguments = Args::arguments(arguments);
-        self.function.launch(stream, launch, arguments.as_slice())
+        let mut appended = Vec::new();
+        Args::append(arguments, &mut appended);
+        self.function.launch(stream, launch, appended.as_slice())
     }
 }
 
@@ -115,27 +116,27 @@ impl<Args> std::fmt::Debug for Compiled<Args> {
     }
 }
 
-/// What a launch passes for one parameter of a kernel.
+/// What a launch passes for one parameter of a kernel, or for all of them together.
 pub trait HostParameter {
     /// The type passed.
     type Passed<'a>;
-    /// The argument it makes.
-    fn argument(passed: Self::Passed<'_>) -> Argument;
+    /// Appends the argument it makes; those of a struct are several.
+    fn append(passed: Self::Passed<'_>, arguments: &mut Vec<Argument>);
 }
 
 impl<T: Storable> HostParameter for In<T> {
     type Passed<'a> = &'a Buffer<T>;
 
-    fn argument(passed: &Buffer<T>) -> Argument {
-        Argument::buffer(passed).read_only()
+    fn append(passed: &Buffer<T>, arguments: &mut Vec<Argument>) {
+        arguments.push(Argument::buffer(passed).read_only());
     }
 }
 
 impl<T: Storable> HostParameter for Out<T> {
     type Passed<'a> = &'a mut Buffer<T>;
 
-    fn argument(passed: &mut Buffer<T>) -> Argument {
-        Argument::buffer(passed)
+    fn append(passed: &mut Buffer<T>, arguments: &mut Vec<Argument>) {
+        arguments.push(Argument::buffer(passed));
     }
 }
 
@@ -144,8 +145,8 @@ macro_rules! scalars {
         $(impl HostParameter for $ty {
             type Passed<'a> = $ty;
 
-            fn argument(passed: $ty) -> Argument {
-                Argument::scalar(passed)
+            fn append(passed: $ty, arguments: &mut Vec<Argument>) {
+                arguments.push(Argument::scalar(passed));
             }
         })*
     };
@@ -156,46 +157,37 @@ scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 impl<T: Element, const N: usize> HostParameter for [T; N] {
     type Passed<'a> = [T; N];
 
-    fn argument(passed: [T; N]) -> Argument {
+    fn append(passed: [T; N], arguments: &mut Vec<Argument>) {
         let bytes =
             passed.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(T::BYTES as usize));
-        Argument::bytes(bytes.collect::<Vec<u8>>())
+        arguments.push(Argument::bytes(bytes.collect::<Vec<u8>>()));
     }
 }
 
 impl HostParameter for tensor_map::TensorMap {
     type Passed<'a> = &'a TensorMap;
 
-    fn argument(passed: &TensorMap) -> Argument {
-        Argument::tensor_map(passed)
+    fn append(passed: &TensorMap, arguments: &mut Vec<Argument>) {
+        arguments.push(Argument::tensor_map(passed));
     }
 }
 
-/// What a launch passes for all parameters of a kernel: a tuple, as the kernel's signature.
-pub trait HostParameters {
-    /// The tuple passed.
-    type Passed<'a>;
-    /// The arguments it makes, in order.
-    fn arguments(passed: Self::Passed<'_>) -> Vec<Argument>;
-}
-
-impl HostParameters for () {
+/// What a launch passes for all parameters of a kernel, or for all fields of a struct: a tuple.
+impl HostParameter for () {
     type Passed<'a> = ();
 
-    fn arguments((): ()) -> Vec<Argument> {
-        Vec::new()
-    }
+    fn append((): (), _: &mut Vec<Argument>) {}
 }
 
 macro_rules! tuples {
     ($($name:ident)*) => {
         #[allow(non_snake_case)] // Each type's name is also its value's.
-        impl<$($name: HostParameter),*> HostParameters for ($($name,)*) {
+        impl<$($name: HostParameter),*> HostParameter for ($($name,)*) {
             type Passed<'a> = ($($name::Passed<'a>,)*);
 
-            fn arguments(passed: Self::Passed<'_>) -> Vec<Argument> {
+            fn append(passed: Self::Passed<'_>, arguments: &mut Vec<Argument>) {
                 let ($($name,)*) = passed;
-                vec![$($name::argument($name)),*]
+                $($name::append($name, arguments);)*
             }
         }
     };

@@ -2,11 +2,12 @@
 
 use half::f16;
 use warpwright_arch::tensor_map::Swizzle;
+use warpwright_lang::element::s8x4;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::wmma::{Accumulator, Order, Wmma};
-use warpwright_lang::{kernel, printf};
+use warpwright_lang::{DeviceValue, KernelParameter, Reg, kernel, printf};
 use warpwright_runtime::{Device, Error};
 
 /// out[i] = a x[i] + y[i] for i < n
@@ -88,6 +89,68 @@ fn arrays_are_passed_by_value() {
         let stream = device.stream().expect("a stream");
         kernel.launch(&stream, 1, 1, ([1.5, 2.5, 3.5], [true, false, true], 7, &mut out)).expect("it fits");
         assert_eq!(out.to_vec().expect("readable"), [8.5, 0.0, 10.5]);
+    }
+}
+
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+struct Range {
+    start: Reg<u32>,
+    step: Reg<i32>,
+}
+
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+struct Ramp {
+    range: Range,
+    factors: [Reg<f32>; 2],
+}
+
+/// out[i] = (start + i * step) * factors[i % 2]
+#[kernel]
+fn takes_a_struct(ramp: Ramp, out: &mut Global<f32>) {
+    let i = thread_idx().x;
+    let value = (ramp.range.start + i).convert::<i32>() * ramp.range.step;
+    let factor = if i % 2 == 0 { ramp.factors[0] } else { ramp.factors[1] };
+    out[i] = value.convert::<f32>() * factor;
+}
+
+#[test]
+fn structs_are_passed_by_value() {
+    let expected: Vec<f32> = (0..32).map(|i| ((5 + i) * -3) as f32 * [0.5, 2.0][i as usize % 2]).collect();
+    for device in devices() {
+        let kernel = device.compile(&takes_a_struct().expect("it has no mistakes")).expect("it compiles");
+        let mut out = device.uninitialized::<f32>(32).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 1, 32, (((5, -3), [0.5, 2.0]), &mut out)).expect("it fits");
+        assert_eq!(out.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Four values a thread as bytes, clamped.
+#[kernel]
+fn packs(values: &Global<i32>, bytes: &mut Global<u32>, halves: &mut Global<u32>) {
+    let i = thread_idx().x;
+    let values = (*values + i * 4).load_vector::<4>();
+    bytes[i] = Reg::<s8x4>::pack_saturating(values).bit_cast::<u32>();
+    halves[i] = values[0].pack_s16x2(values[3]).bit_cast::<u32>();
+}
+
+#[test]
+fn integers_are_packed_with_saturation() {
+    let values: Vec<i32> = (0..128).map(|i: i32| (i - 64).pow(3) / 7).collect();
+    let clamped = |value: i32, least: i32, most: i32| value.clamp(least, most) as u32;
+    let bytes =
+        |four: &[i32]| (0..4).map(|at| (clamped(four[at], -128, 127) & 0xff) << (8 * at)).sum::<u32>();
+    let halves =
+        |four: &[i32]| clamped(four[0], -32768, 32767) & 0xffff | clamped(four[3], -32768, 32767) << 16;
+    for device in devices() {
+        let kernel = device.compile(&packs().expect("it has no mistakes")).expect("it compiles");
+        let input = device.buffer_from(&values).expect("it fits");
+        let mut packed = device.uninitialized::<u32>(32).expect("it fits");
+        let mut pairs = device.uninitialized::<u32>(32).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 1, 32, (&input, &mut packed, &mut pairs)).expect("it fits");
+        assert_eq!(packed.to_vec().expect("readable"), values.chunks(4).map(bytes).collect::<Vec<_>>());
+        assert_eq!(pairs.to_vec().expect("readable"), values.chunks(4).map(halves).collect::<Vec<_>>());
     }
 }
 

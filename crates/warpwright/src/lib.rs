@@ -44,7 +44,7 @@ pub mod prelude {
     pub use warpwright_lang::value::{Value, constant};
     pub use warpwright_lang::warp::*;
     pub use warpwright_lang::{
-        DeviceValue, Kernel, Reg, StagingErrors, bulk, device, kernel, launch, printf, tma,
+        DeviceValue, Kernel, KernelParameter, Reg, StagingErrors, bulk, device, kernel, launch, printf, tma,
     };
     pub use warpwright_layout::atom::Major;
     pub use warpwright_layout::{All, ComposedLayout, Int, Layout, Swizzle};

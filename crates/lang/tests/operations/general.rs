@@ -7,8 +7,8 @@ use warpwright_lang::comparison::FloatClass;
 use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::*;
 use warpwright_lang::float::Mode;
-use warpwright_lang::memory::{L2Eviction, create_policy};
-use warpwright_lang::{bits, block, control, fence, integer, matrix, special, warp};
+use warpwright_lang::memory::{L2Eviction, create_policy, create_range_policy};
+use warpwright_lang::{Reg, bits, block, control, fence, integer, matrix, special, warp};
 use warpwright_layout::atom::MmaAtom;
 
 use warpwright_lang::wmma::{BitProduct, Order, Wmma};
@@ -198,6 +198,14 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_90a" "max.u16x2": x::<u16x2>().max_lanes(y::<u16x2>());
     "sm_90a" "max.relu.s16x2": x::<s16x2>().max_relu(y::<s16x2>());
     "sm_90a" "min.relu.s32": x::<i32>().min_relu(7);
+    "sm_80" "createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64":
+        create_range_policy(L2Eviction::Last, global::<f32>(), 4096, x::<u32>());
+    "sm_80" "discard.global.L2": global::<f32>().discard_l2();
+    "sm_80" "applypriority.global.L2::evict_normal": global::<f32>().demote_l2();
+    "sm_80" "pmevent": control::performance_event(15);
+    "sm_80" "cvt.pack.sat.u16.s32": x::<i32>().pack_u16x2(y::<i32>());
+    "sm_80" "mov.u32 cvt.pack.sat.u8.s32.b32 cvt.pack.sat.u8.s32.b32": Reg::<u8x4>::pack_saturating([x(), y(), x(), y()]);
+    "sm_80" "mov.b32": x::<s16x2>().unpack();
     "sm_80" "shfl.sync.idx.b32": x::<f32>().shuffle(0);
     "sm_80" "shfl.sync.bfly.b32": x::<u32>().shuffle_xor(16);
     "sm_80" "mov.b64 shfl.sync.down.b32 shfl.sync.down.b32 mov.b64": x::<f64>().shuffle_down(1);

@@ -208,4 +208,10 @@ pub(crate) const CASES: &[Case] = cases! {
         TensorMapDraft::shared().publish(global(), Scope::Device);
     "sm_90a" "mov.u32 mov.b64 cvta.param.u64 mad.lo.u32 mad.wide.u32 ld.u32 st.shared.u32 bar.warp.sync":
         TensorMapDraft::shared().copy(map(), x::<u32>());
+    "sm_80" "mov.u32 mbarrier.arrive_drop.noComplete.shared.b64": barrier().arrive_drop_no_complete(2);
+    "sm_90a" "mov.u32 mapa.shared::cluster.u32 getctarank.shared::cluster.u32": far::<f32>().rank();
+    "sm_90a" "mov.u32 mapa.shared::cluster.u32 cvt.u64.u32 cvta.shared::cluster.u64 isspacep.shared::cluster":
+        far::<f32>().generic().is_cluster_shared();
+    "sm_90a" "mov.u32 cvt.u64.u32 cvta.shared.u64 cvta.to.shared::cluster.u64 cvt.u32.u64 ld.shared::cluster.u32":
+        tile::<u32>().generic().to_cluster_shared().load();
 };
