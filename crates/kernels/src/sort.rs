@@ -49,7 +49,7 @@ impl Operations {
         direction: Direction,
     ) -> Result<LaunchCounts> {
         expect_length("the output of a sort", keys.len(), sorted.len())?;
-        radix::keys(self, stream, keys, sorted, radix::Radix::for_keys(direction))
+        radix::keys(self, stream, keys, sorted, radix::Radix::for_keys::<K>(direction))
     }
 
     /// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys stay in their order.
@@ -66,6 +66,6 @@ impl Operations {
         expect_length("the values of a sort", keys.len(), values.len())?;
         expect_length("the sorted keys", keys.len(), sorted.0.len())?;
         expect_length("the sorted values", keys.len(), sorted.1.len())?;
-        radix::pairs(self, stream, (keys, values), sorted, radix::Radix::for_pairs(direction))
+        radix::pairs(self, stream, (keys, values), sorted, radix::Radix::for_pairs::<K, V>(direction))
     }
 }

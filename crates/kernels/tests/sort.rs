@@ -5,11 +5,12 @@ use warpwright::runtime::Device;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::sort::{Direction, SortKey};
 
-/// Around a warp, a CTA's tile of keys (5120) and of pairs (4096), and the window of several tiles.
-const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 5121, 30_011];
+/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
+const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 6912, 6913, 9984, 9985, 60_011];
 
 fn operations() -> Operations {
-    Operations::new(&Device::named("emu:h200").expect("emulators are always there"))
+    let device = std::env::var("WARPWRIGHT_TEST_DEVICE").unwrap_or_else(|_| "emu:h200".into());
+    Operations::new(&Device::named(&device).expect("emulators are always there"))
 }
 
 /// Numbers that are the same on every machine.

@@ -153,9 +153,9 @@ impl LibraryKernel for Library {
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let direction = direction(options);
         with_key_type!(options.choice("type"), K => match options.choice("values") {
-            "none" => ptx(Radix::for_keys(direction).sweep.keys::<K>()?, target),
-            "u32" => ptx(Radix::for_pairs(direction).sweep.pairs::<K, u32>()?, target),
-            _ => ptx(Radix::for_pairs(direction).sweep.pairs::<K, u64>()?, target),
+            "none" => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
+            "u32" => ptx(Radix::for_pairs::<K, u32>(direction).sweep.pairs::<K, u32>()?, target),
+            _ => ptx(Radix::for_pairs::<K, u64>(direction).sweep.pairs::<K, u64>()?, target),
         })
     }
 

@@ -37,14 +37,19 @@ pub struct Radix {
 }
 
 impl Radix {
-    /// The configuration for keys alone that is fastest on an H200.
-    pub fn for_keys(direction: Direction) -> Self {
-        Self { histogram: Histogram::new(direction), sweep: Sweep { direction, threads: 256, items: 20 } }
+    /// The configuration for keys alone that is fastest on an H200: the largest tiles that leave room for two CTAs.
+    pub fn for_keys<K: SortKey>(direction: Direction) -> Self {
+        Self::new::<K>(direction, if K::BYTES == 8 { 13 } else { 26 })
     }
 
     /// The configuration for keys with values that is fastest on an H200.
-    pub fn for_pairs(direction: Direction) -> Self {
-        Self { histogram: Histogram::new(direction), sweep: Sweep { direction, threads: 256, items: 16 } }
+    pub fn for_pairs<K: SortKey, V: Storable>(direction: Direction) -> Self {
+        Self::new::<K>(direction, if K::BYTES.max(V::BYTES) == 8 { 12 } else { 18 })
+    }
+
+    fn new<K: SortKey>(direction: Direction, items: u32) -> Self {
+        let sweep = Sweep { direction, threads: 384, items, blocks_per_sm: 2, window: 4 };
+        Self { histogram: Histogram::new::<K>(direction), sweep }
     }
 }
 

@@ -45,6 +45,10 @@ pub struct Sweep {
     pub threads: u32,
     /// Keys of a thread.
     pub items: u32,
+    /// CTAs that an SM shall have room for: it bounds the registers.
+    pub blocks_per_sm: u32,
+    /// Tiles that a look-back looks at together.
+    pub window: u32,
 }
 
 /// Where a pass reads and writes values.
@@ -118,6 +122,7 @@ impl Sweep {
         pass: &Pass,
     ) {
         launch::threads(self.threads);
+        launch::blocks_per_sm(self.blocks_per_sm);
         let [start, length, byte, digit_row, next_row] = pass.part;
         let (length, shift) = (length.convert::<u32>(), byte.convert::<u32>() * 8);
         let warps = self.threads / 32;
@@ -138,7 +143,6 @@ impl Sweep {
         let ordered = self.load(keys.at(first), extent, constant(K::MOST), |key| {
             in_direction::<K>(K::ordered(key), self.direction)
         });
-        let digits: Vec<_> = ordered.iter().map(|key| K::digit(*key, shift)).collect();
 
         // Rank in the warp.
         let of_warp = counters.at(warp * BINS);
@@ -146,7 +150,7 @@ impl Sweep {
             of_warp.at(lane + 32 * group).store(0u32);
         }
         sync_warp(ALL_LANES);
-        let ranks: Vec<_> = digits.iter().map(|digit| rank(of_warp, *digit)).collect();
+        let ranked: Vec<_> = ordered.iter().map(|key| Ranked::new(of_warp, K::digit(*key, shift))).collect();
         sync_threads();
 
         // Count, publish, and turn the warps' counters into places in the tile.
@@ -172,15 +176,14 @@ impl Sweep {
 
         // Order the tile.
         let ordered_keys = tile.cast::<K::Bits>();
-        let places_in_tile: Vec<_> =
-            digits.iter().zip(&ranks).map(|(digit, rank)| of_warp.at(*digit).load() + *rank).collect();
+        let places_in_tile: Vec<_> = ranked.iter().map(|ranked| ranked.place(of_warp)).collect();
         for (place, key) in places_in_tile.iter().zip(&ordered) {
             ordered_keys.at(*place).store(*key);
         }
 
         // Look back.
         if counts_value {
-            let before = look_back(words, ticket);
+            let before = look_back(words, ticket, self.window);
             if ticket.tile != 0 {
                 publish(words, ticket, constant(PREFIX), before + count);
             }
@@ -194,17 +197,12 @@ impl Sweep {
         sync_threads();
 
         // Write.
-        let mut written = Vec::new();
-        for round in 0..self.items {
-            let place = thread + round * self.threads;
-            let key = ordered_keys.at(place).load();
-            let to = places.at(K::digit(key, shift)).load() + place.convert::<u64>();
-            if is_whole || place < valid {
-                let key = K::restored(in_direction::<K>(key, self.direction));
-                sorted.at(to).store(key);
-            }
-            written.push(to);
-        }
+        let in_order = |round: u32| thread + round * self.threads;
+        let keys: Vec<_> = (0..self.items).map(|round| ordered_keys.at(in_order(round)).load()).collect();
+        let digits: Vec<_> = keys.iter().map(|key| K::digit(*key, shift)).collect();
+        let keys: Vec<_> =
+            keys.iter().map(|key| K::restored(in_direction::<K>(*key, self.direction))).collect();
+        self.write(sorted, &keys, &digits, places, extent);
         if let Some(values) = values {
             let loaded = self.load(values.from.at(first), extent, constant(V::zeroed()), |value| value);
             sync_threads();
@@ -213,10 +211,33 @@ impl Sweep {
                 ordered_values.at(*place).store(*value);
             }
             sync_threads();
-            for (round, to) in written.iter().enumerate() {
-                let place = thread + round as u32 * self.threads;
-                if is_whole || place < valid {
-                    values.to.at(*to).store(ordered_values.at(place).load());
+            let values_in_order: Vec<_> =
+                (0..self.items).map(|round| ordered_values.at(in_order(round)).load()).collect();
+            self.write(values.to, &values_in_order, &digits, places, extent);
+        }
+    }
+
+    /// Writes elements of the ordered tile, every `threads`th from this thread's on, to the places that their digits have.
+    #[device]
+    fn write<T: Element>(
+        &self,
+        to: Global<T>,
+        elements: &[Reg<T>],
+        digits: &[Reg<u32>],
+        places: Shared<u64>,
+        tile: Extent,
+    ) {
+        let thread = thread_idx().x;
+        let place = |round: usize| thread + round as u32 * self.threads;
+        let target = |round: usize| to.at(places.at(digits[round]).load() + place(round).convert::<u64>());
+        if tile.is_whole {
+            for (round, element) in elements.iter().enumerate() {
+                target(round).store(*element);
+            }
+        } else {
+            for (round, element) in elements.iter().enumerate() {
+                if place(round) < tile.valid {
+                    target(round).store(*element);
                 }
             }
         }
@@ -266,19 +287,29 @@ impl Sweep {
     }
 }
 
-/// How many keys of this warp's run with this digit came before this lane's; counts them.
-#[device]
-fn rank(counters: Shared<u32>, digit: Reg<u32>) -> Reg<u32> {
-    let same = lanes_of_same(digit);
-    let before = (same & lane_mask_lt()).popc();
-    let counter = counters.at(digit);
-    let counted = counter.load();
-    sync_warp(ALL_LANES);
-    if before == 0 {
-        counter.store(counted + same.popc());
+/// A key's digit, and how many keys of its warp's run with that digit came before it, in one register: the digit above 16 bits.
+struct Ranked(Reg<u32>);
+
+impl Ranked {
+    /// Ranks this lane's next key by its warp's counters, and counts it.
+    #[device]
+    fn new(counters: Shared<u32>, digit: Reg<u32>) -> Self {
+        let same = lanes_of_same(digit);
+        let before = (same & lane_mask_lt()).popc();
+        let counter = counters.at(digit);
+        let counted = counter.load();
+        sync_warp(ALL_LANES);
+        if before == 0 {
+            counter.store(counted + same.popc());
+        }
+        sync_warp(ALL_LANES);
+        Self(digit << 16u32 | (counted + before))
     }
-    sync_warp(ALL_LANES);
-    counted + before
+
+    /// Its place in the tile, when the counters say where the warp's keys of each digit begin.
+    fn place(&self, begins: Shared<u32>) -> Reg<u32> {
+        begins.at(self.0 >> 16u32).load() + (self.0 & 0xffff)
+    }
 }
 
 /// The lanes that have the same byte, as bits: eight ballots, which are faster than `match`.
@@ -299,23 +330,30 @@ fn publish(words: Global<u64>, ticket: Ticket, status: Reg<u32>, count: Reg<u32>
     words.at(ticket.tile.convert::<u64>() * u64::from(BINS)).store_with(word, relaxed);
 }
 
-/// How many keys of earlier tiles have this thread's value.
+/// How many keys of earlier tiles have this thread's value. It looks at `window` tiles at once.
 #[device]
-fn look_back(words: Global<u64>, ticket: Ticket) -> Reg<u32> {
+fn look_back(words: Global<u64>, ticket: Ticket, window: u32) -> Reg<u32> {
     let mut before = constant(0u32);
-    let mut tile = ticket.tile;
-    let mut is_done = tile.eq(0);
+    // Tiles not accounted for yet: those below this one.
+    let mut tiles = ticket.tile;
+    let mut is_done = tiles.eq(0);
     while !is_done {
-        let word = words
-            .at((tile - 1).convert::<u64>() * u64::from(BINS))
-            .load_with(Access::new().ordered(AccessOrdering::Relaxed(Scope::Device)));
-        let status = (word >> 32u32).convert::<u32>() ^ ticket.launch;
-        let is_prefix = status.eq(PREFIX);
-        if is_prefix || status == AGGREGATE {
-            before += word.convert::<u32>();
-            tile -= 1;
+        // Before tile 0, which has a prefix, nothing is looked for: it stands for those that are not there.
+        let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
+        let seen: Vec<_> = (1..=window)
+            .map(|distance| (tiles >= distance).select(tiles - distance, 0u32))
+            .map(|tile| words.at(tile.convert::<u64>() * u64::from(BINS)).load_with(relaxed))
+            .collect();
+        let mut goes_on = constant(true);
+        for word in seen {
+            let status = (word >> 32u32).convert::<u32>() ^ ticket.launch;
+            let is_prefix = status.eq(PREFIX);
+            let counts = goes_on & (is_prefix | status.eq(AGGREGATE));
+            before += counts.select(word.convert::<u32>(), 0u32);
+            tiles -= counts.to_u32();
+            is_done = is_done | (counts & is_prefix);
+            goes_on = counts & !is_prefix;
         }
-        is_done = is_prefix;
     }
     before
 }
