@@ -337,29 +337,53 @@ impl Description {
         self.extents.len()
     }
 
-    /// How many elements a tiled copy takes along each axis.
+    /// The axis that the innermost pixels of im2col lie along: behind the channels, or, of an interleaved tensor, the first
+    /// one.
+    pub fn first_pixel_axis(&self) -> usize {
+        usize::from(self.interleave == Interleave::None)
+    }
+
+    /// What one step along axis 0 takes of global memory, in bits: an element; of an interleaved tensor, whose channels are
+    /// not an axis, a slice (measured on H200).
+    pub fn step_bits(&self) -> u32 {
+        self.interleave.slice_bytes().map_or(self.element.bits(), |bytes| 8 * bytes)
+    }
+
+    /// How many elements a tiled copy takes along each axis. Of an interleaved tensor it takes slices along axis 0, and one of
+    /// them along the last axis but one, where channels go on: the box's channels there are those of one slice (measured
+    /// on H200).
     pub fn box_counts(&self) -> Vec<u32> {
         let Access::Tiled { box_extents } = &self.access else { return Vec::new() };
-        let steps = self.element_strides.iter().enumerate().map(|(axis, step)| {
+        let is_interleaved = self.interleave != Interleave::None;
+        let count = |(axis, (extent, step)): (usize, (&u32, &u32))| match axis {
             // The hardware has no stride along the contiguous axis.
-            if axis == 0 && self.interleave == Interleave::None { 1 } else { (*step).max(1) }
-        });
-        box_extents.iter().zip(steps).map(|(extent, step)| extent.div_ceil(step)).collect()
+            0 if !is_interleaved => *extent,
+            _ if is_interleaved && axis + 2 == self.rank() => 1,
+            _ => extent.div_ceil((*step).max(1)),
+        };
+        box_extents.iter().zip(&self.element_strides).enumerate().map(count).collect()
     }
 
     /// The bytes of one row of a copy in shared memory: the run along axis 0.
     pub fn row_bytes(&self) -> u64 {
         let count = match &self.access {
             Access::Tiled { .. } => self.box_counts().first().copied().unwrap_or(0),
+            Access::Im2col { .. } if self.interleave != Interleave::None => 1,
             Access::Im2col { channels, .. } => *channels,
         };
-        u64::from(count) * u64::from(self.element.shared_bits()) / 8
+        match self.interleave.slice_bytes() {
+            Some(slice) => u64::from(count) * u64::from(slice),
+            None => u64::from(count) * u64::from(self.element.shared_bits()) / 8,
+        }
     }
 
     /// The bytes from one row of a copy to the next in shared memory: a swizzle keeps its whole span for each row, however
     /// short the row is (measured on H200).
     pub fn row_pitch(&self) -> u64 {
-        self.swizzle.span_bytes().map_or(self.row_bytes(), u64::from)
+        match (self.interleave, self.swizzle.span_bytes()) {
+            (Interleave::None, Some(span)) => span.into(),
+            _ => self.row_bytes(),
+        }
     }
 
     /// How many rows a copy has: elements along all axes but the first, or pixels.

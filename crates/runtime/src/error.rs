@@ -228,12 +228,6 @@ pub enum Error {
         /// The elements' type.
         element: &'static str,
     },
-    /// A device without the tensor memory accelerator.
-    #[error("{device} has no tensor maps; they need compute capability 9.0")]
-    NoTensorMaps {
-        /// The device.
-        device: String,
-    },
     /// Things of two devices that were used together.
     #[error("{what} belongs to {of}, and cannot be used on {on}")]
     WrongDevice {

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use warpwright_arch::tensor_map::{
-    Access, Description, ElementType, Interleave, L2Promotion, Swizzle, TENSOR_MAP_BYTES,
-};
+use warpwright_arch::tensor_map::{Access, Description, ElementType, L2Promotion, Swizzle, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
 use warpwright_layout::atom::{SharedSwizzle, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
@@ -49,9 +47,7 @@ impl TensorMap {
         let offset = description.address;
         // Allocations are aligned far beyond what the rules ask, so the offset answers for the address.
         description.check()?;
-        if properties.capability.compute_capability < (9, 0) {
-            return Err(Error::NoTensorMaps { device: properties.name.clone() });
-        }
+        description.check_on(properties.capability)?;
         let end = offset.saturating_add(tensor_bytes(&description));
         if end > buffer.bytes() as u64 {
             return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
@@ -156,11 +152,7 @@ fn bad_mode(mode: &Layout, legal: &str) -> Error {
 
 /// The bytes from the tensor's first element to past its last.
 fn tensor_bytes(map: &Description) -> u64 {
-    let row = match map.interleave {
-        Interleave::None => map.extents[0].saturating_mul(u64::from(map.element.bits())).div_ceil(8),
-        // Channels are spread over slices, so that the row itself is one slice.
-        interleave => u64::from(interleave.slice_bytes().unwrap_or(0)),
-    };
+    let row = map.extents[0].saturating_mul(u64::from(map.step_bits())).div_ceil(8);
     let outer = map.extents.iter().skip(1).zip(&map.strides);
     outer.fold(row, |bytes, (&extent, &stride)| bytes.saturating_add((extent - 1).saturating_mul(stride)))
 }

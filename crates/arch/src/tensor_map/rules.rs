@@ -1,5 +1,7 @@
 //! What a tensor map must keep. (CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".)
 
+use crate::Capability;
+
 use super::{Access, Description, ElementType, Fill, Interleave, MOST_AXES, Swizzle};
 
 /// A rule of tensor maps that a description breaks. Axes are counted from the contiguous one, 0.
@@ -134,9 +136,6 @@ pub enum TensorMapError {
         /// The stride in elements.
         step: u32,
     },
-    /// An interleave that goes with another swizzle only.
-    #[error("32-byte interleave goes with the 32-byte swizzle only")]
-    InterleaveSwizzle,
     /// An interleave that the elements' type does not have.
     #[error("elements of {element} cannot be interleaved")]
     InterleaveElement {
@@ -188,11 +187,37 @@ pub enum TensorMapError {
         /// Pixels of the tensor.
         extent: u64,
     },
+    /// An axis of pixels as long as no bounding box is.
+    #[error("axis {axis} has an extent of 2^32; an axis of im2col's pixels must be shorter")]
+    PixelExtent {
+        /// The axis.
+        axis: usize,
+    },
     /// The channels of a copy out of range.
     #[error("a copy takes {channels} channels of a pixel; it must be from 1 to 256")]
     Channels {
         /// Channels given.
         channels: u32,
+    },
+    /// A copy that no shared memory holds.
+    #[error(
+        "a copy takes {bytes} bytes of shared memory, and a CTA has at most {most}: take several smaller boxes"
+    )]
+    TooLarge {
+        /// Bytes of a copy.
+        bytes: u64,
+        /// Bytes of a CTA.
+        most: u64,
+    },
+    /// Something that only later GPUs have.
+    #[error("{what} need compute capability {}.{}, and this is {}.{}", .needed.0, .needed.1, .given.0, .given.1)]
+    Capability {
+        /// What it is.
+        what: String,
+        /// The first compute capability that has it.
+        needed: (u32, u32),
+        /// The one it was asked of.
+        given: (u32, u32),
     },
     /// The pixels of a copy out of range.
     #[error("a copy takes {pixels} pixels; it must be from 1 to 1024")]
@@ -230,6 +255,51 @@ impl Description {
                 self.check_row(*channels)
             }
         }
+    }
+
+    /// Holds the description to what a GPU of a compute capability has.
+    ///
+    /// # Errors
+    /// It needs a later one.
+    pub fn check_on(&self, capability: &Capability) -> Checked {
+        let (given, needed) = (capability.compute_capability, self.needs());
+        if given >= needed {
+            let bytes = self.transaction_bytes().max(self.box_bytes());
+            let most = u64::from(capability.shared_bytes_per_cta_opt_in);
+            return if bytes > most { Err(TensorMapError::TooLarge { bytes, most }) } else { Ok(()) };
+        }
+        let element = self.element.name();
+        let what = match needed {
+            (9, 0) => "tensor maps".to_owned(),
+            _ if self.element.is_packed() => format!("tensor maps of {element}"),
+            _ => "swizzles of pieces wider than 16 bytes".to_owned(),
+        };
+        Err(TensorMapError::Capability { what, needed, given })
+    }
+
+    /// The bytes of the box's elements, as the driver counts them, interleaved or not.
+    fn box_bytes(&self) -> u64 {
+        let elements: u64 = match &self.access {
+            Access::Tiled { box_extents } => {
+                let steps = self.element_strides.iter().enumerate().map(|(axis, &step)| match axis {
+                    0 if self.interleave == Interleave::None => 1,
+                    _ => step,
+                });
+                box_extents.iter().zip(steps).map(|(extent, step)| u64::from(extent.div_ceil(step))).product()
+            }
+            Access::Im2col { channels, pixels, .. } => u64::from(*channels) * u64::from(*pixels),
+        };
+        elements * u64::from(self.element.shared_bits()) / 8
+    }
+
+    /// The first compute capability that has such tensor maps (measured on H200: it refuses the packed types and the wider
+    /// pieces).
+    fn needs(&self) -> (u32, u32) {
+        let is_wider = matches!(
+            self.swizzle,
+            Swizzle::Bytes128Atom32 | Swizzle::Bytes128Atom32Flip8 | Swizzle::Bytes128Atom64
+        );
+        if is_wider || self.element.is_packed() { (10, 0) } else { (9, 0) }
     }
 
     fn check_lists(&self) -> Checked {
@@ -305,12 +375,10 @@ impl Description {
         Ok(())
     }
 
-    /// What goes with what, whatever the extents.
+    /// What goes with what, whatever the extents. The documentation asks for the 32-byte swizzle with 32-byte interleave;
+    /// the driver takes any, and an H200 copies so.
     fn check_modes(&self) -> Checked {
         let element = self.element.name();
-        if self.interleave == Interleave::Bytes32 && self.swizzle != Swizzle::Bytes32 {
-            return Err(TensorMapError::InterleaveSwizzle);
-        }
         if self.element.is_packed() && self.interleave != Interleave::None {
             return Err(TensorMapError::InterleaveElement { element });
         }
@@ -348,15 +416,13 @@ impl Description {
         if self.element.is_padded() && count != 128 {
             return Err(TensorMapError::PaddedRow { count, element });
         }
-        if self.interleave != Interleave::None {
-            return Ok(());
-        }
         let bits = self.element.shared_bits();
         let bytes = u64::from(count) * u64::from(bits) / 8;
         if !(count * bits).is_multiple_of(128) {
             return Err(TensorMapError::RowMultiple { bytes, count, element, bits });
         }
         match self.swizzle.span_bytes() {
+            _ if self.interleave != Interleave::None => Ok(()),
             Some(span) if bytes > u64::from(span) => {
                 Err(TensorMapError::SwizzleSpan { bytes, span, element, bits })
             }
@@ -376,15 +442,20 @@ impl Description {
         for (which, corner) in [("lower", lower), ("upper", upper)] {
             for (index, &offset) in corner.iter().enumerate() {
                 if offset < least || offset > most {
-                    return Err(TensorMapError::Corner { which, axis: index + 1, offset, rank, least, most });
+                    let axis = self.first_pixel_axis() + index;
+                    return Err(TensorMapError::Corner { which, axis, offset, rank, least, most });
                 }
             }
         }
+        let first = self.first_pixel_axis();
         for (index, (&lower, &upper)) in lower.iter().zip(upper).enumerate() {
-            let extent = self.extents[index + 1];
+            let (axis, extent) = (first + index, self.extents[first + index]);
             let pixels = extent as i64 + i64::from(upper) - i64::from(lower);
+            if extent == 1 << 32 {
+                return Err(TensorMapError::PixelExtent { axis });
+            }
             if pixels <= 0 {
-                return Err(TensorMapError::EmptyBounds { axis: index + 1, pixels, extent });
+                return Err(TensorMapError::EmptyBounds { axis, pixels, extent });
             }
         }
         Ok(())
@@ -446,7 +517,10 @@ mod tests {
             ),
             (|map| map.element_strides[1] = 9, "axis 1 has an element stride of 9; it must be from 1 to 8"),
             (|map| map.element_strides[0] = 0, "axis 0 has an element stride of 0"),
-            (|map| map.interleave = Interleave::Bytes32, "goes with the 32-byte swizzle only"),
+            (
+                |map| (map.element, map.interleave) = (ElementType::B4x16, Interleave::Bytes16),
+                "elements of b4x16 cannot be interleaved",
+            ),
             (|map| (map.element, map.fill) = (ElementType::U16, Fill::Nan), "u16 has no NaN to fill with"),
             (
                 |map| map.element = ElementType::B4x16P64,

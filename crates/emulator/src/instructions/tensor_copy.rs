@@ -234,13 +234,14 @@ impl TensorOperand {
         &self,
         execution: &mut Execution<'_>,
         lane: usize,
+        is_store: bool,
     ) -> Result<(Arc<Tensor>, Start), Box<Trouble>> {
         let refuse = |message: String| Trouble::new(FaultKind::IllegalInstruction, 1 << lane, message);
         let encoded = read_map(execution, &self.map, lane)?;
         let tensor = execution.block.transfers.tensor(&encoded).map_err(|reason| {
             refuse("The tensor map breaks a rule, so that no copy can use it.".to_owned()).note(reason)
         })?;
-        let mut start = Start { is_four_rows: self.mode == Mode::FourRows, ..Start::default() };
+        let mut start = Start { is_four_rows: self.mode == Mode::FourRows, is_store, ..Start::default() };
         for (coordinate, slot) in start.coordinates.iter_mut().zip(&self.coordinates) {
             *coordinate = execution.registers.word(*slot)[lane] as i32;
         }
@@ -272,7 +273,8 @@ impl TensorOperand {
 impl Effect for TensorCopy {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         for lane in lanes(mask) {
-            let (tensor, start) = self.tensor.resolve(execution, lane)?;
+            let is_store = matches!(self.side, Side::Store { .. });
+            let (tensor, start) = self.tensor.resolve(execution, lane, is_store)?;
             let element = tensor.element;
             let tile = Global::Tile { tensor, start };
             let motion = match &self.side {

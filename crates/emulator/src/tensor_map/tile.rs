@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, MOST_AXES, Swizzle};
+use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, MOST_AXES, Swizzle};
+
+/// The axes that copies walk along: an interleaved tensor has one more in front of its own, within a slice.
+const AXES: usize = MOST_AXES + 1;
 
 /// The bytes of a NaN fill: half words of this value, whatever the type (measured on H200).
 const NAN_FILL: [u8; 2] = [0xf7, 0x7f];
@@ -18,17 +21,28 @@ pub(crate) struct Tensor {
     /// What two neighbouring bytes outside the tensor are filled with.
     pub(crate) fill: [u8; 2],
     pub(crate) is_im2col: bool,
+    /// Channels of an interleaved tensor's box, where they are more than a slice holds: what a GPU makes of that was not
+    /// measured.
+    excess_channels: Option<u32>,
+    /// It has an element stride along axis 0, where the hardware knows none; its stores then write whole 16-byte pieces.
+    has_ignored_step: bool,
+    /// The axes of the tensor map.
     rank: usize,
+    /// The first of them among those that copies walk along: 1 if it is interleaved.
+    first: usize,
     address: u64,
+    /// The bits of an element of axis 0, in global and in shared memory.
+    bits: i64,
+    shared_bits: i64,
     /// By axis; those the tensor lacks have an extent of one.
-    extents: [i64; MOST_AXES],
-    strides: [u64; MOST_AXES],
-    counts: [u32; MOST_AXES],
-    steps: [i64; MOST_AXES],
+    extents: [i64; AXES],
+    strides: [u64; AXES],
+    counts: [u32; AXES],
+    steps: [i64; AXES],
     rows: u32,
     /// The first and the last pixel of im2col's bounding box, by axis.
-    lower: [i64; MOST_AXES],
-    upper: [i64; MOST_AXES],
+    lower: [i64; AXES],
+    upper: [i64; AXES],
 }
 
 /// Where a copy starts in its tensor.
@@ -41,6 +55,8 @@ pub(crate) struct Start {
     /// Four rows by name instead of a box: the coordinates are the column, then the rows (`.tile::gather4`,
     /// `.tile::scatter4`).
     pub(crate) is_four_rows: bool,
+    /// The copy writes the tensor.
+    pub(crate) is_store: bool,
 }
 
 /// One row of a copy: a run along axis 0.
@@ -58,36 +74,52 @@ pub(crate) struct Row {
 
 impl Tensor {
     pub(crate) fn new(map: &Description) -> Self {
-        fn padded<T: Copy>(values: impl IntoIterator<Item = T>, rest: T) -> [T; MOST_AXES] {
+        let slice = map.interleave.slice_bytes();
+        let first = usize::from(slice.is_some());
+        // Values by the map's axes, put where the axes are that copies walk along.
+        fn placed<T: Copy>(first: usize, values: impl IntoIterator<Item = T>, rest: T) -> [T; AXES] {
             let mut values = values.into_iter();
-            std::array::from_fn(|_| values.next().unwrap_or(rest))
+            std::array::from_fn(|axis| if axis < first { rest } else { values.next().unwrap_or(rest) })
         }
-        let extents = padded(map.extents.iter().map(|&extent| extent as i64), 1);
-        let (mut lower, mut upper) = ([0; MOST_AXES], extents.map(|extent| extent - 1));
-        if let Access::Im2col { lower: first, upper: last, .. } = &map.access {
-            for (index, (&first, &last)) in first.iter().zip(last).enumerate() {
-                lower[index + 1] = i64::from(first);
-                upper[index + 1] += i64::from(last);
+        let extents = placed(first, map.extents.iter().map(|&extent| extent as i64), 1);
+        let (mut lower, mut upper) = ([0; AXES], extents.map(|extent| extent - 1));
+        let mut counts = placed(first, map.box_counts(), 1);
+        if let Access::Im2col { lower: from, upper: to, channels, .. } = &map.access {
+            for (axis, (&from, &to)) in (1..).zip(from.iter().zip(to)) {
+                lower[axis] = i64::from(from);
+                upper[axis] += i64::from(to);
             }
+            counts = [1; AXES];
+            counts[0] = if slice.is_some() { 1 } else { *channels };
         }
-        let counts = match &map.access {
-            Access::Tiled { .. } => padded(map.box_counts(), 1),
-            Access::Im2col { channels, .. } => padded([*channels], 1),
+        let excess_channels = match (&map.access, slice) {
+            (Access::Tiled { box_extents }, Some(slice)) => {
+                let channels = box_extents[map.rank() - 2];
+                (channels * map.element.bits() > 8 * slice).then_some(channels)
+            }
+            _ => None,
         };
+        let inner_stride = slice.map_or(0, u64::from);
+        let row_bytes = slice.map_or(map.row_bytes() as u32, |slice| slice);
         Self {
             element: map.element,
             swizzle: map.swizzle,
-            row_bytes: map.row_bytes() as u32,
-            row_pitch: map.row_pitch() as u32,
+            row_bytes,
+            row_pitch: if map.interleave == Interleave::None { map.row_pitch() as u32 } else { row_bytes },
             fill: if map.fill == Fill::Nan { NAN_FILL } else { [0; 2] },
             is_im2col: matches!(map.access, Access::Im2col { .. }),
+            excess_channels,
+            has_ignored_step: slice.is_none() && map.element_strides[0] != 1,
             rank: map.rank(),
+            first,
             address: map.address,
+            bits: map.step_bits().into(),
+            shared_bits: slice.map_or(map.element.shared_bits(), |slice| 8 * slice).into(),
             extents,
-            strides: padded(std::iter::once(0).chain(map.strides.iter().copied()), 0),
+            strides: placed(first, std::iter::once(inner_stride).chain(map.strides.iter().copied()), 0),
             counts,
-            steps: padded(map.element_strides.iter().map(|&step| i64::from(step)), 1),
-            rows: map.rows() as u32,
+            steps: placed(first, map.element_strides.iter().map(|&step| i64::from(step)), 1),
+            rows: (map.transaction_bytes() / u64::from(row_bytes)) as u32,
             lower,
             upper,
         }
@@ -113,26 +145,51 @@ impl Tensor {
         self.row_pitch * self.rows(start)
     }
 
-    /// What the hardware traps on, in words.
+    /// What the hardware traps on, in words (measured on H200).
     pub(crate) fn refuses(&self, start: &Start) -> Option<String> {
-        let first = start.coordinates[0];
-        let bits = i64::from(first) * i64::from(self.element.bits());
-        let multiple = if self.element.is_padded() { 128 * self.element.bits() } else { 128 };
-        if bits % i64::from(multiple) != 0 {
+        let coordinates = &start.coordinates[..self.rank];
+        if self.first == 0 {
+            let multiple = if self.element.is_padded() { 128 } else { 128 / self.element.bits() as i32 };
+            if coordinates[0] % multiple != 0 {
+                let at = coordinates[0];
+                return Some(format!(
+                    "The copy starts at element {at} of axis 0; it must start at a multiple of {multiple}."
+                ));
+            }
+        }
+        if let Some(channels) = self.excess_channels {
             return Some(format!(
-                "The copy starts at element {first} of axis 0; it must start at a multiple of {}.",
-                multiple / self.element.bits()
+                "The tensor is interleaved and its box has {channels} channels; the emulator copies one slice of {} at a time.",
+                8 * self.row_bytes / self.element.bits()
+            ));
+        }
+        if start.is_store
+            && let Some(axis) = coordinates.iter().position(|&at| at < 0)
+        {
+            let at = coordinates[axis];
+            return Some(format!(
+                "The copy starts at element {at} of axis {axis}; one that writes the tensor must not start before it."
             ));
         }
         if !self.is_im2col {
             return None;
         }
-        (1..self.rank - 1).find_map(|axis| {
-            let (at, lower, upper) = (start.coordinates[axis], self.lower[axis], self.upper[axis]);
+        let outside = (1..self.images() - self.first).find(|&axis| self.upper[axis] >= self.extents[axis]);
+        if start.is_store
+            && let Some(axis) = outside
+        {
+            return Some(format!(
+                "The tensor map's bounding box reaches past the tensor along axis {}; a copy that writes the tensor must not.",
+                axis - self.first
+            ));
+        }
+        (1..self.images() - self.first).find_map(|axis| {
+            let (at, lower, upper) = (coordinates[axis - self.first], self.lower[axis], self.upper[axis]);
             (!(lower..=upper).contains(&i64::from(at))).then(|| {
                 format!(
-                    "The copy starts at pixel {at} of axis {axis}, outside the tensor map's bounding box, which has pixels \
-                     {lower} to {upper} there."
+                    "The copy starts at pixel {at} of axis {}, outside the tensor map's bounding box, which has pixels \
+                     {lower} to {upper} there.",
+                    axis - self.first
                 )
             })
         })
@@ -142,25 +199,25 @@ impl Tensor {
     pub(crate) fn for_rows(&self, start: &Start, rows: Range<u32>, mut visit: impl FnMut(Row)) {
         if start.is_four_rows {
             for index in rows {
-                let mut at = [0; MOST_AXES];
+                let mut at = [0; AXES];
                 (at[0], at[1]) = (start.coordinates[0].into(), start.coordinates[1 + index as usize].into());
-                visit(self.row(index, &at));
+                visit(self.row(index, &at, start.is_store));
             }
         } else if self.is_im2col {
             self.for_pixels(start, rows, visit);
         } else {
-            let mut odometer = [0u32; MOST_AXES];
+            let first = self.start(start);
+            let mut odometer = [0u32; AXES];
             let mut left = rows.start;
-            for axis in 1..self.rank {
+            for axis in 1..AXES {
                 odometer[axis] = left % self.counts[axis];
                 left /= self.counts[axis];
             }
             for index in rows {
-                let at = std::array::from_fn(|axis| {
-                    i64::from(start.coordinates[axis]) + i64::from(odometer[axis]) * self.steps[axis]
-                });
-                visit(self.row(index, &at));
-                for axis in 1..self.rank {
+                let at =
+                    std::array::from_fn(|axis| first[axis] + i64::from(odometer[axis]) * self.steps[axis]);
+                visit(self.row(index, &at, start.is_store));
+                for axis in 1..AXES {
                     odometer[axis] += 1;
                     if odometer[axis] < self.counts[axis] {
                         break;
@@ -171,20 +228,37 @@ impl Tensor {
         }
     }
 
+    /// The axis of images: the last one.
+    fn images(&self) -> usize {
+        self.first + self.rank - 1
+    }
+
+    /// A start's coordinates along the axes that copies walk along.
+    fn start(&self, start: &Start) -> [i64; AXES] {
+        std::array::from_fn(|axis| {
+            axis.checked_sub(self.first)
+                .and_then(|axis| start.coordinates.get(axis))
+                .copied()
+                .unwrap_or(0)
+                .into()
+        })
+    }
+
     /// Pixels follow each other inside the bounding box, the innermost axis first; past its last pixel an axis starts anew
-    /// at its first, and the next one goes on.
+    /// at its first, and the next one goes on. After the axes of pixels come the images; the slice of an interleaved tensor,
+    /// whose axis is between them, stays.
     fn for_pixels(&self, start: &Start, rows: Range<u32>, mut visit: impl FnMut(Row)) {
-        let mut pixel = start.coordinates.map(i64::from);
-        let images = self.rank - 1;
+        let mut pixel = self.start(start);
+        let (images, pixels) = (self.images(), 1..self.images() - self.first);
         for index in 0..rows.end {
             if index >= rows.start {
                 let mut at = pixel;
-                for (axis, offset) in (1..images).zip(start.offsets) {
+                for (axis, offset) in pixels.clone().zip(start.offsets) {
                     at[axis] += i64::from(offset);
                 }
-                visit(self.row(index, &at));
+                visit(self.row(index, &at, start.is_store));
             }
-            for axis in 1..=images {
+            for axis in pixels.clone().chain([images]) {
                 pixel[axis] += self.steps[axis];
                 if axis == images || pixel[axis] <= self.upper[axis] {
                     break;
@@ -194,18 +268,22 @@ impl Tensor {
         }
     }
 
-    fn row(&self, index: u32, at: &[i64; MOST_AXES]) -> Row {
+    fn row(&self, index: u32, at: &[i64; AXES], is_store: bool) -> Row {
         let count = i64::from(self.counts[0]);
         let mut inside = (-at[0]).clamp(0, count)..(self.extents[0] - at[0]).clamp(0, count);
-        if (1..self.rank).any(|axis| !(0..self.extents[axis]).contains(&at[axis])) || inside.is_empty() {
+        if (1..AXES).any(|axis| !(0..self.extents[axis]).contains(&at[axis])) || inside.is_empty() {
             inside = 0..0;
         }
-        let first = (at[0] + inside.start) * i64::from(self.element.bits()) / 8;
-        let mut global = self.address.wrapping_add_signed(first);
-        for axis in 1..self.rank {
+        let mut global = self.address.wrapping_add_signed((at[0] + inside.start) * self.bits / 8);
+        for axis in 1..AXES {
             global = global.wrapping_add((at[axis] as u64).wrapping_mul(self.strides[axis]));
         }
-        let bytes = |elements: i64| (elements * i64::from(self.element.shared_bits()) / 8) as u32;
-        Row { index, bytes: self.row_bytes, inside: bytes(inside.start)..bytes(inside.end), global }
+        let bytes = |elements: i64| (elements * self.shared_bits / 8) as u32;
+        let mut inside = bytes(inside.start)..bytes(inside.end);
+        if is_store && self.has_ignored_step {
+            // Up to 15 bytes past the tensor's end, as far as the box goes (measured on H200).
+            inside.end = inside.end.next_multiple_of(16).min(self.row_bytes);
+        }
+        Row { index, bytes: self.row_bytes, inside, global }
     }
 }

@@ -1,5 +1,6 @@
 //! Tensor copies against a model that works element by element, at every schedule.
 
+mod golden;
 mod machine;
 mod model;
 
@@ -104,11 +105,11 @@ fn random_case(random: &mut Random, copy: Copy) -> Case {
         // The hardware does not store at negative coordinates.
         coordinates.iter_mut().for_each(|coordinate| *coordinate = (*coordinate).max(0));
     }
-    Case { copy, map, coordinates, offsets, tile_offset: 128 * random.below(10) as u32 }
+    Case { copy, map, coordinates, offsets, tile_offset: 128 * random.below(10) as u32, expected: None }
 }
 
 fn bytes_of(map: &Description) -> usize {
-    let row = map.extents[0] * u64::from(map.element.bits()) / 8;
+    let row = map.extents[0] * u64::from(map.step_bits()) / 8;
     let rest: u64 =
         map.extents[1..].iter().zip(&map.strides).map(|(extent, stride)| (extent - 1) * stride).sum();
     (map.address + row + rest) as usize
@@ -140,11 +141,24 @@ fn random_loads_are_what_the_model_says() {
     }
 }
 
+/// Without what the hardware does not store, or stores more of than the box (`golden.rs` has such cases).
+fn storable(mut case: Case) -> Case {
+    case.map.element_strides[0] = 1;
+    if let Access::Im2col { upper, .. } = &mut case.map.access {
+        upper.iter_mut().for_each(|corner| *corner = (*corner).min(0));
+        for (index, corner) in upper.iter().enumerate() {
+            let last = case.map.extents[index + 1] as i32 - 1 + corner;
+            case.coordinates[index + 1] = case.coordinates[index + 1].min(last);
+        }
+    }
+    case
+}
+
 #[test]
 fn random_stores_are_what_the_model_says() {
     let mut random = Random(2);
     for _ in 0..200 {
-        let case = random_case(&mut random, Copy::Store);
+        let case = storable(random_case(&mut random, Copy::Store));
         compare(&mut random, &case, &SCHEDULES[..]);
     }
 }
@@ -154,8 +168,7 @@ fn random_reductions_are_what_the_model_says() {
     let mut random = Random(3);
     for operation in ["add", "min", "max", "inc", "dec", "and", "or", "xor"] {
         for _ in 0..12 {
-            let case = random_case(&mut random, Copy::Reduce(operation));
-            // An element that is taken twice would depend on the order.
+            let case = storable(random_case(&mut random, Copy::Reduce(operation)));
             compare(&mut random, &case, &SCHEDULES[..]);
         }
     }
@@ -166,7 +179,14 @@ fn load(rank: usize) -> Case {
     let extents = vec![8; rank];
     let box_extents = vec![4; rank];
     let map = Description::row_major(ElementType::F32, 0, &extents, &box_extents);
-    Case { copy: Copy::Load, map, coordinates: vec![0; rank], offsets: Vec::new(), tile_offset: 0 }
+    Case {
+        copy: Copy::Load,
+        map,
+        coordinates: vec![0; rank],
+        offsets: Vec::new(),
+        tile_offset: 0,
+        expected: None,
+    }
 }
 
 fn fault(case: &Case, bytes: usize) -> (FaultKind, String) {
@@ -201,7 +221,7 @@ fn wrong_copies_say_what_is_wrong() {
     );
     check(
         &load(2),
-        104,
+        88,
         FaultKind::OutOfBounds,
         "Row 3 of a tensor copy is inside its tensor, and reads 16 bytes",
     );
