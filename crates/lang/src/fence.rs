@@ -16,6 +16,10 @@ use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 pub enum Semantics {
     /// Earlier accesses before later ones, between threads that synchronise: enough for almost everything.
     AcquireRelease,
+    /// Later accesses come after what the thread has seen before it: half of [`AcquireRelease`](Self::AcquireRelease). PTX 8.6.
+    Acquire,
+    /// Earlier accesses come before what the thread does after it: the other half. PTX 8.6.
+    Release,
     /// One order of all such fences that all threads agree on.
     SequentiallyConsistent,
 }
@@ -25,6 +29,8 @@ pub enum Semantics {
 pub fn fence(semantics: Semantics, scope: Scope) {
     let semantics = match semantics {
         Semantics::AcquireRelease => "acq_rel",
+        Semantics::Acquire => "acquire",
+        Semantics::Release => "release",
         Semantics::SequentiallyConsistent => "sc",
     };
     if scope == Scope::Cluster {

@@ -38,6 +38,7 @@ pub(super) const FORMS: &[Form] = &[
     form("fence .sc|acq_rel? .cta|gpu|sys", ""),
     form("fence .sc|acq_rel .cluster", "").since((7, 8), 90),
     form("fence .acquire|release .cta|gpu|sys", "").since((8, 6), 80),
+    form("fence .acquire|release .cluster", "").since((8, 6), 90),
     form("fence .mbarrier_init .release .cluster", "").since(HOPPER.0, HOPPER.1),
     form("fence .proxy .alias", "").since((7, 5), 80),
     form("fence .proxy .async .global|shared::cta|shared::cluster?", "").since(HOPPER.0, HOPPER.1),

@@ -2,12 +2,13 @@
 
 use half::{bf16, f16};
 use warpwright_lang::access::{Access, CacheOperator, Eviction, L2Prefetch, Ordering, Scope};
+use warpwright_lang::async_copy::*;
 use warpwright_lang::atomic::{AtomicOrdering, Atomicity};
 use warpwright_lang::comparison::FloatClass;
 use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::*;
 use warpwright_lang::float::Mode;
-use warpwright_lang::memory::{L2Eviction, create_policy, create_range_policy};
+use warpwright_lang::memory::{L2Eviction, cache_policy, create_policy, create_range_policy};
 use warpwright_lang::{Reg, bits, block, control, fence, integer, matrix, special, warp};
 use warpwright_layout::atom::MmaAtom;
 
@@ -206,6 +207,17 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "cvt.pack.sat.u16.s32": x::<i32>().pack_u16x2(y::<i32>());
     "sm_80" "mov.u32 cvt.pack.sat.u8.s32.b32 cvt.pack.sat.u8.s32.b32": Reg::<u8x4>::pack_saturating([x(), y(), x(), y()]);
     "sm_80" "mov.b32": x::<s16x2>().unpack();
+    "sm_80" "mov.u32 cp.async.ca.shared.global": copy_async(tile::<f32>(), global(), 1);
+    "sm_80" "mov.u32 cp.async.cg.shared.global": copy_async(tile::<f16>(), global(), 8);
+    "sm_80" "mov.u32 selp.u32 cp.async.cg.shared.global":
+        { let present = x::<bool>(); copy_async_or_zero(tile::<f32>(), global(), 4, present) };
+    "sm_80" "mov.u32 mul.lo.u32 cp.async.ca.shared.global": copy_async_first(tile::<f32>(), global(), 2, x::<u32>());
+    "sm_80" "mov.u64 mov.u32 cp.async.cg.shared.global.L2::cache_hint":
+        { let policy = cache_policy(L2Eviction::First); copy_async_with_policy(tile::<f32>(), global(), 4, policy) };
+    "sm_80" "cp.async.commit_group cp.async.wait_group cp.async.wait_all":
+        { commit_async_copies(); wait_async_copies(1); wait_all_async_copies() };
+    "sm_80" "fence.acquire.gpu": fence::fence(fence::Semantics::Acquire, Scope::Device);
+    "sm_80" "fence.release.sys": fence::fence(fence::Semantics::Release, Scope::System);
     "sm_80" "shfl.sync.idx.b32": x::<f32>().shuffle(0);
     "sm_80" "shfl.sync.bfly.b32": x::<u32>().shuffle_xor(16);
     "sm_80" "mov.b64 shfl.sync.down.b32 shfl.sync.down.b32 mov.b64": x::<f64>().shuffle_down(1);

@@ -1,6 +1,8 @@
 //! Every operation on device values: the instructions it records, and that the architecture's table, the writer, the
 //! parser, and (where `WARPWRIGHT_PTXAS` names one) the real assembler accept them.
 
+use std::collections::BTreeSet;
+
 use warpwright_arch::Capability;
 use warpwright_ir::{self as ir, Statement};
 use warpwright_lang::Reg;
@@ -144,4 +146,101 @@ fn the_assembler_accepts_the_operations() {
         assert!(run.status.success(), "{}\n{complaints}", path.display());
         std::fs::remove_file(&path).expect("written above");
     }
+}
+
+/// The instructions of the table that no operation here records, and why.
+const LACKING: &[(&str, &[&str])] = &[
+    (
+        "other spellings of what `bar` and `fence` say",
+        &[
+            "bar.cta",
+            "barrier.arrive",
+            "barrier.cta",
+            "barrier.red",
+            "barrier.sync",
+            "fence.cta",
+            "fence.gpu",
+            "fence.sys",
+            "membar",
+        ],
+    ),
+    (
+        "what other operations do: comparisons and selections, wide products, plain loads, the end of the kernel",
+        &["cnot", "ldu", "madc", "prefetchu", "ret", "set", "slct"],
+    ),
+    (
+        "video instructions, which the hardware no longer has",
+        &[
+            "vabsdiff",
+            "vabsdiff2",
+            "vabsdiff4",
+            "vadd",
+            "vadd2",
+            "vadd4",
+            "vavrg2",
+            "vavrg4",
+            "vmad",
+            "vmax",
+            "vmax2",
+            "vmax4",
+            "vmin",
+            "vmin2",
+            "vmin4",
+            "vset",
+            "vset2",
+            "vset4",
+            "vshl",
+            "vshr",
+            "vsub",
+            "vsub2",
+            "vsub4",
+        ],
+    ),
+    ("memory that several GPUs hold together", &["multimem.ld_reduce", "multimem.red", "multimem.st"]),
+    (
+        "tensor memory",
+        &[
+            "tcgen05.alloc",
+            "tcgen05.commit",
+            "tcgen05.cp",
+            "tcgen05.dealloc",
+            "tcgen05.fence::after_thread_sync",
+            "tcgen05.fence::before_thread_sync",
+            "tcgen05.ld",
+            "tcgen05.mma",
+            "tcgen05.relinquish_alloc_permit",
+            "tcgen05.shift",
+            "tcgen05.st",
+            "tcgen05.wait::ld",
+            "tcgen05.wait::st",
+        ],
+    ),
+    ("recorded by products of tensors", &["wgmma"]),
+];
+
+/// What an instruction is, for counting: its first word, with the next of those that stand for many.
+fn family(opcode: &str) -> String {
+    let words: Vec<&str> = opcode.split('.').collect();
+    let count = match words[..] {
+        ["cp", ..] => 3,
+        ["mbarrier" | "fence" | "barrier" | "bar" | "tensormap" | "multimem" | "griddepcontrol", ..]
+        | ["st" | "red", "async", ..]
+        | ["wmma" | "tcgen05", ..] => 2,
+        _ => 1,
+    };
+    words[..count.min(words.len())].join(".")
+}
+
+#[test]
+fn the_language_has_every_instruction_but_these() {
+    let recorded: BTreeSet<String> =
+        all_cases().flat_map(|case| case.1.split_whitespace().map(family)).collect();
+    let table: BTreeSet<String> = warpwright_arch::instructions::forms()
+        .flat_map(|form| form.instances(50))
+        .map(|(name, _)| family(&name))
+        .collect();
+    let lacking: BTreeSet<String> =
+        LACKING.iter().flat_map(|(_, families)| families.iter().map(|family| (*family).to_owned())).collect();
+    let found: BTreeSet<String> = table.difference(&recorded).cloned().collect();
+    assert_eq!(found, lacking, "left: what the operations lack; right: what they are said to");
 }
