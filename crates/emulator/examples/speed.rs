@@ -9,7 +9,7 @@ use warpwright_emulator::bench;
 fn sgemm(n: usize) -> Duration {
     let (a, b, mut c) = (vec![1.0f32; n * n], vec![1.0f32; n * n], vec![0.0f32; n * n]);
     let row = n as isize;
-    (0..10)
+    (0..if n > 1024 { 3 } else { 10 })
         .map(|_| {
             let begun = Instant::now();
             // SAFETY: the three matrices are n by n, row-major.
@@ -42,7 +42,11 @@ fn main() {
     let threads: usize = arguments.first().and_then(|threads| threads.parse().ok()).unwrap_or(1);
     // SAFETY: no other thread is running yet.
     unsafe { std::env::set_var("MATMUL_NUM_THREADS", threads.to_string()) };
-    for name in bench::NAMES.iter().filter(|name| arguments.get(1).is_none_or(|wanted| wanted == *name)) {
+    let wanted = |name: &&&str| match arguments.get(1) {
+        Some(wanted) => wanted == *name,
+        None => bench::NAMES.contains(name),
+    };
+    for name in bench::NAMES.iter().chain(&bench::LONG_NAMES).filter(wanted) {
         match bench::run(name, threads) {
             Ok(figures) => {
                 println!(
@@ -53,11 +57,11 @@ fn main() {
                     figures.lane_operations() / 1e9,
                     figures.mma_multiply_adds() / 1e9
                 );
-                if *name == "gemm 1024" {
-                    let reference = sgemm(1024);
+                if let Some(n @ (1024 | 4096)) = name.split(' ').nth(1).and_then(|n| n.parse().ok()) {
+                    let reference = sgemm(n);
                     let ratio = figures.best.as_secs_f64() / reference.as_secs_f64();
                     println!(
-                        "sgemm 1024 {:8.2} ms: the emulated GEMM takes {ratio:.1} times that",
+                        "sgemm {n} {:8.2} ms: the emulated GEMM takes {ratio:.1} times that",
                         reference.as_secs_f64() * 1e3
                     );
                 }

@@ -124,6 +124,38 @@ pub(crate) fn plain<L: LaneLoop>(body: L) -> Box<dyn LaneOperation> {
     Box::new(Portable(body))
 }
 
+/// A computation compiled for the machine's vectors, when it is worth asking for them each time.
+pub(crate) trait Vectored {
+    type Result;
+    /// To be inlined into the function of each width.
+    fn compute(self) -> Self::Result;
+}
+
+/// Computes with the machine's vectors.
+pub(crate) fn in_vectors<V: Vectored>(computation: V) -> V::Result {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn avx512<V: Vectored>(computation: V) -> V::Result {
+            computation.compute()
+        }
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn avx2<V: Vectored>(computation: V) -> V::Result {
+            computation.compute()
+        }
+        match width() {
+            // SAFETY: the processor has these features.
+            Width::Avx512 => return unsafe { avx512(computation) },
+            // SAFETY: the processor has these features.
+            Width::Avx2 => return unsafe { avx2(computation) },
+            Width::Portable => {}
+        }
+    }
+    computation.compute()
+}
+
 /// What a lane function returns: one value, or two for operations with two destinations.
 pub(crate) trait Output: Copy + 'static {
     /// All lanes, before they are written.

@@ -14,7 +14,8 @@ use crate::launch::{LaunchContext, Schedule};
 use crate::memory::Trouble;
 use crate::operation::Kind;
 use crate::registers::{FULL, FrameBase, Registers};
-use crate::tensor::warpgroup::{WARPS, Workspace};
+use crate::tensor::warpgroup::WARPS;
+use crate::tensor::warpgroup_operands::Operands;
 use crate::warp::Located;
 
 /// One warp's share of a multiply that it has issued.
@@ -66,7 +67,8 @@ pub(crate) struct Warpgroups {
     groups: Vec<Warpgroup>,
     /// Shares of multiplies that were issued and have not happened: nothing is to do while there are none.
     pending: usize,
-    workspace: Box<Workspace>,
+    /// Memory for the operands of the multiply that happens.
+    operands: Box<Operands>,
 }
 
 impl Warpgroups {
@@ -227,7 +229,7 @@ pub(crate) fn advance(
     moment: Moment,
 ) -> Result<bool, Located> {
     let Block { warpgroups, alive, shared, mma_multiply_adds, .. } = block;
-    let Warpgroups { groups, pending, workspace } = warpgroups;
+    let Warpgroups { groups, pending, operands: ready } = warpgroups;
     let mut any = false;
     let warps = registers.chunks_mut(WARPS).zip(alive.chunks(WARPS));
     for ((group, (registers, alive)), index) in groups.iter_mut().zip(warps).zip(0..) {
@@ -240,7 +242,7 @@ pub(crate) fn advance(
             let Issue { pc, operands, .. } = issues[0];
             let multiplication = multiplication(launch, pc);
             *mma_multiply_adds += multiplication.multiply_adds();
-            multiplication.execute(operands, registers, shared, workspace).map_err(|trouble| Located {
+            multiplication.execute(operands, registers, shared, ready).map_err(|trouble| Located {
                 pc,
                 warp: index * WARPS as u32,
                 trouble,

@@ -1,6 +1,7 @@
 //! A fixed set of kernels that tell how fast the emulator is on this machine.
 
 mod gemm;
+mod warpgroup_gemm;
 
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,8 @@ struct Bench {
     text: String,
     grid: [u32; 3],
     block: [u32; 3],
+    /// Dynamic shared memory.
+    shared_bytes: u32,
     /// Buffers by their initial bytes; their addresses are the first parameters.
     buffers: Vec<Vec<u8>>,
     /// The parameters that follow.
@@ -80,6 +83,7 @@ fn saxpy() -> Bench {
         text: include_str!("../../bench/saxpy.ptx").to_owned(),
         grid: [(n / 256) as u32, 1, 1],
         block: [256, 1, 1],
+        shared_bytes: 0,
         buffers: vec![bytes((0..n).map(small)), bytes((0..n).map(|_| 1.0))],
         scalars: [2.0f32.to_le_bytes(), (n as u32).to_le_bytes()].concat(),
         expected: (1, bytes((0..n).map(|index| 2.0 * small(index) + 1.0))),
@@ -92,6 +96,7 @@ fn transpose() -> Bench {
         text: include_str!("../../bench/transpose.ptx").to_owned(),
         grid: [(n / 32) as u32, (n / 32) as u32, 1],
         block: [32, 8, 1],
+        shared_bytes: 0,
         buffers: vec![bytes((0..n * n).map(|index| index as f32)), vec![0; 4 * n * n]],
         scalars: (n as u32).to_le_bytes().to_vec(),
         expected: (1, bytes((0..n * n).map(|index| (index % n * n + index / n) as f32))),
@@ -114,6 +119,7 @@ fn collatz() -> Bench {
         text: include_str!("../../bench/collatz.ptx").to_owned(),
         grid: [(n / 128) as u32, 1, 1],
         block: [128, 1, 1],
+        shared_bytes: 0,
         buffers: vec![vec![0; 4 * n]],
         scalars: Vec::new(),
         expected: (0, (0..checked).flat_map(|index| steps(index + 1).to_le_bytes()).collect()),
@@ -136,6 +142,7 @@ fn sgemm() -> Bench {
         text: include_str!("../../bench/sgemm.ptx").to_owned(),
         grid: [(n / 64) as u32, (n / 64) as u32, 1],
         block: [16, 16, 1],
+        shared_bytes: 0,
         buffers: vec![bytes(a.into_iter()), bytes(b.into_iter()), vec![0; 4 * n * n]],
         scalars: (n as u32).to_le_bytes().to_vec(),
         expected: (2, bytes(c.into_iter())),
@@ -147,31 +154,50 @@ fn brief(index: usize) -> u16 {
     (small(index).to_bits() >> 16) as u16
 }
 
-/// A GEMM with `mma.sync`, m by n by k.
-fn gemm_of(m: usize, n: usize, k: usize) -> Bench {
+/// A GEMM of n cubed, by a kernel `gemm(a, b, c, n, k)` whose CTAs of so many threads make tiles of 128 rows by so many
+/// columns.
+fn gemm_of(n: usize, text: String, threads: u32, columns: usize, shared_bytes: u32) -> Bench {
+    let (m, k) = (n, n);
     let b_start = 5;
+    let integers = |start: usize, count: usize| -> Vec<i32> {
+        (start..start + count).map(|index| small(index) as i32).collect()
+    };
+    let (a, b) = (integers(0, m.min(128) * k), integers(b_start, n * k));
     let mut expected = Vec::new();
     // The first rows are enough: every warp's and every lane's place is among them.
-    for i in 0..m.min(128) {
-        for j in 0..n {
-            let sum: f32 = (0..k).map(|l| small(i * k + l) * small(b_start + j * k + l)).sum();
-            expected.extend(sum.to_le_bytes());
+    for row in a.chunks_exact(k) {
+        for column in b.chunks_exact(k) {
+            let sum: i32 = row.iter().zip(column).map(|(a, b)| a * b).sum();
+            expected.extend((sum as f32).to_le_bytes());
         }
     }
     let halves =
         |start: usize, count: usize| (start..start + count).flat_map(|i| brief(i).to_le_bytes()).collect();
     Bench {
-        text: gemm::text(),
-        grid: [(n / 128) as u32, (m / 128) as u32, 1],
-        block: [128, 1, 1],
+        text,
+        grid: [(n / columns) as u32, (m / 128) as u32, 1],
+        block: [threads, 1, 1],
+        shared_bytes,
         buffers: vec![halves(0, m * k), halves(b_start, n * k), vec![0; 4 * m * n]],
         scalars: [(n as u32).to_le_bytes(), (k as u32).to_le_bytes()].concat(),
         expected: (2, expected),
     }
 }
 
-/// The names of the benches, in order. The last is the GEMM of 1024 cubed.
-pub const NAMES: [&str; 6] = ["saxpy", "transpose", "collatz", "sgemm", "gemm 256", "gemm 1024"];
+fn warp_gemm(n: usize) -> Bench {
+    gemm_of(n, gemm::text(), 128, 128, 0)
+}
+
+fn warpgroup_gemm(n: usize) -> Bench {
+    gemm_of(n, warpgroup_gemm::text(), 256, 256, warpgroup_gemm::SHARED_BYTES)
+}
+
+/// The names of the benches, in order. GEMMs of `mma.sync` and of `wgmma` are of the given size cubed.
+pub const NAMES: [&str; 8] =
+    ["saxpy", "transpose", "collatz", "sgemm", "gemm 256", "wgmma 256", "gemm 1024", "wgmma 1024"];
+
+/// Those that take longer, to be asked for by name.
+pub const LONG_NAMES: [&str; 2] = ["gemm 4096", "wgmma 4096"];
 
 fn named(name: &str) -> Option<Bench> {
     Some(match name {
@@ -179,8 +205,12 @@ fn named(name: &str) -> Option<Bench> {
         "transpose" => transpose(),
         "collatz" => collatz(),
         "sgemm" => sgemm(),
-        "gemm 256" => gemm_of(256, 256, 256),
-        "gemm 1024" => gemm_of(1024, 1024, 1024),
+        "gemm 256" => warp_gemm(256),
+        "gemm 1024" => warp_gemm(1024),
+        "gemm 4096" => warp_gemm(4096),
+        "wgmma 256" => warpgroup_gemm(256),
+        "wgmma 1024" => warpgroup_gemm(1024),
+        "wgmma 4096" => warpgroup_gemm(4096),
         _ => return None,
     })
 }
@@ -225,7 +255,14 @@ fn once(
     bench: &Bench,
     parameters: &[u8],
 ) -> Result<(Duration, LaunchReport), String> {
-    let launch = Launch { grid: bench.grid, block: bench.block, parameters, ..Launch::default() };
+    let dynamic_shared_bytes = bench.shared_bytes;
+    let launch = Launch {
+        grid: bench.grid,
+        block: bench.block,
+        dynamic_shared_bytes,
+        parameters,
+        ..Launch::default()
+    };
     let kernel = program.kernels().next().unwrap_or_default().to_owned();
     let begun = Instant::now();
     let report = device.launch(program, &kernel, &launch).map_err(|fault| fault.to_string())?;
@@ -238,7 +275,7 @@ mod tests {
 
     #[test]
     fn every_bench_runs_and_is_right() {
-        for name in &NAMES[..5] {
+        for name in &NAMES[..6] {
             let figures = run(name, 2).unwrap_or_else(|error| panic!("{error}"));
             assert!(figures.report.warp_instructions > 0);
         }

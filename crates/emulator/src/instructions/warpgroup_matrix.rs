@@ -6,12 +6,14 @@ use super::Decoder;
 use super::matrix::element;
 use crate::decode::{DecodeError, Words};
 use crate::fault::FaultKind;
+use crate::lanes::{Vectored, in_vectors};
 use crate::memory::{SharedMemory, Trouble};
 use crate::operation::{Execution, Kind};
 use crate::registers::{FULL, LANES, Registers, Slot};
 use crate::tensor::descriptor::{Major, MatrixDescriptor};
 use crate::tensor::element::Element;
-use crate::tensor::warpgroup::{LEFT_REGISTERS, LeftOperand, Outside, WARPS, WarpgroupMultiply, Workspace};
+use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
+use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
 use crate::tensor::{Column, Shape};
 use crate::warpgroup::{Issue, IssueOperands};
 
@@ -268,38 +270,10 @@ impl WarpgroupMultiplication {
         operands: IssueOperands,
         registers: &mut [&mut Registers],
         shared: &mut SharedMemory,
-        workspace: &mut Workspace,
+        ready: &mut Operands,
     ) -> Result<(), Box<Trouble>> {
-        let columns =
-            |slot: Slot| -> [Column; WARPS] { std::array::from_fn(|warp| *registers[warp].word(slot)) };
-        let held: [[Column; LEFT_REGISTERS]; WARPS];
-        let a = match (&self.a, operands.a) {
-            (LeftSource::Registers(slots), _) => {
-                held = std::array::from_fn(|warp| slots.map(|slot| *registers[warp].word(slot)));
-                LeftOperand::Registers(&held)
-            }
-            (LeftSource::Shared(_), bits) => {
-                LeftOperand::Shared(MatrixDescriptor::from_bits(bits.unwrap_or(0)))
-            }
-        };
-        let metadata = self.metadata.map(columns);
-        let b = MatrixDescriptor::from_bits(operands.b);
-        self.multiply
-            .read(workspace, a, metadata.as_ref(), b, shared.bytes())
-            .map_err(|outside| self.outside(outside, operands, shared.size()))?;
-        for (warp, registers) in registers.iter_mut().enumerate() {
-            self.multiply.begin(workspace);
-            if operands.accumulates {
-                for (register, &slot) in self.d.iter().enumerate() {
-                    self.multiply.put(workspace, register, registers.word(slot));
-                }
-            }
-            self.multiply.multiply(workspace, warp);
-            for (register, &slot) in self.d.iter().enumerate() {
-                *registers.word_mut(slot) = self.multiply.take(workspace, register);
-            }
-        }
-        Ok(())
+        let work = Work { multiplication: self, operands, registers, shared: shared.bytes(), ready };
+        in_vectors(work).map_err(|outside| self.outside(outside, operands, shared.size()))
     }
 
     /// Multiply-adds of all four warps.
@@ -325,6 +299,62 @@ impl WarpgroupMultiplication {
             ));
         }
         trouble
+    }
+}
+
+/// A multiply that happens now.
+struct Work<'a, 'b> {
+    multiplication: &'a WarpgroupMultiplication,
+    operands: IssueOperands,
+    registers: &'a mut [&'b mut Registers],
+    shared: &'a [u8],
+    ready: &'a mut Operands,
+}
+
+impl Vectored for Work<'_, '_> {
+    type Result = Result<(), Outside>;
+
+    #[inline(always)]
+    fn compute(self) -> Result<(), Outside> {
+        let Work { multiplication, operands, registers, shared, ready } = self;
+        let WarpgroupMultiplication { multiply, d, a, metadata, .. } = multiplication;
+        let columns =
+            |slot: Slot| -> [Column; WARPS] { std::array::from_fn(|warp| *registers[warp].word(slot)) };
+        let held: [[Column; LEFT_REGISTERS]; WARPS];
+        let a = match a {
+            LeftSource::Registers(slots) => {
+                held = std::array::from_fn(|warp| slots.map(|slot| *registers[warp].word(slot)));
+                LeftOperand::Registers(&held)
+            }
+            LeftSource::Shared(_) => {
+                LeftOperand::Shared(MatrixDescriptor::from_bits(operands.a.unwrap_or(0)))
+            }
+        };
+        let metadata = metadata.map(columns);
+        let b = MatrixDescriptor::from_bits(operands.b);
+        multiply.read(ready, a, metadata.as_ref(), b, shared)?;
+        for (warp, registers) in registers.iter_mut().enumerate() {
+            let mut registers = AccumulatorRegisters { registers, slots: d };
+            multiply.multiply(ready, warp, operands.accumulates, &mut registers);
+        }
+        Ok(())
+    }
+}
+
+struct AccumulatorRegisters<'a> {
+    registers: &'a mut Registers,
+    slots: &'a [Slot],
+}
+
+impl warpgroup::Registers for AccumulatorRegisters<'_> {
+    #[inline(always)]
+    fn column(&self, register: usize) -> &Column {
+        self.registers.word(self.slots[register])
+    }
+
+    #[inline(always)]
+    fn column_mut(&mut self, register: usize) -> &mut Column {
+        self.registers.word_mut(self.slots[register])
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
 //! | [`aligned_sum`] | how tensor cores add, for whole blocks in the host's vectors |
 //! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
+//! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
 //! | [`warpgroup`] | the shapes and types of `wgmma`, and the multiply itself |
 
 pub mod accumulate;
@@ -32,6 +33,7 @@ pub mod sparse;
 pub mod tile;
 pub mod warp_matrix;
 pub mod warpgroup;
+pub mod warpgroup_operands;
 
 /// Lanes in a warp.
 pub const LANES: usize = 32;

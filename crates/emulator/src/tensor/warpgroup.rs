@@ -5,22 +5,15 @@
 //! memory or from registers; B is k by n, always from shared memory. In every type a row of A and a column of B are 32
 //! bytes long (64 of B where A is sparse).
 
-use std::sync::OnceLock;
-
-use super::aligned_sum::{AlignedSum, BLOCK, COLUMNS, Left, Right, held_bits};
-use super::descriptor::{Major, MatrixDescriptor, PIECE};
+use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, ROWS};
+use super::descriptor::Major;
 use super::element::Element;
-use super::fragment::Fragment;
 use super::multiply::UnknownMultiply;
-use super::sparse::Metadata;
-use super::tile::Tile;
-use super::{Column, Shape};
+use super::warpgroup_operands::{Operands, half_value};
+use super::{Column, LANES, Shape};
 
 /// Warps of a warpgroup.
 pub const WARPS: usize = 4;
-
-/// Rows of A that a warp multiplies.
-const ROWS: usize = 16;
 
 /// Registers of a fragment of A.
 pub const LEFT_REGISTERS: usize = 4;
@@ -49,43 +42,12 @@ pub struct WarpgroupMultiply {
     pub saturating: bool,
 }
 
-/// A matrix reaches beyond shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outside {
-    /// The address of its first piece that does.
-    pub address: u32,
-}
-
-/// The operands of a multiply, made ready. It is kept from one multiply to the next.
-#[derive(Debug, Default)]
-pub struct Workspace {
-    floats: Floats,
-    integers: Integers,
-}
-
-#[derive(Debug, Default)]
-struct Floats {
-    elements: Vec<f32>,
-    left: [Left; WARPS],
-    right: Right,
-    blocks: Vec<[f32; BLOCK]>,
-}
-
-#[derive(Debug, Default)]
-struct Integers {
-    elements: Vec<i32>,
-    left: [Vec<[i32; BLOCK]>; WARPS],
-    right: Vec<[i32; COLUMNS]>,
-    blocks: Vec<[i32; BLOCK]>,
-}
-
-/// Where A comes from.
-#[derive(Clone, Copy, Debug)]
-pub enum LeftOperand<'a> {
-    /// Shared memory.
-    Shared(MatrixDescriptor),
-    /// The registers of the four warps.
-    Registers(&'a [[Column; LEFT_REGISTERS]; WARPS]),
+/// The registers of an accumulator.
+pub trait Registers {
+    /// One of them.
+    fn column(&self, register: usize) -> &Column;
+    /// One of them, to write.
+    fn column_mut(&mut self, register: usize) -> &mut Column;
 }
 
 impl WarpgroupMultiply {
@@ -143,219 +105,25 @@ impl WarpgroupMultiply {
         self.shape.n * self.d.bits() as usize / 64
     }
 
-    /// Makes A and B ready.
-    pub fn read(
-        &self,
-        workspace: &mut Workspace,
-        a: LeftOperand<'_>,
-        metadata: Option<&[Column; WARPS]>,
-        b: MatrixDescriptor,
-        shared: &[u8],
-    ) -> Result<(), Outside> {
-        if self.d == Element::S32 {
-            self.read_integers(&mut workspace.integers, a, metadata, b, shared)
-        } else {
-            self.read_floats(&mut workspace.floats, a, metadata, b, shared)
-        }
-    }
-
-    fn read_floats(
-        &self,
-        workspace: &mut Floats,
-        a: LeftOperand<'_>,
-        metadata: Option<&[Column; WARPS]>,
-        b: MatrixDescriptor,
-        shared: &[u8],
-    ) -> Result<(), Outside> {
-        let Floats { elements, left, right, .. } = workspace;
-        let Shape { m, n, k } = self.shape;
-        let stored = self.stored_depth();
-        let sign = if self.negated { 0x8000_0000 } else { 0 };
-        elements.resize(m.max(n) * k, 0.0);
-        if let LeftOperand::Shared(descriptor) = a {
-            self.gather_floats(self.a, descriptor, self.majors.0, (m, stored), shared, elements)?;
-            elements[..m * stored].iter_mut().for_each(|x| *x = f32::from_bits(x.to_bits() ^ sign));
-        }
-        for (warp, left) in left.iter_mut().enumerate() {
-            let registers;
-            let mut rows = match a {
-                LeftOperand::Shared(_) => &elements[warp * ROWS * stored..(warp + 1) * ROWS * stored],
-                LeftOperand::Registers(columns) => {
-                    let fragment = Fragment::left(ROWS, stored, self.a.bits());
-                    let value = |bits| f32::from_bits((self.a.float(bits) as f32).to_bits() ^ sign);
-                    registers = fragment.gather(&columns[warp], value);
-                    registers.values()
-                }
-            };
-            let full;
-            if let Some(metadata) = metadata {
-                full = self.expand(rows, &metadata[warp]);
-                rows = full.values();
-            }
-            left.fill(rows, k, least_exponent(self.a));
-        }
-        self.gather_floats(self.b, b, self.majors.1, (n, k), shared, elements)?;
-        right.fill(elements, n, k, least_exponent(self.b));
-        Ok(())
-    }
-
-    fn read_integers(
-        &self,
-        workspace: &mut Integers,
-        a: LeftOperand<'_>,
-        metadata: Option<&[Column; WARPS]>,
-        b: MatrixDescriptor,
-        shared: &[u8],
-    ) -> Result<(), Outside> {
-        let Integers { elements, left, right, .. } = workspace;
-        // Bits are taken by words.
-        let each = if self.a == Element::B1 { 32 } else { 1 };
-        let Shape { m, n, k } = Shape { k: self.shape.k / each, ..self.shape };
-        let stored = self.stored_depth() / each;
-        elements.resize(m.max(n) * k, 0);
-        if let LeftOperand::Shared(descriptor) = a {
-            gather_integers(self.a, descriptor, (m, stored), shared, elements)?;
-        }
-        for (warp, left) in left.iter_mut().enumerate() {
-            let registers;
-            let mut rows = match a {
-                LeftOperand::Shared(_) => &elements[warp * ROWS * stored..(warp + 1) * ROWS * stored],
-                LeftOperand::Registers(columns) => {
-                    let fragment = Fragment::left(ROWS, stored, self.a.bits() * each as u32);
-                    registers = fragment.gather(&columns[warp], |bits| self.a.integer(bits));
-                    registers.values()
-                }
-            };
-            let full;
-            if let Some(metadata) = metadata {
-                full = self.expand(rows, &metadata[warp]);
-                rows = full.values();
-            }
-            left.resize(k, [0; BLOCK]);
-            for (step, values) in left.iter_mut().enumerate() {
-                for (element, value) in values.iter_mut().enumerate() {
-                    *value = rows[(element % 32 / 4 + element / 32 * 8) * k + step];
-                }
-            }
-        }
-        gather_integers(self.b, b, (n, k), shared, elements)?;
-        right.resize(n / COLUMNS * k, [0; COLUMNS]);
-        for column in 0..n {
-            let (block, place) = (column / 8 * 2 + column % 2, column % 8 / 2);
-            for step in 0..k {
-                right[block * k + step][place] = elements[column * k + step];
-            }
-        }
-        Ok(())
-    }
-
-    /// Elements of a row of A that are stored.
-    fn stored_depth(&self) -> usize {
-        if self.selector.is_some() { self.shape.k / 2 } else { self.shape.k }
-    }
-
-    /// Rows of A with the zeros that are not stored.
-    fn expand<T: Copy + Default>(&self, rows: &[T], metadata: &Column) -> Tile<T> {
-        let shape = Shape { m: ROWS, ..self.shape };
-        let stored = Tile::from_rows(ROWS, rows.to_vec());
-        Metadata::new(shape, self.a, self.selector.unwrap_or(0)).expand(&stored, metadata)
-    }
-
-    /// The elements of a matrix in shared memory, by rows of A or columns of B.
-    fn gather_floats(
-        &self,
-        element: Element,
-        descriptor: MatrixDescriptor,
-        major: Major,
-        size: (usize, usize),
-        shared: &[u8],
-        elements: &mut [f32],
-    ) -> Result<(), Outside> {
-        match element {
-            Element::F16 => {
-                gather(descriptor, major, size, shared, elements, |piece: [u16; 8]| piece.map(half_value))
-            }
-            Element::Bf16 => gather(descriptor, major, size, shared, elements, |piece: [u16; 8]| {
-                piece.map(|bits| f32::from_bits(u32::from(bits) << 16))
-            }),
-            Element::Tf32 => gather(descriptor, major, size, shared, elements, |piece: [u32; 4]| {
-                piece.map(|bits| f32::from_bits(bits & 0xffff_e000))
-            }),
-            _ => {
-                let values = byte_values(element);
-                gather(descriptor, major, size, shared, elements, |piece: [u8; 16]| {
-                    piece.map(|bits| values[usize::from(bits)])
-                })
-            }
-        }
-    }
-
-    /// Begins the rows of one warp: the accumulator is zero, or what `put` says.
-    pub fn begin(&self, workspace: &mut Workspace) {
-        let blocks = self.shape.n / COLUMNS;
-        if self.d == Element::S32 {
-            workspace.integers.blocks.clear();
-            workspace.integers.blocks.resize(blocks, [0; BLOCK]);
-        } else {
-            workspace.floats.blocks.clear();
-            workspace.floats.blocks.resize(blocks, [0.0; BLOCK]);
-        }
-    }
-
-    /// Puts one of the registers of the accumulator into the blocks.
+    /// Multiplies the rows of one warp. Unless it `accumulates`, what its registers hold is of no account.
     #[inline(always)]
-    pub fn put(&self, workspace: &mut Workspace, register: usize, column: &Column) {
+    pub fn multiply(
+        &self,
+        operands: &Operands,
+        warp: usize,
+        accumulates: bool,
+        registers: &mut impl Registers,
+    ) {
+        let Operands { floats, integers, .. } = operands;
+        let (left, right, columns) = (&floats.left[warp], &floats.right, self.shape.n);
         match self.d {
-            Element::F16 => {
-                let (block, half) = (register / 2 * 2, register % 2 * 32);
-                for (lane, &bits) in column.iter().enumerate() {
-                    let blocks = &mut workspace.floats.blocks;
-                    blocks[block][half + lane] = half_value(bits as u16);
-                    blocks[block + 1][half + lane] = half_value((bits >> 16) as u16);
-                }
-            }
             Element::S32 => {
-                let (block, half) = place(register);
-                let target = &mut workspace.integers.blocks[block][half..half + 32];
-                target.iter_mut().zip(column).for_each(|(target, &bits)| *target = bits as i32);
+                self.multiply_integers(&integers.left[warp], &integers.right, accumulates, registers);
             }
-            _ => {
-                let (block, half) = place(register);
-                let target = &mut workspace.floats.blocks[block][half..half + 32];
-                target.iter_mut().zip(column).for_each(|(target, &bits)| *target = f32::from_bits(bits));
-            }
-        }
-    }
-
-    /// One of the registers of the accumulator.
-    #[inline(always)]
-    pub fn take(&self, workspace: &Workspace, register: usize) -> Column {
-        match self.d {
             Element::F16 => {
-                let (block, half) = (register / 2 * 2, register % 2 * 32);
-                let blocks = &workspace.floats.blocks;
-                let bits = |block: usize, lane: usize| held_bits(Element::F16, blocks[block][half + lane]);
-                std::array::from_fn(|lane| bits(block, lane) | bits(block + 1, lane) << 16)
+                self.sum().accumulate(left, right, columns, &mut Halves { registers, accumulates });
             }
-            Element::S32 => {
-                let (block, half) = place(register);
-                std::array::from_fn(|lane| workspace.integers.blocks[block][half + lane] as u32)
-            }
-            _ => {
-                let (block, half) = place(register);
-                std::array::from_fn(|lane| workspace.floats.blocks[block][half + lane].to_bits())
-            }
-        }
-    }
-
-    /// Multiplies the rows of one warp, whose accumulator is in the blocks.
-    pub fn multiply(&self, workspace: &mut Workspace, warp: usize) {
-        if self.d == Element::S32 {
-            let Integers { left, right, blocks, .. } = &mut workspace.integers;
-            self.multiply_integers(&left[warp], right, blocks);
-        } else {
-            let Floats { left, right, blocks, .. } = &mut workspace.floats;
-            self.sum().accumulate(&left[warp], right, blocks);
+            _ => self.sum().accumulate(left, right, columns, &mut Singles { registers, accumulates }),
         }
     }
 
@@ -367,127 +135,144 @@ impl WarpgroupMultiply {
         AlignedSum { group: self.shape.k, fraction_bits, kept }
     }
 
+    #[inline(always)]
     fn multiply_integers(
         &self,
         left: &[[i32; BLOCK]],
-        right: &[[i32; COLUMNS]],
-        blocks: &mut [[i32; BLOCK]],
+        right: &[[i32; 2 * COLUMNS]],
+        accumulates: bool,
+        registers: &mut impl Registers,
     ) {
-        let depth = left.len();
-        let bits = self.a == Element::B1;
-        for (block, right) in blocks.iter_mut().zip(right.chunks_exact(depth)) {
-            let mut sums = [0i32; BLOCK];
-            for (a, b) in left.iter().zip(right) {
-                for (element, sum) in sums.iter_mut().enumerate() {
-                    let (x, y) = (a[element], b[element % COLUMNS]);
-                    *sum += if bits { (x & y).count_ones() as i32 } else { x * y };
+        for (eight, right) in right.chunks_exact(left.len()).enumerate() {
+            let sums = match self.a {
+                Element::B1 => integer_sums::<true>(left, right),
+                _ => integer_sums::<false>(left, right),
+            };
+            for register in 0..4 {
+                let sums = &sums[register % 2][register / 2 * LANES..][..LANES];
+                let column = registers.column_mut(4 * eight + register);
+                for lane in 0..LANES {
+                    let before = if accumulates { column[lane] as i32 } else { 0 };
+                    let clamped = before.saturating_add(sums[lane]);
+                    let sum = if self.saturating { clamped } else { before.wrapping_add(sums[lane]) };
+                    column[lane] = sum as u32;
                 }
             }
-            for (held, sum) in block.iter_mut().zip(sums) {
-                *held = if self.saturating { held.saturating_add(sum) } else { held.wrapping_add(sum) };
+        }
+    }
+}
+
+/// The sums of two blocks' products; of words of bits, the numbers of those set in both.
+#[inline(always)]
+fn integer_sums<const BITS: bool>(left: &[[i32; BLOCK]], right: &[[i32; 2 * COLUMNS]]) -> [[i32; BLOCK]; 2] {
+    let mut sums = [[0; BLOCK]; 2];
+    for (a, b) in left.iter().zip(right) {
+        for odd in 0..2 {
+            // As many columns as elements, so that the loop below is one of vectors.
+            let mut columns = [[0; COLUMNS]; ROWS];
+            for row in &mut columns {
+                row.copy_from_slice(&b[odd * COLUMNS..(odd + 1) * COLUMNS]);
+            }
+            let columns = columns.as_flattened();
+            for element in 0..BLOCK {
+                let (x, y) = (a[element], columns[element]);
+                sums[odd][element] += if BITS { (x & y).count_ones() as i32 } else { x * y };
+            }
+        }
+    }
+    sums
+}
+
+/// An accumulator of f32: of eight columns, registers 0 and 1 hold the even and odd ones of the first eight rows, 2 and 3
+/// those of the others (PTX ISA, "Register fragments" of wgmma).
+struct Singles<'a, R> {
+    registers: &'a mut R,
+    accumulates: bool,
+}
+
+impl<R: Registers> Accumulator for Singles<'_, R> {
+    #[inline(always)]
+    fn get(&self, eight: usize) -> [[f32; BLOCK]; 2] {
+        let mut blocks = [[0.0; BLOCK]; 2];
+        if self.accumulates {
+            for register in 0..4 {
+                let column = self.registers.column(4 * eight + register);
+                let half = register / 2 * LANES;
+                for lane in 0..LANES {
+                    blocks[register % 2][half + lane] = f32::from_bits(column[lane]);
+                }
+            }
+        }
+        blocks
+    }
+
+    #[inline(always)]
+    fn set(&mut self, eight: usize, blocks: &[[f32; BLOCK]; 2]) {
+        for register in 0..4 {
+            let column = self.registers.column_mut(4 * eight + register);
+            let half = register / 2 * LANES;
+            for lane in 0..LANES {
+                column[lane] = blocks[register % 2][half + lane].to_bits();
             }
         }
     }
 }
 
-/// The block and the half of it that a register of 32-bit elements is.
-#[inline(always)]
-fn place(register: usize) -> (usize, usize) {
-    (register / 4 * 2 + register % 2, register / 2 % 2 * 32)
+/// An accumulator of f16: as of f32, but that an even and an odd column share a register.
+struct Halves<'a, R> {
+    registers: &'a mut R,
+    accumulates: bool,
 }
 
-/// The exponent of subnormal operands, which are not normalised.
-fn least_exponent(element: Element) -> i16 {
-    match element {
-        Element::Tf32 | Element::Bf16 => -126,
-        Element::E4m3 => -6,
-        _ => -14,
-    }
-}
-
-#[inline(always)]
-fn half_value(bits: u16) -> f32 {
-    half::f16::from_bits(bits).to_f32_const()
-}
-
-/// The values of an 8-bit float.
-fn byte_values(element: Element) -> &'static [f32; 256] {
-    static VALUES: [OnceLock<[f32; 256]>; 2] = [const { OnceLock::new() }; 2];
-    VALUES[usize::from(element == Element::E5m2)]
-        .get_or_init(|| std::array::from_fn(|bits| element.float(bits as u64) as f32))
-}
-
-/// Sixteen bytes as elements.
-trait Piece<const N: usize>: Copy {
-    fn of(bytes: &[u8; PIECE as usize]) -> [Self; N];
-}
-
-macro_rules! piece {
-    ($($ty:ty, $count:literal;)*) => {$(
-        impl Piece<$count> for $ty {
-            #[inline(always)]
-            fn of(bytes: &[u8; 16]) -> [Self; $count] {
-                let (elements, _) = bytes.as_chunks::<{ 16 / $count }>();
-                std::array::from_fn(|index| <$ty>::from_le_bytes(elements[index]))
-            }
-        }
-    )*};
-}
-
-piece! { u8, 16; u16, 8; u32, 4; }
-
-/// Collects `extent` rows (columns) of `depth` elements from shared memory.
-#[inline(always)]
-fn gather<P: Piece<N>, T: Copy, const N: usize>(
-    descriptor: MatrixDescriptor,
-    major: Major,
-    (extent, depth): (usize, usize),
-    shared: &[u8],
-    elements: &mut [T],
-    values: impl Fn([P; N]) -> [T; N],
-) -> Result<(), Outside> {
-    let piece = |along: usize, deep: usize| {
-        let address = descriptor.address(major, along as u32, deep as u32);
-        let bytes = shared.get(address as usize..).and_then(|bytes| bytes.first_chunk::<16>());
-        bytes.map(|bytes| values(P::of(bytes))).ok_or(Outside { address })
-    };
-    match major {
-        Major::K => {
-            for (along, row) in elements.chunks_exact_mut(depth).take(extent).enumerate() {
-                for (deep, target) in row.chunks_exact_mut(N).enumerate() {
-                    target.copy_from_slice(&piece(along, deep)?);
+impl<R: Registers> Accumulator for Halves<'_, R> {
+    #[inline(always)]
+    fn get(&self, eight: usize) -> [[f32; BLOCK]; 2] {
+        let mut blocks = [[0.0; BLOCK]; 2];
+        if self.accumulates {
+            for half in 0..2 {
+                let column = self.registers.column(2 * eight + half);
+                for lane in 0..LANES {
+                    blocks[0][half * LANES + lane] = half_value(column[lane] & 0xffff);
+                    blocks[1][half * LANES + lane] = half_value(column[lane] >> 16);
                 }
             }
         }
-        Major::Mn => {
-            for (along, rows) in elements.chunks_exact_mut(depth * N).take(extent / N).enumerate() {
-                for deep in 0..depth {
-                    for (row, value) in piece(along, deep)?.into_iter().enumerate() {
-                        rows[row * depth + deep] = value;
-                    }
-                }
+        blocks
+    }
+
+    #[inline(always)]
+    fn set(&mut self, eight: usize, blocks: &[[f32; BLOCK]; 2]) {
+        for half in 0..2 {
+            let column = self.registers.column_mut(2 * eight + half);
+            for lane in 0..LANES {
+                let place = half * LANES + lane;
+                column[lane] = half_bits(blocks[0][place]) | half_bits(blocks[1][place]) << 16;
             }
         }
     }
-    Ok(())
 }
 
-fn gather_integers(
-    element: Element,
-    descriptor: MatrixDescriptor,
-    size: (usize, usize),
-    shared: &[u8],
-    elements: &mut [i32],
-) -> Result<(), Outside> {
-    match element {
-        Element::S8 => gather(descriptor, Major::K, size, shared, elements, |piece: [u8; 16]| {
-            piece.map(|bits| i32::from(bits as i8))
-        }),
-        Element::U8 => {
-            gather(descriptor, Major::K, size, shared, elements, |piece: [u8; 16]| piece.map(i32::from))
+/// The bits of a number that is an f16: scaled by 2^-112 its exponent field is that of f16, and so are subnormals.
+#[inline(always)]
+fn half_bits(value: f32) -> u32 {
+    let bits = value.to_bits();
+    let scaled = f32::from_bits(bits & 0x7fff_ffff) * f32::from_bits((127 - 112) << 23);
+    let special = if bits & 0x007f_ffff == 0 { 0x7c00 } else { 0x7fff };
+    let magnitude = if bits & 0x7f80_0000 == 0x7f80_0000 { special } else { scaled.to_bits() >> 13 };
+    let sign = if special == 0x7fff && magnitude == 0x7fff { 0 } else { bits >> 16 & 0x8000 };
+    magnitude | sign
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_through_f32_unchanged() {
+        for bits in 0..1u32 << 16 {
+            let value = half_value(bits);
+            let expected = if value.is_nan() { 0x7fff } else { bits };
+            assert_eq!(half_bits(value), expected, "{bits:#x}");
         }
-        _ => gather(descriptor, Major::K, size, shared, elements, |piece: [u32; 4]| {
-            piece.map(|bits| bits as i32)
-        }),
     }
 }

@@ -1,0 +1,366 @@
+//! A and B of a `wgmma`, from shared memory or registers to what is multiplied.
+
+use super::aligned_sum::{BLOCK, COLUMNS, Left, ROWS, Right};
+use super::descriptor::{Major, MatrixDescriptor, PIECE};
+use super::element::Element;
+use super::sparse::Metadata;
+use super::tile::Tile;
+use super::warpgroup::{LEFT_REGISTERS, WARPS, WarpgroupMultiply};
+use super::{Column, Shape};
+
+/// A matrix reaches beyond shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// The address of the first piece of it that does.
+    pub address: u32,
+}
+
+/// Where A comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum LeftOperand<'a> {
+    /// Shared memory.
+    Shared(MatrixDescriptor),
+    /// The registers of the four warps.
+    Registers(&'a [[Column; LEFT_REGISTERS]; WARPS]),
+}
+
+/// The operands of a multiply, made ready. It is kept from one multiply to the next, for its memory.
+#[derive(Debug, Default)]
+pub struct Operands {
+    /// The bits of elements: of A by steps of the depth, of B by eight columns and then by steps.
+    bits: Vec<u32>,
+    pub(super) floats: Floats,
+    pub(super) integers: Integers,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Floats {
+    pub(super) left: [Left; WARPS],
+    pub(super) right: Right,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Integers {
+    pub(super) left: [Vec<[i32; BLOCK]>; WARPS],
+    pub(super) right: Vec<[i32; 2 * COLUMNS]>,
+}
+
+impl WarpgroupMultiply {
+    /// Makes A and B ready.
+    #[inline(always)]
+    pub fn read(
+        &self,
+        operands: &mut Operands,
+        a: LeftOperand<'_>,
+        metadata: Option<&[Column; WARPS]>,
+        b: MatrixDescriptor,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
+        let Operands { bits, floats, integers } = operands;
+        let (depth, columns) = (self.steps(), self.shape.n);
+        let stored = if metadata.is_some() { depth / 2 } else { depth };
+        bits.resize(WARPS * ROWS * depth.max(stored), 0);
+        match a {
+            LeftOperand::Shared(descriptor) => {
+                let matrix = Matrix { descriptor, major: self.majors.0, shared };
+                matrix.collect(self.element_bits(), (WARPS * ROWS, stored), BySteps, bits)?;
+            }
+            LeftOperand::Registers(warps) => collect_registers(warps, self.element_bits(), stored, bits),
+        }
+        if let Some(metadata) = metadata {
+            self.expand(metadata, stored, bits);
+        }
+        for warp in 0..WARPS {
+            let rows = |step: usize| &bits[step * WARPS * ROWS + warp * ROWS..][..ROWS];
+            if self.d == Element::S32 {
+                let left = &mut integers.left[warp];
+                left.resize(depth, [0; BLOCK]);
+                for step in 0..depth {
+                    fill_integers(self.a, rows(step), &mut left[step]);
+                }
+            } else {
+                floats.left[warp].reserve(depth);
+                for step in 0..depth {
+                    let mut values = [0.0; ROWS];
+                    fill_floats(self.a, rows(step), self.negated, &mut values);
+                    floats.left[warp].set(step, &values, least_exponent(self.a));
+                }
+            }
+        }
+        bits.resize(columns * depth, 0);
+        let matrix = Matrix { descriptor: b, major: self.majors.1, shared };
+        matrix.collect(self.element_bits(), (columns, depth), ByEights, bits)?;
+        if self.d == Element::S32 {
+            integers.right.resize(columns / 8 * depth, [0; 2 * COLUMNS]);
+            fill_integers(self.b, bits, integers.right.as_flattened_mut());
+        } else {
+            let values = floats.right.reserve(columns, depth);
+            fill_floats(self.b, bits, false, values);
+            floats.right.find_exponents(least_exponent(self.b));
+        }
+        Ok(())
+    }
+
+    /// Steps of the depth: elements, or words of bits.
+    pub(super) fn steps(&self) -> usize {
+        self.shape.k * self.a.bits() as usize / self.element_bits()
+    }
+
+    /// The width of what is multiplied at once: bits are taken by words.
+    fn element_bits(&self) -> usize {
+        if self.a == Element::B1 { 32 } else { self.a.bits() as usize }
+    }
+
+    /// Puts the zeros that are not stored between the elements of A.
+    fn expand(&self, metadata: &[Column; WARPS], stored: usize, bits: &mut Vec<u32>) {
+        let shape = Shape { m: ROWS, ..self.shape };
+        let positions = Metadata::new(shape, self.a, self.selector.unwrap_or(0));
+        let mut full = vec![0; WARPS * ROWS * self.shape.k];
+        for (warp, metadata) in metadata.iter().enumerate() {
+            let mut tile = Tile::zeros(ROWS, stored);
+            for (row, step) in (0..ROWS).flat_map(|row| (0..stored).map(move |step| (row, step))) {
+                tile.set(row, step, bits[(step * WARPS + warp) * ROWS + row]);
+            }
+            let expanded = positions.expand(&tile, metadata);
+            for (row, step) in (0..ROWS).flat_map(|row| (0..self.shape.k).map(move |step| (row, step))) {
+                full[(step * WARPS + warp) * ROWS + row] = expanded.get(row, step);
+            }
+        }
+        *bits = full;
+    }
+}
+
+/// A matrix in shared memory.
+struct Matrix<'a> {
+    descriptor: MatrixDescriptor,
+    major: Major,
+    shared: &'a [u8],
+}
+
+impl Matrix<'_> {
+    /// The words of a piece.
+    #[inline(always)]
+    fn piece(&self, along: usize, deep: usize) -> Result<[u32; 4], Outside> {
+        let address = self.descriptor.address(self.major, along as u32, deep as u32);
+        let bytes =
+            self.shared.get(address as usize..).and_then(|rest| rest.first_chunk::<{ PIECE as usize }>());
+        let Some(bytes) = bytes else { return Err(Outside { address }) };
+        let mut words = [0; 4];
+        for word in 0..4 {
+            let at = 4 * word;
+            words[word] = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        }
+        Ok(words)
+    }
+
+    /// Collects the bits of the elements, `width` wide, of `extent` rows (columns) and `depth` steps.
+    #[inline(always)]
+    fn collect(
+        &self,
+        width: usize,
+        size: (usize, usize),
+        layout: impl Layout,
+        bits: &mut [u32],
+    ) -> Result<(), Outside> {
+        match width {
+            _ if self.major == Major::Mn => self.collect_transposed(size, layout, bits),
+            8 => self.collect_wide::<8>(size, layout, bits),
+            16 => self.collect_wide::<16>(size, layout, bits),
+            _ => self.collect_wide::<32>(size, layout, bits),
+        }
+    }
+
+    #[inline(always)]
+    fn collect_wide<const WIDTH: usize>(
+        &self,
+        (extent, depth): (usize, usize),
+        layout: impl Layout,
+        bits: &mut [u32],
+    ) -> Result<(), Outside> {
+        let each = 32 / WIDTH;
+        for along in 0..extent {
+            let (first, stride) = layout.row(along, depth);
+            for deep in 0..depth / (4 * each) {
+                let piece = self.piece(along, deep)?;
+                let start = first + deep * 4 * each * stride;
+                let places = &mut bits[start..start + (4 * each - 1) * stride + 1];
+                for word in 0..4 {
+                    for part in 0..each {
+                        let value = piece[word] >> (part * WIDTH) & (u32::MAX >> (32 - WIDTH));
+                        places[(word * each + part) * stride] = value;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where rows are neighbours: 16-bit elements, eight to a piece.
+    #[inline(always)]
+    fn collect_transposed(
+        &self,
+        (extent, depth): (usize, usize),
+        layout: impl Layout,
+        bits: &mut [u32],
+    ) -> Result<(), Outside> {
+        for eight in 0..extent / 8 {
+            for step in 0..depth {
+                let piece = self.piece(eight, step)?;
+                for row in 0..8 {
+                    let (first, stride) = layout.row(8 * eight + row, depth);
+                    bits[first + step * stride] = piece[row / 2] >> (row % 2 * 16) & 0xffff;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the elements of a row of A or a column of B are put: the place of the first, and how far on the next is.
+trait Layout {
+    fn row(&self, row: usize, depth: usize) -> (usize, usize);
+}
+
+/// All rows of A, step after step.
+struct BySteps;
+
+impl Layout for BySteps {
+    #[inline(always)]
+    fn row(&self, row: usize, _: usize) -> (usize, usize) {
+        (row, WARPS * ROWS)
+    }
+}
+
+/// Eight columns of B after the other, and of those step after step: the even columns, then the odd ones.
+struct ByEights;
+
+impl Layout for ByEights {
+    #[inline(always)]
+    fn row(&self, column: usize, depth: usize) -> (usize, usize) {
+        (column / 8 * depth * 8 + column % 2 * COLUMNS + column % 8 / 2, 8)
+    }
+}
+
+/// Collects A from registers. Lane t holds, in its registers 0 and 2, parts of row t / 4, in the others of the eighth row
+/// after it; each register is the t % 4-th word of 16 bytes (PTX ISA, "Register fragments" of wgmma).
+fn collect_registers(
+    warps: &[[Column; LEFT_REGISTERS]; WARPS],
+    element_bits: usize,
+    depth: usize,
+    bits: &mut [u32],
+) {
+    let (each, mask) = (32 / element_bits, u32::MAX >> (32 - element_bits));
+    for (warp, registers) in warps.iter().enumerate() {
+        for step in 0..depth {
+            let (word, part) = (step / each, step % each);
+            for row in 0..ROWS {
+                let register = &registers[word / 4 * 2 + row / 8];
+                let value = register[row % 8 * 4 + word % 4] >> (part * element_bits) & mask;
+                bits[(step * WARPS + warp) * ROWS + row] = value;
+            }
+        }
+    }
+}
+
+/// The numbers that elements are, or their negatives. (A loop for each type, for the machine's vectors.)
+#[inline(always)]
+fn fill_floats(element: Element, bits: &[u32], negated: bool, values: &mut [f32]) {
+    let sign = u32::from(negated) << 31;
+    macro_rules! fill {
+        ($value:ident) => {
+            for (value, &bits) in values.iter_mut().zip(bits) {
+                *value = f32::from_bits($value(bits).to_bits() ^ sign);
+            }
+        };
+    }
+    match element {
+        Element::F16 => fill!(half_value),
+        Element::Bf16 => fill!(brain_value),
+        Element::Tf32 => fill!(tensor_value),
+        Element::E4m3 => fill!(e4m3_value),
+        _ => fill!(e5m2_value),
+    }
+}
+
+/// The numbers that elements are, over and over where there are more values than elements.
+#[inline(always)]
+fn fill_integers(element: Element, bits: &[u32], values: &mut [i32]) {
+    let repeats = values.len() / bits.len();
+    match element {
+        Element::S8 => {
+            for (values, &bits) in values.chunks_exact_mut(repeats).zip(bits) {
+                values.fill(i32::from(bits as i8));
+            }
+        }
+        _ => {
+            for (values, &bits) in values.chunks_exact_mut(repeats).zip(bits) {
+                values.fill(bits as i32);
+            }
+        }
+    }
+}
+
+/// The exponent of subnormal operands, which are not normalised.
+fn least_exponent(element: Element) -> i16 {
+    match element {
+        Element::Tf32 | Element::Bf16 => -126,
+        Element::E4m3 => -6,
+        _ => -14,
+    }
+}
+
+/// The exponent field of f16 is 112 short of that of f32; multiplying by 2^112 makes up for it, subnormals too.
+#[inline(always)]
+pub(super) fn half_value(bits: u32) -> f32 {
+    let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
+    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled.to_bits() | special | (bits & 0x8000) << 16)
+}
+
+#[inline(always)]
+fn brain_value(bits: u32) -> f32 {
+    f32::from_bits(bits << 16)
+}
+
+/// The low 13 bits of a tf32 are not looked at.
+#[inline(always)]
+fn tensor_value(bits: u32) -> f32 {
+    f32::from_bits(bits & 0xffff_e000)
+}
+
+/// As f16: the exponent is 120 short of that of f32, and there are no infinities.
+#[inline(always)]
+fn e4m3_value(bits: u32) -> f32 {
+    let scaled = f32::from_bits((bits & 0x7f) << 20) * f32::from_bits((127 + 120) << 23);
+    let special = if bits & 0x7f == 0x7f { 0x7fff_ffff } else { 0 };
+    f32::from_bits(scaled.to_bits() | special | (bits & 0x80) << 24)
+}
+
+/// An e5m2 is the upper half of an f16.
+#[inline(always)]
+fn e5m2_value(bits: u32) -> f32 {
+    half_value(bits << 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_formats() {
+        type Case = (Element, u32, fn(u32) -> f32);
+        let cases: [Case; 4] = [
+            (Element::F16, 16, half_value),
+            (Element::Bf16, 16, brain_value),
+            (Element::E4m3, 8, e4m3_value),
+            (Element::E5m2, 8, e5m2_value),
+        ];
+        for (element, width, value) in cases {
+            for bits in 0..1u32 << width {
+                let (found, expected) = (value(bits), element.float(u64::from(bits)) as f32);
+                let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                assert!(same, "{element:?} {bits:#x}: {found} {expected}");
+            }
+        }
+    }
+}
