@@ -167,7 +167,7 @@ fn to_tf32<U: Element>(value: Reg<f32>, rounding: Rounding) -> Reg<U> {
         }
         Rounding::NearestEven => ".rn",
         Rounding::Zero => {
-            require(Feature::Tf32NearestEven);
+            require(Feature::Tf32Rounding);
             ".rz"
         }
         _ => {

@@ -129,9 +129,9 @@ fn target_has(atom: &MmaAtom) -> bool {
         let fp8 = matches!(atom.a, AtomElement::E4m3 | AtomElement::E5m2);
         let hint = if fp8 { "; convert the operands to f16 first" } else { "" };
         refuse(format!(
-            "{} needs sm_{needed} or later; this kernel is built for {}{hint}",
-            atom.instruction(),
-            capability.target
+            "this kernel is built for {}, and {} came with sm_{needed}{hint}",
+            capability.target,
+            atom.instruction()
         ));
         return false;
     }

@@ -39,73 +39,63 @@ pub fn target() -> Option<&'static Capability> {
     TARGET.get()
 }
 
-/// A group of instructions that not every architecture has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    /// Conversions to and from 8-bit floats. PTX ISA, `cvt`: sm_89.
-    Fp8Conversion,
-    /// `mma.sync` on 8-bit floats: sm_89.
-    Fp8Matrix,
-    /// Clusters and distributed shared memory: sm_90.
-    Clusters,
-    /// mbarriers that count bytes, and waits that suspend: sm_90.
-    TransactionBarriers,
-    /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
-    TensorCopies,
-    /// Replacing fields of tensor maps (`tensormap.replace`): sm_90a.
-    TensorMapReplace,
-    /// Moving registers between warpgroups (`setmaxnreg`): sm_90a.
-    RegisterReallocation,
-    /// Programmatic dependent launch (`griddepcontrol`): sm_90.
-    DependentLaunch,
-    /// `elect.sync`: sm_90.
-    Elect,
-    /// `stmatrix`: sm_90.
-    StoreMatrix,
-    /// Rounding to nearest even when converting to tf32: sm_90.
-    Tf32NearestEven,
-    /// `atom` and `red` on vectors: sm_90.
-    VectorAtomics,
-    /// bf16 atomics without a compare-and-swap loop: sm_90.
-    BfloatAtomics,
-    /// Approximations in bf16: sm_90.
-    BfloatApproximations,
-    /// Arithmetic on pairs of 16-bit integers, and minima and maxima not below zero: sm_90.
-    IntegerPairs,
-    /// 256-bit global loads and stores: sm_100.
-    WideVectors,
-    /// Minimum and maximum of three floats: sm_100.
-    ThreeInputMinimum,
-    /// `redux.sync` on f32: sm_100a.
-    FloatRedux,
+macro_rules! features {
+    ($($(#[$doc:meta])* $feature:ident $name:literal, $since:expr;)*) => {
+        /// A group of instructions that not every architecture has.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Feature {
+            $($(#[$doc])* $feature,)*
+        }
+
+        impl Feature {
+            /// All of them.
+            pub const ALL: &'static [Feature] = &[$(Feature::$feature),*];
+
+            /// Its name in messages, and the first compute capability that has it.
+            pub fn requirement(self) -> (&'static str, (u32, u32)) {
+                match self {
+                    $(Feature::$feature => ($name, $since),)*
+                }
+            }
+        }
+    };
 }
 
-impl Feature {
-    /// Its name in messages, and the first compute capability that has it.
-    pub fn requirement(self) -> (&'static str, (u32, u32)) {
-        match self {
-            Feature::Fp8Conversion => ("conversion to and from 8-bit floats", (8, 9)),
-            Feature::Fp8Matrix => ("matrix multiplication of 8-bit floats", (8, 9)),
-            Feature::Clusters => ("clusters", (9, 0)),
-            Feature::TransactionBarriers => ("an mbarrier that counts bytes or suspends its waiters", (9, 0)),
-            Feature::TensorCopies => ("the tensor memory accelerator", (9, 0)),
-            Feature::TensorMapReplace => ("replacing the fields of a tensor map", (9, 0)),
-            Feature::RegisterReallocation => ("moving registers between warpgroups (setmaxnreg)", (9, 0)),
-            Feature::DependentLaunch => ("programmatic dependent launch (griddepcontrol)", (9, 0)),
-            Feature::Elect => ("electing a lane", (9, 0)),
-            Feature::StoreMatrix => ("storing matrices (stmatrix)", (9, 0)),
-            Feature::Tf32NearestEven => ("rounding to the nearest even tf32", (9, 0)),
-            Feature::VectorAtomics => ("atomics on vectors", (9, 0)),
-            Feature::BfloatAtomics => ("atomics on bf16", (9, 0)),
-            Feature::BfloatApproximations => ("approximations in bf16", (9, 0)),
-            Feature::IntegerPairs => {
-                ("arithmetic on pairs of 16-bit integers (and min.relu, max.relu)", (9, 0))
-            }
-            Feature::WideVectors => ("256-bit loads and stores", (10, 0)),
-            Feature::ThreeInputMinimum => ("the minimum and maximum of three floats", (10, 0)),
-            Feature::FloatRedux => ("warp reductions of f32 (redux.sync)", (10, 0)),
-        }
-    }
+features! {
+    /// Conversions to and from 8-bit floats. PTX ISA, `cvt`: sm_89.
+    Fp8Conversion "conversion to and from 8-bit floats", (8, 9);
+    /// Clusters and distributed shared memory: sm_90.
+    Clusters "clusters", (9, 0);
+    /// mbarriers that count bytes, and waits that suspend: sm_90.
+    TransactionBarriers "an mbarrier that counts bytes or suspends its waiters", (9, 0);
+    /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
+    TensorCopies "the tensor memory accelerator", (9, 0);
+    /// Replacing fields of tensor maps (`tensormap.replace`): sm_90a.
+    TensorMapReplace "replacing the fields of a tensor map", (9, 0);
+    /// Moving registers between warpgroups (`setmaxnreg`): sm_90a.
+    RegisterReallocation "moving registers between warpgroups (setmaxnreg)", (9, 0);
+    /// Programmatic dependent launch (`griddepcontrol`): sm_90.
+    DependentLaunch "programmatic dependent launch (griddepcontrol)", (9, 0);
+    /// `elect.sync`: sm_90.
+    Elect "electing a lane", (9, 0);
+    /// `stmatrix`: sm_90.
+    StoreMatrix "storing matrices (stmatrix)", (9, 0);
+    /// Converting to tf32 otherwise than to the nearest, halves away from zero: sm_90.
+    Tf32Rounding "rounding to tf32 by another rule than halves away from zero", (9, 0);
+    /// `atom` and `red` on vectors: sm_90.
+    VectorAtomics "atomics on vectors", (9, 0);
+    /// bf16 atomics without a compare-and-swap loop: sm_90.
+    BfloatAtomics "atomics on bf16", (9, 0);
+    /// Approximations in bf16: sm_90.
+    BfloatApproximations "approximations in bf16", (9, 0);
+    /// Arithmetic on pairs of 16-bit integers, and minima and maxima not below zero: sm_90.
+    IntegerPairs "arithmetic on pairs of 16-bit integers (and min.relu, max.relu)", (9, 0);
+    /// 256-bit global loads and stores: sm_100.
+    WideVectors "256-bit loads and stores", (10, 0);
+    /// Minimum and maximum of three floats: sm_100.
+    ThreeInputMinimum "the minimum and maximum of three floats", (10, 0);
+    /// `redux.sync` on f32: sm_100a.
+    FloatRedux "warp reductions of f32 (redux.sync)", (10, 0);
 }
 
 /// Refuses, at the author's line, what the target lacks.

@@ -7,19 +7,20 @@ use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
 use warpwright_lang::bulk::{self, BulkReduction};
 use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
-use warpwright_lang::element::{Element, b1x32, bf16x2, u16x2};
+use warpwright_lang::conversion::Rounding;
+use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
 use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers, RemoteMbarrier};
 use warpwright_lang::pointer::{ClusterShared, Global, Shared};
 use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
-use warpwright_lang::requirement::for_target;
+use warpwright_lang::requirement::{Feature, for_target};
 use warpwright_lang::shared::shared_array;
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Order, Wmma};
-use warpwright_lang::{Reg, block, fence, launch, tma, warp};
+use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
 
 /// One misuse, as it is written.
 type Misuse = (&'static str, fn());
@@ -112,6 +113,11 @@ const TOO_NEW: &[Misuse] = misuses! {
     bulk::load(global::<f32>(), 4, tile(), Mbarrier::new());
     TensorMapDraft::shared().set_axes(5);
     global::<f32>().reduce_add_vector([constant(0.0); 4], Atomicity::default());
+    input::<f32>().convert::<e4m3>();
+    input::<f32>().convert_with::<tf32>(Rounding::Zero, false);
+    matrix::stmatrix(tile::<f16>(), [input::<u32>()]);
+    global::<f32>().load_vector::<8>();
+    input::<f32>().warp_max(warp::ALL_LANES);
     input::<bf16x2>().tanh_approx();
     input::<u16x2>().add_lanes(input::<u16x2>());
     input::<f32>().min3(0.0, 1.0);
@@ -144,7 +150,12 @@ fn misuse_is_explained_where_it_is_written() {
 #[test]
 fn what_the_target_lacks_is_refused_where_it_is_written() {
     let capability = Capability::for_target("sm_80").expect("in the table");
-    insta::assert_snapshot!(for_target(capability, || said(TOO_NEW)));
+    let said = for_target(capability, || said(TOO_NEW));
+    for feature in Feature::ALL {
+        let (name, _) = feature.requirement();
+        assert!(said.contains(name), "no misuse of {feature:?}");
+    }
+    insta::assert_snapshot!(said);
 }
 
 #[test]
