@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
+use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
 use warpwright_runtime as runtime;
 use warpwright_runtime::{Device, Launch};
 
@@ -86,6 +87,37 @@ struct Done {
     saved: Vec<String>,
 }
 
+/// The buffers that are there for a tensor map alone: kernels that reach a tensor only through its map take no pointer to it.
+/// They are told by the parameters, of which there are fewer than arguments.
+fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -> Vec<usize> {
+    let Some(parameters) = parameters else { return Vec::new() };
+    let under_a_map = |index: &usize| {
+        arguments
+            .iter()
+            .any(|other| matches!(other, Argument::TensorMap(TensorMap { buffer, .. }) if buffer == index))
+    };
+    let candidates: Vec<usize> = (0..arguments.len()).filter(under_a_map).collect();
+    let excess = arguments.len().saturating_sub(parameters.len());
+    let fits = |left_out: &[usize]| {
+        let passed = arguments.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
+        passed.zip(parameters).all(|((_, argument), parameter)| match argument {
+            Argument::Buffer(_) => parameter.bytes == 8,
+            Argument::Scalar { bytes, .. } | Argument::Bytes(bytes) => parameter.bytes == bytes.len(),
+            Argument::TensorMap(_) => parameter.bytes == TENSOR_MAP_BYTES,
+        })
+    };
+    if excess == 0 || excess > candidates.len() || candidates.len() > 16 {
+        return Vec::new();
+    }
+    // Of all choices of so many candidates, the first that leaves what the kernel takes.
+    let choices = (0u32..1 << candidates.len()).filter(|choice| choice.count_ones() as usize == excess);
+    let chosen = |choice: u32| {
+        let bits = candidates.iter().enumerate().filter(move |(bit, _)| choice >> bit & 1 != 0);
+        bits.map(|(_, &index)| index).collect::<Vec<_>>()
+    };
+    choices.map(chosen).find(|chosen| fits(chosen)).unwrap_or_default()
+}
+
 fn launch(description: &Description, directory: &Path, device: &Device) -> Result<Done> {
     let path = directory.join(&description.ptx);
     let ptx = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -105,7 +137,11 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
         &found.expect("the launch file was held to name buffers").buffer
     };
     let mut arguments = Vec::new();
+    let unpassed = unpassed(&description.arguments, function.parameters());
     for (index, argument) in description.arguments.iter().enumerate() {
+        if unpassed.contains(&index) {
+            continue;
+        }
         arguments.push(match argument {
             Argument::Bytes(bytes) => runtime::Argument::bytes(bytes.clone()),
             Argument::Scalar { dtype, bytes } => dtype.as_argument(bytes),

@@ -110,6 +110,14 @@ class Bytes:
 
 
 @dataclasses.dataclass
+class TensorMap:
+    """A tensor map over a buffer among the arguments, by its place; the box is in the driver's order, the fastest axis first."""
+    buffer: int
+    box: list
+    swizzle: str = "none"
+
+
+@dataclasses.dataclass
 class Program:
     name: str
     source: str
@@ -120,6 +128,7 @@ class Program:
     variants: tuple
     arguments: object
     tiles: object = None
+    cluster: int = 1
 
 
 PROGRAMS = []
@@ -134,11 +143,12 @@ def triple(extent):
     return extent + (1,) * (3 - len(extent))
 
 
-def program(source, grid, block, entry=None, shared=0, variants=BOTH):
+def program(source, grid, block, entry=None, shared=0, variants=BOTH, cluster=1):
     """Registers a program: SOURCE (without its suffix), its kernel (the function's name unless said), and its launch."""
     def register(function):
         name = function.__name__
-        PROGRAMS.append(Program(name, source, entry or name, triple(grid), triple(block), shared, variants, function))
+        PROGRAMS.append(Program(name, source, entry or name, triple(grid), triple(block), shared, variants, function,
+                                cluster=cluster))
         return function
     return register
 
@@ -241,8 +251,11 @@ def seeded(item):
 
 def write_launch(folder, item):
     arguments, expectations = [], {}
-    for index, argument in enumerate(item.arguments(seeded(item))):
+    values = item.arguments(seeded(item))
+    for index, argument in enumerate(values):
         match argument:
+            case TensorMap(place, box, swizzle):
+                arguments.append({"tensor_map": tensor_map(place, values[place], box, swizzle)})
             case Scalar(dtype, value):
                 arguments.append({"scalar": {"dtype": dtype, "value": value}})
             case Bytes(data):
@@ -254,11 +267,21 @@ def write_launch(folder, item):
         arguments += [{"scalar": {"dtype": "u64", "value": 0}}] * 2
     texts = [f"../../ptx/{item.source}.{variant}.ptx" for variant in item.variants]
     fields = {
-        "ptx": texts[0], "entry": item.entry, "grid": item.grid, "block": item.block, "cluster": [1, 1, 1],
+        "ptx": texts[0], "entry": item.entry, "grid": item.grid, "block": item.block, "cluster": triple(item.cluster),
         "dynamic_shared_bytes": item.shared, "args": arguments,
     }
     (folder / "LAUNCH.json").write_text(lines(fields))
     (folder / "EXPECTED.json").write_text(lines({"also": texts[1:], "buffers": expectations}))
+
+
+def tensor_map(place, argument, box, swizzle):
+    array = argument.after if argument.after is not None else argument.before
+    strides = list(np.ascontiguousarray(array).strides[-2::-1]) if array.ndim > 1 else []
+    return {
+        "buffer": place, "dtype": dtype_name(array), "dims": array.shape[::-1], "strides_bytes": strides, "box": box,
+        "element_strides": [1] * array.ndim, "swizzle": swizzle, "interleave": "none", "l2_promotion": "128B",
+        "oob_fill": "zero",
+    }
 
 
 def buffer(folder, index, argument, expectations):
