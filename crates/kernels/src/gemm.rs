@@ -15,9 +15,12 @@
 //! so that eight rows of one chunk, which one ldmatrix phase reads, lie in eight different bank groups.
 //! ```
 
+pub mod hopper;
 mod library;
 mod operand;
+pub mod plan;
 
+use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 
 pub(crate) use library::Library;
@@ -28,11 +31,17 @@ use operand::Strip;
 pub trait GemmOutput: Element {
     /// A sum, rounded to this type.
     fn of(sum: Reg<f32>) -> Reg<Self>;
+    /// Two sums, rounded to this type, the first in the lower half of a register; for types of 16 bits.
+    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32>;
 }
 
 impl GemmOutput for f32 {
     fn of(sum: Reg<f32>) -> Reg<f32> {
         sum
+    }
+
+    fn pair(first: Reg<f32>, _: Reg<f32>) -> Reg<u32> {
+        bit_cast(first)
     }
 }
 
@@ -41,12 +50,22 @@ impl GemmOutput for f16 {
     fn of(sum: Reg<f32>) -> Reg<f16> {
         sum.convert()
     }
+
+    #[track_caller]
+    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
+        bit_cast(first.pack_f16x2(second))
+    }
 }
 
 impl GemmOutput for bf16 {
     #[track_caller]
     fn of(sum: Reg<f32>) -> Reg<bf16> {
         sum.convert()
+    }
+
+    #[track_caller]
+    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
+        bit_cast(first.pack_bf16x2(second))
     }
 }
 

@@ -18,9 +18,9 @@ use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
 use crate::operation::{compute, refuse};
-use crate::role::Role;
+use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
-use crate::staging::{Condition, assign};
+use crate::staging::assign;
 use crate::tensor::TileLoad;
 use crate::value::Reg;
 
@@ -30,6 +30,8 @@ pub struct Pipeline {
     full: Mbarriers,
     empty: Mbarriers,
     stages: u32,
+    /// Warpgroups that read each slot.
+    readers: u32,
     consumer: Role,
     cluster: ClusterGrid,
 }
@@ -68,26 +70,39 @@ fn copy_of(value: impl crate::value::Value<u32>) -> Reg<u32> {
 }
 
 impl Pipeline {
-    /// A ring of `stages` slots that `consumer` reads, one release a warpgroup; the CTAs of `cluster` fill one another's slots.
+    /// A ring of `stages` slots, each read by `readers` warpgroups of `consumer`: by all of them, or by one where they take turns. The
+    /// CTAs of `cluster` fill one another's slots.
     ///
     /// All threads of the CTA call it, before they part into roles: the barriers are ready when it returns.
     #[track_caller]
-    pub fn new(stages: u32, consumer: Role, cluster: ClusterGrid) -> Self {
+    pub fn new(stages: u32, consumer: Role, readers: u32, cluster: ClusterGrid) -> Self {
+        if readers != 1 && readers != consumer.warpgroups() {
+            refuse(format!(
+                "a slot is read by one warpgroup of the role or by all {}, not by {readers}",
+                consumer.warpgroups()
+            ));
+        }
         if stages == 0 {
             refuse("a pipeline needs at least one stage");
         }
-        let pipeline =
-            Self { full: Mbarriers::new(stages), empty: Mbarriers::new(stages), stages, consumer, cluster };
+        let pipeline = Self {
+            full: Mbarriers::new(stages),
+            empty: Mbarriers::new(stages),
+            stages,
+            readers,
+            consumer,
+            cluster,
+        };
         pipeline.initialise();
         pipeline
     }
 
     #[track_caller]
     fn initialise(self) {
-        only_if(thread_idx().x.eq(0u32), || {
+        only_where(thread_idx().x.eq(0u32), || {
             for (full, empty) in self.full.iter().zip(self.empty.iter()) {
                 full.init(1);
-                empty.init(self.consumer.warpgroups() * self.cluster.loaders());
+                empty.init(self.readers * self.cluster.loaders());
             }
             fence_mbarrier_init();
         });
@@ -108,7 +123,7 @@ impl Pipeline {
     #[track_caller]
     pub fn consumer(self) -> Consumer {
         // Each of a warpgroup's first threads releases the slots to one of the CTAs that fill them.
-        let thread = self.consumer.thread() % crate::role::WARPGROUP;
+        let thread = self.consumer.thread() % WARPGROUP;
         let releases = thread.lt(self.cluster.loaders());
         let to = self.cluster.loader(thread);
         Consumer { pipeline: self, at: Position::start(), held: copy_of(0u32), releases, to }
@@ -182,11 +197,24 @@ impl Consumer {
         Slot { stage: at.stage }
     }
 
+    /// Leaves `slots` slots to the other warpgroups of the role; none may be held.
+    ///
+    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited far ahead of the others would take the end of an
+    /// earlier round, of the same parity, for that of its own.
+    #[track_caller]
+    pub fn skip(&mut self, slots: Reg<u32>) {
+        let (stages, far) = (self.pipeline.stages, self.at.stage + slots);
+        let rounds = far / stages;
+        assign(&mut self.held, far - rounds * stages);
+        let round = (self.at.round + rounds) & 1u32;
+        assign(&mut self.at, Position { stage: self.held.duplicate(), round });
+    }
+
     /// Gives the oldest slot that this warpgroup holds back to the producer: the warpgroup has read it.
     #[track_caller]
     pub fn release(&mut self) {
         let empty = self.pipeline.empty.at(copy_of(self.held));
-        only_if(self.releases, || {
+        only_where(self.releases, || {
             if self.pipeline.cluster.size() == 1 {
                 empty.arrive();
             } else {
@@ -196,13 +224,4 @@ impl Consumer {
         let next = self.held + 1u32;
         assign(&mut self.held, next.eq(self.pipeline.stages).select(0u32, next));
     }
-}
-
-/// Records `body` for the threads where `condition` holds.
-#[track_caller]
-fn only_if(condition: Reg<bool>, body: impl FnOnce()) {
-    let mut branch = Condition::branch(condition);
-    branch.then();
-    body();
-    branch.finish();
 }

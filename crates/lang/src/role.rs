@@ -9,6 +9,7 @@ use warpwright_ir::Operand;
 use crate::DeviceValue;
 use crate::operation::{perform, refuse};
 use crate::special::thread_idx;
+use crate::staging::Condition;
 use crate::value::Reg;
 use crate::{launch, warp};
 
@@ -23,6 +24,8 @@ const REGISTER_FILE: u32 = 64 * 1024;
 pub struct Role {
     first: u32,
     warpgroups: u32,
+    /// Of the whole CTA.
+    all_warpgroups: u32,
     registers: u32,
     registers_at_launch: u32,
     /// The number of this thread's warp in the CTA.
@@ -31,7 +34,8 @@ pub struct Role {
 
 /// Splits the CTA into roles of (warpgroups, registers a thread), in the order of its threads.
 ///
-/// The launch's threads follow from it; every thread starts with the same share of the registers that the roles use together.
+/// The launch's threads follow from it; every thread starts with the same share of the register file, and a budget of that share
+/// (168 of three warpgroups) moves none.
 #[track_caller]
 pub fn roles<const N: usize>(budgets: [(u32, u32); N]) -> [Role; N] {
     let warpgroups: u32 = budgets.iter().map(|&(warpgroups, _)| warpgroups).sum();
@@ -53,9 +57,16 @@ pub fn roles<const N: usize>(budgets: [(u32, u32); N]) -> [Role; N] {
     // The broadcast tells the compiler that all lanes of a warp have the same number.
     let warp = (thread_idx().x / 32u32).shuffle(0u32);
     let mut first = 0;
-    budgets.map(|(warpgroups, registers)| {
-        let role = Role { first, warpgroups, registers, registers_at_launch, warp };
-        first += warpgroups;
+    budgets.map(|(mine, registers)| {
+        let role = Role {
+            first,
+            warpgroups: mine,
+            all_warpgroups: warpgroups,
+            registers,
+            registers_at_launch,
+            warp,
+        };
+        first += mine;
         role
     })
 }
@@ -81,6 +92,9 @@ impl Role {
     /// What the role's threads do first: they give back or take registers until they have the role's budget.
     #[track_caller]
     pub fn begin(self) {
+        if self.registers == self.registers_at_launch {
+            return;
+        }
         let direction = if self.registers < self.registers_at_launch { "dec" } else { "inc" };
         let registers = Operand::Integer(self.registers.into());
         perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [registers]);
@@ -116,4 +130,45 @@ impl Role {
         let barrier = self.warp / 4u32 + 1u32;
         perform("barrier.cta.sync.aligned", [barrier.operand(), Operand::Integer(WARPGROUP.into())]);
     }
+
+    /// Begins turns among the role's warpgroups: the first has the first turn.
+    #[track_caller]
+    pub fn begin_turns(self) {
+        let last = self.warpgroup().eq(self.warpgroups - 1);
+        only_where(last, || self.pass_turn());
+    }
+
+    /// Waits until the warpgroup before this one has passed its turn.
+    #[track_caller]
+    pub fn wait_turn(self) {
+        self.turn("sync", self.warpgroup());
+    }
+
+    /// Passes the turn to the next warpgroup of the role, the first after the last.
+    #[track_caller]
+    pub fn pass_turn(self) {
+        let next = self.warpgroup() + 1u32;
+        self.turn("arrive", next.eq(self.warpgroups).select(0u32, next));
+    }
+
+    /// The turns take the hardware barriers after those of [`sync_warpgroup`](Self::sync_warpgroup), one a warpgroup: it waits there, and
+    /// the one before it arrives.
+    #[track_caller]
+    fn turn(self, operation: &str, warpgroup: Reg<u32>) {
+        if self.warpgroups < 2 {
+            return refuse("a role of one warpgroup has no turns to pass");
+        }
+        let barrier = warpgroup + (self.all_warpgroups + self.first + 1);
+        let threads = Operand::Integer((2 * WARPGROUP).into());
+        perform(format!("barrier.cta.{operation}.aligned"), [barrier.operand(), threads]);
+    }
+}
+
+/// Records `body` for the threads where `condition` holds.
+#[track_caller]
+pub(crate) fn only_where(condition: Reg<bool>, body: impl FnOnce()) {
+    let mut branch = Condition::branch(condition);
+    branch.then();
+    body();
+    branch.finish();
 }

@@ -85,23 +85,26 @@ impl Bench {
         let stream = device.stream()?;
         // An emulator is slow and always equally so.
         let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
-        let time = |name: &str, prepared: &mut dyn Prepared| -> Result<Timed> {
-            progress.step(format!("timing {name}"));
-            let timing = timing::time(prepared, &device, &stream, batches)?;
-            progress.step(format!("checking {name}"));
-            prepared.verify().map_err(|error| anyhow!("{name} {options} on {}: {error}", device.name()))?;
-            Ok(Timed { name: name.to_owned(), timing })
-        };
         progress.step("preparing");
-        let mut prepared = kernel.prepare(&device, options).map_err(failed)?;
-        let work = prepared.work();
-        let mut timed = vec![time(kernel.name(), prepared.as_mut())?];
-        drop(prepared);
+        let mut prepared = vec![(kernel.name(), kernel.prepare(&device, options).map_err(failed)?)];
+        let work = prepared[0].1.work();
         if let Some(rival) = &self.vs {
-            let Some(prepared) = kernel.rival(rival, &device, options) else {
+            let Some(theirs) = kernel.rival(rival, &device, options) else {
                 bail!("{} has no rival `{rival}`", kernel.name());
             };
-            timed.push(time(rival, prepared.map_err(failed)?.as_mut())?);
+            prepared.push((rival, theirs.map_err(failed)?));
+        }
+        progress.step("timing");
+        let mut kernels: Vec<&mut dyn Prepared> = Vec::new();
+        for (_, prepared) in &mut prepared {
+            kernels.push(prepared.as_mut());
+        }
+        let timings = timing::time(&mut kernels, &device, &stream, batches)?;
+        let mut timed = Vec::new();
+        for ((name, prepared), timing) in prepared.iter_mut().zip(timings) {
+            progress.step(format!("checking {name}"));
+            prepared.verify().map_err(|error| anyhow!("{name} {options} on {}: {error}", device.name()))?;
+            timed.push(Timed { name: (*name).to_owned(), timing });
         }
         drop(progress);
         output.json(|| {

@@ -54,36 +54,46 @@ impl Timing {
     }
 }
 
-/// Times a prepared kernel in `batches` batches.
+/// Times prepared kernels in `batches` batches each, in turns (A B A B ..), so that all meet the same clocks, power and heat.
 pub(crate) fn time(
-    prepared: &mut dyn Prepared,
+    kernels: &mut [&mut dyn Prepared],
     device: &Device,
     stream: &Stream,
     batches: usize,
-) -> Result<Timing> {
-    let mut batch = |launches: u32| -> Result<Duration> {
-        let start = stream.record()?;
-        for _ in 0..launches {
-            prepared.launch(stream).map_err(|error| anyhow!("{error}"))?;
-        }
-        let end = stream.record()?;
-        end.synchronize()?;
-        Ok(end.since(&start)?)
-    };
-    let first = batch(1)?;
-    let mut launches = 1;
-    if !device.properties().is_emulated {
+) -> Result<Vec<Timing>> {
+    let emulated = device.properties().is_emulated;
+    let mut launches = Vec::new();
+    for kernel in kernels.iter_mut() {
+        let first = batch(*kernel, stream, 1)?;
         // The second launch has no loading to do, so it tells how many make a batch.
-        let one = batch(1)?.min(first).max(Duration::from_nanos(500));
-        launches =
-            (BATCH.as_secs_f64() / one.as_secs_f64()).ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32;
-        let mut warm = Duration::ZERO;
-        while warm < WARM_UP {
-            warm += batch(launches)?;
+        let one = if emulated { first } else { batch(*kernel, stream, 1)?.min(first) };
+        let count = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
+        launches.push(if emulated { 1 } else { count.ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32 });
+    }
+    let mut warm = Duration::ZERO;
+    while !emulated && warm < WARM_UP {
+        for (kernel, &launches) in kernels.iter_mut().zip(&launches) {
+            warm += batch(*kernel, stream, launches)?;
         }
     }
-    let seconds = (0..batches).map(|_| Ok(batch(launches)?.as_secs_f64() / f64::from(launches)));
-    Ok(Timing::new(seconds.collect::<Result<_>>()?, launches))
+    let mut seconds = vec![Vec::new(); kernels.len()];
+    for _ in 0..batches {
+        for ((kernel, &launches), seconds) in kernels.iter_mut().zip(&launches).zip(&mut seconds) {
+            seconds.push(batch(*kernel, stream, launches)?.as_secs_f64() / f64::from(launches));
+        }
+    }
+    Ok(seconds.into_iter().zip(launches).map(|(seconds, launches)| Timing::new(seconds, launches)).collect())
+}
+
+/// The time between two events around `launches` launches.
+fn batch(kernel: &mut dyn Prepared, stream: &Stream, launches: u32) -> Result<Duration> {
+    let start = stream.record()?;
+    for _ in 0..launches {
+        kernel.launch(stream).map_err(|error| anyhow!("{error}"))?;
+    }
+    let end = stream.record()?;
+    end.synchronize()?;
+    Ok(end.since(&start)?)
 }
 
 #[cfg(test)]

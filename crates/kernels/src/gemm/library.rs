@@ -5,9 +5,15 @@ use std::rc::Rc;
 
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
-use super::{Gemm, GemmInput, GemmOutput, Order, THREADS};
+use warpwright::arch::Capability;
+use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
+use warpwright::layout::atom::SharedSwizzle;
+use warpwright::runtime::TensorMap as HostMap;
+
+use super::hopper::{self, HopperGemm, WarpgroupInput};
+use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, plan};
 use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
@@ -23,7 +29,11 @@ struct Problem {
     a: Order,
     b: Order,
     seed: u64,
+    instruction: &'static str,
 }
+
+/// SMs that PTX without a device is planned for: an H200's.
+const PLANNED_SMS: u32 = 132;
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
@@ -34,7 +44,15 @@ impl Problem {
             _ => Order::ColumnMajor,
         };
         let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
-        Ok(Self { m, n, k, a: order("a"), b: order("b"), seed: options.number("seed") })
+        Ok(Self {
+            m,
+            n,
+            k,
+            a: order("a"),
+            b: order("b"),
+            seed: options.number("seed"),
+            instruction: options.choice("instruction"),
+        })
     }
 
     fn kernel<T: GemmInput, C: GemmOutput>(&self) -> Gemm<T, C> {
@@ -62,19 +80,94 @@ impl Problem {
         Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes }
     }
 
-    fn text<T: GemmInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        ptx(self.kernel::<T, C>().run()?, target)
+    /// Whether warpgroups multiply: on Hopper, where TMA can read A and B, unless `mma.sync` was asked for.
+    fn takes_warpgroups<T: Element>(&self, capability: &Capability) -> Result<bool> {
+        let contiguous = |order, row_major, column_major| match order {
+            Order::RowMajor => row_major,
+            Order::ColumnMajor => column_major,
+        };
+        let rows = [contiguous(self.a, self.k, self.m), contiguous(self.b, self.n, self.k)];
+        let reads = rows.iter().all(|extent| (u64::from(*extent) * u64::from(T::BYTES)).is_multiple_of(16));
+        let hopper = capability.target == "sm_90a";
+        match self.instruction {
+            "wgmma" if !hopper => Err(format!("{} has no wgmma", capability.target).into()),
+            "wgmma" if !reads => Err(
+                "TMA reads rows of whole 16 bytes: the contiguous extents of A and B must be multiples of 8"
+                    .into(),
+            ),
+            "mma" => Ok(false),
+            _ => Ok(hopper && reads),
+        }
+    }
+
+    /// The cheapest Hopper kernel, and the CTAs of its launch.
+    fn planned<T: WarpgroupInput, C>(&self, sms: u32) -> (HopperGemm<T, C>, u32) {
+        let cost = plan::costs((self.m, self.n, self.k), sms)[0];
+        let group = cost.configuration.cluster.0 * cost.configuration.cluster.1;
+        (plan::kernel(cost.configuration, self.a, self.b), cost.tiles.min(sms / group * group))
+    }
+
+    /// Whether C can be stored by TMA.
+    fn stores_boxes<C: Element>(&self) -> bool {
+        C::BYTES == 2 && self.n.is_multiple_of(8)
+    }
+
+    fn text<T: GemmInput + WarpgroupInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        let capability = Capability::for_target(target)
+            .ok_or_else(|| format!("there is no architecture {target} here"))?;
+        if !self.takes_warpgroups::<T>(capability)? {
+            return ptx(self.kernel::<T, C>().run()?, target);
+        }
+        let (kernel, _) = self.planned::<T, C>(PLANNED_SMS);
+        if self.stores_boxes::<C>() { ptx(kernel.run()?, target) } else { ptx(kernel.run_any()?, target) }
+    }
+
+    /// The launch of the cheapest Hopper kernel.
+    fn warpgroup_launch<T, C>(
+        &self,
+        device: &Device,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: Rc<Buffer<C>>,
+    ) -> Result<Box<dyn FnMut(&Stream) -> Result<LaunchCounts>>>
+    where
+        T: WarpgroupInput + Storable,
+        C: GemmOutput + Storable,
+    {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let (kernel, ctas) = self.planned::<T, C>(device.properties().sm_count);
+        let a = tensor_map(a, &kernel.a_tile()?, (m, k))?;
+        let b = tensor_map(b, &kernel.b_tile()?, (n, k))?;
+        if self.stores_boxes::<C>() {
+            let compiled = device.compile(&kernel.run()?)?;
+            let c = tensor_map(&c, &kernel.c_tile()?, (m, n))?;
+            return Ok(Box::new(move |stream| {
+                Ok(compiled.launch(stream, ctas, hopper::THREADS, (&a, &b, &c, m, n, k))?)
+            }));
+        }
+        let compiled = device.compile(&kernel.run_any()?)?;
+        let shape = compiled.shape(ctas, hopper::THREADS);
+        Ok(Box::new(move |stream| Ok(compiled.function().launch(stream, shape, (&a, &b, &*c, m, n, k))?)))
     }
 
     fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
-        T: GemmInput + Storable + Rounded,
+        T: GemmInput + WarpgroupInput + Storable + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         let (m, n, k) = self.extents();
         let (a, b) = self.factors::<T>();
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
         let c_there = Rc::new(device.uninitialized::<C>(m * n)?);
+        if self.takes_warpgroups::<T>(device.properties().capability)? {
+            let launch = self.warpgroup_launch(device, &a_there, &b_there, Rc::clone(&c_there))?;
+            let orders = (self.a, self.b);
+            return Ok(Box::new(Ready {
+                launch,
+                verify: move || verify((m, n, k), orders, &a, &b, &c_there),
+                work: self.work::<T, C>(),
+            }));
+        }
         let kernel = self.kernel::<T, C>();
         let compiled = device.compile(&kernel.run()?)?;
         let launch = compiled.shape(kernel.grid(self.m, self.n), THREADS);
@@ -117,6 +210,23 @@ impl Problem {
             work: self.work::<T, C>(),
         }))
     }
+}
+
+/// The map of a matrix (mn, k) whose tiles the kernel reads or writes.
+fn tensor_map<T: Storable>(buffer: &Buffer<T>, tile: &TmaTile, (mn, k): (u32, u32)) -> Result<HostMap> {
+    let (inner, outer) = match tile.major() {
+        Major::K => (k, mn),
+        Major::Mn => (mn, k),
+    };
+    let (box_inner, box_outer) = tile.box_extents();
+    let swizzle = match tile.swizzle() {
+        SharedSwizzle::None => MapSwizzle::None,
+        SharedSwizzle::Bytes32 => MapSwizzle::Bytes32,
+        SharedSwizzle::Bytes64 => MapSwizzle::Bytes64,
+        SharedSwizzle::Bytes128 => MapSwizzle::Bytes128,
+    };
+    let extents = [u64::from(outer), u64::from(inner)];
+    Ok(HostMap::row_major(buffer, &extents, &[box_outer as u32, box_inner as u32], swizzle)?)
 }
 
 /// Calls a method of a problem with the types that the options name.
@@ -175,6 +285,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous"),
     OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
     OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
+    OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 
