@@ -116,7 +116,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
 
 /// `base + index * bytes`, the index widened as its type says.
 #[track_caller]
-fn advance<A: Integer>(base: Reg<A>, index: Operand, word: &'static str, bytes: i64) -> Reg<A> {
+pub(crate) fn advance<A: Integer>(base: Reg<A>, index: Operand, word: &'static str, bytes: i64) -> Reg<A> {
     let scale = Operand::Integer(bytes.into());
     match (A::BYTES, word) {
         (8, "u32" | "s32") => compute(format!("mad.wide.{word}"), [index, scale, base.operand()]),

@@ -4,9 +4,10 @@
 use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
 
 use crate::DeviceValue;
+use crate::index::{ElementOffset, Index};
 use crate::kernel::KernelParameter;
-use crate::operation::{compute, here, perform};
-use crate::pointer::{Generic, Global};
+use crate::operation::{compute, here, perform, refuse};
+use crate::pointer::{Generic, Global, advance};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 use crate::value::Reg;
@@ -76,16 +77,62 @@ impl KernelParameter for TensorMap {
 
     #[track_caller]
     fn declare(name: &str) -> Self {
-        require(Feature::TensorCopies);
-        let location = here();
-        let in_bank: Reg<u64> = recorder::with(|recorder| {
-            let ty = ParameterType::Bytes { size: TENSOR_MAP_BYTES as u32, align: TENSOR_MAP_ALIGN as u32 };
-            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
-            let register = recorder.fresh(ir::RegisterClass::B64);
-            let operands = vec![Operand::Register(register), Operand::Symbol(name.to_owned())];
-            recorder.emit("mov.b64", 1, operands, location);
-            Reg::from_register(register)
-        });
-        TensorMap { address: compute("cvta.param.u64", [in_bank.operand()]) }
+        Self { address: declare_maps(name, 1) }
     }
+}
+
+/// Several tensor maps by value, one after another, of which the device chooses: those of the problems of a grouped GEMM, say. A kernel takes
+/// them as `maps: &TensorMaps<8>`, and the launch passes an array of references.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct TensorMaps<const N: usize> {
+    first: Reg<u64>,
+}
+
+impl<const N: usize> TensorMaps<N> {
+    /// Map `index`, known at build time or on the device.
+    #[track_caller]
+    pub fn at(self, index: impl Index) -> TensorMap {
+        let bytes = TENSOR_MAP_BYTES as i64;
+        let address = match index.element_offset() {
+            ElementOffset::Known(0) => self.first,
+            ElementOffset::Known(known) => {
+                if !(0..N as i64).contains(&known) {
+                    refuse(format!("there is no tensor map {known}: these are {N}, numbered from 0"));
+                }
+                compute("add.u64", [self.first.operand(), Operand::Integer((known * bytes).into())])
+            }
+            ElementOffset::Device { index, word } => advance(self.first, index, word, bytes),
+        };
+        TensorMap { address }
+    }
+}
+
+impl<const N: usize> KernelParameter for &TensorMaps<N> {
+    type Host = TensorMaps<N>;
+    type Value = TensorMaps<N>;
+
+    #[track_caller]
+    fn declare(name: &str) -> TensorMaps<N> {
+        TensorMaps { first: declare_maps(name, N) }
+    }
+}
+
+/// Declares `count` tensor maps as one parameter; their generic address.
+#[track_caller]
+fn declare_maps(name: &str, count: usize) -> Reg<u64> {
+    require(Feature::TensorCopies);
+    if count == 0 {
+        refuse("a kernel cannot take no tensor maps: it takes at least one");
+    }
+    let location = here();
+    let in_bank: Reg<u64> = recorder::with(|recorder| {
+        let size = count.max(1) * TENSOR_MAP_BYTES;
+        let ty = ParameterType::Bytes { size: size as u32, align: TENSOR_MAP_ALIGN as u32 };
+        recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
+        let register = recorder.fresh(ir::RegisterClass::B64);
+        let operands = vec![Operand::Register(register), Operand::Symbol(name.to_owned())];
+        recorder.emit("mov.b64", 1, operands, location);
+        Reg::from_register(register)
+    });
+    compute("cvta.param.u64", [in_bank.operand()])
 }

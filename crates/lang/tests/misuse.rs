@@ -16,7 +16,7 @@ use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::requirement::{Feature, for_target};
 use warpwright_lang::shared::shared_array;
-use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Order, Wmma};
@@ -60,6 +60,7 @@ fn half_products() -> Wmma<f16> {
 }
 
 const ANYWHERE: &[Misuse] = misuses! {
+    <&TensorMaps<8> as KernelParameter>::declare("maps").at(8);
     Mbarrier::new().init(0);
     Mbarrier::new().init(1 << 20);
     Mbarriers::new(4).at(4);

@@ -25,6 +25,7 @@ enum Value {
     Scalar { element: &'static str, is_float: bool },
     Structure,
     TensorMap { allocation: Arc<Allocation> },
+    TensorMaps { allocations: Vec<Arc<Allocation>> },
 }
 
 #[derive(Clone)]
@@ -59,6 +60,13 @@ impl Argument {
         Self { value, bytes: Bytes::TensorMap(map.encoded().clone()) }
     }
 
+    /// Tensor maps, passed by value one after another.
+    pub fn tensor_maps(maps: &[&TensorMap]) -> Self {
+        let allocations = maps.iter().map(|map| map.allocation().clone()).collect();
+        let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
+        Self { value: Value::TensorMaps { allocations }, bytes: Bytes::Long(bytes) }
+    }
+
     /// The bytes as the parameter bank holds them.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.bytes {
@@ -76,39 +84,44 @@ impl Argument {
         self
     }
 
-    /// The memory behind a buffer that the kernel may write.
-    pub(crate) fn written(&self) -> Option<&Arc<Allocation>> {
+    /// The memory that the kernel may write through it.
+    pub(crate) fn written(&self) -> &[Arc<Allocation>] {
         match &self.value {
-            Value::Buffer { allocation, is_read_only: false, .. } | Value::TensorMap { allocation } => {
-                Some(allocation)
-            }
-            _ => None,
+            Value::Buffer { is_read_only: true, .. } => &[],
+            _ => self.allocations(),
         }
     }
 
-    /// The memory behind a buffer.
-    pub(crate) fn allocation(&self) -> Option<&Arc<Allocation>> {
+    /// The memory that the kernel reaches through it.
+    pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
         match &self.value {
-            Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => Some(allocation),
-            _ => None,
+            Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => {
+                std::slice::from_ref(allocation)
+            }
+            Value::TensorMaps { allocations } => allocations,
+            Value::Scalar { .. } | Value::Structure => &[],
         }
     }
 
     fn fits(&self, parameter: &Parameter) -> bool {
-        match self.value {
+        match &self.value {
             Value::Buffer { .. } => parameter.takes_address(),
-            Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), is_float),
+            Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), *is_float),
             Value::Structure => self.as_bytes().len() == parameter.bytes,
-            Value::TensorMap { .. } => parameter.takes_tensor_map(),
+            Value::TensorMap { .. } => parameter.takes_tensor_maps(1),
+            Value::TensorMaps { allocations } => parameter.takes_tensor_maps(allocations.len()),
         }
     }
 
     fn describe(&self) -> String {
-        match self.value {
+        match &self.value {
             Value::Buffer { element, .. } => format!("a buffer of {element}"),
             Value::Scalar { element, .. } => format!("a scalar {element}"),
             Value::Structure => format!("a structure of {} bytes", self.as_bytes().len()),
             Value::TensorMap { .. } => "a tensor map (128 bytes, aligned to 64)".to_owned(),
+            Value::TensorMaps { allocations } => {
+                format!("{} tensor maps (128 bytes each, aligned to 64)", allocations.len())
+            }
         }
     }
 }

@@ -172,6 +172,14 @@ impl HostParameter for tensor_map::TensorMap {
     }
 }
 
+impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
+    type Passed<'a> = [&'a TensorMap; N];
+
+    fn append(passed: [&TensorMap; N], arguments: &mut Vec<Argument>) {
+        arguments.push(Argument::tensor_maps(&passed));
+    }
+}
+
 /// What a launch passes for all parameters of a kernel, or for all fields of a struct: a tuple.
 impl HostParameter for () {
     type Passed<'a> = ();

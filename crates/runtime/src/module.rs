@@ -137,7 +137,7 @@ impl Function {
         if let Some(parameters) = &self.parameters {
             arguments::check(&self.name, parameters, &arguments)?;
         }
-        for allocation in arguments.iter().filter_map(|argument| argument.allocation()) {
+        for allocation in arguments.iter().flat_map(|argument| argument.allocations()) {
             same_device("a buffer among the arguments", allocation.backend(), backend)?;
             allocation.check()?;
         }
@@ -154,7 +154,7 @@ impl Function {
             .collect();
         let outcome = self.module.loaded.launch(&self.name, stream.handle, &launch, &packed);
         if matches!(outcome, Err(Error::Fault(_))) {
-            let written = arguments.iter().filter_map(|argument| argument.written());
+            let written = arguments.iter().flat_map(|argument| argument.written());
             written.for_each(|allocation| allocation.mark(&self.name));
             Allocation::mark_exposed(backend, &self.name);
         }

@@ -68,8 +68,8 @@ impl Parameter {
     }
 
     /// Whether a tensor map can be passed for it: 128 bytes, aligned as the hardware reads them.
-    pub(crate) fn takes_tensor_map(&self) -> bool {
-        self.bytes == TENSOR_MAP_BYTES && self.align.is_multiple_of(TENSOR_MAP_ALIGN)
+    pub(crate) fn takes_tensor_maps(&self, count: usize) -> bool {
+        self.bytes == count * TENSOR_MAP_BYTES && self.align.is_multiple_of(TENSOR_MAP_ALIGN)
     }
 
     /// In words, for messages: ``a 4-byte integer, `n` ``.

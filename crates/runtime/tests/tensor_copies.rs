@@ -11,7 +11,7 @@ use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::special::{block_idx, thread_idx};
-use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
@@ -139,6 +139,38 @@ fn tiles_are_reduced_into_the_tensor() {
         kernel.launch(&stream, (2, 2), 32, (&maps.0, &maps.1)).expect("it fits");
         stream.synchronize().expect("it ran");
         assert_eq!(target.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Each CTA copies the first tile of one of three tensors.
+#[kernel]
+fn copies_of_many(maps: &TensorMaps<3>, output: &mut Global<u32>) {
+    launch::threads(32);
+    let tile = tile();
+    let full = ready_barrier();
+    if thread_idx().x == 0 {
+        full.arrive_and_expect(TILE_BYTES);
+        tma::load(maps.at(block_idx().x), (0, 0), tile, full);
+    }
+    full.wait_parity(0);
+    for row in 0..ROWS {
+        let at = row * COLUMNS + thread_idx().x;
+        output[block_idx().x * (ROWS * COLUMNS) + at] = tile[at];
+    }
+}
+
+#[test]
+fn the_device_chooses_among_tensor_maps() {
+    let sources =
+        [1, 2, 3].map(|factor| matrix(16, 32).iter().map(|value| value * factor).collect::<Vec<u32>>());
+    for device in devices() {
+        let kernel = device.compile(&copies_of_many().expect("it has no mistakes")).expect("it compiles");
+        let stream = device.stream().expect("a stream");
+        let buffers = sources.clone().map(|source| device.buffer_from(&source).expect("it fits"));
+        let maps = buffers.each_ref().map(|buffer| map(buffer, 16, 32, Swizzle::None));
+        let mut output = device.uninitialized::<u32>(3 * 16 * 32).expect("it fits");
+        kernel.launch(&stream, 3, 32, (maps.each_ref(), &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), sources.concat());
     }
 }
 

@@ -13,7 +13,7 @@ use warpwright_lang::pointer::ClusterShared;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::shared::shared_array;
 use warpwright_lang::space::GlobalSpace;
-use warpwright_lang::tensor_map::TensorMap;
+use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{block, element::Element, fence, launch, tma};
 
@@ -46,6 +46,10 @@ fn map() -> TensorMap {
 
 pub(crate) const CASES: &[Case] = cases! {
     "sm_90a" "mov.b64 cvta.param.u64 prefetch.tensormap": map().prefetch();
+    "sm_90a" "mov.b64 cvta.param.u64 mad.wide.u32 prefetch.tensormap":
+        { let at = x::<u32>(); <&TensorMaps<8> as KernelParameter>::declare("maps").at(at).prefetch() };
+    "sm_90a" "mov.b64 cvta.param.u64 add.u64 prefetch.tensormap":
+        <&TensorMaps<8> as KernelParameter>::declare("maps").at(7).prefetch();
     "sm_80" "mov.u32 mbarrier.init.shared.b64": barrier().init(3);
     "sm_80" "mov.u32 mbarrier.inval.shared.b64": barrier().invalidate();
     "sm_80" "mov.u32 mbarrier.arrive.shared.b64": barrier().arrive();
