@@ -129,6 +129,8 @@ class Program:
     arguments: object
     tiles: object = None
     cluster: int = 1
+    # Bytes of scratch memory that a Triton kernel's CTA takes.
+    scratch: int = 0
 
 
 PROGRAMS = []
@@ -222,7 +224,7 @@ def triton_program(kernel, signature, constants, grid, warps=4, stages=3, varian
 
 
 def compile_triton(kernels, item, variant):
-    """The text, and the bytes of shared memory that a launch must give."""
+    """The text, and the bytes of shared memory, and of scratch memory for each CTA, that a launch must give."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -233,12 +235,19 @@ def compile_triton(kernels, item, variant):
     constants = {(function.arg_names.index(name),): value for name, value in tiles.constants.items()}
     # As the just-in-time compiler does: buffers are aligned, and so are sizes that happen to be multiples of 16.
     values = [argument.value if isinstance(argument, Scalar) else 0 for argument in item.arguments(seeded(item))]
-    attributes = {(at,): [["tt.divisibility", 16]] for at, value in enumerate(values)
-                  if tiles.aligned and types[at] != "fp32" and value % 16 == 0}
+    # A host's descriptor is several arguments, so that places and names do not correspond.
+    attributes = {(at,): [["tt.divisibility", 16]] for at, value in enumerate(values[:len(types)])
+                  if tiles.aligned and "tensordesc" not in tiles.signature and types[at] != "fp32" and value % 16 == 0}
     source = triton.compiler.ASTSource(function, signature, constants, attributes)
     target = GPUTarget("cuda", int(variant.removeprefix("sm_")), 32)
     done = triton.compile(source, target=target, options={"num_warps": tiles.warps, "num_stages": tiles.stages})
-    return clean(done.asm["ptx"]), done.metadata.shared
+    return clean(done.asm["ptx"]), done.metadata.shared, done.metadata.global_scratch_size
+
+
+def descriptor(place, shape, box):
+    """What a Triton kernel takes for a descriptor that the host made: the map, the shape, the strides in elements."""
+    strides = [int(np.prod(shape[axis + 1:])) for axis in range(len(shape))]
+    return [TensorMap(place, box[::-1], "128B"), *map(s32, shape), *map(u64, strides)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -263,8 +272,10 @@ def write_launch(folder, item):
             case Buffer():
                 arguments.append({"buffer": buffer(folder, index, argument, expectations)})
     if item.tiles:
-        # Triton's kernels take two more pointers, to scratch memory that these do not use.
-        arguments += [{"scalar": {"dtype": "u64", "value": 0}}] * 2
+        # Triton's kernels take two more pointers, to scratch memory, of which most use none.
+        none = {"scalar": {"dtype": "u64", "value": 0}}
+        bytes_ = item.scratch * int(np.prod(item.grid))
+        arguments += [{"buffer": {"dtype": "u8", "shape": [bytes_], "init": "zero"}} if bytes_ else none, none]
     texts = [f"../../ptx/{item.source}.{variant}.ptx" for variant in item.variants]
     fields = {
         "ptx": texts[0], "entry": item.entry, "grid": item.grid, "block": item.block, "cluster": triple(item.cluster),

@@ -5,7 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from harness import f32, given, made, s32, triton_program, updated
+from harness import descriptor, f32, given, made, s32, triton_program, updated
 from programs.integers import M32
 
 BF16, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e5m2
@@ -168,3 +168,35 @@ def triton_casts(random):
     sevenths = np.where(thousand < 0, -(-thousand // 7), thousand // 7)
     tens = np.trunc((x * np.float32(10)).astype(np.float64)).astype(np.int32).astype(np.int8)
     return [given(x), made(x.astype(np.float16)), made(x.astype(BF16)), made(sevenths), made(tens), made(x.astype(E5M2)), s32(200)]
+
+
+HOPPER = ("sm_90",)
+
+
+def transposed_product(random, m, n, k, dtype):
+    a, b = random.standard_normal((m, k)).astype(dtype), random.standard_normal((n, k)).astype(dtype)
+    c = (a.astype(np.float64) @ b.astype(np.float64).T).astype(dtype)
+    return [given(a), given(b), made(c, rtol=1e-2, atol=2e-2), s32(m), s32(n), s32(k)]
+
+
+@triton_program("descriptor_matmul", "*fp16 *fp16 *fp16 i32 i32 i32", {"BM": 64, "BN": 64, "BK": 64}, grid=(2, 2), variants=HOPPER)
+def triton_descriptor_matmul(random):
+    return transposed_product(random, 100, 72, 160, np.float16)
+
+
+@triton_program("descriptor_matmul", "*bf16 *bf16 *bf16 i32 i32 i32", {"BM": 128, "BN": 32, "BK": 32}, grid=(1, 3), warps=8, stages=4,
+                variants=HOPPER)
+def triton_descriptor_matmul_wide(random):
+    return transposed_product(random, 120, 88, 96, BF16)
+
+
+@triton_program("descriptor_twice", "tensordesc<fp32[16,32]> tensordesc<fp32[16,32]>", {"BM": 16, "BN": 32}, grid=(3, 4), variants=HOPPER)
+def triton_descriptor_twice(random):
+    x = random.standard_normal((45, 100), np.float32)
+    return [*descriptor(10, x.shape, [16, 32]), *descriptor(11, x.shape, [16, 32]), given(x), made(2 * x)]
+
+
+@triton_program("descriptor_sums", "*i32 *i32 i32 i32", {"BM": 8, "BN": 32}, grid=(5, 2), variants=HOPPER)
+def triton_descriptor_sums(random):
+    x = random.integers(-1000, 1000, (40, 60), np.int32)
+    return [given(x), updated(np.zeros((8, 60), np.int32), x.reshape(5, 8, 60).sum(0, dtype=np.int32)), s32(40), s32(60)]

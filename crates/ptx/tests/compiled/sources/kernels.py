@@ -183,3 +183,30 @@ def casts(x, half, bfloat, wide, byte, fp8, n, BLOCK: tl.constexpr):
     tl.store(wide + i, (v * 1000).to(tl.int64) // 7, mask=mask)
     tl.store(byte + i, (v * 10).to(tl.int32).to(tl.int8), mask=mask)
     tl.store(fp8 + i, v.to(tl.float8e5), mask=mask)
+
+
+@triton.jit
+def descriptor_matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    ta = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    tb = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    tc = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for at in range(0, k, BK):
+        acc = tl.dot(ta.load([row, at]), tb.load([column, at]).T, acc)
+    tc.store([row, column], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def descriptor_twice(x, y, BM: tl.constexpr, BN: tl.constexpr):
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    tile = x.load([row, column])
+    y.store([row, column], tile + tile)
+
+
+@triton.jit
+def descriptor_sums(x, sums, m, n, BM: tl.constexpr, BN: tl.constexpr):
+    tx = tl.make_tensor_descriptor(x, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    ts = tl.make_tensor_descriptor(sums, shape=[BM, n], strides=[n, 1], block_shape=[BM, BN])
+    column = tl.program_id(1) * BN
+    ts.atomic_add([0, column], tx.load([tl.program_id(0) * BM, column]))
