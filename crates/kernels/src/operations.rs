@@ -185,6 +185,18 @@ impl Operations {
         Ok(occupancy.ctas_per_sm * self.device.properties().sm_count)
     }
 
+    /// A grid of that many CTAs.
+    ///
+    /// # Errors
+    /// There are more than a grid holds; `what` is the operation that wanted them.
+    pub fn grid(&self, what: &'static str, ctas: u64) -> Result<u32> {
+        let fits = u32::try_from(ctas).ok().filter(|ctas| *ctas < 1 << 31);
+        fits.ok_or_else(|| OperationError::Shape {
+            what,
+            reason: format!("{ctas} CTAs are more than a grid holds; do the work in parts"),
+        })
+    }
+
     /// Frees all scratch memory; later calls take it anew.
     pub fn release_scratch(&self) {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -16,10 +16,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Operations::sort`] and [`Operations::sort_pairs`] are [`radix`].
+//! [`Operations::sort`] and [`Operations::sort_pairs`] are [`radix`]. [`bitonic`] and [`merge`] sort keys alone, by comparing them: the two
+//! other ways that there are, to read and to compare with.
 
+pub mod bitonic;
 pub mod key;
 pub(crate) mod library;
+pub mod merge;
 pub mod radix;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};

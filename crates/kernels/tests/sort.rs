@@ -1,8 +1,10 @@
 //! Sorts of every type, order and length, held to the host's stable sort.
 
 use warpwright::lang::element::{bf16, f16};
-use warpwright::runtime::Device;
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Stream};
 use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::sort::bitonic::{self, Bitonic};
+use warpwright_kernels::sort::merge::{self, Merge};
 use warpwright_kernels::sort::{Direction, SortKey};
 
 /// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
@@ -38,6 +40,29 @@ fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) 
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
     assert!(found == expected, "{what}");
+
+    type Sorter<K> = fn(
+        &Operations,
+        &Stream,
+        &Buffer<K>,
+        &mut Buffer<K>,
+        Direction,
+    ) -> Result<LaunchCounts, OperationError>;
+    let others: [(&str, Sorter<K>); 2] = [
+        ("bitonic", |operations, stream, keys, sorted, direction| {
+            bitonic::keys(operations, stream, keys, sorted, Bitonic::new(direction))
+        }),
+        ("merge", |operations, stream, keys, sorted, direction| {
+            merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))
+        }),
+    ];
+    for (way, sort) in others {
+        sorted.fill_zero().expect("writable");
+        sort(operations, &stream, &input, &mut sorted, direction)
+            .unwrap_or_else(|error| panic!("{what} by {way}: {error}"));
+        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+        assert!(found == expected, "{what} by {way}");
+    }
 
     let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
     let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Storable};
 
+use super::bitonic::{self, Bitonic};
+use super::merge::{self, Merge};
 use super::radix::Radix;
 use super::{Direction, SortKey};
 use crate::operations::Operations;
@@ -24,6 +26,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::number("length", 1_000_003, "keys"),
     OptionSpec::choice("type", KEY_TYPES, "type of the keys"),
     OptionSpec::choice("values", &["none", "u32", "u64"], "what stands beside each key"),
+    OptionSpec::choice("by", &["radix", "bitonic", "merge"], "the way: with values only radix"),
     OptionSpec::choice("order", ORDERS, "of the input: random has NaN, infinities and -0 among floats"),
     OptionSpec::choice("direction", &["ascending", "descending"], "of the output"),
     OptionSpec::number("seed", 1, "of the input"),
@@ -43,6 +46,15 @@ macro_rules! with_key_type {
             other => return Err(format!("no keys of type {other} are sorted").into()),
         }
     };
+}
+
+/// Refuses values where none are carried.
+fn check(options: &Options) -> Result<()> {
+    let (values, by) = (options.choice("values"), options.choice("by"));
+    match values == "none" || by == "radix" {
+        true => Ok(()),
+        false => Err(format!("the {by} sort carries no values; sort them by radix").into()),
+    }
 }
 
 fn direction(options: &Options) -> Direction {
@@ -92,9 +104,15 @@ fn prepare_keys<K: SortKey>(device: &Device, options: &Options) -> Result<Box<dy
     let sorted = Rc::new(RefCell::new(device.uninitialized::<K>(keys.len())?));
     let (operations, result) = (Operations::new(device), Rc::clone(&sorted));
     let bytes = f64::from(2 * K::BYTES) * keys.len() as f64;
+    let by = options.choice("by");
     Ok(Box::new(Ready {
         launch: move |stream: &_| {
-            Ok(operations.sort(stream, &keys_there, &mut sorted.borrow_mut(), direction)?)
+            let (operations, keys, sorted) = (&operations, &keys_there, &mut *sorted.borrow_mut());
+            Ok(match by {
+                "bitonic" => bitonic::keys(operations, stream, keys, sorted, Bitonic::new(direction))?,
+                "merge" => merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))?,
+                _ => operations.sort(stream, keys, sorted, direction)?,
+            })
         },
         work: Work { operations: keys.len() as f64, bytes },
         verify: move || {
@@ -143,7 +161,7 @@ impl LibraryKernel for Library {
     }
 
     fn summary(&self) -> &'static str {
-        "keys in order, with or without values: radix sort, a pass for each byte"
+        "keys in order, with or without values: radix sort, a pass for each byte; bitonic and merge sort"
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -152,14 +170,18 @@ impl LibraryKernel for Library {
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let direction = direction(options);
-        with_key_type!(options.choice("type"), K => match options.choice("values") {
-            "none" => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
-            "u32" => ptx(Radix::for_pairs::<K, u32>(direction).sweep.pairs::<K, u32>()?, target),
+        check(options)?;
+        with_key_type!(options.choice("type"), K => match (options.choice("values"), options.choice("by")) {
+            (_, "bitonic") => ptx(Bitonic::new(direction).order_tiles::<K>()?, target),
+            (_, "merge") => ptx(Merge::new::<K>(direction).merge_runs::<K>()?, target),
+            ("none", _) => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
+            ("u32", _) => ptx(Radix::for_pairs::<K, u32>(direction).sweep.pairs::<K, u32>()?, target),
             _ => ptx(Radix::for_pairs::<K, u64>(direction).sweep.pairs::<K, u64>()?, target),
         })
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        check(options)?;
         with_key_type!(options.choice("type"), K => match options.choice("values") {
             "none" => prepare_keys::<K>(device, options),
             "u32" => prepare_pairs::<K, u32>(device, options, |index| index as u32),

@@ -19,6 +19,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::{Direction, SortKey};
 use crate::operations::{Operations, Result, Scratch, both};
 pub use histogram::Histogram;
+pub(super) use histogram::in_direction;
 pub use sweep::{Part, Sweep};
 
 /// Values of a digit: a digit is a byte.
