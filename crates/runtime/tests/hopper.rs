@@ -13,9 +13,9 @@ use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
 use warpwright_runtime::Device;
 
-/// The emulated H200, and the GPU where there is one with clusters.
+/// The emulated H200 with its checkers on, and the GPU where there is one with clusters.
 fn devices() -> Vec<Device> {
-    let emulator = Device::named("emu:h200").expect("the emulator always starts");
+    let emulator = Device::named("emu:h200").and_then(Device::checked).expect("the emulator always starts");
     let gpu = Device::named("cuda:0").ok();
     let has_clusters = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
     std::iter::once(emulator).chain(gpu.filter(has_clusters)).collect()

@@ -16,10 +16,12 @@ use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
-/// The emulated H200 under each schedule, and the GPU where there is one with the tensor memory accelerator.
+/// The emulated H200 under each schedule, with its checkers on, and the GPU where there is one with the tensor memory accelerator.
 fn devices() -> Vec<Device> {
-    let emulator =
-        |schedule| Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
+    let emulator = |schedule| {
+        let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
+        device.checked().expect("an emulator checks")
+    };
     let gpu = Device::named("cuda:0").ok();
     let is_hopper = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
