@@ -39,6 +39,10 @@ pub(super) const FORMS: &[Form] = &[
     form("fence .sc|acq_rel .cluster", "").since((7, 8), 90),
     form("fence .acquire|release .cta|gpu|sys", "").since((8, 6), 80),
     form("fence .acquire|release .cluster", "").since((8, 6), 90),
+    form("fence .acquire .sync_restrict::shared::cluster .cluster", "").since((8, 6), 90),
+    form("fence .release .sync_restrict::shared::cta .cluster", "").since((8, 6), 90),
+    form("fence .proxy .async::generic .acquire .sync_restrict::shared::cluster .cluster", "").since((8, 6), 90),
+    form("fence .proxy .async::generic .release .sync_restrict::shared::cta .cluster", "").since((8, 6), 90),
     form("fence .mbarrier_init .release .cluster", "").since(HOPPER.0, HOPPER.1),
     form("fence .proxy .alias", "").since((7, 5), 80),
     form("fence .proxy .async .global|shared::cta|shared::cluster?", "").since(HOPPER.0, HOPPER.1),
@@ -66,18 +70,53 @@ pub(super) const FORMS: &[Form] = &[
         .since(HOPPER.0, HOPPER.1),
     form("mbarrier .arrive .shared|shared::cta? .b64", "b64 = []"),
     form("mbarrier .arrive .release.cta|release.cluster? .shared|shared::cta? .b64", "b64_ = [], b32?").since((8, 0), 90),
-    form("mbarrier .arrive .release.cluster? .shared::cluster .b64", "_ = [], b32?").since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "b64_ = [], b32?").since((8, 6), 90),
+    form("mbarrier .arrive .release.cta|release.cluster? .shared::cluster .b64", "_ = [], b32?").since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive .relaxed.cta|relaxed.cluster .shared::cluster .b64", "_ = [], b32?").since((8, 6), 90),
     form("mbarrier .arrive .expect_tx .release.cta|release.cluster? .shared|shared::cta? .b64", "b64_ = [], b32")
         .since(HOPPER.0, HOPPER.1),
-    form("mbarrier .arrive .expect_tx .release.cluster? .shared::cluster .b64", "_ = [], b32").since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive .expect_tx .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "b64_ = [], b32")
+        .since((8, 6), 90),
+    form("mbarrier .arrive .expect_tx .release.cta|release.cluster? .shared::cluster .b64", "_ = [], b32")
+        .since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive .expect_tx .relaxed.cta|relaxed.cluster .shared::cluster .b64", "_ = [], b32")
+        .since((8, 6), 90),
     form("mbarrier .arrive_drop .shared|shared::cta? .b64", "b64 = []"),
-    form("mbarrier .arrive .noComplete .shared|shared::cta? .b64", "b64 = [], b32"),
-    form("mbarrier .arrive_drop .noComplete .shared|shared::cta? .b64", "b64 = [], b32"),
+    form("mbarrier .arrive_drop .release.cta|release.cluster? .shared|shared::cta? .b64", "b64_ = [], b32?")
+        .since((8, 0), 90),
+    form("mbarrier .arrive_drop .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "b64_ = [], b32?")
+        .since((8, 6), 90),
+    form("mbarrier .arrive_drop .release.cta|release.cluster? .shared::cluster .b64", "_ = [], b32?")
+        .since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive_drop .relaxed.cta|relaxed.cluster .shared::cluster .b64", "_ = [], b32?").since((8, 6), 90),
+    form("mbarrier .arrive_drop .expect_tx .release.cta|release.cluster? .shared|shared::cta? .b64", "b64_ = [], b32")
+        .since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive_drop .expect_tx .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "b64_ = [], b32")
+        .since((8, 6), 90),
+    form("mbarrier .arrive_drop .expect_tx .release.cta|release.cluster? .shared::cluster .b64", "_ = [], b32")
+        .since(HOPPER.0, HOPPER.1),
+    form("mbarrier .arrive_drop .expect_tx .relaxed.cta|relaxed.cluster .shared::cluster .b64", "_ = [], b32")
+        .since((8, 6), 90),
+    form("mbarrier .arrive|arrive_drop .noComplete .shared|shared::cta? .b64", "b64 = [], b32"),
+    form("mbarrier .arrive|arrive_drop .noComplete .release.cta .shared|shared::cta? .b64", "b64 = [], b32")
+        .since((8, 0), 80),
     form("mbarrier .test_wait .shared|shared::cta? .b64", "pred = [], b64!"),
+    form("mbarrier .test_wait .acquire.cta .shared|shared::cta? .b64", "pred = [], b64!").since((8, 0), 80),
+    form("mbarrier .test_wait .acquire.cluster .shared|shared::cta? .b64", "pred = [], b64!").since((8, 0), 90),
+    form("mbarrier .test_wait .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "pred = [], b64!")
+        .since((8, 6), 90),
     form("mbarrier .test_wait .parity .shared|shared::cta? .b64", "pred = [], b32").since((7, 1), 80),
+    form("mbarrier .test_wait .parity .acquire.cta .shared|shared::cta? .b64", "pred = [], b32").since((8, 0), 80),
+    form("mbarrier .test_wait .parity .acquire.cluster .shared|shared::cta? .b64", "pred = [], b32").since((8, 0), 90),
+    form("mbarrier .test_wait .parity .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "pred = [], b32")
+        .since((8, 6), 90),
     form("mbarrier .try_wait .acquire.cta|acquire.cluster? .shared|shared::cta? .b64", "pred = [], b64!, b32?")
         .since((8, 0), 90),
     form("mbarrier .try_wait .parity .acquire.cta|acquire.cluster? .shared|shared::cta? .b64", "pred = [], b32, b32?")
         .since((8, 0), 90),
+    form("mbarrier .try_wait .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "pred = [], b64!, b32?")
+        .since((8, 6), 90),
+    form("mbarrier .try_wait .parity .relaxed.cta|relaxed.cluster .shared|shared::cta? .b64", "pred = [], b32, b32?")
+        .since((8, 6), 90),
     form("mbarrier .pending_count .b64", "b32 = b64!"),
 ];

@@ -113,6 +113,8 @@ pub(crate) enum Motion {
     Store { from: u32, to: Global, reduction: Option<Reduction> },
     /// From the CTA's shared memory to that of a CTA of the cluster, or into what is there.
     Peer { from: u32, to: u32, rank: u32, bytes: u32, reduction: Option<Reduction> },
+    /// What a thread had in its registers to the shared memory of a CTA of the cluster, or into what is there.
+    Value { data: [u8; 16], bytes: u32, to: u32, rank: u32, reduction: Option<Reduction> },
 }
 
 /// What the end of a copy is told to.
@@ -145,7 +147,7 @@ impl Transfer {
         match &self.motion {
             Motion::Load { from, .. } => from.rows(),
             Motion::Store { to, .. } => to.rows(),
-            Motion::Peer { .. } => 1,
+            Motion::Peer { .. } | Motion::Value { .. } => 1,
         }
     }
 
@@ -192,6 +194,11 @@ impl Transfer {
                 Motion::Peer { from, to, rank, bytes, reduction } => {
                     pass(*from, (*rank, *to), *bytes, reduction.as_ref(), blocks);
                 }
+                Motion::Value { data, bytes, to, rank, reduction } => {
+                    let target = shared(blocks, *rank, *to, *bytes);
+                    // SAFETY: `shared` found the bytes, which are aligned, and the data has no fewer.
+                    unsafe { put(data.as_ptr(), target, *bytes, reduction.as_ref()) };
+                }
             }
             self.progress = until;
         }
@@ -206,7 +213,7 @@ impl Transfer {
         match &self.motion {
             Motion::Load { from, .. } => from.bytes(),
             Motion::Store { to, .. } => to.bytes(),
-            Motion::Peer { bytes, .. } => *bytes,
+            Motion::Peer { bytes, .. } | Motion::Value { bytes, .. } => *bytes,
         }
     }
 
@@ -230,7 +237,7 @@ impl Transfer {
         let (global, writes) = match &self.motion {
             Motion::Load { from, .. } => (Some(from), false),
             Motion::Store { to, .. } => (Some(to), true),
-            Motion::Peer { .. } => (None, false),
+            Motion::Peer { .. } | Motion::Value { .. } => (None, false),
         };
         if let Some(global) = global {
             check_global(global, writes, lane, memory)?;
@@ -250,6 +257,7 @@ impl Transfer {
                 let own = blocks.own.rank;
                 check_shared(blocks, own, *from, *bytes, lane)
             }
+            Motion::Value { to, rank, bytes, .. } => check(*rank, *to, *bytes),
         }
     }
 }
@@ -469,7 +477,16 @@ fn pass(
     let own = blocks.own.rank;
     let source = shared(blocks, own, from, bytes).cast_const();
     let target = shared(blocks, rank, to, bytes);
-    // SAFETY: `shared` found the bytes of both; `copy` allows overlap, and elements are reduced one by one.
+    // SAFETY: `shared` found the bytes of both.
+    unsafe { put(source, target, bytes, reduction) };
+}
+
+/// Copies bytes, or reduces them into what is there.
+///
+/// # Safety
+/// Both are of `bytes` bytes, which may overlap; the target is aligned to the elements of the reduction.
+unsafe fn put(source: *const u8, target: *mut u8, bytes: u32, reduction: Option<&Reduction>) {
+    // SAFETY: the caller's promise; `copy_from` allows overlap, and elements are reduced one by one.
     unsafe {
         match reduction {
             Some(reduction) => reduction.apply(target, source, bytes as usize),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
-use super::{Decoder, address, unsupported};
+use super::{Decoder, address, remote, unsupported};
 use crate::check::Touch;
 use crate::decode::{AddressOperand, DecodeError, File, Register, Words};
 use crate::memory::{Purpose, Space, Trouble, addresses, resolve_ordered, split_generic};
@@ -146,7 +146,8 @@ struct Atomic {
     results: Vec<Register>,
 }
 
-fn read(registers: &Registers, register: Register, lane: usize) -> u128 {
+/// A lane's value of a register.
+pub(super) fn read(registers: &Registers, register: Register, lane: usize) -> u128 {
     match register.file {
         File::Word | File::Predicate => registers.word(register.slot)[lane].into(),
         File::Long => registers.long(register.slot)[lane].into(),
@@ -272,8 +273,8 @@ impl Atomic {
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if i.opcode.has("async") || i.opcode.has("bulk") {
-        return Err(DecodeError::new("Asynchronous reductions are not emulated."));
+    if i.opcode.has("async") {
+        return remote::reduce(d, i, w);
     }
     let returns = i.opcode.base() == "atom";
     let ordered = ordered(w, Semantics::Relaxed);

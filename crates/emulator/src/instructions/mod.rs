@@ -19,6 +19,7 @@ mod matrix_copy;
 mod mbarrier;
 mod memory_words;
 mod print;
+mod remote;
 mod store;
 mod synchronize;
 mod tensor_copy;

@@ -3,7 +3,7 @@
 use warpwright_ptx::syntax::Instruction;
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
-use super::{Decoder, address, unsupported};
+use super::{Decoder, address, remote, unsupported};
 use crate::check::{Touch, Value};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::memory::{
@@ -240,8 +240,8 @@ impl<T: Element> Store<T> {
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
-    if i.opcode.has("async") || i.opcode.has("bulk") {
-        return Err(DecodeError::new("Asynchronous stores are not emulated."));
+    if i.opcode.has("async") {
+        return remote::store(d, i, w);
     }
     let ordered = ordered(w, Semantics::Weak);
     let named = address::space(w);

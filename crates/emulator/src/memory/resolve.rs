@@ -317,6 +317,7 @@ pub(crate) fn bad_access(
             if rank == own || rank >= execution.launch.ctas_per_cluster() {
                 return trouble;
             }
+            // Measured on H200: such an access ends the launch with an illegal instruction.
             trouble.note(format!(
                 "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: what reaches \
                  another CTA names .shared::cluster"

@@ -72,6 +72,8 @@ pub(crate) struct Case {
     pub(crate) target: &'static str,
     pub(crate) block: usize,
     pub(crate) threads: usize,
+    /// CTAs of a cluster, if the kernel requires clusters.
+    pub(crate) cluster: Option<usize>,
     pub(crate) operands: Vec<Operand>,
     /// Declarations and instructions; operand `d` is registers `%d0`, `%d1`, ...
     pub(crate) body: String,
@@ -85,6 +87,7 @@ impl Case {
             target: "sm_80",
             block: 128,
             threads: crate::inputs::ELEMENTS,
+            cluster: None,
             operands: Vec::new(),
             body: String::new(),
         }
@@ -92,6 +95,12 @@ impl Case {
 
     pub(crate) fn target(mut self, target: &'static str) -> Case {
         self.target = target;
+        self
+    }
+
+    /// Clusters of so many CTAs, which the kernel requires.
+    pub(crate) fn clusters(mut self, ctas: usize) -> Case {
+        self.cluster = Some(ctas);
         self
     }
 
@@ -137,7 +146,8 @@ impl Case {
         let (entry, parameters) = (self.entry(), parameters.join(", "));
         let mut line = |words: String| writeln!(text, "{words}").expect("writing to a string");
         line(format!(".version 9.0\n.target {}\n.address_size 64\n", self.target));
-        line(format!(".visible .entry {entry}({parameters})\n{{"));
+        let cluster = self.cluster.map(|ctas| format!(" .reqnctapercluster {ctas}, 1, 1"));
+        line(format!(".visible .entry {entry}({parameters}){}\n{{", cluster.unwrap_or_default()));
         line("    .reg .b32 %thread, %block, %lane;\n    .reg .b64 %at;".into());
         line(
             "    mov.u32 %thread, %tid.x;\n    mov.u32 %block, %ctaid.x;\n    mov.u32 %lane, %laneid;".into(),

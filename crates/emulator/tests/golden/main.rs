@@ -9,6 +9,7 @@
 
 mod agreement;
 mod case;
+mod cluster;
 mod conversion;
 mod floating;
 mod inputs;
@@ -35,6 +36,7 @@ fn cases() -> Vec<Case> {
         memory::cases(),
         matrix::cases(),
         warpgroup::cases(),
+        cluster::cases(),
     ]
     .into_iter()
     .flatten()

@@ -1,7 +1,7 @@
 //! Runs every case on the emulator and compares what it leaves with what the GPU left.
 
 use warpwright_arch::Arch;
-use warpwright_emulator::{Emulator, Launch};
+use warpwright_emulator::{Emulator, Launch, Schedule};
 
 use crate::agreement::{self, Agreement};
 use crate::case::{Buffer, Case};
@@ -11,7 +11,7 @@ use crate::record::Records;
 const NOT_YET: [(&str, &str); 1] = [("video/vmad.negated", "the parser reads no `-` before a register")];
 
 /// The saved buffers of a case run on the emulator, end to end.
-fn run(device: &mut Emulator, case: &Case) -> Result<Vec<u8>, String> {
+fn run(device: &mut Emulator, case: &Case, schedule: Schedule) -> Result<Vec<u8>, String> {
     let module = warpwright_ptx::parse(&case.ptx()).map_err(|error| error.to_string())?;
     let program = device.load(&module).map_err(|error| error.to_string())?;
     let (mut parameters, mut buffers) = (Vec::new(), Vec::new());
@@ -33,6 +33,7 @@ fn run(device: &mut Emulator, case: &Case) -> Result<Vec<u8>, String> {
         grid: [(case.threads / case.block) as u32, 1, 1],
         block: [case.block as u32, 1, 1],
         parameters: &parameters,
+        schedule,
         ..Launch::default()
     };
     device.launch(&program, &case.entry(), &launch).map_err(|fault| fault.to_string())?;
@@ -48,16 +49,24 @@ fn run(device: &mut Emulator, case: &Case) -> Result<Vec<u8>, String> {
     Ok(outputs)
 }
 
+/// The schedules that a case is run at: all, where it synchronises what is asynchronous.
+fn schedules(case: &Case) -> &'static [Schedule] {
+    match case.family {
+        "cluster" | "mbarrier" => &[Schedule::Eager, Schedule::Latest, Schedule::Random(1)],
+        _ => &[Schedule::Eager],
+    }
+}
+
 /// What is wrong with a case, if anything is.
 fn disagreement(device: &mut Emulator, records: &Records, case: &Case) -> Option<String> {
     let recorded = match records.outputs(case) {
         Ok(recorded) => recorded,
         Err(reason) => return Some(reason),
     };
-    match run(device, case) {
+    schedules(case).iter().find_map(|&schedule| match run(device, case, schedule) {
         Ok(outputs) => agreement::of(case).check(case, &recorded, &outputs).err(),
         Err(reason) => Some(reason),
-    }
+    })
 }
 
 /// `GOLDEN=mma` replays the cases of which the path contains `mma`.
