@@ -4,6 +4,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
 use super::{Copy, Map, Walk, Zip};
+use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::ptx;
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
@@ -48,6 +49,13 @@ fn work<T>(length: u64, buffers: u64) -> Work {
         operations: (buffers - 2) as f64 * elements,
         bytes: elements * (buffers * size_of::<T>() as u64) as f64,
     }
+}
+
+/// The driver's copy of as many bytes.
+fn beside(device: &Device, options: &Options, buffers: u64) -> Result<Box<dyn Prepared>> {
+    let length = options.number("length");
+    let work: Result<Work> = typed!(options, T => Ok(work::<T>(length, buffers)));
+    copy::of_as_many_bytes(device, work?)
 }
 
 /// Every element exactly as the reference says.
@@ -131,6 +139,10 @@ impl LibraryKernel for CopyLibrary {
         let walk = Walk::of(options)?;
         typed!(options, T => prepare_unary(device, options, Copy { walk }.run::<T>()?, T::value))
     }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 2))
+    }
 }
 
 /// [`Map`] for the command line.
@@ -160,6 +172,10 @@ impl LibraryKernel for MapLibrary {
             let reference = |x: T| x.product(x).value();
             prepare_unary(device, options, Map { walk, function: square::<T> }.run::<T>()?, reference)
         })
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 2))
     }
 }
 
@@ -222,5 +238,9 @@ impl LibraryKernel for AddLibrary {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         typed!(options, T => Self::prepare::<T>(device, options))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 3))
     }
 }

@@ -3,6 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::lang::element::Element;
 
+use crate::operations::{OperationError, Result};
 use crate::vector;
 
 /// How the threads of a grid share rows of one length.
@@ -56,9 +57,31 @@ impl Plan {
             }
             _ => (most, 1),
         };
+        Self::of_shares(columns, lanes, threads, ctas)
+    }
+
+    fn of_shares(columns: u32, lanes: u32, threads: u32, ctas: u32) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
-        let steps = vectors.div_ceil(threads * ctas).clamp(1, MOST_STEPS);
+        let steps = columns.div_ceil(lanes * threads * ctas).clamp(1, MOST_STEPS);
         Self { columns, lanes, threads, rows, ctas, steps }
+    }
+
+    /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
+    ///
+    /// # Errors
+    /// No plan has such numbers.
+    pub fn shared_by(&self, threads: u32, ctas: u32) -> Result<Self> {
+        let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
+        let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
+        if !parts_of_a_warp && !(threads.is_multiple_of(32) && (32..=1024).contains(&threads)) {
+            return refuse(format!("{threads} threads are neither a part of a warp nor up to 32 whole ones"));
+        }
+        if !(1..=PORTABLE_CLUSTER).contains(&ctas) || (ctas > 1 && threads < 32) {
+            return refuse(format!(
+                "a row is shared by 1 to {PORTABLE_CLUSTER} CTAs of at least a warp each, not {ctas} of {threads} threads"
+            ));
+        }
+        Ok(Self::of_shares(self.columns, self.lanes, threads, ctas))
     }
 
     /// Elements of a row that its threads hold at once.
