@@ -125,6 +125,7 @@ fn launch<K>(
         return Ok(LaunchCounts::default());
     }
     let shape = compiled.shape(plan.grid(rows), plan.cta_threads());
+    let shape = if plan.overlaps { shape.overlapping() } else { shape };
     Ok(compiled.function().launch(stream, shape, arguments)?)
 }
 
