@@ -7,3 +7,4 @@ mod asynchronous;
 mod barriers;
 mod global;
 mod harness;
+mod warpgroup;
