@@ -6,7 +6,7 @@ use super::{Form, form};
 const HOPPER: &[&str] = &["sm_90a"];
 
 /// Where matrices of bytes are loaded and stored transposed (PTX ISA, "ldmatrix" and "stmatrix").
-const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_101a", "sm_103a", "sm_120a", "sm_121a"];
+const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_120a"];
 
 /// The shapes of a warpgroup's product, with the given depth, for every width that floating types have.
 macro_rules! float_shapes {

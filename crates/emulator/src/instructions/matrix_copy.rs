@@ -256,8 +256,7 @@ mod tests {
         let held: [u32; LANES] = std::array::from_fn(|lane| {
             (0..4).fold(0, |word, byte| word | (4 * lane as u32 + byte) << (8 * byte))
         });
-        for arrangement in
-            [Arrangement::Plain, Arrangement::Transposed, Arrangement::Bytes { paired: false }]
+        for arrangement in [Arrangement::Plain, Arrangement::Transposed, Arrangement::Bytes { paired: false }]
         {
             assert_eq!(arrangement.hold(&arrangement.rows(&held)), held);
         }
