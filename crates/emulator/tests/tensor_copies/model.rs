@@ -34,9 +34,10 @@ fn elements(case: &Case) -> Vec<(Vec<i64>, u64)> {
                 for channel in 0..*channels {
                     let mut at = pixel.clone();
                     at[0] += i64::from(channel);
-                    for axis in 1..rank - 1 {
-                        at[axis] += case.offsets.get(axis - 1).map_or(0, |&offset| i64::from(offset));
-                    }
+                    let pixels = at[1..rank - 1].iter_mut().enumerate();
+                    pixels.for_each(|(index, at)| {
+                        *at += case.offsets.get(index).map_or(0, |&offset| i64::from(offset));
+                    });
                     elements.push((at, row * map.row_pitch() + u64::from(channel) * size));
                 }
                 // The next pixel of the bounding box.
