@@ -212,14 +212,8 @@ impl Warp {
                 Wait::Members(members) => self.meet(index, members, launch, blocks.own),
                 Wait::Warpgroup => {
                     if blocks.own.warpgroups.is_over(self.index) {
-                        let path = &mut self.paths[index];
-                        path.wait = Wait::Ready;
-                        let (rank, warp) = (blocks.own.rank, self.index);
-                        let actor = Actor { rank, warp, lanes: path.mask, pc: path.pc };
-                        if let Kind::Warpgroup(operation) = &launch.kernel.operations[path.pc as usize].kind {
-                            operation.observe_wait(&blocks.own.observer, actor);
-                        }
-                        path.pc += 1;
+                        self.paths[index].wait = Wait::Ready;
+                        self.paths[index].pc += 1;
                     }
                 }
                 Wait::Cluster => {

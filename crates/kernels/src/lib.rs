@@ -1,9 +1,10 @@
 //! The kernel library: one file an idea, each with its reference.
 
 mod copy;
-pub mod demonstrations;
 pub mod elementwise;
 pub mod gemm;
+pub mod histogram;
+mod lessons;
 pub mod map2d;
 pub mod matrix_add;
 pub mod monoid;
@@ -17,6 +18,7 @@ mod rotation;
 pub mod rows;
 mod sample;
 pub mod scan;
+pub mod select;
 pub mod sort;
 pub mod transpose;
 pub mod vector;

@@ -76,7 +76,20 @@ pub trait Monoid<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {
     fn accumulate(&self, state: Self::State, element: Reg<T>, index: Reg<u64>) -> Self::State {
         self.combine(state, self.lift(element, index))
     }
+
+    /// `state` with a run of elements more, the first of them at `index`.
+    fn accumulate_run(&self, state: Self::State, run: &[Reg<T>], index: Reg<u64>) -> Self::State {
+        let one = |(state, offset), element: &Reg<T>| {
+            (self.accumulate(state, *element, index + offset), offset + 1)
+        };
+        run.iter().fold((state, 0u64), one).0
+    }
 }
+
+/// A monoid whose state and results are elements: what can be combined in place.
+pub trait InPlace<T: Element>: Monoid<T, State = Reg<T>, Output = T> {}
+
+impl<T: Element, M: Monoid<T, State = Reg<T>, Output = T>> InPlace<T> for M {}
 
 /// The sum. 16-bit floats add in `f32` and are rounded once, at the end; integers wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -217,7 +230,7 @@ searchable! {
 
 /// The better of two finds, `beats` telling whether one number is strictly better than another: NaN is better than any, and of
 /// equals the one that stands first.
-fn better<T: Searchable>(one: Found<T>, other: Found<T>, beats: fn(Reg<T>, Reg<T>) -> Reg<bool>) -> Found<T> {
+fn better<T: Searchable>(one: Found<T>, other: Found<T>, beats: Comparison<T>) -> Found<T> {
     let (one_is_nan, other_is_nan) = (one.value.ne(one.value), other.value.ne(other.value));
     let equal = one.value.eq(other.value) | (one_is_nan & other_is_nan);
     let wins =
@@ -225,8 +238,30 @@ fn better<T: Searchable>(one: Found<T>, other: Found<T>, beats: fn(Reg<T>, Reg<T
     select_value(wins, other, one)
 }
 
+/// [`better`] of a find and a run that stands after it, `yields` telling whether one number is at most as good as another. Inside the
+/// run a place is a number known at build time, so four instructions an element are enough.
+fn best_of_run<T: Searchable>(
+    before: Found<T>,
+    run: &[Reg<T>],
+    index: Reg<u64>,
+    yields: Comparison<T>,
+) -> Found<T> {
+    // What is not at most as good is better, or one of the two is NaN; the first NaN stays.
+    let wins = |value: Reg<T>, over: Reg<T>| !yields(value, over) & over.eq(over);
+    let (mut best, mut place) = (run[0], constant(0u32));
+    for (offset, value) in run.iter().enumerate().skip(1) {
+        let wins = wins(*value, best);
+        (best, place) = (wins.select(*value, best), wins.select(offset as u32, place));
+    }
+    let found = Found { value: best, index: index + place.convert::<u64>() };
+    select_value(wins(best, before.value) | before.index.eq(u64::MAX), found, before)
+}
+
+/// A comparison of two numbers.
+type Comparison<T> = fn(Reg<T>, Reg<T>) -> Reg<bool>;
+
 macro_rules! searches {
-    ($($monoid:ident, $worst:ident, $beats:ident;)*) => {
+    ($($monoid:ident, $worst:ident, $beats:ident, $yields:ident;)*) => {
         $(impl<T: Searchable> Monoid<T> for $monoid {
             type State = Found<T>;
             type Output = u64;
@@ -247,11 +282,15 @@ macro_rules! searches {
             fn lower(&self, state: Found<T>) -> Reg<u64> {
                 state.index
             }
+
+            fn accumulate_run(&self, state: Found<T>, run: &[Reg<T>], index: Reg<u64>) -> Found<T> {
+                best_of_run(state, run, index, |a, b| a.$yields(b))
+            }
         })*
     };
 }
 
 searches! {
-    ArgMax, LEAST, gt;
-    ArgMin, MOST, lt;
+    ArgMax, LEAST, gt, le;
+    ArgMin, MOST, lt, ge;
 }

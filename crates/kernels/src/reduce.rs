@@ -1,10 +1,23 @@
 //! Reduction: all elements of a buffer combined into one.
 //!
-//! [`Operations::reduce`] is [`single_pass`].
+//! Five kernels compute the same, each a step on the way to the speed of memory:
+//!
+//! | File | What it teaches |
+//! |---|---|
+//! | [`interleaved`] | a tree in shared memory; most of each warp idles, and lanes meet in banks |
+//! | [`sequential`] | the same tree with the working threads side by side |
+//! | [`block`] | the tree in registers, by warp shuffles |
+//! | [`stepwise`] | threads that combine many elements before the tree begins |
+//! | [`single_pass`] | 16 bytes a load, many loads on their way at once, and one launch: the last CTA to finish combines the rest |
+//!
+//! [`Operations::reduce`] is the last one.
 
 pub mod block;
+pub mod interleaved;
 pub(crate) mod library;
+pub mod sequential;
 pub mod single_pass;
+pub mod stepwise;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -46,7 +59,7 @@ impl Operations {
         M: Monoid<T>,
     {
         expect_length("the result of a reduction", 1, output.len())?;
-        single_pass::launch(self, stream, input, output, monoid)
+        single_pass::launch(self, stream, input, output, single_pass::SinglePass::new(monoid))
     }
 
     /// The index of the first largest element, in a buffer of one element. NaN is larger than all numbers.

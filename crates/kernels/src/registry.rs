@@ -26,6 +26,8 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::reduce::library::ReduceLibrary,
         &crate::reduce::library::ArgMaxLibrary,
         &crate::scan::library::Library,
+        &crate::lessons::ReduceSteps,
+        &crate::lessons::ScanSections,
         &crate::sort::library::Library,
         &crate::rows::SoftmaxLibrary,
         &crate::rows::LogSoftmaxLibrary,
@@ -33,11 +35,6 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::rows::AddRmsNormLibrary,
         &crate::rows::LayerNormLibrary,
         &crate::rows::CrossEntropyLibrary,
-        &crate::demonstrations::DivergenceLibrary,
-        &crate::demonstrations::CoalescingLibrary,
-        &crate::demonstrations::BankConflictsLibrary,
-        &crate::demonstrations::MemWalkthroughLibrary,
-        &crate::demonstrations::HardwareDemonstrationLibrary,
         &crate::gemm::Library,
     ]
 }

@@ -6,12 +6,30 @@
 //! exclusive   0   3   4   8   9     output[i] = input[0] + .. + input[i - 1], the identity first
 //! ```
 //!
-//! [`Operations::inclusive_scan`] and [`Operations::exclusive_scan`] are [`single_pass`].
+//! Within a CTA, in shared memory, each file a way and what it costs:
+//!
+//! | File | Combinations | Barriers | What it teaches |
+//! |---|---|---|---|
+//! | [`kogge_stone`] | n log2(n) | 2 log2(n) | few steps, much work |
+//! | [`brent_kung`] | 2n | 2 log2(n) | a tree up and down; bank conflicts, and padding against them |
+//! | [`blelloch`] | 2n | 2 log2(n) | the same tree, handing prefixes down: exclusive |
+//! | [`warp`] | 6n | 2 | registers instead of shared memory, by the thread hierarchy |
+//! | [`coarsened`] | 2n | 2 | runs of elements for each thread |
+//!
+//! For a whole buffer, [`segmented`] puts any of them into three kernels, and [`single_pass`] is one kernel that reads and writes every element
+//! once: [`Operations::inclusive_scan`] and [`Operations::exclusive_scan`].
 
+pub mod blelloch;
 pub mod block;
+pub mod brent_kung;
+pub mod coarsened;
+pub mod kogge_stone;
 pub(crate) mod library;
 pub mod look_back;
+pub mod section;
+pub mod segmented;
 pub mod single_pass;
+pub mod warp;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 

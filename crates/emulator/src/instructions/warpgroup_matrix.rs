@@ -4,7 +4,6 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use super::matrix::element;
-use crate::check::{Actor, Awaited, Completion, GroupKind, Observer, Proxy, Range, Site, Touch};
 use crate::decode::{DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::lanes::{Vectored, in_vectors};
@@ -197,13 +196,6 @@ impl WarpgroupOperation {
         }
     }
 
-    /// Tells that the wait of a warp is over, if it is a wait.
-    pub(crate) fn observe_wait(&self, observer: &Observer, actor: Actor) {
-        if let WarpgroupOperation::Wait(latest) = self {
-            observer.wait(actor, GroupKind::Multiply, Some(*latest as u32), Awaited::Everything);
-        }
-    }
-
     /// A warp executes it, with all its live lanes.
     pub(crate) fn execute(
         &self,
@@ -211,7 +203,6 @@ impl WarpgroupOperation {
         pc: u32,
         mask: u32,
     ) -> Result<Next, Box<Trouble>> {
-        execution.pc = pc;
         let (warp, eager) = (execution.warp, execution.launch.schedule != crate::launch::Schedule::Latest);
         whole(execution, mask)?;
         let warpgroups = &mut execution.block.warpgroups;
@@ -219,24 +210,14 @@ impl WarpgroupOperation {
             WarpgroupOperation::Fence => Next::GoesOn,
             WarpgroupOperation::Commit => {
                 warpgroups.commit(warp);
-                execution.block.observer.commit(execution.actor(mask), GroupKind::Multiply);
                 Next::GoesOn
             }
             WarpgroupOperation::Wait(latest) if warpgroups.wait(warp, *latest) => Next::Waits,
-            WarpgroupOperation::Wait(_) => {
-                self.observe_wait(&execution.block.observer, execution.actor(mask));
-                Next::GoesOn
-            }
+            WarpgroupOperation::Wait(_) => Next::GoesOn,
             WarpgroupOperation::Multiply(multiplication) => {
                 let operands = multiplication.operands(execution.registers)?;
                 let base = execution.registers.base();
                 warpgroups.issue(warp, Issue { pc, base, operands })?;
-                if execution.block.observer.listens() {
-                    let ranges = multiplication.ranges(operands, execution.block.rank, warp);
-                    let completion = Completion::Group(GroupKind::Multiply);
-                    let actor = execution.actor(mask);
-                    execution.block.observer.issue(actor, Proxy::Async, completion, &ranges);
-                }
                 if eager { Next::Yields } else { Next::GoesOn }
             }
         })
@@ -281,20 +262,6 @@ impl WarpgroupMultiplication {
             ));
         }
         Ok(IssueOperands { a, b, accumulates: bits != 0 })
-    }
-
-    /// What a warp's share reads of the shared memory of its CTA.
-    fn ranges(&self, operands: IssueOperands, rank: u32, warp: u32) -> Vec<Range> {
-        let a = operands.a.map(MatrixDescriptor::from_bits);
-        let b = MatrixDescriptor::from_bits(operands.b);
-        let ranges = self.multiply.ranges(a, b, warp as usize % WARPS).into_iter();
-        let range = |range: std::ops::Range<u32>| Range {
-            site: Site::Shared,
-            first: u64::from(rank) << 24 | u64::from(range.start),
-            bytes: u64::from(range.end - range.start),
-            touch: Touch::Read,
-        };
-        ranges.map(range).collect()
     }
 
     /// Multiplies, for all four warps.

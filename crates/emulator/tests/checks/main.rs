@@ -7,4 +7,3 @@ mod asynchronous;
 mod barriers;
 mod global;
 mod harness;
-mod warpgroup;

@@ -1,0 +1,164 @@
+//! The scan in three kernels, as the notes have it: scan each section by itself, scan the sections' totals, add to each section what stands
+//! before it.
+//!
+//! ```text
+//! sections    [ a ab abc ]  [ d de def ]  [ g gh ghi ]      every element read and written
+//! totals         abc         abc+def       ..               the same scan of far fewer elements
+//! add         [ a ab abc ]  [ abcd ..  ]  [ abcdefg .. ]    every element read and written again
+//! ```
+//!
+//! How a section is scanned is the lesson: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`], [`coarsened`]. Whatever it is, the
+//! elements go through memory twice, which is why [`single_pass`](super::single_pass) is twice as fast as any of them can be.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::section::Section;
+use super::{blelloch, brent_kung, coarsened, kogge_stone, warp};
+use crate::monoid::InPlace;
+use crate::operations::{Operations, Result, both, expect_length};
+
+/// How a section is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// [`kogge_stone`]
+    KoggeStone,
+    /// [`brent_kung`], in padded memory or not.
+    BrentKung {
+        /// Whether a word is left out after every 32.
+        padded: bool,
+    },
+    /// [`blelloch`], in padded memory or not.
+    Blelloch {
+        /// Whether a word is left out after every 32.
+        padded: bool,
+    },
+    /// [`warp`]
+    Warp,
+    /// [`coarsened`]
+    Coarsened,
+}
+
+/// The scan by `monoid` in sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segmented<M> {
+    /// What combines.
+    pub monoid: M,
+    /// How a section is scanned.
+    pub method: Method,
+    /// Threads of a CTA.
+    pub threads: u32,
+}
+
+impl<M> Segmented<M> {
+    /// Elements of a section.
+    pub fn section_length(&self) -> u32 {
+        self.threads
+            * match self.method {
+                Method::KoggeStone | Method::Warp => 1,
+                Method::BrentKung { .. } | Method::Blelloch { .. } => 2,
+                Method::Coarsened => 7,
+            }
+    }
+
+    fn is_padded(&self) -> bool {
+        matches!(self.method, Method::BrentKung { padded: true } | Method::Blelloch { padded: true })
+    }
+
+    /// Scans each section of `input` into `output`, and leaves its last result in `totals`.
+    #[kernel]
+    pub fn sections<T: Storable>(
+        &self,
+        input: &Global<T>,
+        output: &mut Global<T>,
+        totals: &mut Global<T>,
+        length: u64,
+    ) where
+        M: InPlace<T>,
+    {
+        launch::threads(self.threads);
+        let (monoid, section_length) = (&self.monoid, self.section_length());
+        let section = Section::new(section_length, self.threads, self.is_padded());
+        let first = block_idx().x.convert::<u64>() * u64::from(section_length);
+        let left = length - first;
+        let thread = thread_idx().x;
+        for step in (0..section_length).step_by(self.threads as usize) {
+            let index = thread + step;
+            let mut element = monoid.identity();
+            if index.convert::<u64>() < left {
+                element = monoid.lift(input.at(first).at(index).load(), first + index.convert::<u64>());
+            }
+            section.at(index).store(element);
+        }
+        match self.method {
+            Method::KoggeStone => kogge_stone::scan(monoid, &section),
+            Method::BrentKung { .. } => brent_kung::scan(monoid, &section),
+            Method::Blelloch { .. } => blelloch::scan(monoid, &section),
+            Method::Warp => warp::scan(monoid, &section),
+            Method::Coarsened => coarsened::scan(monoid, &section),
+        }
+        for step in (0..section_length).step_by(self.threads as usize) {
+            let index = thread + step;
+            if index.convert::<u64>() < left {
+                output.at(first).at(index).store(section.at(index).load());
+            }
+        }
+        if thread == 0 {
+            totals.at(block_idx().x).store(section.at(constant(section_length - 1)).load());
+        }
+    }
+
+    /// Combines what stands before each section, the scanned total of the one before, with its results.
+    #[kernel]
+    pub fn add<T: Storable>(&self, totals: &Global<T>, output: &mut Global<T>, length: u64)
+    where
+        M: InPlace<T>,
+    {
+        launch::threads(self.threads);
+        let section_length = self.section_length();
+        // The first section has nothing before it.
+        let section = block_idx().x + 1;
+        let first = section.convert::<u64>() * u64::from(section_length);
+        let before = totals.at(block_idx().x).load();
+        for step in (0..section_length).step_by(self.threads as usize) {
+            let index = thread_idx().x + step;
+            if index.convert::<u64>() < length - first {
+                let place = output.at(first).at(index);
+                place.store(self.monoid.combine(before, place.load()));
+            }
+        }
+    }
+
+    /// `output[i]` = `input[0]` to `input[i]` combined, in sections. The totals' memory is taken anew each time: this is a lesson.
+    ///
+    /// # Errors
+    /// The lengths differ, there is not enough memory, or a launch failed.
+    pub fn inclusive_scan<T: Storable>(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        input: &Buffer<T>,
+        output: &mut Buffer<T>,
+    ) -> Result<LaunchCounts>
+    where
+        M: InPlace<T>,
+    {
+        expect_length("the output of a scan", input.len(), output.len())?;
+        if input.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
+        let length = input.len() as u64;
+        let count = input.len().div_ceil(self.section_length() as usize);
+        let mut totals = operations.device().uninitialized::<T>(count)?;
+        let sections = operations.kernel(*self, Self::sections::<T>)?;
+        let counts =
+            sections.launch(stream, count as u32, self.threads, (input, output, &mut totals, length))?;
+        if count == 1 {
+            return Ok(counts);
+        }
+        let mut scanned = operations.device().uninitialized::<T>(count)?;
+        let counts = both(counts, self.inclusive_scan(operations, stream, &totals, &mut scanned)?);
+        let add = operations.kernel(*self, Self::add::<T>)?;
+        Ok(both(counts, add.launch(stream, count as u32 - 1, self.threads, (&scanned, output, length))?))
+    }
+}

@@ -1,0 +1,158 @@
+//! Selections and histograms on the emulator: lengths around every boundary, special values, every schedule, mistakes.
+
+use warpwright::emulator::Schedule;
+use warpwright::prelude::*;
+use warpwright::runtime::Device;
+use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::select::Predicate;
+
+const LENGTHS: &[usize] = &[0, 1, 31, 32, 33, 1023, 4096, 4097, 50_001];
+
+fn scattered(length: usize) -> Vec<i32> {
+    (0..length as i32).map(|index| (index * 7919 + 13) % 203 - 101).collect()
+}
+
+/// Elements above a bound.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Above(i32);
+
+impl Predicate<i32> for Above {
+    fn wants(&self, element: Reg<i32>) -> Reg<bool> {
+        element.gt(self.0)
+    }
+}
+
+#[test]
+fn selections_keep_their_order_at_every_schedule() {
+    for (name, schedule) in
+        [("emu:h200", Schedule::Eager), ("emu:a100", Schedule::Latest), ("emu:h200", Schedule::Random(9))]
+    {
+        let device = Device::with_schedule(name, schedule).expect("emulators are always there");
+        let operations = Operations::new(&device);
+        let stream = device.stream().expect("a stream");
+        for length in LENGTHS {
+            let elements = scattered(*length);
+            let input = device.buffer_from(&elements).expect("room");
+            let mut output = device.uninitialized::<i32>(*length).expect("room");
+            let mut count = device.uninitialized::<u64>(1).expect("room");
+            for bound in [-200, 0, 99, 200] {
+                operations
+                    .select_if(&stream, &input, &mut output, &mut count, Above(bound))
+                    .unwrap_or_else(|error| panic!("{error}"));
+                let wanted: Vec<i32> = elements.iter().copied().filter(|element| *element > bound).collect();
+                let found = count.to_vec().expect("readable")[0] as usize;
+                assert_eq!(found, wanted.len(), "{length} elements above {bound}");
+                assert!(
+                    output.read(0..found).expect("readable") == wanted,
+                    "{length} elements above {bound}"
+                );
+            }
+
+            let flags: Vec<u8> = (0..*length).map(|index| (index * 5 % 7 / 4 * 3) as u8).collect();
+            let there = device.buffer_from(&flags).expect("room");
+            operations
+                .select_flagged(&stream, &input, &there, &mut output, &mut count)
+                .unwrap_or_else(|error| panic!("{error}"));
+            let pairs = elements.iter().zip(&flags);
+            let wanted: Vec<i32> =
+                pairs.filter(|(_, flag)| **flag != 0).map(|(element, _)| *element).collect();
+            let found = count.to_vec().expect("readable")[0] as usize;
+            assert!(output.read(0..found).expect("readable") == wanted, "{length} flagged");
+
+            let runs: Vec<i32> = (0..*length).map(|index| (index / 3 % 50 / 7) as i32).collect();
+            let input = device.buffer_from(&runs).expect("room");
+            operations
+                .unique(&stream, &input, &mut output, &mut count)
+                .unwrap_or_else(|error| panic!("{error}"));
+            let mut wanted = runs;
+            wanted.dedup();
+            let found = count.to_vec().expect("readable")[0] as usize;
+            assert!(output.read(0..found).expect("readable") == wanted, "{length} in runs");
+        }
+    }
+}
+
+#[test]
+fn each_nan_is_unique_and_zeros_are_equal() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let elements = [0.0f32, -0.0, 0.0, f32::NAN, f32::NAN, 1.0, 1.0, f32::INFINITY, f32::INFINITY];
+    let input = device.buffer_from(&elements).expect("room");
+    let mut output = device.uninitialized::<f32>(elements.len()).expect("room");
+    let mut count = device.uninitialized::<u64>(1).expect("room");
+    operations.unique(&stream, &input, &mut output, &mut count).expect("it runs");
+    assert_eq!(count.to_vec().expect("readable"), [5]);
+    let found = output.read(0..5).expect("readable");
+    assert_eq!((found[0], found[3], found[4]), (0.0, 1.0, f32::INFINITY));
+    assert!(found[1].is_nan() && found[2].is_nan());
+}
+
+#[test]
+fn histograms_of_even_bins() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    for length in LENGTHS {
+        let mut elements: Vec<f32> = scattered(*length).into_iter().map(|value| value as f32 / 7.0).collect();
+        for (place, special) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0].into_iter().enumerate() {
+            if let Some(element) = elements.get_mut(place * 5) {
+                *element = special;
+            }
+        }
+        let input = device.buffer_from(&elements).expect("room");
+        // 20,000 bins do not fit shared memory.
+        for bins in [1usize, 2, 13, 256, 1000, 20_000] {
+            let (lower, upper) = (-10.0, 9.5);
+            let mut counts = device.uninitialized::<u64>(bins).expect("room");
+            operations
+                .histogram_even(&stream, &input, (lower, upper), &mut counts)
+                .unwrap_or_else(|error| panic!("{error}"));
+            let mut expected = vec![0u64; bins];
+            for element in elements.iter().map(|element| f64::from(*element)) {
+                if element >= lower && element < upper {
+                    let bin = ((element - lower) * (bins as f64 / (upper - lower))) as usize;
+                    expected[bin.min(bins - 1)] += 1;
+                }
+            }
+            assert!(counts.to_vec().expect("readable") == expected, "{length} elements, {bins} bins");
+        }
+    }
+}
+
+#[test]
+fn histograms_between_edges() {
+    let device = Device::named("emu:a100").expect("emulators are always there");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    for length in LENGTHS {
+        let elements = scattered(*length);
+        let input = device.buffer_from(&elements).expect("room");
+        for edges in [vec![-5, 5], vec![-100, -99, 0, 0, 1, 77], (-90..90).collect()] {
+            let there = device.buffer_from(&edges).expect("room");
+            let mut counts = device.uninitialized::<u64>(edges.len() - 1).expect("room");
+            operations
+                .histogram_ranges(&stream, &input, &there, &mut counts)
+                .unwrap_or_else(|error| panic!("{error}"));
+            let inside =
+                |bin: &[i32]| elements.iter().filter(|x| (bin[0]..bin[1]).contains(*x)).count() as u64;
+            let expected: Vec<u64> = edges.windows(2).map(inside).collect();
+            assert!(counts.to_vec().expect("readable") == expected, "{length} elements");
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_told() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let input = device.zeros::<f32>(10).expect("room");
+    let mut short = device.zeros::<f32>(9).expect("room");
+    let mut count = device.zeros::<u64>(1).expect("room");
+    let error = operations.unique(&stream, &input, &mut short, &mut count).expect_err("too short");
+    assert!(matches!(error, OperationError::Length { expected: 10, given: 9, .. }), "{error}");
+    let mut none = device.zeros::<u64>(0).expect("room");
+    let error = operations.histogram_even(&stream, &input, (0.0, 1.0), &mut none).expect_err("no bins");
+    assert_eq!(error.to_string(), "a histogram: it has 0 bins; give 1 to 2^32 - 1");
+    let error = operations.histogram_even(&stream, &input, (1.0, 1.0), &mut count).expect_err("no width");
+    assert!(error.to_string().contains("between 1 and 1"), "{error}");
+    let error = operations.histogram_ranges(&stream, &input, &input, &mut count).expect_err("too many edges");
+    assert!(matches!(error, OperationError::Length { expected: 2, given: 10, .. }), "{error}");
+}
