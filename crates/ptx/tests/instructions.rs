@@ -130,9 +130,15 @@ fn literal_for(name: &str, before: u32) -> &'static str {
 fn instruction(name: &str, signature: &Signature, literals: bool) -> String {
     let mut registers = Registers::default();
     let count = if literals { signature.required } else { signature.operands.len() };
+    // 8-bit elements of a sparse wgmma have but one sparsity selector, which is the fifth operand.
+    let one_selector = name.starts_with("wgmma.mma_async.sp") && name.contains("k64.");
     let operands: Vec<String> = signature.operands[..count]
         .iter()
-        .map(|operand| registers.operand(operand, name, literals))
+        .enumerate()
+        .map(|(index, operand)| match operand {
+            Operand::Literal if one_selector && index == 4 => "0".to_owned(),
+            operand => registers.operand(operand, name, literals),
+        })
         .collect();
     format!("{name} {};", operands.join(", "))
 }
