@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use warpwright_emulator::bench;
+use warpwright_emulator::{Checks, bench};
 
 /// The best time of `matrixmultiply::sgemm` at n cubed.
 fn sgemm(n: usize) -> Duration {
@@ -57,6 +57,13 @@ fn main() {
                     figures.lane_operations() / 1e9,
                     figures.mma_multiply_adds() / 1e9
                 );
+                if let Ok(checked) = bench::run_with(name, threads, Checks::On) {
+                    let (ms, ratio) = (
+                        checked.best.as_secs_f64() * 1e3,
+                        checked.best.as_secs_f64() / figures.best.as_secs_f64(),
+                    );
+                    println!("{:10} {ms:8.2} ms with the checkers on, {ratio:.1} times as long", "");
+                }
                 if let Some(n @ (1024 | 4096)) = name.split(' ').nth(1).and_then(|n| n.parse().ok()) {
                     let reference = sgemm(n);
                     let ratio = figures.best.as_secs_f64() / reference.as_secs_f64();

@@ -71,7 +71,7 @@ impl BarrierOperation {
             let barrier = &mut execution.block.barriers[id as usize];
             let warp = execution.warp as usize;
             let generation = barrier.arrive(id as usize, warp, group, count, truths)?;
-            execution.block.observer.barrier_arrive(execution.actor(group), id, generation);
+            execution.block.observer.barrier_arrive(execution.actor(group), id, generation, count.is_none());
             if self.action != BarrierAction::Arrive {
                 arrivals.push(Arrival { id, generation, lanes: group });
             }

@@ -59,6 +59,12 @@ impl Emulator {
         self.memory.allocate(bytes)
     }
 
+    /// Keeps count of which bytes of the memory allocated from now on have been written, so that checked launches can tell
+    /// when a kernel reads others. It takes an eighth of the memory's size.
+    pub fn track_initialisation(&mut self) {
+        self.memory.initialised().begin();
+    }
+
     /// Frees an allocation by its address.
     pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
         self.memory.free(address)
@@ -117,8 +123,9 @@ impl Emulator {
             shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes)
                 + launch.dynamic_shared_bytes,
             schedule: launch.schedule,
-            checks: (launch.checks == Checks::On)
-                .then(|| Arc::new(LaunchChecks::new(launch.grid, launch.block))),
+            checks: (launch.checks == Checks::On).then(|| {
+                Arc::new(LaunchChecks::new(launch.grid, launch.block, self.memory.initialised().clone()))
+            }),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),
             changes: AtomicU64::new(0),

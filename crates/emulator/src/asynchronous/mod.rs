@@ -8,6 +8,7 @@
 //! A bulk or tensor copy is a [`Transfer`], a `cp.async` of a lane a [`PendingCopy`].
 
 mod lane_copy;
+mod observe;
 mod reduction;
 mod shared_tile;
 mod transfer;
@@ -123,6 +124,9 @@ pub(crate) fn issue(
     mut transfer: Transfer,
 ) -> Result<(), Box<Trouble>> {
     transfer.check(blocks, launch.memory)?;
+    if blocks.own.observer.listens() {
+        observe::observe(&transfer, blocks);
+    }
     if launch.schedule == Schedule::Eager {
         return transfer.advance(u32::MAX, blocks, launch).map(|_| ());
     }

@@ -7,6 +7,7 @@ use warpwright_arch::tensor_map::{ElementType, Swizzle};
 
 use super::Reduction;
 use super::shared_tile::SharedTile;
+use crate::check::{self, Site, Touch};
 use crate::cluster::Blocks;
 use crate::fault::FaultKind;
 use crate::launch::LaunchContext;
@@ -73,6 +74,16 @@ impl Global {
         }
     }
 
+    /// Visits what it touches of global memory.
+    pub(super) fn for_ranges(&self, touch: Touch, mut visit: impl FnMut(check::Range)) {
+        self.for_rows(0..self.rows(), |row| {
+            let bytes = u64::from(self.global_bytes(row.inside.len() as u32));
+            if bytes > 0 {
+                visit(check::Range { site: Site::Global, first: row.global, bytes, touch });
+            }
+        });
+    }
+
     /// The tile in shared memory whose bytes are `host`.
     fn tile(&self, host: *mut u8, address: u32) -> SharedTile {
         match self {
@@ -132,6 +143,8 @@ pub(crate) struct Transfer {
     pub(crate) issuer: Issuer,
     pub(crate) motion: Motion,
     pub(crate) completion: Completion,
+    /// Where its tensor map is, if that is in global memory, where programs may change it.
+    pub(super) map: Option<u64>,
     /// Rows moved; of a store, rows read and then rows written.
     progress: u32,
     /// What a store has read.
@@ -139,8 +152,8 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    pub(crate) fn new(issuer: Issuer, motion: Motion, completion: Completion) -> Self {
-        Self { issuer, motion, completion, progress: 0, staged: Vec::new() }
+    pub(crate) fn new(issuer: Issuer, motion: Motion, completion: Completion, map: Option<u64>) -> Self {
+        Self { issuer, motion, completion, map, progress: 0, staged: Vec::new() }
     }
 
     fn rows(&self) -> u32 {
@@ -263,7 +276,7 @@ impl Transfer {
 }
 
 /// The ranks of a mask.
-fn ranks_of(mask: u16) -> impl Iterator<Item = u32> {
+pub(super) fn ranks_of(mask: u16) -> impl Iterator<Item = u32> {
     (0..16).filter(move |rank| mask >> rank & 1 != 0)
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 
-use crate::{Emulator, Launch, LaunchReport, Program};
+use crate::{Checks, Emulator, Launch, LaunchReport, Program};
 
 /// Why a bench could not run.
 #[derive(Debug, thiserror::Error)]
@@ -217,6 +217,11 @@ fn named(name: &str) -> Option<Bench> {
 
 /// Runs one bench for about half a second and checks its result. `threads` of 0 is one a core.
 pub fn run(name: &'static str, threads: usize) -> Result<Figures, BenchError> {
+    run_with(name, threads, Checks::Off)
+}
+
+/// Runs one bench with the checkers on, or off.
+pub fn run_with(name: &'static str, threads: usize, checks: Checks) -> Result<Figures, BenchError> {
     let failed = |reason: String| BenchError { bench: name, reason };
     let bench = named(name).ok_or_else(|| failed("it does not exist".to_owned()))?;
     let arch = Arch::named("h200").map_err(|error| failed(error.to_string()))?;
@@ -235,7 +240,7 @@ pub fn run(name: &'static str, threads: usize) -> Result<Figures, BenchError> {
         for (address, buffer) in addresses.iter().zip(&bench.buffers) {
             device.write(*address, buffer).map_err(|error| failed(error.to_string()))?;
         }
-        let (elapsed, report) = once(&device, &program, &bench, &parameters).map_err(failed)?;
+        let (elapsed, report) = once(&device, &program, &bench, &parameters, checks).map_err(failed)?;
         if figures.as_ref().is_none_or(|figures| elapsed < figures.best) {
             figures = Some(Figures { name, threads: device.threads(), best: elapsed, report });
         }
@@ -254,6 +259,7 @@ fn once(
     program: &Program,
     bench: &Bench,
     parameters: &[u8],
+    checks: Checks,
 ) -> Result<(Duration, LaunchReport), String> {
     let dynamic_shared_bytes = bench.shared_bytes;
     let launch = Launch {
@@ -261,12 +267,17 @@ fn once(
         block: bench.block,
         dynamic_shared_bytes,
         parameters,
+        checks,
         ..Launch::default()
     };
     let kernel = program.kernels().next().unwrap_or_default().to_owned();
     let begun = Instant::now();
     let report = device.launch(program, &kernel, &launch).map_err(|fault| fault.to_string())?;
-    Ok((begun.elapsed(), report))
+    let elapsed = begun.elapsed();
+    match report.findings.first() {
+        Some(finding) => Err(finding.to_string()),
+        None => Ok((elapsed, report)),
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,12 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// Who stands for work of a kind that a warp issues. A multiply is its whole warpgroup's: who has waited for it in one
+    /// warp knows of it.
+    pub(crate) fn of_work(warp: u32, kind: GroupKind, awaited: Awaited) -> Self {
+        Role::Group(if kind == GroupKind::Multiply { warp & !3 } else { warp }, kind, awaited)
+    }
+
     pub(crate) fn agent(self) -> Agent {
         Agent(match self {
             Role::Warp(warp) => warp as u16,

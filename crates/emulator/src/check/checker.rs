@@ -11,6 +11,7 @@ use super::locations::{Releases, SyncLocations};
 use super::memory::SharedShadow;
 use super::report::Conflict;
 use super::shadow::Piece;
+use super::unwritten::Unwritten;
 use super::warp::{Knowledge, WarpState};
 use crate::barrier::BARRIERS;
 use crate::mbarrier::MbarrierAddress;
@@ -28,6 +29,8 @@ pub(super) const OBJECT: Strength =
 struct Gathering {
     generation: u32,
     brought: Knowledge,
+    /// Whether it waits for all threads of the CTA.
+    all: bool,
 }
 
 /// A barrier: what was brought to its last generations.
@@ -35,16 +38,17 @@ struct Gathering {
 struct Gatherings([Gathering; GENERATIONS]);
 
 impl Gatherings {
-    fn bring(&mut self, generation: u32, knowledge: &Knowledge) {
+    fn bring(&mut self, generation: u32, all: bool, knowledge: &Knowledge) {
         let gathering = &mut self.0[generation as usize % GENERATIONS];
         if gathering.generation != generation {
-            *gathering = Gathering { generation, brought: Knowledge::default() };
+            *gathering = Gathering { generation, brought: Knowledge::default(), all };
         }
+        gathering.all = all;
         gathering.brought.join(knowledge);
     }
 
-    fn take(&self, generation: u32) -> &Knowledge {
-        &self.0[generation as usize % GENERATIONS].brought
+    fn of(&self, generation: u32) -> &Gathering {
+        &self.0[generation as usize % GENERATIONS]
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) struct Checker {
     pub(super) pieces: Vec<Piece>,
     /// What the last access is at odds with.
     pub(super) conflicts: Vec<Conflict>,
+    pub(super) unwritten: Unwritten,
 }
 
 impl Checker {
@@ -119,6 +124,7 @@ impl Checker {
             serial: 0,
             pieces: Vec::new(),
             conflicts: Vec::new(),
+            unwritten: Unwritten::default(),
             launch,
         }
     }
@@ -134,6 +140,21 @@ impl Checker {
         warp.release(cta, actor.warp, actor.lanes)
     }
 
+    /// What lanes pass on by arriving: all they know if they release, and otherwise what their last fence did (PTX ISA,
+    /// "Release patterns").
+    fn bring(&mut self, actor: Actor, releases: bool) -> Knowledge {
+        if releases {
+            return self.release(actor);
+        }
+        let cta = self.ctas[actor.rank as usize].linear;
+        let mut brought = Knowledge::default();
+        for lane in lanes(actor.lanes) {
+            let fenced = self.warp(actor).1.fenced(lane, cta, Scope::System);
+            fenced.iter().for_each(|release| brought.join(&release.knowledge));
+        }
+        brought
+    }
+
     fn learn(&mut self, actor: Actor, knowledge: &Knowledge) {
         self.warp(actor).1.learn(actor.lanes, knowledge);
     }
@@ -144,24 +165,25 @@ impl Checker {
         warp.agree(actor.lanes, common);
     }
 
-    pub(super) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32) {
+    pub(super) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32, all: bool) {
         let brought = self.release(actor);
-        self.ctas[actor.rank as usize].barriers[barrier as usize].bring(generation, &brought);
+        self.ctas[actor.rank as usize].barriers[barrier as usize].bring(generation, all, &brought);
     }
 
     pub(super) fn barrier_leave(&mut self, actor: Actor, barrier: u32, generation: u32) {
         let cta = &mut self.ctas[actor.rank as usize];
-        let mut gathered = cta.barriers[barrier as usize].take(generation).clone();
-        // A barrier no longer waits for threads that have exited: their exit is what it waited for.
-        gathered.join(&cta.exited);
+        let gathering = cta.barriers[barrier as usize].of(generation);
+        let mut gathered = gathering.brought.clone();
+        if gathering.all {
+            // Instead of the arrivals of threads that have exited, it waited for their exits.
+            gathered.join(&cta.exited);
+        }
         cta.warps[actor.warp as usize].agree(actor.lanes, gathered);
     }
 
     pub(super) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
-        if releases {
-            let brought = self.release(actor);
-            self.cluster_arrived.join(&brought);
-        }
+        let brought = self.bring(actor, releases);
+        self.cluster_arrived.join(&brought);
     }
 
     pub(super) fn cluster_completes(&mut self) {
@@ -233,10 +255,7 @@ impl Checker {
 
     pub(super) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
         self.touch_object(actor, address, Touch::Atomic, OBJECT);
-        if !releases {
-            return;
-        }
-        let brought = self.release(actor);
+        let brought = self.bring(actor, releases);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);
         }
@@ -244,7 +263,7 @@ impl Checker {
 
     pub(super) fn mbarrier_arrive_after_copies(&mut self, actor: Actor, address: MbarrierAddress) {
         let (cta, warp) = self.warp(actor);
-        let time = warp.work(GroupKind::Copy).close();
+        let time = warp.work(GroupKind::Copy).hand_over(actor.lanes);
         let agent = Role::Group(actor.warp, GroupKind::Copy, Awaited::Everything).agent();
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.known.raise(cta, agent, actor.lanes, time);
@@ -272,11 +291,14 @@ impl Checker {
             return;
         }
         self.touch_object(actor, address, Touch::Read, OBJECT);
-        if let Some(state) = self.mbarriers.get(&address)
-            && acquires
-        {
-            let ended = state.ended.clone();
+        let Some(state) = self.mbarriers.get(&address) else { return };
+        let ended = state.ended.clone();
+        if acquires {
             self.learn(actor, &ended);
+        } else {
+            let cta = self.ctas[actor.rank as usize].linear;
+            let seen = Releases { cta, scope: Scope::System, knowledge: ended };
+            self.warp(actor).1.learn_at_fence(actor.lanes, seen);
         }
     }
 
@@ -366,7 +388,11 @@ impl Checker {
                 } else {
                     Awaited::Everything
                 };
-                Some((cta, Role::Group(actor.warp, kind, awaited), warp.work(kind).issue(actor.lanes)))
+                Some((
+                    cta,
+                    Role::of_work(actor.warp, kind, awaited),
+                    warp.work(kind).issue(actor.lanes, actor.pc),
+                ))
             }
             Completion::Mbarrier(address) => {
                 let state = self.mbarriers.get(&address)?;
@@ -374,6 +400,4 @@ impl Checker {
             }
         }
     }
-
-    pub(super) fn finish(&mut self) {}
 }

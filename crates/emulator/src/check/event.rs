@@ -24,6 +24,8 @@ pub(crate) enum Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Touch {
     Read,
+    /// Reads a tile of which parts may stay unused, so that not all of them need be initialised.
+    ReadTile,
     Write,
     /// Reads and writes as one.
     Atomic,
@@ -31,7 +33,7 @@ pub(crate) enum Touch {
 
 impl Touch {
     pub(crate) fn writes(self) -> bool {
-        self != Touch::Read
+        !matches!(self, Touch::Read | Touch::ReadTile)
     }
 }
 
@@ -74,6 +76,8 @@ pub(crate) enum Proxy {
     Generic,
     /// `cp.async.bulk` and its kin, `wgmma`, `st.async`.
     Async,
+    /// Reading the tensor map of a copy.
+    Tensormap,
 }
 
 /// The three kinds of groups that a program commits asynchronous work to and waits for.

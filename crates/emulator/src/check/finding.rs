@@ -14,6 +14,10 @@ pub enum FindingKind {
     InFlight,
     /// Two proxies access the same bytes with no proxy fence between them.
     ProxyFence,
+    /// Memory is read that nothing has written.
+    Uninitialised,
+    /// The kernel ends with asynchronous work under way that it has not waited for.
+    Leak,
     /// What stopped the kernel.
     Fault(FaultKind),
 }
@@ -21,7 +25,13 @@ pub enum FindingKind {
 impl FindingKind {
     /// All of them.
     pub fn all() -> impl Iterator<Item = FindingKind> {
-        let found = [FindingKind::Race, FindingKind::InFlight, FindingKind::ProxyFence];
+        let found = [
+            FindingKind::Race,
+            FindingKind::InFlight,
+            FindingKind::ProxyFence,
+            FindingKind::Uninitialised,
+            FindingKind::Leak,
+        ];
         found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
     }
 
@@ -31,6 +41,8 @@ impl FindingKind {
             FindingKind::Race => "race",
             FindingKind::InFlight => "in-flight",
             FindingKind::ProxyFence => "proxy-fence",
+            FindingKind::Uninitialised => "uninitialised",
+            FindingKind::Leak => "leak",
             FindingKind::Fault(kind) => kind.code(),
         }
     }

@@ -1,13 +1,14 @@
 //! What the checkers of all clusters of a launch share.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::finding::{Finding, FindingKind};
 use super::guess::Guesses;
 use super::locations::SyncLocations;
 use super::memory::GlobalShadow;
 use super::report::Conflict;
+use crate::memory::InitialisedBytes;
 use crate::program::Kernel;
 use crate::registers::LANES;
 
@@ -26,7 +27,7 @@ pub(crate) struct LaunchChecks {
 
 impl LaunchChecks {
     /// The checkers of a launch.
-    pub(crate) fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
+    pub(crate) fn new(grid: [u32; 3], block: [u32; 3], initialised: Arc<InitialisedBytes>) -> Self {
         let threads: u32 = block.iter().product();
         let warps = threads.div_ceil(LANES as u32);
         let population = |warp: u32| match threads - warp * LANES as u32 {
@@ -37,7 +38,7 @@ impl LaunchChecks {
             grid,
             populations: (0..warps).map(population).collect(),
             locations: Mutex::default(),
-            global: GlobalShadow::default(),
+            global: GlobalShadow::new(initialised),
             guesses: Guesses::default(),
             conflicts: Mutex::default(),
         }
@@ -64,6 +65,7 @@ impl LaunchChecks {
 
     /// All that was found, in the order of the program.
     pub(crate) fn findings(&self, kernel: &Kernel) -> Vec<Finding> {
+        self.global.finish();
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sorted: Vec<_> = conflicts.values().collect();

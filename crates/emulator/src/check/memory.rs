@@ -1,9 +1,10 @@
 //! Where the granules of the two shared spaces are kept.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::shadow::{GRANULE, Granule, PAGE, Page, Piece, blank_page};
+use crate::memory::InitialisedBytes;
 
 /// The granules of one CTA's shared memory.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ impl SharedShadow {
         if self.pages.len() <= page {
             self.pages.resize(page + 1, None);
         }
-        let page = self.pages[page].get_or_insert_with(blank_page);
+        let page = self.pages[page].get_or_insert_with(|| blank_page(|_| 0));
         &mut page[index_in_page(offset)]
     }
 }
@@ -35,15 +36,31 @@ const PAGES_PER_SHARD: usize = 256;
 #[derive(Debug)]
 pub(super) struct GlobalShadow {
     shards: Vec<Mutex<HashMap<u64, Page>>>,
-}
-
-impl Default for GlobalShadow {
-    fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
+    initialised: Arc<InitialisedBytes>,
 }
 
 impl GlobalShadow {
+    pub(super) fn new(initialised: Arc<InitialisedBytes>) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), initialised }
+    }
+
+    fn page(&self, number: u64) -> Page {
+        let written = self.initialised.load(number);
+        blank_page(|index| written.as_ref().map_or(u16::MAX, |written| written[index]))
+    }
+
+    /// Hands what the launch has written to the memory.
+    pub(super) fn finish(&self) {
+        for shard in &self.shards {
+            let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            pages.drain().for_each(|(number, page)| self.store(number, &page));
+        }
+    }
+
+    fn store(&self, number: u64, page: &Page) {
+        self.initialised.store(number, page.iter().map(|granule| granule.initialised));
+    }
+
     /// Gives each piece's granule to `act`. Pieces of the same page that follow each other take one lock.
     pub(super) fn each(&self, pieces: &[Piece], mut act: impl FnMut(&Piece, &mut Granule)) {
         for of_page in pieces.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
@@ -53,9 +70,11 @@ impl GlobalShadow {
             if pages.len() >= PAGES_PER_SHARD && !pages.contains_key(&number) {
                 // What is forgotten can hide a race, and never makes one up.
                 let oldest = pages.keys().min().copied();
-                oldest.map(|oldest| pages.remove(&oldest));
+                if let Some((number, page)) = oldest.and_then(|oldest| pages.remove_entry(&oldest)) {
+                    self.store(number, &page);
+                }
             }
-            let page = pages.entry(number).or_insert_with(blank_page);
+            let page = pages.entry(number).or_insert_with(|| self.page(number));
             of_page.iter().for_each(|piece| act(piece, &mut page[index_in_page(piece.granule)]));
         }
     }

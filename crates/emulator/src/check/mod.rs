@@ -31,6 +31,7 @@ mod race;
 mod render;
 mod report;
 mod shadow;
+mod unwritten;
 mod warp;
 
 use std::cell::RefCell;
@@ -136,9 +137,9 @@ impl Observer {
         self.tell(|checker| checker.warp_meets(actor));
     }
 
-    /// Lanes arrive at a barrier of the CTA, in this generation.
-    pub(crate) fn barrier_arrive(&self, actor: Actor, barrier: u32, generation: u32) {
-        self.tell(|checker| checker.barrier_arrive(actor, barrier, generation));
+    /// Lanes arrive at a barrier of the CTA, in this generation; whether it waits for `all` threads of the CTA.
+    pub(crate) fn barrier_arrive(&self, actor: Actor, barrier: u32, generation: u32, all: bool) {
+        self.tell(|checker| checker.barrier_arrive(actor, barrier, generation, all));
     }
 
     /// Lanes go on, since this generation of a barrier has ended.

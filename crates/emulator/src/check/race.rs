@@ -2,8 +2,7 @@
 
 use super::agents::Role;
 use super::checker::{Checker, OBJECT};
-use super::clock::Agent;
-use super::event::{Actor, Completion, Proxy, Range, Scope, Site, Strength, Touch};
+use super::event::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Scope, Site, Strength, Touch};
 use super::finding::FindingKind;
 use super::report::{Conflict, Party};
 use super::shadow::{Access, Piece, Value, Verdict, cut, cut_range};
@@ -29,7 +28,7 @@ impl Accessor<'_> {
         let lanes_of_it = earlier.lanes_of(access.bytes);
         let asked = match role {
             Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
-            Role::Group(warp, kind, awaited) if own && warp == self.actor.warp => {
+            Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
                 let strangers = earlier.strangers(access);
                 let busy = lanes(lanes_of_it)
                     .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
@@ -54,15 +53,18 @@ impl Accessor<'_> {
         let conflicts = earlier.touch.writes() || access.touch.writes();
         let unknown = self.unknown(earlier, access);
         if unknown == 0 {
-            let crosses = conflicts
-                && access.proxy == Some(Proxy::Async)
-                && earlier.proxy.is_none()
-                && earlier.touch.writes();
-            let fenced = || {
-                let lanes = earlier.lanes_of(access.bytes);
-                self.knowledge.proxied.covers(earlier.cta, earlier.agent, lanes, earlier.time)
+            // What was written through the generic proxy crosses to another one with a fence.
+            let fences = match access.proxy {
+                Some(Proxy::Async) => Some(&self.knowledge.proxied),
+                Some(Proxy::Tensormap) => Some(&self.knowledge.mapped),
+                Some(Proxy::Generic) | None => None,
             };
-            let verdict = if crosses && !fenced() { Verdict::Wrong } else { Verdict::Before };
+            let crosses = earlier.proxy.is_none() && earlier.touch.writes();
+            let lanes = earlier.lanes_of(access.bytes);
+            let missed = crosses
+                && fences
+                    .is_some_and(|fences| !fences.covers(earlier.cta, earlier.agent, lanes, earlier.time));
+            let verdict = if missed { Verdict::Wrong } else { Verdict::Before };
             return (verdict, FindingKind::ProxyFence);
         }
         let same_instruction = earlier.cta == access.cta && earlier.serial == access.serial;
@@ -121,16 +123,18 @@ impl Checker {
             bytes: 0,
             spread: 0,
             start: 0,
-            touch,
+            touch: if touch == Touch::ReadTile { Touch::Read } else { touch },
             strength,
             proxy: None,
         };
+        self.unwritten.begin(touch == Touch::ReadTile);
         for lanes in groups {
             pieces.clear();
             cut(addresses, lanes, size, |piece| pieces.push(piece));
             self.record(Actor { lanes, ..actor }, site, &pieces, access, None, values);
         }
         self.pieces = pieces;
+        self.report_unwritten(actor, site, access);
     }
 
     pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
@@ -139,6 +143,10 @@ impl Checker {
         }
         self.serial += 1;
         let mut pieces = std::mem::take(&mut self.pieces);
+        // Copies may move what nothing has written; multiplies use it.
+        let uses = completion == Completion::Group(GroupKind::Multiply);
+        self.unwritten.begin(true);
+        let mut last = None;
         for range in ranges {
             let Some((cta, role, time)) = self.worker(actor, completion, range.touch) else { break };
             let access = Access {
@@ -161,8 +169,14 @@ impl Checker {
             pieces.clear();
             cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
             self.record(actor, range.site, &pieces, access, Some(completion), None);
+            last = Some((range.site, access));
         }
         self.pieces = pieces;
+        if let Some((site, access)) = last
+            && uses
+        {
+            self.report_unwritten(actor, site, access);
+        }
     }
 
     /// Records an access of lanes that know the same, and notes what it is at odds with.
@@ -175,7 +189,7 @@ impl Checker {
         completion: Option<Completion>,
         values: Option<&[Value; LANES]>,
     ) {
-        let Self { ctas, shadows, launch, cluster, conflicts, .. } = self;
+        let Self { ctas, shadows, launch, cluster, conflicts, unwritten, .. } = self;
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
         let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
@@ -189,7 +203,7 @@ impl Checker {
                 ..blank
             };
             let written = values.map(|values| piece.value(values));
-            granule.record(access, written, |earlier| {
+            let unread = granule.record(access, written, |earlier| {
                 let (verdict, kind) = accessor.judge(earlier, &access);
                 if verdict == Verdict::Wrong {
                     let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
@@ -206,6 +220,7 @@ impl Checker {
                 }
                 verdict
             });
+            unwritten.note(&access, piece.granule, unread);
         };
         match site {
             Site::Global => launch.global.each(pieces, act),
@@ -222,6 +237,53 @@ impl Checker {
         self.report_conflicts();
     }
 
+    /// Tells of what an access reads that nothing has written.
+    fn report_unwritten(&mut self, actor: Actor, site: Site, access: Access) {
+        let cta = self.ctas[actor.rank as usize].linear;
+        if let Some((address, length, lanes)) = self.unwritten.take() {
+            let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
+            let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
+            self.launch.report(Conflict {
+                kind: FindingKind::Uninitialised,
+                site,
+                address,
+                length,
+                later: reader,
+                earlier: reader,
+                issuer_waited: false,
+            });
+        }
+    }
+
+    /// Tells of work that a warp has not waited for when the cluster ends.
+    pub(super) fn finish(&mut self) {
+        for cta in &self.ctas {
+            for (warp, index) in cta.warps.iter().zip(0..) {
+                for (lanes, pc, kind) in warp.leaks() {
+                    let worker = Party {
+                        cta: cta.linear,
+                        role: Role::of_work(index, kind, Awaited::Everything),
+                        warp: Some(index),
+                        lanes,
+                        pc,
+                        touch: Touch::Write,
+                        strength: Strength::Weak,
+                        proxy: Some(Proxy::Async),
+                    };
+                    self.launch.report(Conflict {
+                        kind: FindingKind::Leak,
+                        site: Site::Shared,
+                        address: 0,
+                        length: 0,
+                        later: worker,
+                        earlier: worker,
+                        issuer_waited: false,
+                    });
+                }
+            }
+        }
+    }
+
     /// Sends what was found on its way.
     fn report_conflicts(&mut self) {
         for conflict in self.conflicts.drain(..) {
@@ -233,9 +295,10 @@ impl Checker {
 impl Accessor<'_> {
     /// Of asynchronous work: whether the thread that issued it has waited for it, as far as that can be told from here.
     fn issuer_waited(&self, earlier: &Access) -> bool {
-        let Role::Group(warp, kind, awaited) = Role::of(Agent(earlier.agent.0)) else { return false };
+        let role = Role::of(earlier.agent);
+        let Role::Group(_, kind, awaited) = role else { return false };
         earlier.cta == self.cta
-            && warp == self.actor.warp
+            && role == Role::of_work(self.actor.warp, kind, awaited)
             && lanes(earlier.lanes).all(|lane| self.warp.done(lane, kind, awaited) >= earlier.time)
     }
 }

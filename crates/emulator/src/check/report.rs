@@ -65,10 +65,11 @@ impl Party {
     /// `a read`, `a copy's write`
     fn what(&self) -> &'static str {
         match (self.proxy, self.touch) {
-            (None, Touch::Read) => "read",
+            (None, Touch::Read | Touch::ReadTile) => "read",
             (None, Touch::Write) => "write",
             (None, Touch::Atomic) => "atomic operation",
-            (Some(_), Touch::Read) => "asynchronous read",
+            (Some(Proxy::Tensormap), _) => "read of the tensor map",
+            (Some(_), Touch::Read | Touch::ReadTile) => "asynchronous read",
             (Some(_), Touch::Write) => "asynchronous write",
             (Some(_), Touch::Atomic) => "asynchronous reduction",
         }
@@ -119,6 +120,10 @@ impl Conflict {
                 article(earlier),
                 article(later),
             ),
+            FindingKind::Uninitialised => {
+                format!("{} {later} of {bytes} at {place}, which nothing has written", article(later))
+            }
+            FindingKind::Leak => "the kernel ends with asynchronous work under way".to_owned(),
             FindingKind::InFlight => {
                 format!(
                     "{} {later} of {bytes} at {place} while {} {earlier} is under way",
@@ -135,8 +140,34 @@ impl Conflict {
     }
 
     /// The edge whose lack is the fault, and what to do.
-    fn missing(&self, launch: &LaunchChecks) -> (String, String) {
+    fn missing(&self) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
+        if self.kind == FindingKind::Uninitialised {
+            let whose = match self.site {
+                Site::Shared => "shared memory holds whatever was left there: it is not zeroed for a CTA",
+                Site::Global | Site::Local => {
+                    "fresh memory holds anything: on the emulator 0xff in every byte"
+                }
+            };
+            return (whose.to_owned(), "write it before it is read".to_owned());
+        }
+        if let (FindingKind::Leak, Role::Group(_, kind, _)) = (self.kind, earlier.role) {
+            let wait = match kind {
+                GroupKind::Copy => "cp.async.wait_all",
+                GroupKind::Bulk => "cp.async.bulk.wait_group.read 0",
+                GroupKind::Multiply => "wgmma.wait_group.sync.aligned 0",
+            };
+            return (
+                "no wait covers it: what it reads and writes may belong to another CTA by then".to_owned(),
+                format!("wait with `{wait}` before the threads exit"),
+            );
+        }
+        if self.kind == FindingKind::ProxyFence && later.proxy == Some(Proxy::Tensormap) {
+            return (
+                "there is no fence.proxy.tensormap between the two: the copy may use the tensor map as it was before".to_owned(),
+                "execute `fence.proxy.tensormap::generic.acquire` on the 128 bytes in the thread that issues the copy".to_owned(),
+            );
+        }
         if self.kind == FindingKind::ProxyFence {
             return (
                 "there is no fence.proxy.async between the two".to_owned(),
@@ -195,13 +226,10 @@ impl Conflict {
                 "there is no bar.warp.sync between the two lanes".to_owned(),
                 "put a warp barrier (`bar.warp.sync`) between the two: shuffles and votes do not order memory".to_owned(),
             ),
-            Role::Warp(_) => {
-                let _ = launch;
-                (
+            Role::Warp(_) => (
                     "there is no barrier between the two warps".to_owned(),
                     "put a barrier (`bar.sync`) between the two".to_owned(),
-                )
-            }
+            ),
         }
     }
 
@@ -217,15 +245,23 @@ impl Conflict {
 
     /// The finding, as it is told.
     pub(super) fn finding(&self, launch: &LaunchChecks, kernel: &Kernel, count: u64) -> Finding {
-        let (missing, help) = self.missing(launch);
+        let (mut missing, mut help) = self.missing();
+        let mut message = self.message();
+        let initialises = |party: &Party| kernel.origins[party.pc as usize].text.contains("mbarrier.init");
+        if self.kind == FindingKind::Race && (initialises(&self.earlier) || initialises(&self.later)) {
+            message = format!("the mbarrier at {} is used and initialised in no order", self.place());
+            missing.push_str(": this thread may come before the mbarrier is there");
+            help = "initialise it in one thread, then meet at a barrier (in a cluster: `fence.mbarrier_init`, then `barrier.cluster`) before any other thread uses it".to_owned();
+        }
+        let mut labels = vec![Self::label(&self.later, launch, kernel, "")];
+        if self.earlier != self.later {
+            labels.push(Self::label(&self.earlier, launch, kernel, ", before it in this run"));
+        }
         Finding {
             kind: self.kind,
             kernel: kernel.name.clone(),
-            message: self.message(),
-            labels: vec![
-                Self::label(&self.later, launch, kernel, ""),
-                Self::label(&self.earlier, launch, kernel, ", before it in this run"),
-            ],
+            message,
+            labels,
             notes: vec![missing],
             help: Some(help),
             count,

@@ -13,7 +13,8 @@ use crate::registers::{LANES, lanes};
 /// Bytes of a granule.
 pub(super) const GRANULE: u64 = 16;
 /// Bytes of a page of granules.
-pub(super) const PAGE: u64 = 4096;
+pub(super) use crate::memory::INITIALISED_PAGE as PAGE;
+
 /// Accesses that a granule remembers at most.
 const MOST_ACCESSES: usize = 16;
 
@@ -113,14 +114,17 @@ impl Granule {
     /// Records an access. `judge` says of an earlier one that touches some of its bytes whether it came before. Of two
     /// reads nothing is wrong, but an earlier one that came before need not be remembered.
     ///
-    /// A write of the value that a plain write left there, `written` if it is known, is harmless.
+    /// A write of the value that a plain write left there, `written` if it is known, is harmless. Returns the bytes it reads
+    /// that nothing has written.
     pub(super) fn record(
         &mut self,
         access: Access,
         written: Option<Value>,
         mut judge: impl FnMut(&Access) -> Verdict,
-    ) {
+    ) -> u16 {
         let writes = access.touch.writes();
+        let reads = access.touch != Touch::Write;
+        let uninitialised = if reads { access.bytes & !self.initialised } else { 0 };
         let unchanged = written.map_or(0, |written| self.known & equal_bytes(&written, &self.value));
         let mut subsumed = false;
         self.accesses.retain(|earlier| {
@@ -160,13 +164,14 @@ impl Granule {
             }
         }
         if subsumed {
-            return;
+            return uninitialised;
         }
         if self.accesses.len() >= MOST_ACCESSES {
             // The first stays, as a witness of what happened long ago; then those that have just happened.
             self.accesses.remove(1);
         }
         self.accesses.push(access);
+        uninitialised
     }
 }
 
@@ -178,8 +183,11 @@ fn equal_bytes(a: &Value, b: &Value) -> u16 {
 /// A page of memory.
 pub(super) type Page = Box<[Granule; (PAGE / GRANULE) as usize]>;
 
-pub(super) fn blank_page() -> Page {
-    let granules: Vec<Granule> = vec![Granule::default(); (PAGE / GRANULE) as usize];
+/// A page of which nothing is known but the bytes that have been written.
+pub(super) fn blank_page(initialised: impl Fn(usize) -> u16) -> Page {
+    let granules: Vec<Granule> = (0..(PAGE / GRANULE) as usize)
+        .map(|index| Granule { initialised: initialised(index), ..Granule::default() })
+        .collect();
     granules.try_into().expect("a page has this many granules")
 }
 

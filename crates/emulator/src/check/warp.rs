@@ -34,21 +34,29 @@ pub(super) struct Work {
     commits: Vec<(u32, Time)>,
     /// Up to when each lane knows that its work is done: all of it, and the reading of its sources.
     done: [[Time; LANES]; 2],
-    /// The last time at which each lane issued work.
+    /// The last time at which each lane issued work, and where.
     issued: [Time; LANES],
+    last: u32,
     /// Whether `done` has changed since it was last passed on.
     news: bool,
 }
 
 impl Work {
     fn new() -> Self {
-        Self { time: 1, commits: Vec::new(), done: [[0; LANES]; 2], issued: [0; LANES], news: false }
+        Self { time: 1, commits: Vec::new(), done: [[0; LANES]; 2], issued: [0; LANES], last: 0, news: false }
     }
 
     /// Work is issued; returns its time.
-    pub(super) fn issue(&mut self, mask: u32) -> Time {
+    pub(super) fn issue(&mut self, mask: u32, pc: u32) -> Time {
+        self.last = pc;
         lanes(mask).for_each(|lane| self.issued[lane] = self.time);
         self.time
+    }
+
+    /// An mbarrier tells of the work that lanes have issued so far; returns its time.
+    pub(super) fn hand_over(&mut self, mask: u32) -> Time {
+        lanes(mask).for_each(|lane| self.issued[lane] = 0);
+        self.close()
     }
 
     /// What was issued so far can be told from what is issued from now on; returns its time.
@@ -139,6 +147,17 @@ impl WarpState {
         self.work[kind as usize].done(lane, awaited)
     }
 
+    /// Lanes that have not waited for work they issued, where they issued it last, and its kind. Of bulk copies it is
+    /// enough that their sources were read.
+    pub(super) fn leaks(&self) -> impl Iterator<Item = (u32, u32, GroupKind)> {
+        GroupKind::ALL.into_iter().filter_map(|kind| {
+            let awaited = if kind == GroupKind::Bulk { Awaited::Sources } else { Awaited::Everything };
+            let work = &self.work[kind as usize];
+            let lanes = work.under_way(awaited);
+            (lanes != 0).then_some((lanes, work.last, kind))
+        })
+    }
+
     /// What a lane has learnt from others.
     pub(super) fn knowledge(&self, lane: u32) -> &Knowledge {
         let group = self.groups.iter().find(|group| group.lanes >> lane & 1 != 0);
@@ -169,7 +188,7 @@ impl WarpState {
                 continue;
             }
             for awaited in [Awaited::Everything, Awaited::Sources] {
-                let agent = Role::Group(warp, kind, awaited).agent();
+                let agent = Role::of_work(warp, kind, awaited).agent();
                 let done = work.done[awaited as usize];
                 for lane in lanes(mask) {
                     released.known.raise(cta, agent, 1 << lane, done[lane]);

@@ -6,6 +6,7 @@ use super::atomic::Update;
 use super::memory_words::policy;
 use super::{Decoder, mbarrier, tensor_copy, unsupported};
 use crate::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
+use crate::check::{Awaited, GroupKind};
 use crate::decode::{AddressOperand, DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble, addresses, split_shared};
@@ -182,7 +183,7 @@ impl Effect for Copy {
                     Motion::Peer { from, to: to as u32, rank, bytes, reduction: self.reduction }
                 }
             };
-            begin(execution, lane, motion, self.mbarrier.as_ref())?;
+            begin(execution, lane, motion, self.mbarrier.as_ref(), None)?;
         }
         Ok(())
     }
@@ -226,12 +227,14 @@ pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -
     Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message))
 }
 
-/// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group.
+/// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group; `map` is the address of its tensor map,
+/// if that is in global memory.
 pub(super) fn begin(
     execution: &mut Execution<'_>,
     lane: usize,
     motion: Motion,
     barrier: Option<&AddressOperand>,
+    map: Option<u64>,
 ) -> Result<(), Box<Trouble>> {
     let (warp, pc) = (execution.warp, execution.pc);
     let completion = match barrier {
@@ -246,7 +249,7 @@ pub(super) fn begin(
         }
         None => Completion::Group(execution.block.transfers.open_group(warp, lane)),
     };
-    let transfer = Transfer::new(Issuer { warp, lane: lane as u8, pc }, motion, completion);
+    let transfer = Transfer::new(Issuer { warp, lane: lane as u8, pc }, motion, completion, map);
     let launch = execution.launch;
     asynchronous::issue(&mut execution.cluster(), launch, transfer)
 }
@@ -256,6 +259,7 @@ struct Commit;
 impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let (launch, warp) = (execution.launch, execution.warp);
+        execution.block.observer.commit(execution.actor(mask), GroupKind::Bulk);
         execution.block.transfers.commit(warp, mask);
         asynchronous::drift(&mut execution.cluster(), launch)
     }
@@ -270,6 +274,9 @@ impl Effect for Wait {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let (launch, warp) = (execution.launch, execution.warp);
         let (latest, only_reads) = (self.latest, self.only_reads);
+        let awaited = if only_reads { Awaited::Sources } else { Awaited::Everything };
+        let actor = execution.actor(mask);
+        execution.block.observer.wait(actor, GroupKind::Bulk, Some(latest), awaited);
         asynchronous::wait_group(&mut execution.cluster(), launch, (warp, mask), latest, only_reads)
     }
 }

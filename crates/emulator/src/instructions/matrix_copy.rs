@@ -127,7 +127,7 @@ struct Load(Rows);
 impl EffectBody for Load {
     #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let hosts = self.0.locate(execution, Purpose::Load)?;
+        let hosts = self.0.locate(execution, Purpose::LoadTile)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let mut column = [0; LANES];
             for (row, words) in column.as_chunks_mut().0.iter_mut().enumerate() {

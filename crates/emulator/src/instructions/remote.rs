@@ -138,7 +138,7 @@ impl Effect for Remote {
             let issuer = Issuer { warp: execution.warp, lane: lane as u8, pc: execution.pc };
             let completion = Completion::Mbarriers { offset: objects[lane].offset, ranks: 1 << rank };
             let launch = execution.launch;
-            let transfer = Transfer::new(issuer, motion, completion);
+            let transfer = Transfer::new(issuer, motion, completion, None);
             asynchronous::issue(&mut execution.cluster(), launch, transfer)?;
         }
         Ok(())

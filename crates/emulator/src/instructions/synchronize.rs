@@ -51,7 +51,8 @@ const FENCE_WORDS: &[(&str, Fence)] = &[
     ("async", Fence::AsyncProxy),
     ("async::generic", Fence::AsyncProxy),
     ("tensormap::generic", Fence::TensormapProxy),
-    ("mbarrier_init", Fence::Other),
+    // PTX ISA, "membar": it releases what `mbarrier.init` wrote, to the cluster.
+    ("mbarrier_init", Fence::Memory(Scope::Cluster)),
 ];
 const FENCE_SPACES: &[(&str, ())] = &[
     ("sync_restrict::shared::cta", ()),

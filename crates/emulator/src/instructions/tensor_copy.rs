@@ -160,17 +160,22 @@ fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, Decod
     Ok(slots)
 }
 
+/// Where the tensor map is that a lane names.
+fn map_place(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> (Space, u64) {
+    let address = addresses(execution, operand)[lane];
+    match operand.space {
+        Some(space) => (space, address),
+        None => Space::of(address),
+    }
+}
+
 /// The bytes of the tensor map at a generic address, or at one in the space of the variable named.
 pub(super) fn read_map(
     execution: &mut Execution<'_>,
     operand: &AddressOperand,
     lane: usize,
 ) -> Result<Encoded, Box<Trouble>> {
-    let address = addresses(execution, operand)[lane];
-    let (space, address) = match operand.space {
-        Some(space) => (space, address),
-        None => Space::of(address),
-    };
+    let (space, address) = map_place(execution, operand, lane);
     let trouble = |kind, message: String| Err(Trouble::new(kind, 1 << lane, message));
     if !address.is_multiple_of(TENSOR_MAP_ALIGN as u64) {
         return trouble(
@@ -306,7 +311,11 @@ impl Effect for TensorCopy {
                     Motion::Store { from: own_offset(execution, lane, source)?, to: tile, reduction }
                 }
             };
-            begin(execution, lane, motion, self.mbarrier.as_ref())?;
+            let map = match map_place(execution, &self.tensor.map, lane) {
+                (Space::Global, address) => Some(address),
+                _ => None,
+            };
+            begin(execution, lane, motion, self.mbarrier.as_ref(), map)?;
         }
         Ok(())
     }

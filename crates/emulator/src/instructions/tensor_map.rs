@@ -5,10 +5,12 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use super::memory_words::space_of;
+use crate::check::{Fence, Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::fault::FaultKind;
-use crate::memory::{Space, Trouble, addresses};
+use crate::memory::{Space, Trouble, addresses, site};
 use crate::operation::{Effect, Execution, Kind};
+use crate::registers::LANES;
 use crate::registers::{Slot, lanes};
 use crate::tensor_map::{Code, Encoded};
 
@@ -122,10 +124,23 @@ impl Effect for Replace {
                 Field::ElementStride => encoded.set_element_stride(self.axis, value as u32),
                 Field::Code(code) => encoded.set_code(code, u8::try_from(value).unwrap_or(u8::MAX)),
             }
+            observe(execution, self.space, address, 1 << lane, Touch::Write);
             // SAFETY: as above.
             unsafe { host.write(encoded) };
         }
         Ok(())
+    }
+}
+
+/// Tells the checkers that lanes access a tensor map.
+fn observe(execution: &Execution<'_>, space: Space, address: u64, lanes: u32, touch: Touch) {
+    let (space, address) = if space == Space::Generic { Space::of(address) } else { (space, address) };
+    if execution.block.observer.listens()
+        && let Some(site) = site(space)
+    {
+        let (actor, bytes) = (execution.actor(lanes), TENSOR_MAP_BYTES as u64);
+        let addresses = [address; LANES];
+        execution.block.observer.access(actor, site, &addresses, bytes, touch, Strength::Weak, None);
     }
 }
 
@@ -186,6 +201,10 @@ impl Effect for CopyAndFence {
         let lane = mask.trailing_zeros() as usize & 31;
         let (target, source) =
             (addresses(execution, &self.target)[lane], addresses(execution, &self.source)[lane]);
+        observe(execution, Space::Shared, source, 1 << lane, Touch::Read);
+        observe(execution, Space::Global, target, 1 << lane, Touch::Write);
+        execution.block.observer.warp_meets(execution.actor(mask));
+        execution.block.observer.fence(execution.actor(mask), Fence::TensormapProxy);
         let source = map_bytes(execution, Space::Shared, source, lane)?;
         let target = map_bytes(execution, Space::Global, target, lane)?;
         // SAFETY: `map_bytes` found 128 bytes of both, which are in different memories.

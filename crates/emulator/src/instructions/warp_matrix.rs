@@ -113,7 +113,7 @@ impl Move {
         execution: &mut Execution<'_>,
         pieces: &[u64; LANES],
     ) -> Result<[*mut u8; LANES], Box<Trouble>> {
-        let purpose = if self.loads { Purpose::Load } else { Purpose::Store };
+        let purpose = if self.loads { Purpose::LoadTile } else { Purpose::Store };
         let parts = match self.space {
             Space::Generic => split_generic(pieces, FULL),
             space => vec![(space, FULL, *pieces)],

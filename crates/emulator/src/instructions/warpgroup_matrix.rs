@@ -4,13 +4,14 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use super::matrix::element;
+use crate::check::{Awaited, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::lanes::{Vectored, in_vectors};
 use crate::memory::{SharedMemory, Trouble};
 use crate::operation::{Execution, Kind};
 use crate::registers::{FULL, LANES, Registers, Slot};
-use crate::tensor::descriptor::{Major, MatrixDescriptor};
+use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::element::Element;
 use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
@@ -205,11 +206,16 @@ impl WarpgroupOperation {
     ) -> Result<Next, Box<Trouble>> {
         let (warp, eager) = (execution.warp, execution.launch.schedule != crate::launch::Schedule::Latest);
         whole(execution, mask)?;
+        if let WarpgroupOperation::Wait(latest) = self {
+            let (actor, kind) = (execution.actor(mask), GroupKind::Multiply);
+            execution.block.observer.wait(actor, kind, Some(*latest as u32), Awaited::Everything);
+        }
         let warpgroups = &mut execution.block.warpgroups;
         Ok(match self {
             WarpgroupOperation::Fence => Next::GoesOn,
             WarpgroupOperation::Commit => {
                 warpgroups.commit(warp);
+                execution.block.observer.commit(execution.actor(mask), GroupKind::Multiply);
                 Next::GoesOn
             }
             WarpgroupOperation::Wait(latest) if warpgroups.wait(warp, *latest) => Next::Waits,
@@ -217,6 +223,10 @@ impl WarpgroupOperation {
             WarpgroupOperation::Multiply(multiplication) => {
                 let operands = multiplication.operands(execution.registers)?;
                 let base = execution.registers.base();
+                if execution.block.observer.listens() {
+                    multiplication.observe(execution, mask, operands);
+                }
+                let warpgroups = &mut execution.block.warpgroups;
                 warpgroups.issue(warp, Issue { pc, base, operands })?;
                 if eager { Next::Yields } else { Next::GoesOn }
             }
@@ -262,6 +272,20 @@ impl WarpgroupMultiplication {
             ));
         }
         Ok(IssueOperands { a, b, accumulates: bits != 0 })
+    }
+
+    /// Tells the checkers what a warp's share reads of shared memory.
+    #[cold]
+    fn observe(&self, execution: &Execution<'_>, mask: u32, operands: IssueOperands) {
+        let base = execution.block.shared.base();
+        let mut ranges = Vec::new();
+        let a = operands.a.map(MatrixDescriptor::from_bits);
+        self.multiply.pieces(a, MatrixDescriptor::from_bits(operands.b), |piece| {
+            let first = base + u64::from(piece);
+            ranges.push(Range { site: Site::Shared, first, bytes: PIECE.into(), touch: Touch::Read });
+        });
+        let completion = Completion::Group(GroupKind::Multiply);
+        execution.block.observer.issue(execution.actor(mask), Proxy::Async, completion, &ranges);
     }
 
     /// Multiplies, for all four warps.

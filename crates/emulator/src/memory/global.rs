@@ -1,8 +1,9 @@
 //! Global memory: allocations at addresses that are never used twice.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::sync::Arc;
 
-use super::GLOBAL_BASE;
+use super::{GLOBAL_BASE, InitialisedBytes};
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
@@ -133,6 +134,8 @@ pub struct Memory {
     next: u64,
     used: u64,
     capacity: u64,
+    /// Which bytes have been written, if anyone asks.
+    initialised: Arc<InitialisedBytes>,
 }
 
 // SAFETY: the regions' bytes are only reached by raw reads and writes inside their bounds, which any thread may do;
@@ -144,7 +147,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Empty memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity }
+        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity, initialised: Arc::default() }
     }
 
     /// Bytes in live allocations.
@@ -159,7 +162,14 @@ impl Memory {
 
     /// Allocates `size` bytes, 256-byte aligned and poisoned with `0xff`. The address was never in use before.
     pub fn allocate(&mut self, size: u64) -> Result<u64, MemoryError> {
-        self.reserve(size, ALIGNMENT, None, false)
+        let base = self.reserve(size, ALIGNMENT, None, false)?;
+        self.initialised.allocate(base, size);
+        Ok(base)
+    }
+
+    /// Which bytes have been written.
+    pub(crate) fn initialised(&self) -> &Arc<InitialisedBytes> {
+        &self.initialised
     }
 
     pub(crate) fn reserve(
@@ -293,6 +303,7 @@ impl Memory {
         let target = self.bytes(address, bytes.len())?;
         // SAFETY: `target` is inside a live region for the whole length, and `bytes` is the host's own.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        self.initialised.write(address, bytes.len() as u64);
         Ok(())
     }
 
@@ -304,6 +315,7 @@ impl Memory {
         let target = self.bytes(address, length)?;
         // SAFETY: `target` is inside a live region for the whole length.
         unsafe { target.write_bytes(value, length) };
+        self.initialised.write(address, length as u64);
         Ok(())
     }
 
@@ -312,6 +324,7 @@ impl Memory {
         if length == 0 {
             return Ok(());
         }
+        self.initialised.write(target, length as u64);
         let (source, target) = (self.bytes(source, length)?, self.bytes(target, length)?);
         // SAFETY: both ranges are inside live regions; `copy` allows overlap.
         unsafe { std::ptr::copy(source, target, length) };

@@ -10,6 +10,7 @@
 
 mod access;
 mod global;
+mod initialised;
 mod local;
 mod resolve;
 mod shared;
@@ -17,6 +18,7 @@ mod shared;
 pub(crate) use access::{Trouble, common_address};
 pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
+pub(crate) use initialised::{InitialisedBytes, PAGE as INITIALISED_PAGE};
 pub(crate) use local::LocalMemory;
 pub(crate) use resolve::{
     Located, Purpose, addresses, bad_access, resolve, resolve_ordered, resolve_store, site, split_generic,

@@ -12,6 +12,8 @@ use crate::registers::{LANES, lanes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Load,
+    /// Of a tile, by a whole warp.
+    LoadTile,
     Store,
     Atomic,
     Copy,
@@ -20,7 +22,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     fn name(self) -> &'static str {
         match self {
-            Purpose::Load => "load",
+            Purpose::Load | Purpose::LoadTile => "load",
             Purpose::Store => "store",
             Purpose::Atomic => "atomic operation",
             Purpose::Copy => "copy",
@@ -35,6 +37,7 @@ impl Purpose {
     fn touch(self) -> Option<Touch> {
         match self {
             Purpose::Load => Some(Touch::Read),
+            Purpose::LoadTile => Some(Touch::ReadTile),
             Purpose::Store => Some(Touch::Write),
             Purpose::Atomic => Some(Touch::Atomic),
             Purpose::Copy => None,

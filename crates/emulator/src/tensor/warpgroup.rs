@@ -6,7 +6,7 @@
 //! bytes long (64 of B where A is sparse).
 
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, ROWS};
-use super::descriptor::Major;
+use super::descriptor::{Major, MatrixDescriptor};
 use super::element::Element;
 use super::multiply::UnknownMultiply;
 use super::warpgroup_operands::{Operands, half_value};
@@ -103,6 +103,31 @@ impl WarpgroupMultiply {
     /// Registers of D that a lane holds.
     pub fn accumulator_registers(&self) -> usize {
         self.shape.n * self.d.bits() as usize / 64
+    }
+
+    /// Visits the addresses of the pieces of 16 bytes of shared memory that it reads.
+    pub(crate) fn pieces(
+        &self,
+        a: Option<MatrixDescriptor>,
+        b: MatrixDescriptor,
+        mut visit: impl FnMut(u32),
+    ) {
+        let mut matrix = |descriptor: MatrixDescriptor, major, rows: usize, depth: usize, bits: u32| {
+            let bits = bits as usize;
+            let (along, deep) = match major {
+                Major::K => (rows, depth * bits / 128),
+                Major::Mn => (rows * bits / 128, depth),
+            };
+            for along in 0..along as u32 {
+                (0..deep as u32).for_each(|deep| visit(descriptor.address(major, along, deep)));
+            }
+        };
+        let Shape { m, n, k } = self.shape;
+        if let Some(a) = a {
+            let stored = if self.selector.is_some() { k / 2 } else { k };
+            matrix(a, self.majors.0, m, stored, self.a.bits());
+        }
+        matrix(b, self.majors.1, n, k, self.b.bits());
     }
 
     /// Multiplies the rows of one warp. Unless it `accumulates`, what its registers hold is of no account.

@@ -88,7 +88,9 @@ fn arriving_tells_others_and_learns_nothing() {
 #[test]
 fn bytes_of_one_word_are_apart() {
     let byte = "add.u32 %r2, %tile, %tid; st.shared.u8 [%r2], %tid;";
-    clean(&body(&[byte, "bar.sync 0;", READ_NEXT]), ONE);
+    let read =
+        "and.b32 %r3, %tid, 15; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, %tile; ld.shared.u32 %r1, [%r3];";
+    clean(&body(&[byte, "bar.sync 0;", read]), ONE);
     let overlapping = "setp.eq.u32 %p1, %tid, 40; @%p1 st.shared.u32 [%tile+36], %tid;";
     found(&body(&[byte, overlapping]), ONE, Race, ["st.shared.u32", "st.shared.u8"]);
 }

@@ -5,7 +5,7 @@ use warpwright_emulator::{Checks, Finding, FindingKind, Launch, Schedule};
 use crate::common::{device, load};
 
 /// A kernel's body, with what its header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the
-/// address of 64 KiB of zeros, and `tile` is 4096 bytes of shared memory.
+/// address of 64 KiB of zeros with 4 KiB behind them that nothing has written, and `tile` is 4096 bytes of shared memory.
 pub(crate) fn kernel(body: &str) -> String {
     let mut text = String::from(
         "
@@ -58,7 +58,8 @@ pub(crate) fn check_at(body: &str, grid: Grid, schedule: Schedule) -> Vec<Findin
     let mut device = device("h200");
     let text = kernel(body);
     let program = load(&mut device, &text);
-    let buffer = device.allocate(65536).unwrap();
+    device.track_initialisation();
+    let buffer = device.allocate(65536 + 4096).unwrap();
     device.fill(buffer, 0, 65536).unwrap();
     let launch = Launch {
         grid: [grid.ctas, 1, 1],
@@ -88,9 +89,9 @@ pub(crate) fn clean(body: &str, grid: Grid) {
     }
 }
 
-/// The one fault of the body is found at every schedule: of this kind, between the two instructions, the later first.
+/// The fault of the body is found at every schedule: of this kind, at these instructions, of two the later first.
 #[track_caller]
-pub(crate) fn found(body: &str, grid: Grid, kind: FindingKind, places: [&str; 2]) -> Finding {
+pub(crate) fn found<const N: usize>(body: &str, grid: Grid, kind: FindingKind, places: [&str; N]) -> Finding {
     let mut first = None;
     for schedule in SCHEDULES {
         let findings = check_at(body, grid, schedule);
@@ -98,7 +99,8 @@ pub(crate) fn found(body: &str, grid: Grid, kind: FindingKind, places: [&str; 2]
         let told = || findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n");
         let hit = of_kind.iter().find(|finding| {
             let at = |label: usize| finding.labels[label].ptx_text.as_str();
-            places.iter().enumerate().all(|(label, place)| at(label).contains(place))
+            finding.labels.len() == places.len()
+                && places.iter().enumerate().all(|(label, place)| at(label).contains(place))
         });
         match hit {
             Some(hit) => {

@@ -5,5 +5,8 @@ mod common;
 
 mod asynchronous;
 mod barriers;
+mod bulk;
 mod global;
 mod harness;
+mod memory;
+mod multiply;

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // every test binary uses a part of it
 
 use warpwright_arch::Arch;
-use warpwright_emulator::{Emulator, Fault, Launch, LaunchReport, Program, Schedule};
+use warpwright_emulator::{Checks, Emulator, Fault, Launch, LaunchReport, Program, Schedule};
 
 /// An argument of a launch.
 #[derive(Clone, Debug)]
@@ -68,10 +68,19 @@ pub(crate) struct Shape {
     pub(crate) cluster: [u32; 3],
     pub(crate) shared: u32,
     pub(crate) schedule: Schedule,
+    /// A kernel that runs is clean, but for those that are broken on purpose.
+    pub(crate) checks: Checks,
 }
 
 pub(crate) fn shape(grid: u32, block: u32) -> Shape {
-    Shape { grid: [grid, 1, 1], block: [block, 1, 1], cluster: [1; 3], shared: 0, schedule: Schedule::Eager }
+    Shape {
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        cluster: [1; 3],
+        shared: 0,
+        schedule: Schedule::Eager,
+        checks: Checks::On,
+    }
 }
 
 /// `clusters` clusters of `ctas` CTAs of `block` threads.
@@ -107,9 +116,10 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
         dynamic_shared_bytes: shape.shared,
         parameters: &parameters,
         schedule: shape.schedule,
-        ..Launch::default()
+        checks: shape.checks,
     };
     let report = device.launch(&program, &kernel, &launch)?;
+    assert!(report.findings.is_empty(), "{}\n{text}", report.findings[0]);
     let buffers = addresses
         .into_iter()
         .map(|(address, length)| {
