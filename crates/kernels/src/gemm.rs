@@ -19,13 +19,14 @@ pub mod hopper;
 mod library;
 mod operand;
 pub mod plan;
+mod tiles;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 
 pub(crate) use library::Library;
-pub use operand::GemmInput;
 use operand::Strip;
+pub use operand::{GemmInput, WarpgroupInput};
 
 /// A type that C can be stored in.
 pub trait GemmOutput: Element {

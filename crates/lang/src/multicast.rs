@@ -47,6 +47,11 @@ impl ClusterGrid {
         Self { along_m, along_n, m: rank % along_m, n: rank / along_m }
     }
 
+    /// CTAs along m and n.
+    pub fn shape(self) -> (u32, u32) {
+        (self.along_m, self.along_n)
+    }
+
     /// CTAs of the cluster.
     pub fn size(self) -> u32 {
         self.along_m * self.along_n

@@ -20,23 +20,9 @@ use std::marker::PhantomData;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
+use super::operand::WarpgroupInput;
+use super::tiles::Tiles;
 use super::{GemmOutput, Order};
-
-/// A type that warpgroups multiply and accumulate in `f32`.
-pub trait WarpgroupInput: Element {
-    /// The middle of the atom's name: `F32BF16BF16`.
-    const TYPES: &'static str;
-    /// How deep one instruction multiplies.
-    const DEPTH: i64 = 32 / Self::BYTES as i64;
-}
-
-impl WarpgroupInput for bf16 {
-    const TYPES: &'static str = "F32BF16BF16";
-}
-
-impl WarpgroupInput for f16 {
-    const TYPES: &'static str = "F32F16F16";
-}
 
 /// How the two consumer warpgroups share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +118,7 @@ impl<T: WarpgroupInput, C: GemmOutput> HopperGemm<T, C> {
         let a_ring = TileRing::<T>::new(self.a_tile(), self.stages);
         let b_ring = TileRing::<T>::new(self.b_tile(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
-        let tiles = Tiles::new(self, &cluster, m, n);
+        let tiles = Tiles::new(cluster, (tile_m, tile_n), self.raster, (m, n));
         let steps = (k + (tile_k - 1)) / tile_k;
 
         if producer.is_mine() {
@@ -268,46 +254,5 @@ impl<T: WarpgroupInput, C: GemmOutput> HopperGemm<T, C> {
                 c.set((row, column), C::of(tile.sums.get(index)));
             }
         }
-    }
-}
-
-/// The tiles that a CTA computes: its cluster's, every so many.
-#[derive(Clone, Copy, DeviceValue)]
-struct Tiles {
-    first: Reg<u32>,
-    count: Reg<u32>,
-    step: Reg<u32>,
-    /// Rows and columns of clusters' tiles.
-    rows: Reg<u32>,
-    columns: Reg<u32>,
-    cluster: ClusterGrid,
-    raster: u32,
-    shape: (u32, u32),
-}
-
-#[device]
-impl Tiles {
-    fn new<T, C>(gemm: &HopperGemm<T, C>, cluster: &ClusterGrid, m: Reg<u32>, n: Reg<u32>) -> Self {
-        let (high, wide) = (gemm.tile.0 as u32 * gemm.cluster.0, gemm.tile.1 as u32 * gemm.cluster.1);
-        let (rows, columns) = ((m + (high - 1)) / high, (n + (wide - 1)) / wide);
-        Self {
-            first: block_idx().x / cluster.size(),
-            count: rows * columns,
-            step: grid_dim().x / cluster.size(),
-            rows,
-            columns,
-            cluster: *cluster,
-            raster: gemm.raster,
-            shape: gemm.cluster,
-        }
-    }
-
-    /// The row and column of this CTA's tile of the clusters' `index`: `raster` rows are walked column by column.
-    fn place(&self, index: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
-        let first = index / (self.columns * self.raster) * self.raster;
-        let high = (self.rows - first).min(self.raster);
-        let within = index % (self.columns * self.raster);
-        let (row, column) = (first + within % high, within / high);
-        (row * self.shape.0 + self.cluster.m(), column * self.shape.1 + self.cluster.n())
     }
 }

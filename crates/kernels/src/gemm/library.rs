@@ -12,8 +12,8 @@ use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
 use warpwright::layout::atom::SharedSwizzle;
 use warpwright::runtime::TensorMap as HostMap;
 
-use super::hopper::{self, HopperGemm, WarpgroupInput};
-use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, plan};
+use super::hopper::{self, HopperGemm};
+use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput, plan};
 use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};

@@ -17,6 +17,22 @@ impl GemmInput for bf16 {
     const ATOM: &'static str = "SM80_16x8x16_F32BF16BF16F32_TN";
 }
 
+/// A type that warpgroups multiply and accumulate in `f32`.
+pub trait WarpgroupInput: Element {
+    /// The middle of the atom's name: `F32BF16BF16`.
+    const TYPES: &'static str;
+    /// How deep one instruction multiplies.
+    const DEPTH: i64 = 32 / Self::BYTES as i64;
+}
+
+impl WarpgroupInput for bf16 {
+    const TYPES: &'static str = "F32BF16BF16";
+}
+
+impl WarpgroupInput for f16 {
+    const TYPES: &'static str = "F32F16F16";
+}
+
 /// A factor's strip of tiles along k: rows of A, or columns of B, which are called rows here.
 pub(super) struct Strip<T> {
     /// (tile's rows, tile's k, tiles along k).
