@@ -150,7 +150,71 @@ pub static CAPABILITIES: [Capability; 6] = [
     },
 ];
 
+/// Compute capabilities that nothing here is built for or emulated as, oldest first: their limits are known, for
+/// [`occupancy`](Capability::occupancy).
+pub static OTHER_CAPABILITIES: [Capability; 5] = [
+    Capability {
+        compute_capability: (7, 0),
+        target: "sm_70",
+        ptx_version: (6, 0),
+        shared_bytes_per_sm: 96 * KIB,
+        shared_bytes_per_cta_opt_in: 96 * KIB,
+        shared_bytes_reserved: 0,
+        shared_granularity: 256,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (7, 5),
+        target: "sm_75",
+        ptx_version: (6, 3),
+        threads_per_sm: 1024,
+        warps_per_sm: 32,
+        ctas_per_sm: 16,
+        shared_bytes_per_sm: 64 * KIB,
+        shared_bytes_per_cta_opt_in: 64 * KIB,
+        shared_bytes_reserved: 0,
+        shared_granularity: 256,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (8, 7),
+        target: "sm_87",
+        ptx_version: (7, 4),
+        threads_per_sm: 1536,
+        warps_per_sm: 48,
+        ctas_per_sm: 16,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (10, 3),
+        target: "sm_103a",
+        ptx_version: (8, 8),
+        ctas_per_cluster: 8,
+        ctas_per_cluster_opt_in: 16,
+        shared_bytes_per_sm: 228 * KIB,
+        shared_bytes_per_cta_opt_in: 227 * KIB,
+        tensor_memory_columns: 512,
+        ..SM_80
+    },
+    Capability {
+        compute_capability: (12, 1),
+        target: "sm_121a",
+        ptx_version: (8, 8),
+        ctas_per_cluster: 8,
+        ctas_per_cluster_opt_in: 8,
+        ctas_per_sm: 24,
+        ..SMALL_SM
+    },
+];
+
 impl Capability {
+    /// The capability whose limits are those of `.target TARGET`, also where nothing is built for it.
+    pub fn with_limits_of(target: &str) -> Option<&'static Self> {
+        let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
+        let all = CAPABILITIES.iter().chain(&OTHER_CAPABILITIES);
+        all.into_iter().find(|capability| capability.sm_digits() == digits)
+    }
+
     /// The capability that runs `.target TARGET`: `sm_90`, `sm_90a` and `sm_90f` all name the one of 9.0.
     pub fn for_target(target: &str) -> Option<&'static Self> {
         let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
@@ -189,7 +253,7 @@ mod tests {
 
     #[test]
     fn each_row_is_consistent() {
-        for row in &CAPABILITIES {
+        for row in CAPABILITIES.iter().chain(&OTHER_CAPABILITIES) {
             let (major, minor) = row.compute_capability;
             assert_eq!(row.sm_digits(), (major * 10 + minor).to_string());
             assert_eq!(row.threads_per_sm, row.warps_per_sm * row.warp_size);
@@ -202,6 +266,7 @@ mod tests {
             assert_eq!(row.tensor_memory_columns > 0, major == 10);
         }
         assert!(CAPABILITIES.is_sorted_by_key(|row| row.compute_capability));
+        assert!(OTHER_CAPABILITIES.is_sorted_by_key(|row| row.compute_capability));
     }
 
     #[test]
@@ -211,6 +276,9 @@ mod tests {
             assert_eq!(Capability::for_target(row.target.trim_end_matches('a')), Some(row));
             let (major, minor) = row.compute_capability;
             assert_eq!(Capability::numbered(major, minor), Some(row));
+        }
+        for row in CAPABILITIES.iter().chain(&OTHER_CAPABILITIES) {
+            assert_eq!(Capability::with_limits_of(row.target), Some(row));
         }
         for wrong in ["", "sm_", "sm_9", "90a", "sm_90ax", "compute_90", "sm_70"] {
             assert_eq!(Capability::for_target(wrong), None, "{wrong}");

@@ -21,5 +21,5 @@ mod occupancy;
 pub mod tensor_map;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
-pub use capability::{CAPABILITIES, Capability};
-pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError};
+pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
+pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError, OneMore};

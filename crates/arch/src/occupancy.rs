@@ -24,6 +24,18 @@ pub struct Occupancy {
     pub limiter: Limiter,
 }
 
+/// What a kernel may take at most for an SM to hold one more CTA of it: each figure is there where it must shrink, and all
+/// of them must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OneMore {
+    /// Threads of a CTA.
+    pub threads_per_cta: Option<u32>,
+    /// Registers of a thread.
+    pub registers_per_thread: Option<u32>,
+    /// Shared memory of a CTA, in bytes.
+    pub shared_bytes: Option<u32>,
+}
+
 /// What stops an SM from holding one more CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
@@ -89,20 +101,69 @@ impl Capability {
     /// evenly. Shared memory includes what the system reserves in each CTA, rounded up to whole units.
     pub fn occupancy(&self, kernel: &KernelResources) -> Result<Occupancy, OccupancyError> {
         let warps = kernel.threads_per_cta.div_ceil(self.warp_size);
+        let limits = self.ctas_by_resource(kernel)?;
+        let (limiter, ctas_per_sm) = limits.into_iter().min_by_key(|(_, ctas)| *ctas).expect("four limits");
+        Ok(Occupancy { ctas_per_sm, warps_per_sm: ctas_per_sm * warps, limiter })
+    }
+
+    /// How many CTAs of `kernel` each resource of an SM allows; registers that are unknown allow any number.
+    ///
+    /// # Errors
+    /// As [`occupancy`](Self::occupancy).
+    pub fn ctas_by_resource(&self, kernel: &KernelResources) -> Result<[(Limiter, u32); 4], OccupancyError> {
+        let warps = kernel.threads_per_cta.div_ceil(self.warp_size);
         if kernel.threads_per_cta == 0 || kernel.threads_per_cta > self.threads_per_cta {
             return Err(OccupancyError::Threads {
                 threads: kernel.threads_per_cta,
                 limit: self.threads_per_cta,
             });
         }
-        let limits = [
+        Ok([
             (Limiter::Warps, self.warps_per_sm / warps),
             (Limiter::Registers, self.ctas_by_registers(kernel.registers_per_thread, warps)?),
             (Limiter::Shared, self.ctas_by_shared(kernel.shared_bytes)?),
             (Limiter::Ctas, self.ctas_per_sm),
-        ];
-        let (limiter, ctas_per_sm) = limits.into_iter().min_by_key(|(_, ctas)| *ctas).expect("four limits");
-        Ok(Occupancy { ctas_per_sm, warps_per_sm: ctas_per_sm * warps, limiter })
+        ])
+    }
+
+    /// What `kernel` may take at most for an SM to hold one CTA more than it does; `None` where it has no more slots for CTAs, or
+    /// where one of the figures would have to be nothing.
+    ///
+    /// # Errors
+    /// As [`occupancy`](Self::occupancy).
+    pub fn one_more(&self, kernel: &KernelResources) -> Result<Option<OneMore>, OccupancyError> {
+        let wanted = self.occupancy(kernel)?.ctas_per_sm + 1;
+        if wanted > self.ctas_per_sm {
+            return Ok(None);
+        }
+        let mut more = OneMore::default();
+        let mut threads = kernel.threads_per_cta;
+        let by_warps = |threads: u32| self.warps_per_sm / threads.div_ceil(self.warp_size) >= wanted;
+        if !by_warps(threads) {
+            let mut fewer = (1..=threads / self.warp_size).rev().map(|warps| warps * self.warp_size);
+            let Some(fitting) = fewer.find(|threads| by_warps(*threads)) else { return Ok(None) };
+            threads = fitting;
+            more.threads_per_cta = Some(fitting);
+        }
+        let warps = threads.div_ceil(self.warp_size);
+        let by_registers =
+            |registers: u32| self.ctas_by_registers(registers, warps).is_ok_and(|ctas| ctas >= wanted);
+        if !by_registers(kernel.registers_per_thread) {
+            let mut fewer = (1..kernel.registers_per_thread).rev();
+            let Some(fitting) = fewer.find(|registers| by_registers(*registers)) else {
+                return Ok(None);
+            };
+            more.registers_per_thread = Some(fitting);
+        }
+        let by_shared = |bytes: u32| self.ctas_by_shared(bytes).is_ok_and(|ctas| ctas >= wanted);
+        if !by_shared(kernel.shared_bytes) {
+            let mut fewer = (0..kernel.shared_bytes).rev();
+            let Some(fitting) = fewer.find(|bytes| by_shared(*bytes)) else {
+                return Ok(None);
+            };
+            more.shared_bytes = Some(fitting);
+        }
+        Ok(Some(more))
     }
 
     fn ctas_by_registers(&self, registers: u32, warps: u32) -> Result<u32, OccupancyError> {
@@ -127,7 +188,8 @@ impl Capability {
             return Err(OccupancyError::Shared { bytes, limit: self.shared_bytes_per_cta_opt_in });
         }
         let taken = (bytes + self.shared_bytes_reserved).next_multiple_of(self.shared_granularity);
-        Ok(self.shared_bytes_per_sm / taken)
+        // Where the system takes nothing, a kernel without shared memory is not limited by it.
+        Ok(self.shared_bytes_per_sm.checked_div(taken).unwrap_or(u32::MAX))
     }
 }
 
@@ -179,6 +241,61 @@ mod tests {
         assert_eq!(sm(9, 0).occupancy(&kernel(160, 255, 0)).map(|found| found.ctas_per_sm), Ok(1));
         assert!(matches!(refused(kernel(288, 255, 0)), OccupancyError::RegistersPerCta { .. }));
         assert!(matches!(refused(kernel(32, 32, (227 << 10) + 1)), OccupancyError::Shared { .. }));
+    }
+
+    #[test]
+    fn older_and_newer_parts_have_their_granularities() {
+        let of = |target, threads, registers, shared| {
+            let capability = Capability::with_limits_of(target).expect("in the tables");
+            let found = capability.occupancy(&kernel(threads, registers, shared)).expect("it fits");
+            (found.ctas_per_sm, found.limiter)
+        };
+        // sm_70 and sm_75 give shared memory in units of 256 bytes and keep none for themselves.
+        assert_eq!(of("sm_70", 128, 32, 12 << 10), (8, Limiter::Shared));
+        assert_eq!(of("sm_70", 128, 32, (12 << 10) + 1), (7, Limiter::Shared));
+        assert_eq!(of("sm_70", 128, 32, 0), (16, Limiter::Warps));
+        assert_eq!(of("sm_75", 64, 32, 0), (16, Limiter::Warps));
+        assert_eq!(of("sm_75", 32, 32, 0), (16, Limiter::Ctas));
+        assert_eq!(of("sm_87", 256, 32, 0), (6, Limiter::Warps));
+        assert_eq!(of("sm_87", 32, 32, 0), (16, Limiter::Ctas));
+        assert_eq!(of("sm_103", 1024, 32, 0), (2, Limiter::Warps));
+        assert_eq!(of("sm_121", 768, 32, 0), (2, Limiter::Warps));
+    }
+
+    #[test]
+    fn one_more_is_the_least_that_has_to_give() {
+        for capability in CAPABILITIES.iter().chain(&crate::OTHER_CAPABILITIES) {
+            for threads in [32, 96, 256, 1000, 1024] {
+                for registers in [16, 40, 64, 128, 255] {
+                    for shared in [0, 1000, 9 << 10, 40_000] {
+                        let now = kernel(threads, registers, shared);
+                        let Ok(occupancy) = capability.occupancy(&now) else { continue };
+                        let Some(more) = capability.one_more(&now).expect("it fits") else { continue };
+                        let shrunk = |more: OneMore| KernelResources {
+                            threads_per_cta: more.threads_per_cta.unwrap_or(threads),
+                            registers_per_thread: more.registers_per_thread.unwrap_or(registers),
+                            shared_bytes: more.shared_bytes.unwrap_or(shared),
+                        };
+                        let ctas = |more| capability.occupancy(&shrunk(more)).expect("it fits").ctas_per_sm;
+                        assert!(ctas(more) > occupancy.ctas_per_sm, "{now:?} {more:?}");
+                        // One step more of what has to give is too much.
+                        for greedy in [
+                            OneMore {
+                                registers_per_thread: more.registers_per_thread.map(|n| n + 1),
+                                ..more
+                            },
+                            OneMore { shared_bytes: more.shared_bytes.map(|n| n + 1), ..more },
+                            OneMore { threads_per_cta: more.threads_per_cta.map(|n| n + 1), ..more },
+                        ] {
+                            assert!(
+                                greedy == more || ctas(greedy) <= occupancy.ctas_per_sm,
+                                "{now:?} {greedy:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// Fills an SM CTA by CTA, placing each warp in the emptiest partition, until something runs out.

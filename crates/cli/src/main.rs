@@ -1,5 +1,6 @@
 //! The `warpwright` command.
 
+mod annotate;
 mod bench;
 mod check;
 mod devices;
@@ -8,6 +9,7 @@ mod exec;
 mod kernel;
 mod layout;
 mod npy;
+mod occupancy;
 mod output;
 mod ptx;
 mod run;
@@ -38,6 +40,7 @@ enum Verb {
     Exec(exec::Exec),
     Check(check::Check),
     Layout(layout::Layout),
+    Occupancy(occupancy::Occupancy),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Exec(exec) => exec.run(output),
         Verb::Check(check) => return check.run(output),
         Verb::Layout(layout) => layout.run(output),
+        Verb::Occupancy(occupancy) => occupancy.run(output),
     };
     output.finish(&outcome)
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use warpwright_arch::Capability;
 use warpwright_kernels::registry::{self, LibraryKernel, Options};
 
+use crate::annotate::annotate;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 
@@ -24,6 +25,9 @@ pub(crate) struct Ptx {
     /// All kernels, with their default options, for each architecture that applies.
     #[arg(long, required = true, requires = "out")]
     all: bool,
+    /// The Rust line behind each instruction beside it.
+    #[arg(long, global = true)]
+    annotate: bool,
     #[command(subcommand)]
     choice: Option<KernelChoice>,
 }
@@ -39,7 +43,7 @@ impl Ptx {
                     if !kernel.applies_to(capability) {
                         bail!("{} does not run on {arch}", kernel.name());
                     }
-                    let text = text(*kernel, options, arch)?;
+                    let text = self.text(*kernel, options, arch)?;
                     match &self.out {
                         Some(directory) => written.push(write(directory, kernel.name(), arch, &text)?),
                         None => {
@@ -51,7 +55,7 @@ impl Ptx {
                 None => {
                     let directory = self.out.as_ref().context("--all needs --out")?;
                     for kernel in registry::all().iter().filter(|kernel| kernel.applies_to(capability)) {
-                        let text = text(*kernel, &Options::defaults(kernel.options()), arch)?;
+                        let text = self.text(*kernel, &Options::defaults(kernel.options()), arch)?;
                         written.push(write(directory, kernel.name(), arch, &text)?);
                     }
                 }
@@ -63,10 +67,13 @@ impl Ptx {
         }
         Ok(())
     }
-}
 
-fn text(kernel: &dyn LibraryKernel, options: &Options, arch: &str) -> Result<String> {
-    kernel.ptx(arch, options).map_err(|error| anyhow!("{} {options} for {arch}: {error}", kernel.name()))
+    fn text(&self, kernel: &dyn LibraryKernel, options: &Options, arch: &str) -> Result<String> {
+        let text = kernel
+            .ptx(arch, options)
+            .map_err(|error| anyhow!("{} {options} for {arch}: {error}", kernel.name()))?;
+        Ok(if self.annotate { annotate(&text) } else { text })
+    }
 }
 
 fn write(directory: &Path, kernel: &str, arch: &str, text: &str) -> Result<String> {

@@ -75,6 +75,38 @@ fn ptx_is_printed_and_written() {
 }
 
 #[test]
+fn ptx_stands_beside_its_rust() {
+    let printed = warpwright(&["ptx", "mem-walkthrough", "--annotate"]);
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(!text.contains(".loc"), "{text}");
+    for (instruction, rust) in [
+        ("ld.global.f32", "let from_global = input[thread];"),
+        ("st.local.f32", "local.at(thread % LOCAL).store(in_register);"),
+        ("bar.sync", "sync_threads();"),
+        ("st.global.f32", "output[thread] = from_shared + shift;"),
+    ] {
+        let beside = |line: &str| line.contains("mem_walkthrough.rs:") && line.ends_with(rust);
+        let of_line: Vec<&str> = text.lines().skip_while(|line| !beside(line)).collect();
+        let end =
+            of_line.iter().skip(1).position(|line| line.contains(" | ")).map_or(of_line.len(), |at| at + 1);
+        assert!(of_line[..end].iter().any(|line| line.contains(instruction)), "{instruction}:\n{text}");
+    }
+}
+
+#[test]
+fn occupancy_says_what_limits_and_what_one_more_would_take() {
+    let report =
+        json(&["occupancy", "--regs", "48", "--threads", "256", "--smem", "16384", "--arch", "sm_90"]);
+    assert_eq!((&report["ctas_per_sm"], &report["limiter"]), (&5.into(), &"registers".into()), "{report}");
+    assert_eq!(report["one_more"]["registers_per_thread"], 40, "{report}");
+    let output = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_75"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("16 CTAs an SM: 32 of 32 warps, 100.0 %"), "{text}");
+    let refused = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_60"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there are sm_70, sm_75, sm_80"));
+}
+
+#[test]
 fn bench_times_and_checks() {
     let report = json(&["bench", "vector-add", "--length", "1000"]);
     assert_eq!(report["status"], "ok", "{report}");

@@ -11,6 +11,8 @@ use std::sync::Mutex;
 
 /// Visits without a change before states are compared: most waits are over by then.
 const PATIENCE: u32 = 16;
+/// Visits from one comparison to the next: states are large, and other clusters want the thread.
+const COMPARE_EVERY: u32 = 4;
 
 /// What is known of a cluster in which nothing changes.
 #[derive(Debug, Default)]
@@ -42,11 +44,11 @@ impl Stillness {
     /// A visit has ended in which nothing changed. Whether the cluster is still.
     pub(crate) fn end_quiet_visit(&mut self, fingerprints: impl Iterator<Item = u64>) -> bool {
         self.visits += 1;
-        if self.visits < PATIENCE {
-            return false;
-        }
         if !self.repeats.is_empty() && self.repeats.iter().all(|&repeats| repeats) {
             return true;
+        }
+        if self.visits < PATIENCE || !self.visits.is_multiple_of(COMPARE_EVERY) {
+            return false;
         }
         let now: Vec<u64> = fingerprints.collect();
         self.repeats.resize(now.len(), false);
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn cycles_of_any_length_are_found_and_no_others() {
-        assert!(visits(&[1]).is_some_and(|visits| visits <= PATIENCE));
+        assert!(visits(&[1]).is_some_and(|visits| visits <= PATIENCE + COMPARE_EVERY));
         assert!(visits(&[1, 7, 30, 4]).is_some());
         assert_eq!(visits(&[1, u64::MAX]), None);
     }

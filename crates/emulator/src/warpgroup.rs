@@ -90,6 +90,11 @@ impl Warpgroups {
         self.pending = 0;
     }
 
+    /// Memory for the operands of a multiply that happens at once.
+    pub(crate) fn operands(&mut self) -> &mut Operands {
+        &mut self.operands
+    }
+
     /// Whether a multiply was issued that has not happened.
     pub(crate) fn is_busy(&self) -> bool {
         self.pending > 0

@@ -1,6 +1,7 @@
 //! The kernel library: one file an idea, each with its reference.
 
 mod copy;
+pub mod demonstrations;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;

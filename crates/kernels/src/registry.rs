@@ -35,6 +35,11 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::rows::AddRmsNormLibrary,
         &crate::rows::LayerNormLibrary,
         &crate::rows::CrossEntropyLibrary,
+        &crate::demonstrations::DivergenceLibrary,
+        &crate::demonstrations::CoalescingLibrary,
+        &crate::demonstrations::BankConflictsLibrary,
+        &crate::demonstrations::MemWalkthroughLibrary,
+        &crate::demonstrations::HardwareDemonstrationLibrary,
         &crate::gemm::Library,
     ]
 }

@@ -115,6 +115,23 @@ fn norms_are_right_for_rows_of_every_length() {
 }
 
 #[test]
+fn demonstrations_compute_what_they_say() {
+    on_emulators(&[
+        "divergence --length 1 --ways 1",
+        "divergence --length 1023 --ways 5",
+        "divergence --length 64 --ways 32",
+        "coalescing --length 33 --stride 1",
+        "coalescing --length 1000 --stride 7",
+        "bank-conflicts --stride 0",
+        "bank-conflicts --stride 1",
+        "bank-conflicts --stride 32",
+        "bank-conflicts --stride 33",
+        "mem-walkthrough",
+        "hardware-demonstration",
+    ]);
+}
+
+#[test]
 fn transposes_are_right_in_every_way() {
     let mut commands = Vec::new();
     for (m, n) in [(0, 5), (1, 1), (32, 32), (33, 31), (100, 257), (1, 300)] {
@@ -178,6 +195,21 @@ fn the_gpu_agrees() {
         "matrix-add",
         "transpose --way padded",
         "transpose --m 1000 --n 1001",
+        "transpose --m 1000 --n 1008 --type u8",
+        "copy --length 100007 --type u8",
+        "add --length 100007 --values special",
+        "softmax --rows 100 --columns 262144",
+        "softmax --rows 1000 --columns 1000 --values special",
+        "log-softmax --rows 33 --columns 20002",
+        "cross-entropy --rows 333 --columns 32000",
+        "rms-norm --rows 333 --columns 4096",
+        "add-rms-norm --rows 333 --columns 5120",
+        "layer-norm --rows 333 --columns 777 --values offset",
+        "divergence",
+        "coalescing --stride 3",
+        "bank-conflicts --stride 2",
+        "mem-walkthrough",
+        "hardware-demonstration",
         "gemm --m 333 --n 517 --k 129",
         "gemm --m 1000 --n 1001 --k 999 --a column --b row --output bf16",
         "gemm --m 2048 --n 1024 --k 512 --input f16",

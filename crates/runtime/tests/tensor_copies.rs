@@ -1,11 +1,11 @@
-//! Bulk and tensor copies, and tensor maps made by kernels, as kernels of the language use them, on every device
+//! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, as kernels of the language use them, on every device
 //! that has them; on the emulator under each schedule.
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Swizzle};
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::bulk::{self, BulkReduction, bulk_commit, bulk_wait};
-use warpwright_lang::cluster::{cluster_rank, cluster_sync};
+use warpwright_lang::cluster::{AsyncReduction, cluster_rank, cluster_sync};
 use warpwright_lang::fence::{fence_mbarrier_init, fence_proxy_async_shared, fence_tensor_map_acquire};
 use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::pointer::{Global, Shared};
@@ -13,6 +13,7 @@ use warpwright_lang::shared::{dynamic_shared_aligned, shared_array};
 use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
+use warpwright_lang::value::constant;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
@@ -310,6 +311,41 @@ fn bulk_copies_go_in_every_direction() {
         let input = device.buffer_from(&input).expect("it fits");
         let mut output = device.buffer_from(&[0.5f32; 1024]).expect("it fits");
         kernel.launch(&stream, 4, 32, (&input, &mut output)).expect("it fits");
+        assert_eq!(output.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Each CTA of a pair stores into the other one's shared memory, and counts there how often.
+#[kernel]
+fn stores_to_the_neighbour(output: &mut Global<u32>) {
+    launch::threads(32);
+    launch::cluster(2, 1, 1);
+    let (inbox, count) = (shared_array::<u32>(32), shared_array::<u32>(1));
+    let arrived = ready_barrier();
+    let (thread, rank) = (thread_idx().x, cluster_rank());
+    if thread == 0 {
+        count[0] = constant(0u32);
+        arrived.arrive_and_expect(32 * 4 + 32 * 4);
+    }
+    cluster_sync();
+    let other = rank ^ 1;
+    let there = arrived.at_rank(other);
+    inbox.map_to_block(other).at(thread).store_async(rank * 100 + thread, there);
+    count.map_to_block(other).reduce_async(AsyncReduction::Add, 2, there);
+    arrived.wait_parity(0);
+    output[block_idx().x * 32 + thread] = inbox[thread] + count[0];
+    cluster_sync();
+}
+
+#[test]
+fn neighbours_store_to_each_other_asynchronously() {
+    let expected: Vec<u32> = (100..132).chain(0..32).map(|value| value + 64).collect();
+    for device in devices() {
+        let kernel =
+            device.compile(&stores_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
+        let mut output = device.uninitialized::<u32>(64).expect("it fits");
+        let stream = device.stream().expect("a stream");
+        kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }

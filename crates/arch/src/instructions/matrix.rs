@@ -5,6 +5,9 @@ use super::{Form, form};
 
 const HOPPER: &[&str] = &["sm_90a"];
 
+/// Where matrices of bytes are loaded and stored transposed (PTX ISA, "ldmatrix" and "stmatrix").
+const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_120a"];
+
 /// The shapes of a warpgroup's product, with the given depth, for every width that floating types have.
 macro_rules! float_shapes {
     ($depth:literal) => {
@@ -36,6 +39,12 @@ pub(super) const FORMS: &[Form] = &[
     form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []"),
     form("stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}")
         .since((7, 8), 90),
+    form("ldmatrix .sync .aligned .m16n16 .x1 .trans .shared|shared::cta? .b8", "{b32*2} = []")
+        .only_on((8, 6), BYTE_MATRICES),
+    form("ldmatrix .sync .aligned .m16n16 .x2 .trans .shared|shared::cta? .b8", "{b32*4} = []")
+        .only_on((8, 6), BYTE_MATRICES),
+    form("stmatrix .sync .aligned .m16n8 .N:x1|x2|x4 .trans .shared|shared::cta? .b8", "[], {b32*N}")
+        .only_on((8, 6), BYTE_MATRICES),
     form("movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 80),
     form("mma .sync .aligned .m16n8k8 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*2}, {b32*1}, {b32*2}"),
     form("mma .sync .aligned .m16n8k8 .row .col .f32 .f16 .f16 .f32", "{f32*4} = {b32*2}, {b32*1}, {f32*4}"),
@@ -339,4 +348,74 @@ pub(super) const FORMS: &[Form] = &[
         "{b32*M.n/2} += {b32*4}, b64!, pred",
     )
     .only_on((8, 0), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f32 .f16.f16|bf16.bf16"),
+        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f32 .f16.f16|bf16.bf16"),
+        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f16 .f16 .f16"),
+        "{b32*M.n/4} += b64!, b64!, b32!, #, pred, #, #, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f16 .f16 .f16"),
+        "{b32*M.n/4} += {b32*4}, b64!, b32!, #, pred, #, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k16"), " .f32 .tf32 .tf32"),
+        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k16"), " .f32 .tf32 .tf32"),
+        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
+        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
+        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
+        "{b32*M.n/4} += b64!, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
+        "{b32*M.n/4} += {b32*4}, b64!, b32!, #, pred, #, #",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.s8|u8.u8 .satfinite?"),
+        "{b32*M.n/2} += b64!, b64!, b32!, #, pred",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.s8|u8.u8 .satfinite?"),
+        "{b32*M.n/2} += {b32*4}, b64!, b32!, #, pred",
+    )
+    .only_on((8, 2), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.u8|u8.s8 .satfinite?"),
+        "{b32*M.n/2} += b64!, b64!, b32!, #, pred",
+    )
+    .only_on((8, 4), HOPPER),
+    form(
+        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.u8|u8.s8 .satfinite?"),
+        "{b32*M.n/2} += {b32*4}, b64!, b32!, #, pred",
+    )
+    .only_on((8, 4), HOPPER),
 ];

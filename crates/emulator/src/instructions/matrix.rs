@@ -6,13 +6,17 @@ use super::Decoder;
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 use crate::memory::Trouble;
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{LANES, Slot, blend};
+use crate::registers::{LANES, Registers, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::element::Element;
+use crate::tensor::float_multiply::FloatMultiply;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::half_multiply::{self, Half};
 use crate::tensor::multiply::{Multiply, Types};
-use crate::tensor::{Order, Shape};
+use crate::tensor::{Column, Order, Shape, warpgroup};
+
+/// Registers of A or B in a multiply of one warp, at most.
+const MOST_REGISTERS: usize = 4;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let sparse = w.take("sp") || w.take("sp::ordered_metadata");
@@ -137,7 +141,13 @@ pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Opti
                 _ => vectored_effect(AnyMultiply { multiply, d, a, b, c, metadata }),
             }
         }
-        _ => vectored_effect(AnyMultiply { multiply, d, a, b, c, metadata }),
+        _ => match FloatMultiply::of(&multiply) {
+            Some(float) => {
+                let multiply_adds = multiply.multiply_adds() as u64;
+                vectored_effect(ExactMultiply { float, multiply_adds, d, a, b, c })
+            }
+            None => vectored_effect(AnyMultiply { multiply, d, a, b, c, metadata }),
+        },
     })
 }
 
@@ -172,6 +182,52 @@ impl EffectBody for AnyMultiply {
         for (slot, column) in self.d.iter().zip(d) {
             blend(registers.word_mut(*slot), mask, column);
         }
+        Ok(())
+    }
+}
+
+/// A multiply of 16-bit floats or tf32, as the hardware adds.
+struct ExactMultiply {
+    float: FloatMultiply,
+    multiply_adds: u64,
+    d: Box<[Slot]>,
+    a: Box<[Slot]>,
+    b: Box<[Slot]>,
+    c: Box<[Slot]>,
+}
+
+/// The registers of C, which become those of D.
+struct Accumulator<'a> {
+    registers: &'a mut Registers,
+    c: &'a [Slot],
+    d: &'a [Slot],
+}
+
+impl warpgroup::Registers for Accumulator<'_> {
+    #[inline(always)]
+    fn column(&self, register: usize) -> &Column {
+        self.registers.word(self.c[register])
+    }
+
+    #[inline(always)]
+    fn column_mut(&mut self, register: usize) -> &mut Column {
+        self.registers.word_mut(self.d[register])
+    }
+}
+
+impl EffectBody for ExactMultiply {
+    #[inline(always)]
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+        execution.block.mma_multiply_adds += self.multiply_adds;
+        let registers = &mut *execution.registers;
+        // Copies, for D may be among them.
+        let held = |slots: &[Slot]| -> [Column; MOST_REGISTERS] {
+            std::array::from_fn(|index| slots.get(index).map_or([0; LANES], |&slot| *registers.word(slot)))
+        };
+        let (a, b) = (held(&self.a), held(&self.b));
+        let mut accumulator = Accumulator { registers, c: &self.c, d: &self.d };
+        let operands = execution.block.warpgroups.operands();
+        self.float.multiply(operands, &a.each_ref(), &b.each_ref(), &mut accumulator);
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix` (PTX ISA, "Warp-level matrix load", "store" and "transpose").
 //!
 //! A matrix is 8 rows of 8 16-bit elements. Lane 8 m + r gives the address of row r of matrix m; lane t holds elements
-//! 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t / 4 when transposed.
+//! 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t / 4 when transposed. From sm_100 on there are
+//! matrices of bytes, too, which are always transposed.
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
@@ -19,10 +20,14 @@ type Matrix = [[u32; 4]; ROWS];
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("sync");
     w.take("aligned");
-    if !w.take("m8n8") {
-        return Err(DecodeError::new("Only matrices of shape .m8n8 are emulated."));
+    let load = i.opcode.base() == "ldmatrix";
+    let bytes = w.take(if load { "m16n16" } else { "m16n8" });
+    if !bytes && !w.take("m8n8") {
+        return Err(DecodeError::new(
+            "Matrices of shape .m8n8 are emulated, and those of .b8 of shape .m16n16 (ldmatrix) and .m16n8 (stmatrix).",
+        ));
     }
-    let transposed = w.take("trans");
+    let is_transposed = w.take("trans");
     if i.opcode.base() == "movmatrix" {
         w.ty()?;
         d.expect_operands(i, 2)?;
@@ -33,14 +38,25 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
     let count = w.choose(&[("x1", 1), ("x2", 2), ("x4", 4)]).unwrap_or(1);
     let space = address::space(w).unwrap_or(Space::Generic);
-    if w.ty()? != Type::B16 {
-        return Err(DecodeError::new("Matrices of shape .m8n8 have elements of type .b16."));
-    }
+    let arrangement = match (bytes, w.ty()?) {
+        (false, Type::B16) if is_transposed => Arrangement::Transposed,
+        (false, Type::B16) => Arrangement::Plain,
+        (true, Type::B8) if is_transposed => Arrangement::Bytes { paired: load },
+        (true, Type::B8) => {
+            return Err(DecodeError::new("Matrices of .b8 are loaded and stored transposed (.trans) only."));
+        }
+        (_, ty) => {
+            return Err(DecodeError::new(format!(
+                "Matrices of this shape do not consist of .{}.",
+                ty.word()
+            )));
+        }
+    };
     d.expect_operands(i, 2)?;
-    let loads = i.opcode.base() == "ldmatrix";
-    let (registers, place) = if loads { (0, 1) } else { (1, 0) };
+    let (registers, place) = if load { (0, 1) } else { (1, 0) };
     let elements = d.elements(&i.operands[registers])?;
-    if elements.len() != count {
+    let wanted = if bytes && load { 2 * count } else { count };
+    if elements.len() != wanted || wanted > 4 {
         return Err(DecodeError::new(format!(
             "The instruction names {} registers for {count} matrices.",
             elements.len()
@@ -50,20 +66,84 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         .iter()
         .map(|element| match element {
             Operand::Sink => d.destination(element, Type::B32),
-            _ if loads => d.destination(element, Type::B32),
+            _ if load => d.destination(element, Type::B32),
             _ => d.source(element, Type::B32),
         })
         .collect();
     let address = d.memory(&i.operands[place])?;
-    let rows = Rows { address, space, transposed, slots: slots? };
-    d.emit(Kind::Aligned(if loads { vectored_effect(Load(rows)) } else { vectored_effect(Store(rows)) }));
+    let rows = Rows { address, space, arrangement, slots: slots? };
+    d.emit(Kind::Aligned(if load { vectored_effect(Load(rows)) } else { vectored_effect(Store(rows)) }));
     Ok(())
+}
+
+/// How a register of the warp holds eight rows of 16 bytes.
+#[derive(Clone, Copy)]
+enum Arrangement {
+    /// Lane t holds the t % 4-th word of row t / 4.
+    Plain,
+    /// Halves t / 4 of rows 2 (t % 4) and the next.
+    Transposed,
+    /// Bytes t / 4 of rows 2 (t % 4) and the next, then those eight bytes further on. Of a matrix that takes two registers
+    /// (`paired`), rows 0, 1, 4, 5, 8, 9, 12, 13 are in the first. (CUTLASS, `SM100_U8x4_STSM_T` and `SM100_U8x8_LDSM_T`;
+    /// not measured.)
+    Bytes { paired: bool },
+}
+
+impl Arrangement {
+    /// The lane that gives the address of a row of a register.
+    fn lane(self, register: usize, row: usize) -> usize {
+        match self {
+            Arrangement::Bytes { paired: true } => {
+                2 * ROWS * (register / 2) + 4 * (row / 2) + 2 * (register % 2) + row % 2
+            }
+            _ => ROWS * register + row,
+        }
+    }
+
+    /// What the lanes hold of eight rows.
+    #[inline(always)]
+    fn hold(self, rows: &Matrix) -> [u32; LANES] {
+        match self {
+            Arrangement::Plain => *rows.as_flattened().first_chunk().expect("eight rows of four words"),
+            Arrangement::Transposed => transposed(rows),
+            Arrangement::Bytes { .. } => std::array::from_fn(|lane| {
+                (0..4).fold(0, |word, byte| {
+                    let (row, place) = byte_place(lane, byte);
+                    word | (rows[row][place / 4] >> (8 * (place % 4)) & 0xff) << (8 * byte)
+                })
+            }),
+        }
+    }
+
+    /// The rows of which lanes hold this.
+    #[inline(always)]
+    fn rows(self, held: &[u32; LANES]) -> Matrix {
+        match self {
+            Arrangement::Plain => matrix(held),
+            Arrangement::Transposed => matrix(&transposed(&matrix(held))),
+            Arrangement::Bytes { .. } => {
+                let mut rows = [[0; 4]; ROWS];
+                for (lane, word) in held.iter().enumerate() {
+                    for byte in 0..4 {
+                        let (row, place) = byte_place(lane, byte);
+                        rows[row][place / 4] |= (word >> (8 * byte) & 0xff) << (8 * (place % 4));
+                    }
+                }
+                rows
+            }
+        }
+    }
+}
+
+/// The row, and the place in it, of one of the bytes that a lane holds of a matrix of bytes.
+fn byte_place(lane: usize, byte: usize) -> (usize, usize) {
+    (2 * (lane % 4) + byte % 2, lane / 4 + 8 * (byte / 2))
 }
 
 struct Rows {
     address: AddressOperand,
     space: Space,
-    transposed: bool,
+    arrangement: Arrangement,
     slots: Vec<Slot>,
 }
 
@@ -96,18 +176,14 @@ impl Rows {
     }
 }
 
-/// What lane t holds of a matrix.
+/// What lane t holds of a matrix that is transposed.
 #[inline(always)]
-fn fragment(matrix: &Matrix, transposed: bool) -> [u32; LANES] {
+fn transposed(matrix: &Matrix) -> [u32; LANES] {
     let mut column = [0; LANES];
     for (lane, word) in column.iter_mut().enumerate() {
         let (outer, inner) = (lane / 4, lane % 4);
-        *word = if transposed {
-            let element = |row: usize| matrix[row][outer / 2] >> (16 * (outer % 2)) & 0xffff;
-            element(2 * inner) | element(2 * inner + 1) << 16
-        } else {
-            matrix[outer][inner]
-        };
+        let element = |row: usize| matrix[row][outer / 2] >> (16 * (outer % 2)) & 0xffff;
+        *word = element(2 * inner) | element(2 * inner + 1) << 16;
     }
     column
 }
@@ -129,15 +205,13 @@ impl EffectBody for Load {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let hosts = self.0.locate(execution, Purpose::LoadTile)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
-            let mut column = [0; LANES];
-            for (row, words) in column.as_chunks_mut().0.iter_mut().enumerate() {
+            let mut rows = [[0; 4]; ROWS];
+            for (row, words) in rows.iter_mut().enumerate() {
+                let host = hosts[self.0.arrangement.lane(index, row)];
                 // SAFETY: `locate` found 16 bytes for every row of every matrix.
-                *words = unsafe { hosts[ROWS * index + row].cast::<[u32; 4]>().read_unaligned() };
+                *words = unsafe { host.cast::<[u32; 4]>().read_unaligned() };
             }
-            if self.0.transposed {
-                column = fragment(&matrix(&column), true);
-            }
-            blend(execution.registers.word_mut(*slot), mask, column);
+            blend(execution.registers.word_mut(*slot), mask, self.0.arrangement.hold(&rows));
         }
         Ok(())
     }
@@ -150,10 +224,7 @@ impl EffectBody for Store {
     fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
         let hosts = self.0.locate(execution, Purpose::Store)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
-            let mut rows = matrix(execution.registers.word(*slot));
-            if self.0.transposed {
-                rows = matrix(&fragment(&rows, true));
-            }
+            let rows = self.0.arrangement.rows(execution.registers.word(*slot));
             for (row, words) in rows.iter().enumerate() {
                 // SAFETY: `locate` found 16 bytes for every row of every matrix, that may be written.
                 unsafe { hosts[ROWS * index + row].cast::<[u32; 4]>().write_unaligned(*words) };
@@ -170,8 +241,38 @@ struct Transpose {
 
 impl Effect for Transpose {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let transposed = fragment(&matrix(execution.registers.word(self.source)), true);
-        blend(execution.registers.word_mut(self.target), mask, transposed);
+        let values = transposed(&matrix(execution.registers.word(self.source)));
+        blend(execution.registers.word_mut(self.target), mask, values);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_what_their_lanes_hold() {
+        let held: [u32; LANES] = std::array::from_fn(|lane| {
+            (0..4).fold(0, |word, byte| word | (4 * lane as u32 + byte) << (8 * byte))
+        });
+        for arrangement in [Arrangement::Plain, Arrangement::Transposed, Arrangement::Bytes { paired: false }]
+        {
+            assert_eq!(arrangement.hold(&arrangement.rows(&held)), held);
+        }
+        // Column 3 of 16 bytes, of which lane 4 r + 1 holds rows r and r + 8.
+        let rows = Arrangement::Bytes { paired: false }.rows(&held);
+        assert_eq!(rows[3][0].to_le_bytes(), [5, 21, 37, 53]);
+        assert_eq!(rows[3][2].to_le_bytes(), [7, 23, 39, 55]);
+    }
+
+    #[test]
+    fn every_row_of_a_pair_of_registers_has_its_lane() {
+        let paired = Arrangement::Bytes { paired: true };
+        let mut lanes: Vec<usize> =
+            (0..4).flat_map(|register| (0..ROWS).map(move |row| paired.lane(register, row))).collect();
+        assert_eq!(lanes[..4], [0, 1, 4, 5]);
+        lanes.sort_unstable();
+        assert!(lanes.into_iter().eq(0..LANES));
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         }
         (Action::Invalidate, [address]) => instruct.address = d.memory(address)?,
         (Action::Arrive { complete, expect, .. }, [state, address, rest @ ..])
-            if rest.len() <= 1 && (!(expect || !complete) || rest.len() == 1) =>
+            if rest.len() == 1 || (rest.is_empty() && complete && !expect) =>
         {
             if *state != Operand::Sink {
                 if space == Space::ClusterShared {

@@ -4,8 +4,8 @@
 //! operand of a matrix instruction is a slice of register columns, in the order in which the PTX text lists them. Which
 //! lane and register hold which element of a matrix is data: a [`fragment::Fragment`] maps (lane, element of the lane) to
 //! (row, column). An instruction gathers its operands into dense [`tile::Tile`]s, multiplies those, and scatters the
-//! result; only the multiplies that whole programs consist of have a path that never leaves the registers
-//! ([`half_multiply`]).
+//! result; the multiplies that whole programs consist of have paths of their own ([`half_multiply`], [`float_multiply`],
+//! [`warpgroup`]).
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | [`accumulate`] | how tensor cores add: the order, the alignment, the rounding |
 //! | [`multiply`] | the shapes and types that exist, and the multiply itself |
 //! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
+//! | [`float_multiply`] | m16n8 of 16-bit floats and tf32, as the hardware adds |
 //! | [`aligned_sum`] | how tensor cores add, for whole blocks in the host's vectors |
 //! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
 //! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
@@ -26,6 +27,7 @@ pub mod accumulate;
 pub mod aligned_sum;
 pub mod descriptor;
 pub mod element;
+pub mod float_multiply;
 pub mod fragment;
 pub mod half_multiply;
 pub mod multiply;

@@ -5,7 +5,7 @@
 //! memory or from registers; B is k by n, always from shared memory. In every type a row of A and a column of B are 32
 //! bytes long (64 of B where A is sparse).
 
-use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, ROWS};
+use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
 use super::element::Element;
 use super::multiply::UnknownMultiply;
@@ -145,10 +145,7 @@ impl WarpgroupMultiply {
             Element::S32 => {
                 self.multiply_integers(&integers.left[warp], &integers.right, accumulates, registers);
             }
-            Element::F16 => {
-                self.sum().accumulate(left, right, columns, &mut Halves { registers, accumulates });
-            }
-            _ => self.sum().accumulate(left, right, columns, &mut Singles { registers, accumulates }),
+            _ => add_to(self.sum(), left, right, columns, accumulates, registers),
         }
     }
 
@@ -184,6 +181,22 @@ impl WarpgroupMultiply {
                 }
             }
         }
+    }
+}
+
+/// Adds A B to `columns` columns of an accumulator in registers.
+#[inline(always)]
+pub(super) fn add_to(
+    sum: AlignedSum,
+    left: &Left,
+    right: &Right,
+    columns: usize,
+    accumulates: bool,
+    registers: &mut impl Registers,
+) {
+    match sum.kept {
+        Some(_) => sum.accumulate(left, right, columns, &mut Singles { registers, accumulates }),
+        None => sum.accumulate(left, right, columns, &mut Halves { registers, accumulates }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A and B of a `wgmma`, from shared memory or registers to what is multiplied.
 
+use std::ops::Range;
+
 use super::aligned_sum::{BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor, PIECE};
 use super::element::Element;
@@ -43,6 +45,13 @@ pub(super) struct Floats {
 pub(super) struct Integers {
     pub(super) left: [Vec<[i32; BLOCK]>; WARPS],
     pub(super) right: Vec<[i32; 2 * COLUMNS]>,
+}
+
+impl Operands {
+    /// The sides of a product of one warp.
+    pub(super) fn warp(&mut self) -> (&mut Left, &mut Right) {
+        (&mut self.floats.left[0], &mut self.floats.right)
+    }
 }
 
 impl WarpgroupMultiply {
@@ -99,6 +108,31 @@ impl WarpgroupMultiply {
             floats.right.find_exponents(least_exponent(self.b));
         }
         Ok(())
+    }
+
+    /// The ranges of shared memory that one warp's share of the multiply reads, in order and apart.
+    pub fn ranges(&self, a: Option<MatrixDescriptor>, b: MatrixDescriptor, warp: usize) -> Vec<Range<u32>> {
+        let pieces = |descriptor: MatrixDescriptor, major: Major, along: Range<usize>, steps: usize| {
+            let (along, deep) = match major {
+                Major::K => (along, steps * self.element_bits() / (8 * PIECE as usize)),
+                Major::Mn => (along.start / 8..along.end / 8, steps),
+            };
+            let places = along.flat_map(move |along| (0..deep).map(move |deep| (along as u32, deep as u32)));
+            places.map(move |(along, deep)| descriptor.address(major, along, deep)).collect::<Vec<u32>>()
+        };
+        let stored = if self.selector.is_some() { self.steps() / 2 } else { self.steps() };
+        let mut starts = pieces(b, self.majors.1, 0..self.shape.n, self.steps());
+        starts
+            .extend(a.iter().flat_map(|&a| pieces(a, self.majors.0, warp * ROWS..(warp + 1) * ROWS, stored)));
+        starts.sort_unstable();
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for start in starts {
+            match ranges.last_mut() {
+                Some(last) if start <= last.end => last.end = last.end.max(start + PIECE),
+                _ => ranges.push(start..start + PIECE),
+            }
+        }
+        ranges
     }
 
     /// Steps of the depth: elements, or words of bits.
@@ -264,7 +298,7 @@ fn collect_registers(
 
 /// The numbers that elements are, or their negatives. (A loop for each type, for the machine's vectors.)
 #[inline(always)]
-fn fill_floats(element: Element, bits: &[u32], negated: bool, values: &mut [f32]) {
+pub(super) fn fill_floats(element: Element, bits: &[u32], negated: bool, values: &mut [f32]) {
     let sign = u32::from(negated) << 31;
     macro_rules! fill {
         ($value:ident) => {
@@ -301,7 +335,7 @@ fn fill_integers(element: Element, bits: &[u32], values: &mut [i32]) {
 }
 
 /// The exponent of subnormal operands, which are not normalised.
-fn least_exponent(element: Element) -> i16 {
+pub(super) fn least_exponent(element: Element) -> i16 {
     match element {
         Element::Tf32 | Element::Bf16 => -126,
         Element::E4m3 => -6,

@@ -10,3 +10,4 @@ mod global;
 mod harness;
 mod memory;
 mod multiply;
+mod warpgroup;

@@ -4,6 +4,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
 use super::{Copy, Map, Walk, Zip};
+use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::ptx;
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
@@ -13,8 +14,8 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::number("length", 1 << 20, "elements"),
     OptionSpec::choice("type", &["f32", "f16", "bf16", "f64", "u8", "i8", "u32", "i32"], "of the elements"),
     OptionSpec::choice("bits", &["128", "64", "32", "16", "8"], "moved by one instruction of a thread"),
-    OptionSpec::extent("threads", Walk::FASTEST.threads as u64, "of a CTA"),
-    OptionSpec::extent("steps", Walk::FASTEST.steps as u64, "vectors that a thread has on their way at once"),
+    OptionSpec::number("threads", 0, "of a CTA, 0 for what is fastest"),
+    OptionSpec::number("steps", 0, "vectors that a thread has on their way at once, 0 for what is fastest"),
     OptionSpec::choice("values", Values::WORDS, "what the inputs are like"),
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
@@ -31,13 +32,16 @@ macro_rules! typed {
 }
 
 impl Walk {
-    fn of(options: &Options) -> Result<Self> {
-        let number = |name| u32::try_from(options.number(name));
-        Ok(Self {
-            threads: number("threads")?,
-            bits: options.choice("bits").parse()?,
-            steps: number("steps")?,
-        })
+    /// This walk, with what the options say.
+    fn with(self, options: &Options) -> Result<Self> {
+        let or = |name, fastest| -> Result<u32> {
+            Ok(match u32::try_from(options.number(name))? {
+                0 => fastest,
+                given => given,
+            })
+        };
+        let bits = options.choice("bits").parse()?;
+        Ok(Self { threads: or("threads", self.threads)?, bits, steps: or("steps", self.steps)? })
     }
 }
 
@@ -48,6 +52,13 @@ fn work<T>(length: u64, buffers: u64) -> Work {
         operations: (buffers - 2) as f64 * elements,
         bytes: elements * (buffers * size_of::<T>() as u64) as f64,
     }
+}
+
+/// The driver's copy of as many bytes.
+fn beside(device: &Device, options: &Options, buffers: u64) -> Result<Box<dyn Prepared>> {
+    let length = options.number("length");
+    let work: Result<Work> = typed!(options, T => Ok(work::<T>(length, buffers)));
+    copy::of_as_many_bytes(device, work?)
 }
 
 /// Every element exactly as the reference says.
@@ -83,7 +94,8 @@ fn prepare_unary<T: HostNumber, K: 'static>(
     reference: impl Fn(T) -> f64 + 'static,
 ) -> Result<Box<dyn Prepared>> {
     let length = options.number("length");
-    let (grid, threads) = (Walk::of(options)?.grid::<T>(length)?, Walk::of(options)?.threads);
+    let walk = Walk::ONE_INPUT.with(options)?;
+    let (grid, threads) = (walk.grid::<T>(length)?, walk.threads);
     let compiled = device.compile(&kernel)?;
     let values = Values::named(options.choice("values"));
     let make = |seed| {
@@ -123,13 +135,17 @@ impl LibraryKernel for CopyLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::of(options)?;
+        let walk = Walk::ONE_INPUT.with(options)?;
         typed!(options, T => ptx(Copy { walk }.run::<T>()?, target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let walk = Walk::of(options)?;
+        let walk = Walk::ONE_INPUT.with(options)?;
         typed!(options, T => prepare_unary(device, options, Copy { walk }.run::<T>()?, T::value))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 2))
     }
 }
 
@@ -150,16 +166,20 @@ impl LibraryKernel for MapLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::of(options)?;
+        let walk = Walk::ONE_INPUT.with(options)?;
         typed!(options, T => ptx(Map { walk, function: square::<T> }.run::<T>()?, target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let walk = Walk::of(options)?;
+        let walk = Walk::ONE_INPUT.with(options)?;
         typed!(options, T => {
             let reference = |x: T| x.product(x).value();
             prepare_unary(device, options, Map { walk, function: square::<T> }.run::<T>()?, reference)
         })
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 2))
     }
 }
 
@@ -171,7 +191,7 @@ impl AddLibrary {
     where
         Reg<T>: std::ops::Add<Output = Reg<T>>,
     {
-        let (length, walk) = (options.number("length"), Walk::of(options)?);
+        let (length, walk) = (options.number("length"), Walk::TWO_INPUTS.with(options)?);
         let grid = walk.grid::<T>(length)?;
         let compiled = device.compile(&Zip { walk, function: sum::<T> }.run::<T>()?)?;
         let values = Values::named(options.choice("values"));
@@ -216,11 +236,15 @@ impl LibraryKernel for AddLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::of(options)?;
+        let walk = Walk::TWO_INPUTS.with(options)?;
         typed!(options, T => ptx(Zip { walk, function: sum::<T> }.run::<T>()?, target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         typed!(options, T => Self::prepare::<T>(device, options))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        (name == "copy").then(|| beside(device, options, 3))
     }
 }

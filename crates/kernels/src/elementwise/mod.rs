@@ -11,6 +11,7 @@
 //! ```
 
 mod library;
+mod operations;
 
 use warpwright::lang::memory::MemoryElement;
 use warpwright::prelude::*;
@@ -31,8 +32,10 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// What is fastest on the H200 for elements that come once and do not come again.
-    pub const FASTEST: Self = Self { threads: 512, bits: 8 * vector::WIDEST_BYTES, steps: 4 };
+    /// What is fastest on the H200 where there is one input: many small CTAs.
+    pub const ONE_INPUT: Self = Self { threads: 256, bits: 8 * vector::WIDEST_BYTES, steps: 1 };
+    /// What is fastest on the H200 where there are two.
+    pub const TWO_INPUTS: Self = Self { threads: 512, bits: 8 * vector::WIDEST_BYTES, steps: 4 };
 
     /// Elements of `T` in a vector.
     fn lanes<T: Element>(&self) -> u32 {

@@ -10,7 +10,8 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::row::{Row, Share, Source, each_row, start};
+use super::rounds::{Turn, each_row};
+use super::row::{Share, start};
 use super::softmax::log_sum;
 use super::team::Team;
 
@@ -34,22 +35,23 @@ impl CrossEntropy {
         losses: &mut Global<f32>,
         rows: u32,
     ) {
-        let plan = self.plan;
-        let (x, targets, losses, team) = (*x, *targets, *losses, Team::new(plan));
+        let (plan, matrix, targets, losses) = (self.plan, *x, *targets, *losses);
+        let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, rows, |team, row, wanted| {
-            let x = start(x, row, plan.columns);
-            let [maximum, sum] = log_sum(&Row::new(share, Source::Memory(x, T::NEGATIVE_INFINITIES)), team);
+        let input = (&[matrix][..], T::NEGATIVE_INFINITIES);
+        each_row(plan, team, share, input, rows, |Turn { team, index, wanted, row: x }| {
+            let [maximum, sum] = log_sum(&x, team);
             let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
             if wanted.map_or(is_first, |wanted| wanted & is_first) {
-                let target = targets.at(row).load();
+                let target = targets.at(index).load();
                 let mut loss = constant(f32::NAN).duplicate();
                 if target == IGNORED {
                     loss = constant(0f32);
                 } else if target >= 0 && target < i64::from(plan.columns) {
-                    loss = maximum + sum.lg2_approx() * std::f32::consts::LN_2 - element(x, target);
+                    loss = maximum + sum.lg2_approx() * std::f32::consts::LN_2
+                        - element(start(matrix, index, plan.columns), target);
                 }
-                losses.at(row).store(loss);
+                losses.at(index).store(loss);
             }
         });
     }

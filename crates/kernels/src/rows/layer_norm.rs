@@ -11,7 +11,8 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::row::{Row, Share, Source, each_row, start};
+use super::rounds::{Turn, each_row};
+use super::row::{Row, Share, Source, start};
 use super::team::{Sum, Team};
 
 /// LayerNorm of each row.
@@ -33,13 +34,14 @@ impl LayerNorm {
         rows: u32,
         epsilon: f32,
     ) {
-        let plan = self.plan;
-        let (x, w, b, y, team) = (*x, *w, *b, *y, Team::new(plan));
+        let (plan, w, b, y) = (self.plan, *w, *b, *y);
+        let team = Team::new(plan);
         let share = Share::new(plan, &team);
         let part = 1.0 / plan.columns as f32;
-        each_row(plan, team, rows, |team, row, wanted| {
-            let (x, y) = (start(x, row, plan.columns), start(y, row, plan.columns));
-            let x = Row::new(share, Source::Memory(x, 0));
+        each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
+            let y = start(y, index, plan.columns);
+            // The biases as well would take more registers than there are.
+            let (w, b) = (Row::new(share, Source::Common(w)), Row::deferred(share, b));
             let [sum] = team.reduce::<Sum, 1>([x.sum(|value| value)]);
             let mean = sum * part;
             let squares = x.sum(|value| {
@@ -49,7 +51,7 @@ impl LayerNorm {
             let [squares] = team.reduce::<Sum, 1>([squares]);
             let root = (squares * part + epsilon).rsqrt_approx();
             x.for_each(|place, values| {
-                let (weights, biases) = (share.load_common(w, place), share.load_common(b, place));
+                let (weights, biases) = (w.at(place), b.at(place));
                 let scaled: Vec<_> = values
                     .into_iter()
                     .zip(weights.into_iter().zip(biases))

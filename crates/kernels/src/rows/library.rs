@@ -6,6 +6,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts};
 
 use super::{AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
+use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::ptx;
 use crate::reference::Random;
@@ -27,6 +28,9 @@ const GAIN: OptionSpec =
     OptionSpec::choice("gain", &["zero-centred", "weight"], "multiply by 1 + w, or by w");
 const VALUES: OptionSpec = OptionSpec::choice("values", Values::WORDS, "what the inputs are like");
 const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the inputs");
+const THREADS: OptionSpec =
+    OptionSpec::number("threads", 0, "of one CTA for a row, 0 where the length decides");
+const CTAS: OptionSpec = OptionSpec::number("ctas", 0, "for a row, 0 where the length decides");
 
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
@@ -38,6 +42,8 @@ struct Problem {
     columns: u32,
     values: Values,
     seed: u64,
+    threads: u32,
+    ctas: u32,
 }
 
 impl Problem {
@@ -47,6 +53,8 @@ impl Problem {
             columns: u32::try_from(options.number("columns"))?,
             values: Values::named(options.choice("values")),
             seed: options.number("seed"),
+            threads: u32::try_from(options.number("threads"))?,
+            ctas: u32::try_from(options.number("ctas"))?,
         })
     }
 
@@ -54,8 +62,10 @@ impl Problem {
         self.rows as usize * self.columns as usize
     }
 
-    fn plan<T: RowNumber>(&self, capability: &Capability) -> Plan {
-        Plan::new::<T>(self.columns, capability)
+    fn plan<T: RowNumber>(&self, capability: &Capability) -> Result<Plan> {
+        let plan = Plan::new::<T>(self.columns, capability);
+        let or = |given, plan| if given == 0 { plan } else { given };
+        Ok(plan.shared_by(or(self.threads, plan.threads), or(self.ctas, plan.ctas))?)
     }
 
     fn matrix<T: RowNumber>(&self, device: &Device, seed: u64) -> Result<Buffer<T>> {
@@ -115,6 +125,7 @@ fn launch<K>(
         return Ok(LaunchCounts::default());
     }
     let shape = compiled.shape(plan.grid(rows), plan.cta_threads());
+    let shape = if plan.overlaps { shape.overlapping() } else { shape };
     Ok(compiled.function().launch(stream, shape, arguments)?)
 }
 
@@ -144,7 +155,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     problem: Problem,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability);
+    let plan = problem.plan::<T>(device.properties().capability)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -198,7 +209,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability);
+    let plan = problem.plan::<T>(device.properties().capability)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -231,7 +242,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability);
+    let plan = problem.plan::<T>(device.properties().capability)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -286,7 +297,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability);
+    let plan = problem.plan::<T>(device.properties().capability)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -318,7 +329,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 }
 
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability);
+    let plan = problem.plan::<T>(device.properties().capability)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -365,12 +376,22 @@ macro_rules! with_types {
 fn plan<T: RowNumber>(target: &str, options: &Options) -> Result<Plan> {
     let capability =
         Capability::for_target(target).ok_or_else(|| format!("there is no architecture {target} here"))?;
-    Ok(Problem::of(options)?.plan::<T>(capability))
+    Problem::of(options)?.plan::<T>(capability)
+}
+
+/// What a kernel moves of that many matrices of the input's and of the output's type.
+fn bytes(options: &Options, (inputs, outputs): (usize, usize)) -> Result<Work> {
+    let size = |name| match options.choice(name) {
+        "f32" => 4,
+        _ => 2,
+    };
+    let outputs = if outputs == 0 { 0 } else { outputs * size("output") };
+    Ok(Problem::of(options)?.work(&[inputs * size("input"), outputs], 0.0))
 }
 
 /// A kernel of the library: its name, what it computes, its options, its PTX and its preparation.
 macro_rules! library {
-    ($(#[$doc:meta])* $kernel:ident, $name:literal, $summary:literal, [$($option:expr),*],
+    ($(#[$doc:meta])* $kernel:ident, $name:literal, $summary:literal, $matrices:expr, [$($option:expr),*],
      |$target:ident, $ptx_options:ident| $ptx:expr, |$device:ident, $options:ident| $prepare:expr) => {
         $(#[$doc])*
         pub(crate) struct $kernel;
@@ -385,7 +406,7 @@ macro_rules! library {
             }
 
             fn options(&self) -> &'static [OptionSpec] {
-                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option),*];
+                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS];
                 OPTIONS
             }
 
@@ -396,13 +417,22 @@ macro_rules! library {
             fn prepare(&self, $device: &Device, $options: &Options) -> Result<Box<dyn Prepared>> {
                 $prepare
             }
+
+            fn rival(
+                &self,
+                name: &str,
+                device: &Device,
+                options: &Options,
+            ) -> Option<Result<Box<dyn Prepared>>> {
+                (name == "copy").then(|| copy::of_as_many_bytes(device, bytes(options, $matrices)?))
+            }
         }
     };
 }
 
 library! {
     /// [`Softmax`] for the command line.
-    SoftmaxLibrary, "softmax", "softmax of each row: one pass over memory", [INPUT, OUTPUT, VALUES, SEED],
+    SoftmaxLibrary, "softmax", "softmax of each row: one pass over memory", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
         ptx(Softmax { plan: plan::<T>(target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
     }),
@@ -413,7 +443,7 @@ library! {
 
 library! {
     /// [`Softmax`]'s logarithms for the command line.
-    LogSoftmaxLibrary, "log-softmax", "logarithm of the softmax of each row", [INPUT, OUTPUT, VALUES, SEED],
+    LogSoftmaxLibrary, "log-softmax", "logarithm of the softmax of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
         ptx(Softmax { plan: plan::<T>(target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
     }),
@@ -424,7 +454,7 @@ library! {
 
 library! {
     /// [`RmsNorm`] for the command line.
-    RmsNormLibrary, "rms-norm", "RMSNorm of each row", [INPUT, OUTPUT, GAIN, VALUES, SEED],
+    RmsNormLibrary, "rms-norm", "RMSNorm of each row", (1, 1), [INPUT, OUTPUT, GAIN, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
         ptx(RmsNorm { plan: plan::<T>(target, options)?, gain: gain(options) }.run::<T, U>()?, target)
     }),
@@ -435,7 +465,7 @@ library! {
 
 library! {
     /// [`AddRmsNorm`] for the command line.
-    AddRmsNormLibrary, "add-rms-norm", "s = x + r and RMSNorm of each row of s: both are written",
+    AddRmsNormLibrary, "add-rms-norm", "s = x + r and RMSNorm of each row of s: both are written", (4, 0),
     [INPUT, GAIN, VALUES, SEED],
     |target, options| with_input!(options, T => {
         ptx(AddRmsNorm { plan: plan::<T>(target, options)?, gain: gain(options) }.run::<T>()?, target)
@@ -447,7 +477,7 @@ library! {
 
 library! {
     /// [`LayerNorm`] for the command line.
-    LayerNormLibrary, "layer-norm", "LayerNorm of each row", [INPUT, OUTPUT, VALUES, SEED],
+    LayerNormLibrary, "layer-norm", "LayerNorm of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
         ptx(LayerNorm { plan: plan::<T>(target, options)? }.run::<T, U>()?, target)
     }),
@@ -458,7 +488,7 @@ library! {
 
 library! {
     /// [`CrossEntropy`] for the command line.
-    CrossEntropyLibrary, "cross-entropy", "cross-entropy of each row against a target", [INPUT, VALUES, SEED],
+    CrossEntropyLibrary, "cross-entropy", "cross-entropy of each row against a target", (1, 0), [INPUT, VALUES, SEED],
     |target, options| with_input!(options, T => {
         ptx(CrossEntropy { plan: plan::<T>(target, options)? }.run::<T>()?, target)
     }),

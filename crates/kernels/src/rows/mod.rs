@@ -9,9 +9,11 @@ mod cross_entropy;
 mod element;
 mod layer_norm;
 mod library;
+mod operations;
 
 mod plan;
 mod rms_norm;
+mod rounds;
 mod row;
 mod softmax;
 mod team;
@@ -24,6 +26,7 @@ pub(crate) use library::{
     SoftmaxLibrary,
 };
 
+pub use operations::MatrixShape;
 pub use plan::Plan;
 pub use rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use softmax::{Form, Softmax};

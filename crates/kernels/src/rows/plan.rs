@@ -3,6 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::lang::element::Element;
 
+use crate::operations::{OperationError, Result};
 use crate::vector;
 
 /// How the threads of a grid share rows of one length.
@@ -10,9 +11,9 @@ use crate::vector;
 /// ```text
 /// threads of a CTA for a row    CTAs for a row    rows of a CTA
 /// up to 32 (part of a warp)     1                 several, no barrier      short rows
-/// up to 1024                    1                 1                        rows that a CTA's registers hold
-/// up to 1024                    up to 8           1                        rows that a cluster's registers hold
-/// 1024                          1                 1, read twice            longer rows, and long ones without clusters
+/// up to 512                     1                 1                        rows that a CTA's registers hold
+/// 512 or 1024                   2 to 16           1                        rows that a cluster's registers hold
+/// 1024                          as many           1, read twice            longer rows, and long ones without clusters
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
@@ -28,52 +29,97 @@ pub struct Plan {
     pub ctas: u32,
     /// Vectors that a thread holds of a row at once.
     pub steps: u32,
+    /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
+    pub overlaps: bool,
 }
 
-/// Vectors of a thread, where there is a choice: enough bytes on their way with few registers.
-const STEPS: u32 = 2;
-/// Vectors of a thread before a row is shared by more CTAs, or read twice.
-const MOST_STEPS: u32 = 4;
+/// Vectors of a thread: 64 bytes on their way, in 16 of the 64 registers that leave room for [`SM_THREADS`]. Measured on the
+/// H200: with 2 a row has too many threads to wait for one another, with 8 an SM too few.
+const STEPS: u32 = 4;
+/// Threads that an SM should hold: 64 registers each.
+const SM_THREADS: u32 = 1024;
+/// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
+const LONG_ROW_THREADS: u32 = 512;
 /// Threads of a CTA whose rows take a warp or less.
 const SHORT_ROW_THREADS: u32 = 128;
-/// CTAs that a cluster may have on every GPU that has clusters. PTX ISA, "Cluster of Cooperative Thread Arrays".
-const PORTABLE_CLUSTER: u32 = 8;
+/// Bytes of a CTA's part of a row from which it pays to ask L2 for a row before its threads do. Measured on the H200.
+const AHEAD_BYTES: u32 = 16 << 10;
 
 impl Plan {
     /// The plan for rows of `columns` elements of `T`, on a GPU of that capability.
     pub fn new<T: Element>(columns: u32, capability: &Capability) -> Self {
         let lanes = vector::widest(columns.into(), T::BYTES);
         let vectors = columns.div_ceil(lanes);
-        let most = capability.threads_per_cta;
-        let clusters = capability.compute_capability >= (9, 0);
+        let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
         let (threads, ctas) = match vectors.div_ceil(STEPS) {
             threads if threads <= 32 => (threads.max(1).next_power_of_two(), 1),
-            threads if threads <= most => (threads.next_multiple_of(32), 1),
-            _ if vectors <= most * MOST_STEPS => (most, 1),
-            _ if clusters => {
-                let ctas = vectors.div_ceil(most * MOST_STEPS).next_power_of_two();
-                (most, ctas.min(PORTABLE_CLUSTER))
+            threads if threads <= LONG_ROW_THREADS => (threads.next_multiple_of(32), 1),
+            threads if threads <= LONG_ROW_THREADS * cluster => {
+                (LONG_ROW_THREADS, threads.div_ceil(LONG_ROW_THREADS).next_power_of_two())
             }
-            _ => (most, 1),
+            _ => (most, cluster),
         };
-        let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
-        let steps = vectors.div_ceil(threads * ctas).clamp(1, MOST_STEPS);
-        Self { columns, lanes, threads, rows, ctas, steps }
+        Self::of_shares(columns, lanes, threads, ctas, capability.compute_capability >= (9, 0))
     }
 
-    /// Elements of a row that its threads hold at once.
+    fn of_shares(columns: u32, lanes: u32, threads: u32, ctas: u32, overlaps: bool) -> Self {
+        let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
+        let part = columns.div_ceil(ctas).next_multiple_of(lanes);
+        let steps = part.div_ceil(lanes * threads).clamp(1, STEPS);
+        Self { columns, lanes, threads, rows, ctas, steps, overlaps }
+    }
+
+    /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
+    ///
+    /// # Errors
+    /// No plan has such numbers.
+    pub fn shared_by(&self, threads: u32, ctas: u32) -> Result<Self> {
+        let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
+        let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
+        if !parts_of_a_warp && !(threads.is_multiple_of(32) && (32..=1024).contains(&threads)) {
+            return refuse(format!("{threads} threads are neither a part of a warp nor up to 32 whole ones"));
+        }
+        if !(1..=16).contains(&ctas) || (ctas > 1 && threads <= 32) {
+            return refuse(format!(
+                "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
+            ));
+        }
+        Ok(Self::of_shares(self.columns, self.lanes, threads, ctas, self.overlaps))
+    }
+
+    /// Columns of a row that one CTA takes; the last may take fewer.
+    pub fn part(&self) -> u32 {
+        self.columns.div_ceil(self.ctas).next_multiple_of(self.lanes)
+    }
+
+    /// Columns that a CTA's threads hold at once.
     pub fn span(&self) -> u32 {
-        self.lanes * self.threads * self.ctas * self.steps
+        self.lanes * self.threads * self.steps
     }
 
     /// Whether a row's threads hold all of it, so that it is read once.
     pub fn is_resident(&self) -> bool {
-        self.span() >= self.columns
+        self.span() >= self.part()
     }
 
     /// Threads of a CTA.
     pub fn cta_threads(&self) -> u32 {
         self.threads * self.rows
+    }
+
+    /// CTAs that an SM should hold.
+    pub fn ctas_per_sm(&self) -> u32 {
+        (SM_THREADS / self.cta_threads()).max(1)
+    }
+
+    /// Whether whole rows of `T` can be asked for by bulk operations: they begin and end at multiples of 16 bytes.
+    pub(super) fn prefetches<T: Element>(&self) -> bool {
+        self.overlaps && self.rows == 1 && self.lanes * T::BYTES == vector::WIDEST_BYTES
+    }
+
+    /// Whether it pays to ask L2 for the row that will be read in this one's place.
+    pub(super) fn looks_ahead<T: Element>(&self) -> bool {
+        self.prefetches::<T>() && self.part() * T::BYTES >= AHEAD_BYTES
     }
 
     /// CTAs for `rows` rows, whole clusters; as many as a grid may have, and each then goes on with further rows.
@@ -100,10 +146,10 @@ mod tests {
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
                     assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");
                     assert!(plan.rows == 1 || plan.threads <= 32, "{plan:?}");
-                    assert!(plan.is_resident() || plan.steps == MOST_STEPS, "{plan:?}");
+                    assert!(plan.is_resident() || plan.steps == STEPS, "{plan:?}");
                     assert!(plan.ctas == 1 || name == "h200", "{plan:?}");
                     // Nobody is idle for a whole step that another strategy would not need.
-                    assert!(plan.span() < 2 * columns.next_multiple_of(plan.lanes * 32), "{plan:?}");
+                    assert!(plan.span() < 2 * plan.part().next_multiple_of(plan.lanes * 32), "{plan:?}");
                 }
             }
         }
@@ -116,11 +162,12 @@ mod tests {
             let Plan { threads, rows, ctas, steps, .. } = Plan::new::<bf16>(columns, h200);
             (threads, rows, ctas, steps)
         };
-        assert_eq!(plan(64), (4, 32, 1, 2));
-        assert_eq!(plan(512), (32, 4, 1, 2));
-        assert_eq!(plan(4096), (256, 1, 1, 2));
-        assert_eq!(plan(16_384), (1024, 1, 1, 2));
-        assert_eq!(plan(32_768), (1024, 1, 1, 4));
-        assert_eq!(plan(262_144), (1024, 1, 8, 4));
+        assert_eq!(plan(64), (2, 64, 1, 4));
+        assert_eq!(plan(1024), (32, 4, 1, 4));
+        assert_eq!(plan(4096), (128, 1, 1, 4));
+        assert_eq!(plan(16_384), (512, 1, 1, 4));
+        assert_eq!(plan(32_768), (512, 1, 2, 4));
+        assert_eq!(plan(262_144), (512, 1, 16, 4));
+        assert_eq!(plan(1 << 20), (1024, 1, 16, 4));
     }
 }

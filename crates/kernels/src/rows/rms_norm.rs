@@ -12,7 +12,8 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::row::{Row, Share, Source, each_row, start};
+use super::rounds::{Turn, each_row};
+use super::row::{Row, Share, Source, start};
 use super::team::{Sum, Team};
 
 /// What the weights multiply by.
@@ -62,15 +63,14 @@ impl RmsNorm {
         rows: u32,
         epsilon: f32,
     ) {
-        let (plan, gain) = (self.plan, self.gain);
-        let (x, w, y, team) = (*x, *w, *y, Team::new(plan));
+        let (plan, gain, w, y) = (self.plan, self.gain, *w, *y);
+        let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, rows, |team, row, wanted| {
-            let (x, y) = (start(x, row, plan.columns), start(y, row, plan.columns));
-            let x = Row::new(share, Source::Memory(x, 0));
+        each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
+            let (y, w) = (start(y, index, plan.columns), Row::new(share, Source::Common(w)));
             let root = reciprocal_root(&x, team, plan, epsilon);
             x.for_each(|place, values| {
-                let weights = share.load_common(w, place);
+                let weights = w.at(place);
                 let scaled: Vec<_> =
                     values.into_iter().zip(weights).map(|(x, w)| x * root * gain.of(w)).collect();
                 share.store(y, place, wanted, &scaled);
@@ -101,19 +101,19 @@ impl AddRmsNorm {
         rows: u32,
         epsilon: f32,
     ) {
-        let (plan, gain) = (self.plan, self.gain);
-        let (x, r, w, s, y, team) = (*x, *r, *w, *s, *y, Team::new(plan));
+        let (plan, gain, w, s, y) = (self.plan, self.gain, *w, *s, *y);
+        let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, rows, |team, row, wanted| {
-            let at = |matrix| start(matrix, row, plan.columns);
-            let sum = Row::new(share, Source::Sum(at(x), at(r)));
-            sum.for_each(|place, values| share.store(at(s), place, wanted, &values));
+        each_row(plan, team, share, (&[*x, *r], 0), rows, |Turn { team, index, wanted, row: sum }| {
+            let (s, y) = (start(s, index, plan.columns), start(y, index, plan.columns));
+            let w = Row::new(share, Source::Common(w));
+            sum.for_each(|place, values| share.store(s, place, wanted, &values));
             let root = reciprocal_root(&sum, team, plan, epsilon);
             sum.for_each(|place, values| {
-                let weights = share.load_common(w, place);
+                let weights = w.at(place);
                 let scaled: Vec<_> =
                     values.into_iter().zip(weights).map(|(s, w)| s * root * gain.of(w)).collect();
-                share.store(at(y), place, wanted, &scaled);
+                share.store(y, place, wanted, &scaled);
             });
         });
     }

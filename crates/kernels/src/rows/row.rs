@@ -1,6 +1,5 @@
 //! A row in the registers of its team, or on its way through them.
 
-use warpwright::lang::cluster::cluster_sync;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
@@ -13,44 +12,68 @@ use super::team::Team;
 pub(super) struct Place {
     /// Its first column.
     pub(super) column: Reg<u32>,
+    /// Which of the thread's vectors it is, of those it has at once.
+    step: usize,
     /// Whether it is inside the row, where that is not known when the kernel is built.
     inside: Option<Reg<bool>>,
+}
+
+impl Place {
+    /// The value, or 0 where the place is outside the row.
+    #[track_caller]
+    fn or_zero(self, value: Reg<f32>) -> Reg<f32> {
+        self.inside.map_or(value, |inside| inside.select(value, 0f32))
+    }
 }
 
 /// The vectors of every row that belong to one thread.
 ///
 /// ```text
-/// columns    | t0 | t1 | .. | tn | t0 | t1 | .. | tn | ..        n = the team's threads, in all its CTAs
+/// columns    | part of CTA 0                                      | part of CTA 1 ..
+///            | t0 | t1 | .. | tn | t0 | t1 | .. | tn | ..         |
 ///              step 0              step 1
 /// ```
 #[derive(Clone, Copy)]
 pub(super) struct Share {
-    plan: Plan,
+    pub(super) plan: Plan,
+    /// The first column of the CTA's part.
+    pub(super) base: Reg<u32>,
+    /// Columns of the CTA's part, where they are not [`Plan::part`].
+    cut: Option<Reg<u32>>,
     first: Reg<u32>,
 }
 
 impl Share {
-    #[track_caller]
+    #[device]
     pub(super) fn new(plan: Plan, team: &Team) -> Self {
-        let rank = if plan.ctas > 1 { team.cta * plan.threads + team.rank } else { team.rank };
-        Self { plan, first: rank * plan.lanes }
+        let base = team.cta * plan.part();
+        let is_cut = plan.part() * plan.ctas != plan.columns;
+        let cut = is_cut.then(|| (plan.columns - base.min(plan.columns)).min(plan.part()));
+        Self { plan, base, cut, first: team.rank * plan.lanes }
     }
 
-    /// This thread's places from `base` on; of a row that fits its threads' registers, all, and only those of the last step can
-    /// be outside.
+    /// Columns of the CTA's part.
+    #[track_caller]
+    pub(super) fn columns(&self) -> Reg<u32> {
+        self.cut.unwrap_or_else(|| constant(self.plan.part()))
+    }
+
+    /// This thread's places from `base` on; of a part that fits its threads' registers, all.
     #[track_caller]
     fn places(&self, base: Option<Reg<u32>>) -> Vec<Place> {
-        let stride = self.plan.lanes * self.plan.threads * self.plan.ctas;
+        let stride = self.plan.lanes * self.plan.threads;
         let place = |step: u32| {
-            let column = self.first + step * stride;
-            let column = base.map_or(column, |base| column + base);
-            let is_inside = base.is_none() && (step + 1) * stride <= self.plan.columns;
-            Place { column, inside: (!is_inside).then(|| column.lt(self.plan.columns)) }
+            let local = self.first + step * stride;
+            let local = base.map_or(local, |base| local + base);
+            let is_inside = base.is_none() && self.cut.is_none() && (step + 1) * stride <= self.plan.part();
+            let inside = (!is_inside).then(|| local.lt(self.columns()));
+            let column = if self.plan.ctas > 1 { local + self.base } else { local };
+            Place { column, step: step as usize, inside }
         };
         (0..self.plan.steps).map(place).collect()
     }
 
-    /// Loads what is at a place; words of `fill` where that is outside the row.
+    /// Loads what is at a place of a row; words of `fill` where that is outside.
     #[device]
     fn load<T: RowElement>(&self, row: Global<T>, place: Place, fill: u32, access: Access) -> Chunk<T> {
         match place.inside {
@@ -63,12 +86,6 @@ impl Share {
                 chunk
             }
         }
-    }
-
-    /// Loads what all rows have in common, such as weights: it is kept in L1.
-    #[track_caller]
-    pub(super) fn load_common<T: RowElement>(&self, row: Global<T>, place: Place) -> Vec<Reg<f32>> {
-        self.load(row, place, 0, Access::new().non_coherent()).values()
     }
 
     /// Rounds values to `T` and stores them, where the place is inside the row and the row is wanted.
@@ -104,13 +121,12 @@ pub(super) struct Row<T> {
     resident: Option<Vec<(Place, Chunk<T>)>>,
 }
 
-/// What a row is.
-#[derive(Clone, Copy)]
+/// What a row is: the sum, rounded to `T`, of one or two.
 pub(super) enum Source<T> {
-    /// What lies in memory; words of this stand where a vector is outside the row.
-    Memory(Global<T>, u32),
-    /// The sum of two that lie in memory, rounded to `T`; zero stands where a vector is outside the row.
-    Sum(Global<T>, Global<T>),
+    /// Rows in global memory. Words of this stand where a vector is outside.
+    Memory(Vec<Global<T>>, u32),
+    /// A row that all rows have in common, such as weights: it is kept in L1.
+    Common(Global<T>),
 }
 
 impl<T: RowElement> Row<T> {
@@ -122,22 +138,48 @@ impl<T: RowElement> Row<T> {
         row
     }
 
-    /// Loads all places before anything is done with one. L1 has better things to keep.
+    /// A row that all have in common, loaded only where it is looked up: where registers are short.
+    pub(super) fn deferred(share: Share, row: Global<T>) -> Self {
+        Self { share, source: Source::Common(row), resident: None }
+    }
+
+    /// Loads all places before anything is done with one.
     #[track_caller]
     fn load(&self, base: Option<Reg<u32>>) -> Vec<(Place, Chunk<T>)> {
         let places = self.share.places(base);
-        let access = Access::new().non_coherent().evicted(Eviction::NoAllocate);
-        let load = |row, fill| -> Vec<_> {
-            places.iter().map(|place| self.share.load(row, *place, fill, access)).collect()
-        };
-        let chunks: Vec<_> = match self.source {
-            Source::Memory(row, fill) => load(row, fill),
-            Source::Sum(a, b) => {
-                let (a, b) = (load(a, 0), load(b, 0));
-                a.iter().zip(&b).map(|(a, b)| a.plus(b)).collect()
+        let chunks = match &self.source {
+            Source::Memory(rows, fill) => {
+                // L1 has better things to keep than what is read once.
+                let access = Access::new().non_coherent().evicted(Eviction::NoAllocate);
+                self.sum_of(rows, |row, place| self.share.load(row, place, *fill, access), &places)
+            }
+            Source::Common(row) => {
+                let access = Access::new().non_coherent();
+                self.sum_of(&[*row], |row, place| self.share.load(row, place, 0, access), &places)
             }
         };
         places.into_iter().zip(chunks).collect()
+    }
+
+    /// Loads from each of the sources and adds.
+    #[track_caller]
+    fn sum_of<S: Copy>(
+        &self,
+        sources: &[S],
+        load: impl Fn(S, Place) -> Chunk<T>,
+        places: &[Place],
+    ) -> Vec<Chunk<T>> {
+        let loaded: Vec<Vec<_>> =
+            sources.iter().map(|source| places.iter().map(|place| load(*source, *place)).collect()).collect();
+        loaded
+            .into_iter()
+            .reduce(|sums, more| sums.iter().zip(&more).map(|(a, b)| a.plus(b)).collect())
+            .unwrap_or_default()
+    }
+
+    /// This thread's vectors, where registers hold the whole row.
+    pub(super) fn resident(&self) -> Option<&[(Place, Chunk<T>)]> {
+        self.resident.as_deref()
     }
 
     /// Calls `work` with this thread's vectors, several at a time: all of them at once where registers hold the row, and in a
@@ -151,7 +193,7 @@ impl<T: RowElement> Row<T> {
         match &self.resident {
             Some(vectors) => state = work(state, vectors),
             None => {
-                for base in (constant(0u32)..self.share.plan.columns).step_by(self.share.plan.span()) {
+                for base in (constant(0u32)..self.share.plan.part()).step_by(self.share.plan.span()) {
                     state = work(state, &self.load(Some(base)));
                 }
             }
@@ -167,6 +209,18 @@ impl<T: RowElement> Row<T> {
         });
     }
 
+    /// The values at a place of another row that is shared alike.
+    #[track_caller]
+    pub(super) fn at(&self, place: Place) -> Vec<Reg<f32>> {
+        match (&self.resident, &self.source) {
+            (Some(vectors), _) => vectors[place.step].1.values(),
+            (None, Source::Common(row)) => {
+                self.share.load(*row, place, 0, Access::new().non_coherent()).values()
+            }
+            (None, _) => unreachable!("only what rows have in common is looked up"),
+        }
+    }
+
     /// The sum over this thread's elements of what `term` makes of each.
     #[track_caller]
     pub(super) fn sum(&self, term: impl Fn(Reg<f32>) -> Reg<f32>) -> Reg<f32> {
@@ -176,39 +230,6 @@ impl<T: RowElement> Row<T> {
                 terms.fold(sum, |sum, term| sum + term)
             })
         })
-    }
-}
-
-impl Place {
-    /// The value, or 0 where the place is outside the row.
-    #[track_caller]
-    fn or_zero(self, value: Reg<f32>) -> Reg<f32> {
-        self.inside.map_or(value, |inside| inside.select(value, 0f32))
-    }
-}
-
-/// Calls `work` with each row of this thread's team in turn, and whether its results are wanted. Several teams of one warp work in
-/// step: those that are past the last row work on that one again, for nothing.
-#[device]
-pub(super) fn each_row(
-    plan: Plan,
-    mut team: Team,
-    rows: Reg<u32>,
-    work: impl Fn(&mut Team, Reg<u32>, Option<Reg<bool>>),
-) {
-    if plan.ctas > 1 {
-        // Nobody writes to the shared memory of a CTA that has not begun.
-        cluster_sync();
-    }
-    let first = block_idx().x / plan.ctas * plan.rows;
-    let step = grid_dim().x / plan.ctas * plan.rows;
-    for base in (first..rows).step_by(step) {
-        if plan.rows > 1 {
-            let row = base + thread_idx().x / plan.threads;
-            work(&mut team, row.min(rows - 1), Some(row.lt(rows)));
-        } else {
-            work(&mut team, base, None);
-        }
     }
 }
 

@@ -12,9 +12,10 @@
 use warpwright::lang::ptx;
 use warpwright::prelude::*;
 
-use super::element::RowElement;
+use super::element::{Chunk, RowElement};
 use super::plan::Plan;
-use super::row::{Row, Share, Source, each_row, start};
+use super::rounds::{Turn, each_row};
+use super::row::{Place, Row, Share, start};
 use super::team::{Merge, Team, butterfly};
 
 /// `exp(x)` by the special function unit; a subnormal result is 0.
@@ -44,19 +45,35 @@ impl Merge<2> for LogSum {
     }
 }
 
+impl LogSum {
+    /// The pair of no numbers.
+    #[track_caller]
+    fn nothing() -> [Reg<f32>; 2] {
+        Self::NEUTRAL.map(|value| constant(value).duplicate())
+    }
+
+    /// The pair with more numbers, and their exponentials, relative to its maximum.
+    #[track_caller]
+    fn with([maximum, sum]: [Reg<f32>; 2], values: &[Reg<f32>]) -> ([Reg<f32>; 2], Vec<Reg<f32>>) {
+        let larger = values.iter().fold(maximum, |larger, value| larger.max(*value));
+        let base = base(larger);
+        let terms: Vec<_> = values.iter().map(|value| exp(*value - base)).collect();
+        let sum = terms.iter().fold(sum * exp(maximum - base), |sum, term| sum + *term);
+        ([larger, sum], terms)
+    }
+}
+
 /// The pair of a whole row, whose fill is negative infinity.
 #[track_caller]
 pub(super) fn log_sum<T: RowElement>(row: &Row<T>, team: &mut Team) -> [Reg<f32>; 2] {
-    let nothing = LogSum::NEUTRAL.map(|value| constant(value).duplicate());
-    let mine = row.fold(nothing, |[maximum, sum], vectors| {
-        let values: Vec<_> = vectors.iter().flat_map(|(_, chunk)| chunk.values()).collect();
-        let larger = values.iter().fold(maximum, |larger, value| larger.max(*value));
-        let base = base(larger);
-        let sum = sum * exp(maximum - base);
-        let sum = values.iter().fold(sum, |sum, value| sum + exp(*value - base));
-        [larger, sum]
-    });
+    let mine = row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, &values(vectors)).0);
     team.reduce::<LogSum, 2>(mine)
+}
+
+/// The elements of vectors.
+#[track_caller]
+fn values<T: RowElement>(vectors: &[(Place, Chunk<T>)]) -> Vec<Reg<f32>> {
+    vectors.iter().flat_map(|(_, chunk)| chunk.values()).collect()
 }
 
 /// What is written.
@@ -81,31 +98,49 @@ impl Softmax {
     /// x and y are (rows, columns), row-major.
     #[kernel]
     pub fn run<T: RowElement, U: RowElement>(&self, x: &Global<T>, y: &mut Global<U>, rows: u32) {
-        let (plan, form) = (self.plan, self.form);
-        let (x, y, team) = (*x, *y, Team::new(plan));
+        let (plan, form, y) = (self.plan, self.form, *y);
+        let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, rows, |team, row, wanted| {
-            let (x, y) = (start(x, row, plan.columns), start(y, row, plan.columns));
-            let x = Row::new(share, Source::Memory(x, T::NEGATIVE_INFINITIES));
-            let [maximum, sum] = log_sum(&x, team);
-            match form {
-                Form::Probabilities => {
-                    let factor = constant(1f32) / sum;
-                    x.for_each(|place, values| {
-                        let values: Vec<_> =
-                            values.into_iter().map(|value| exp(value - maximum) * factor).collect();
-                        share.store(y, place, wanted, &values);
-                    });
+        each_row(
+            plan,
+            team,
+            share,
+            (&[*x], T::NEGATIVE_INFINITIES),
+            rows,
+            |Turn { team, index, wanted, row: x }| {
+                let y = start(y, index, plan.columns);
+                let store = |place, values: &[_]| share.store(y, place, wanted, values);
+                match (form, x.resident()) {
+                    (Form::Probabilities, Some(vectors)) => {
+                        // The exponentials are taken once and kept.
+                        let (mine, terms) = LogSum::with(LogSum::nothing(), &values(vectors));
+                        let [maximum, sum] = team.reduce::<LogSum, 2>(mine);
+                        let factor = exp(mine[0] - base(maximum)) / sum;
+                        for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
+                            let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();
+                            store(*place, &scaled);
+                        }
+                    }
+                    (Form::Probabilities, None) => {
+                        let [maximum, sum] = log_sum(&x, team);
+                        let factor = constant(1f32) / sum;
+                        x.for_each(|place, values| {
+                            let scaled: Vec<_> =
+                                values.into_iter().map(|value| exp(value - maximum) * factor).collect();
+                            store(place, &scaled);
+                        });
+                    }
+                    (Form::Logarithms, _) => {
+                        let [maximum, sum] = log_sum(&x, team);
+                        let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
+                        x.for_each(|place, values| {
+                            let logarithms: Vec<_> =
+                                values.into_iter().map(|value| value - maximum - logarithm).collect();
+                            store(place, &logarithms);
+                        });
+                    }
                 }
-                Form::Logarithms => {
-                    let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
-                    x.for_each(|place, values| {
-                        let values: Vec<_> =
-                            values.into_iter().map(|value| value - maximum - logarithm).collect();
-                        share.store(y, place, wanted, &values);
-                    });
-                }
-            }
-        });
+            },
+        );
     }
 }

@@ -77,6 +77,7 @@ impl Team {
     #[track_caller]
     pub(super) fn new(plan: Plan) -> Self {
         launch::threads(plan.cta_threads());
+        launch::blocks_per_sm(plan.ctas_per_sm());
         if plan.ctas > 1 {
             launch::cluster(plan.ctas, 1, 1);
         }

@@ -25,9 +25,6 @@ pub use sweep::{Part, Sweep};
 /// Values of a digit: a digit is a byte.
 pub const BINS: u32 = 256;
 
-/// The most keys of one launch of a pass: their places within it are 32-bit numbers.
-const MOST_OF_A_LAUNCH: u64 = 1 << 31;
-
 /// The sort: its two kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Radix {
@@ -35,6 +32,8 @@ pub struct Radix {
     pub histogram: Histogram,
     /// Does a pass.
     pub sweep: Sweep,
+    /// The most keys that one launch of a pass takes, at least a tile's and at most 2^31, for places within it are 32-bit numbers.
+    pub most_of_a_launch: u64,
 }
 
 impl Radix {
@@ -50,7 +49,7 @@ impl Radix {
 
     fn new<K: SortKey>(direction: Direction, items: u32) -> Self {
         let sweep = Sweep { direction, threads: 384, items, blocks_per_sm: 2, window: 4 };
-        Self { histogram: Histogram::new::<K>(direction), sweep }
+        Self { histogram: Histogram::new::<K>(direction), sweep, most_of_a_launch: 1 << 31 }
     }
 }
 
@@ -92,7 +91,7 @@ pub fn keys<K: SortKey>(
     let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
         let spare = scratch.keys.at_least(operations.device(), keys.len())?;
-        let plan = Plan::new(sweep, keys.len() as u64);
+        let plan = Plan::new(configuration, keys.len() as u64);
         let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
         let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
         let counter = scratch.counter.at_least_kept(stream, 1)?;
@@ -127,7 +126,7 @@ pub fn pairs<K: SortKey, V: Storable>(
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {
         let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
-        let plan = Plan::new(sweep, keys.len() as u64);
+        let plan = Plan::new(configuration, keys.len() as u64);
         let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
         let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
         let counter = scratch.counter.at_least_kept(stream, 1)?;
@@ -160,8 +159,10 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(sweep: Sweep, length: u64) -> Self {
-        Self { sweep, length, part: MOST_OF_A_LAUNCH / u64::from(sweep.tile()) * u64::from(sweep.tile()) }
+    fn new(configuration: Radix, length: u64) -> Self {
+        let Radix { sweep, most_of_a_launch, .. } = configuration;
+        let tile = u64::from(sweep.tile());
+        Self { sweep, length, part: (most_of_a_launch / tile).max(1) * tile }
     }
 
     fn parts(&self) -> u64 {

@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
 use super::{BlockTranspose, Method, TileTranspose, Way};
+use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::operations::Operations;
 use crate::prepared::ptx;
@@ -74,6 +75,11 @@ fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verifie
     )
 }
 
+/// What a launch moves.
+fn work<T>(elements: usize) -> Work {
+    Work { operations: 0.0, bytes: (2 * elements * size_of::<T>()) as f64 }
+}
+
 fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
     let (m, n) = shape(options)?;
     let elements = m as usize * n as usize;
@@ -82,7 +88,7 @@ fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn 
     rotating(
         device,
         options.number("seed"),
-        Work { operations: 0.0, bytes: (2 * elements * size_of::<T>()) as f64 },
+        work::<T>(elements),
         |seed| {
             let a: Vec<T> = Values::Special.numbers(seed, elements);
             Ok((device.buffer_from(&a)?, device.uninitialized::<T>(elements)?))
@@ -127,5 +133,14 @@ impl LibraryKernel for Library {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         typed!(options, T => prepare::<T>(device, options))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        let beside = || {
+            let elements = shape(options).map(|(m, n)| m as usize * n as usize)?;
+            let work: Result<Work> = typed!(options, T => Ok(work::<T>(elements)));
+            copy::of_as_many_bytes(device, work?)
+        };
+        (name == "copy").then(beside)
     }
 }

@@ -318,7 +318,7 @@ fn lanes_of_same(digit: Reg<u32>) -> Reg<u32> {
     for bit in 0..BINS.ilog2() {
         let is_set = (digit & (1 << bit)).ne(0);
         let set = ballot(is_set, ALL_LANES);
-        same = same & is_set.select(set, !set);
+        same &= is_set.select(set, !set);
     }
     same
 }

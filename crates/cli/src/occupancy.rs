@@ -1,0 +1,114 @@
+//! `warpwright occupancy`: how many CTAs an SM holds, what stops one more, and what that one would take.
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use serde_json::{Value, json};
+use warpwright_arch::{CAPABILITIES, Capability, KernelResources, Limiter, OTHER_CAPABILITIES, OneMore};
+
+use crate::output::Output;
+
+/// How many CTAs of a kernel an SM holds, what stops one more, and what that one would take.
+#[derive(Debug, Args)]
+pub(crate) struct Occupancy {
+    /// Threads of a CTA.
+    #[arg(long, value_name = "N")]
+    threads: u32,
+    /// Registers of a thread, as the assembler reports them.
+    #[arg(long, value_name = "N")]
+    regs: u32,
+    /// Shared memory of a CTA, static and dynamic together, in bytes.
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    smem: u32,
+    /// The architecture, from sm_70 to sm_121.
+    #[arg(long, default_value = "sm_90", value_name = "ARCH")]
+    arch: String,
+}
+
+impl Occupancy {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let capability = Capability::with_limits_of(&self.arch)
+            .ok_or_else(|| anyhow!("there is no architecture `{}`; there are {}", self.arch, known()))?;
+        let kernel = KernelResources {
+            threads_per_cta: self.threads,
+            registers_per_thread: self.regs,
+            shared_bytes: self.smem,
+        };
+        let found = capability.occupancy(&kernel)?;
+        let limits = capability.ctas_by_resource(&kernel)?;
+        let more = capability.one_more(&kernel)?;
+        let part = f64::from(found.warps_per_sm) / f64::from(capability.warps_per_sm);
+        output.json(|| {
+            let limits = limits.iter().map(|(limiter, ctas)| {
+                let ctas = (*ctas != u32::MAX).then_some(*ctas);
+                (name(*limiter).to_owned(), json!(ctas))
+            });
+            json!({
+                "arch": self.arch,
+                "ctas_per_sm": found.ctas_per_sm,
+                "warps_per_sm": found.warps_per_sm,
+                "occupancy": part,
+                "limiter": name(found.limiter),
+                "ctas_by": limits.collect::<serde_json::Map<_, _>>(),
+                "one_more": more.map(as_json),
+            })
+        });
+        output.text(|| {
+            let mut lines = vec![format!(
+                "{} CTAs an SM: {} of {} warps, {:.1} %",
+                found.ctas_per_sm,
+                found.warps_per_sm,
+                capability.warps_per_sm,
+                100.0 * part
+            )];
+            for (limiter, ctas) in limits {
+                let ctas = if ctas == u32::MAX { "any number".to_owned() } else { ctas.to_string() };
+                let mark = if limiter == found.limiter { "  <- stops one more" } else { "" };
+                lines.push(format!("  {:<14} allow {ctas:>3}{mark}", name(limiter)));
+            }
+            lines.push(one_more(found.ctas_per_sm + 1, &kernel, more));
+            lines.join("\n")
+        });
+        Ok(())
+    }
+}
+
+fn name(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::Warps => "warp slots",
+        Limiter::Registers => "registers",
+        Limiter::Shared => "shared memory",
+        Limiter::Ctas => "CTA slots",
+    }
+}
+
+fn as_json(more: OneMore) -> Value {
+    json!({
+        "threads_per_cta": more.threads_per_cta,
+        "registers_per_thread": more.registers_per_thread,
+        "shared_bytes": more.shared_bytes,
+    })
+}
+
+/// What the CTA number `wanted` would take, in a sentence.
+fn one_more(wanted: u32, kernel: &KernelResources, more: Option<OneMore>) -> String {
+    let Some(OneMore { threads_per_cta, registers_per_thread, shared_bytes }) = more else {
+        return format!(
+            "no kernel of this kind fits an SM {wanted} times: only more threads in a CTA fill it further"
+        );
+    };
+    let parts = [
+        threads_per_cta.map(|most| format!("at most {most} threads ({} now)", kernel.threads_per_cta)),
+        registers_per_thread
+            .map(|most| format!("at most {most} registers a thread ({} now)", kernel.registers_per_thread)),
+        shared_bytes
+            .map(|most| format!("at most {most} bytes of shared memory ({} now)", kernel.shared_bytes)),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    format!("{wanted} CTAs would take {}", parts.join(" and "))
+}
+
+fn known() -> String {
+    let mut rows: Vec<_> = CAPABILITIES.iter().chain(&OTHER_CAPABILITIES).collect();
+    rows.sort_by_key(|row| row.compute_capability);
+    rows.iter().map(|row| row.target.trim_end_matches('a')).collect::<Vec<_>>().join(", ")
+}

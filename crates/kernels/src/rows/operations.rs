@@ -1,0 +1,181 @@
+//! Operations on rows for programs. Matrices are (rows, columns), row-major.
+
+use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
+
+use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
+use crate::operations::{OperationError, Operations, Result, expect_length};
+
+/// Rows and columns of a matrix.
+pub type MatrixShape = (u32, u32);
+
+/// Refuses a buffer that is no matrix of that shape.
+fn expect_matrix<T: Storable>(what: &'static str, shape: MatrixShape, buffer: &Buffer<T>) -> Result<()> {
+    expect_length(what, shape.0 as usize * shape.1 as usize, buffer.len())
+}
+
+/// Refuses a buffer that has no element for each column.
+fn expect_row<T: Storable>(what: &'static str, (_, columns): MatrixShape, buffer: &Buffer<T>) -> Result<()> {
+    expect_length(what, columns as usize, buffer.len())
+}
+
+/// Starts a kernel over `rows` rows.
+fn launch<Args: HostParameter>(
+    kernel: &Compiled<Args>,
+    stream: &Stream,
+    plan: Plan,
+    rows: u32,
+    arguments: Args::Passed<'_>,
+) -> Result<LaunchCounts> {
+    let shape = kernel.shape(plan.grid(rows), plan.cta_threads());
+    let shape = if plan.overlaps { shape.overlapping() } else { shape };
+    Ok(kernel.launch_as(stream, shape, arguments)?)
+}
+
+impl Operations {
+    /// The plan for rows of that many elements of `T`; `None` where there is nothing to do.
+    fn plan<T: Storable>(&self, (rows, columns): MatrixShape) -> Option<Plan> {
+        let capability = self.device().properties().capability;
+        (rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, capability))
+    }
+
+    /// Softmax of each row of `x`.
+    ///
+    /// ```
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let x = device.buffer_from(&[0.0f32, 0.0, 1.0, f32::NEG_INFINITY])?;
+    /// let mut y = device.uninitialized(4)?;
+    /// operations.softmax(&stream, &x, (2, 2), &mut y)?;
+    /// assert_eq!(y.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A buffer has another size than the shape says, or the device refuses.
+    pub fn softmax<T: RowElement + Storable, U: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        x: &Buffer<T>,
+        shape: MatrixShape,
+        y: &mut Buffer<U>,
+    ) -> Result<LaunchCounts> {
+        self.softmax_as(Form::Probabilities, stream, x, shape, y)
+    }
+
+    /// The natural logarithm of the softmax of each row of `x`.
+    ///
+    /// # Errors
+    /// As [`softmax`](Self::softmax).
+    pub fn log_softmax<T: RowElement + Storable, U: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        x: &Buffer<T>,
+        shape: MatrixShape,
+        y: &mut Buffer<U>,
+    ) -> Result<LaunchCounts> {
+        self.softmax_as(Form::Logarithms, stream, x, shape, y)
+    }
+
+    fn softmax_as<T: RowElement + Storable, U: RowElement + Storable>(
+        &self,
+        form: Form,
+        stream: &Stream,
+        x: &Buffer<T>,
+        shape: MatrixShape,
+        y: &mut Buffer<U>,
+    ) -> Result<LaunchCounts> {
+        expect_matrix("the input of a softmax", shape, x)?;
+        expect_matrix("the output of a softmax", shape, y)?;
+        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
+        launch(&kernel, stream, plan, shape.0, (x, y, shape.0))
+    }
+
+    /// RMSNorm of each row of `x`: y = x / sqrt(mean(x²) + epsilon), times the gains that `weights` are by `gain`.
+    ///
+    /// # Errors
+    /// A buffer has another size than the shape says, or the device refuses.
+    pub fn rms_norm<T: RowElement + Storable, U: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (x, shape): (&Buffer<T>, MatrixShape),
+        (weights, gain): (&Buffer<T>, Gain),
+        epsilon: f32,
+        y: &mut Buffer<U>,
+    ) -> Result<LaunchCounts> {
+        expect_matrix("the input of RMSNorm", shape, x)?;
+        expect_matrix("the output of RMSNorm", shape, y)?;
+        expect_row("the weights of RMSNorm", shape, weights)?;
+        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
+        launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
+    }
+
+    /// `sum` = `x` + `residual`, and RMSNorm of each row of it, as [`rms_norm`](Self::rms_norm), in `y`.
+    ///
+    /// # Errors
+    /// A buffer has another size than the shape says, or the device refuses.
+    pub fn add_rms_norm<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (x, residual, shape): (&Buffer<T>, &Buffer<T>, MatrixShape),
+        (weights, gain): (&Buffer<T>, Gain),
+        epsilon: f32,
+        (sum, y): (&mut Buffer<T>, &mut Buffer<T>),
+    ) -> Result<LaunchCounts> {
+        expect_matrix("the input of RMSNorm", shape, x)?;
+        expect_matrix("the residual of RMSNorm", shape, residual)?;
+        expect_matrix("the sum of RMSNorm", shape, sum)?;
+        expect_matrix("the output of RMSNorm", shape, y)?;
+        expect_row("the weights of RMSNorm", shape, weights)?;
+        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
+        launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, shape.0, epsilon))
+    }
+
+    /// LayerNorm of each row of `x`: y = (x - mean) / sqrt(variance + epsilon) · weights + biases.
+    ///
+    /// # Errors
+    /// A buffer has another size than the shape says, or the device refuses.
+    pub fn layer_norm<T: RowElement + Storable, U: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (x, shape): (&Buffer<T>, MatrixShape),
+        (weights, biases): (&Buffer<T>, &Buffer<T>),
+        epsilon: f32,
+        y: &mut Buffer<U>,
+    ) -> Result<LaunchCounts> {
+        expect_matrix("the input of LayerNorm", shape, x)?;
+        expect_matrix("the output of LayerNorm", shape, y)?;
+        expect_row("the weights of LayerNorm", shape, weights)?;
+        expect_row("the biases of LayerNorm", shape, biases)?;
+        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
+        launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, shape.0, epsilon))
+    }
+
+    /// The cross-entropy of each row of logits `x` against its target, in `losses`. A target of [`IGNORED`](super::IGNORED) makes 0, and any
+    /// other that is no column NaN.
+    ///
+    /// # Errors
+    /// There are no columns though there are rows, a buffer has another size than the shape says, or the device refuses.
+    pub fn cross_entropy<T: RowElement + Storable>(
+        &self,
+        stream: &Stream,
+        (x, shape): (&Buffer<T>, MatrixShape),
+        targets: &Buffer<i64>,
+        losses: &mut Buffer<f32>,
+    ) -> Result<LaunchCounts> {
+        expect_matrix("the input of cross-entropy", shape, x)?;
+        expect_length("the targets of cross-entropy", shape.0 as usize, targets.len())?;
+        expect_length("the losses of cross-entropy", shape.0 as usize, losses.len())?;
+        if shape.0 > 0 && shape.1 == 0 {
+            return Err(OperationError::Empty { what: "the cross-entropy of a row" });
+        }
+        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;
+        launch(&kernel, stream, plan, shape.0, (x, targets, losses, shape.0))
+    }
+}
