@@ -1,8 +1,9 @@
 //! What the checkers of all clusters of a launch share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::event::{Site, Touch};
 use super::finding::{Finding, FindingKind};
 use super::guess::Guesses;
 use super::locations::SyncLocations;
@@ -23,6 +24,9 @@ pub(crate) struct LaunchChecks {
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
     conflicts: Mutex<BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>>,
+    /// Loads of shared memory that have read something which was written. What else they read may be the end of a tile
+    /// that a problem does not fill, whose values nobody uses.
+    good_reads: Mutex<BTreeSet<u32>>,
 }
 
 impl LaunchChecks {
@@ -41,6 +45,7 @@ impl LaunchChecks {
             global: GlobalShadow::new(initialised),
             guesses: Guesses::default(),
             conflicts: Mutex::default(),
+            good_reads: Mutex::default(),
         }
     }
 
@@ -63,12 +68,23 @@ impl LaunchChecks {
         }
     }
 
+    pub(super) fn note_good_reads(&self, instructions: impl Iterator<Item = u32>) {
+        self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
+    }
+
     /// All that was found, in the order of the program.
     pub(crate) fn findings(&self, kernel: &Kernel) -> Vec<Finding> {
         self.global.finish();
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sorted: Vec<_> = conflicts.values().collect();
+        let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_padding = |conflict: &Conflict| {
+            conflict.kind == FindingKind::Uninitialised
+                && conflict.site == Site::Shared
+                && conflict.later.touch == Touch::Read
+                && good.contains(&conflict.later.pc)
+        };
+        let mut sorted: Vec<_> = conflicts.values().filter(|(conflict, _)| !of_padding(conflict)).collect();
         sorted.sort_by_key(|(conflict, _)| (conflict.later.pc, conflict.earlier.pc));
         sorted.into_iter().map(|(conflict, count)| conflict.finding(self, kernel, *count)).collect()
     }

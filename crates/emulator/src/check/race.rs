@@ -240,6 +240,9 @@ impl Checker {
     /// Tells of what an access reads that nothing has written.
     fn report_unwritten(&mut self, actor: Actor, site: Site, access: Access) {
         let cta = self.ctas[actor.rank as usize].linear;
+        if site == Site::Shared && access.touch == Touch::Read {
+            self.unwritten.end(access.pc);
+        }
         if let Some((address, length, lanes)) = self.unwritten.take() {
             let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
             let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
@@ -257,6 +260,7 @@ impl Checker {
 
     /// Tells of work that a warp has not waited for when the cluster ends.
     pub(super) fn finish(&mut self) {
+        self.launch.note_good_reads(self.unwritten.good());
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
                 for (lanes, pc, kind) in warp.leaks() {

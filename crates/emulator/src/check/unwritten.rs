@@ -11,6 +11,8 @@ pub(super) struct Unwritten {
     any_written: bool,
     /// Whether it reads a tile, of which parts may stay unused: then nothing is wrong as long as any of it was written.
     of_tile: bool,
+    /// Instructions that have read something which was written, a bit each.
+    good: Vec<u64>,
 }
 
 impl Unwritten {
@@ -18,6 +20,23 @@ impl Unwritten {
     pub(super) fn begin(&mut self, of_tile: bool) {
         self.found.clear();
         (self.any_written, self.of_tile) = (false, of_tile);
+    }
+
+    /// The instruction has read. Those that read something written are remembered.
+    pub(super) fn end(&mut self, pc: u32) {
+        if self.any_written {
+            let word = (pc / 64) as usize;
+            if self.good.len() <= word {
+                self.good.resize(word + 1, 0);
+            }
+            self.good[word] |= 1 << (pc % 64);
+        }
+    }
+
+    /// The instructions that have read something which was written.
+    pub(super) fn good(&self) -> impl Iterator<Item = u32> {
+        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
+        self.good.iter().zip(0..).flat_map(move |(&word, index)| bits(word).map(move |bit| index * 64 + bit))
     }
 
     /// An access of a granule found bytes unwritten. Of a lane that reads several elements, some may be padding that it
