@@ -73,7 +73,7 @@ mod tests {
                    mov.u32 %r0, %tid.x;\n    add.u32 %r1, %r0, 1;\n    .loc 1 9 5\n    ret;\n    .loc 1 1 5\n    ret;\n}";
         let annotated = annotate(ptx);
         let lines: Vec<_> = annotated.lines().collect();
-        assert_eq!(lines.len(), 8, "directives for debuggers are gone:\n{annotated}");
+        assert_eq!(lines.len(), 9, "directives for debuggers are gone:\n{annotated}");
         assert!(lines[4].starts_with("    mov.u32 %r0, %tid.x; "), "{annotated}");
         assert!(lines[4].ends_with("| annotate.rs:1  //! PTX beside the Rust that made it."), "{annotated}");
         assert_eq!(lines[5], "    add.u32 %r1, %r0, 1;", "the same line is named once");

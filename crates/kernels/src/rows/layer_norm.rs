@@ -12,7 +12,7 @@ use warpwright::prelude::*;
 use super::element::RowElement;
 use super::plan::Plan;
 use super::rounds::{Turn, each_row};
-use super::row::{Row, Share, Source, start};
+use super::row::{Row, Share, start};
 use super::team::{Sum, Team};
 
 /// LayerNorm of each row.
@@ -40,8 +40,8 @@ impl LayerNorm {
         let part = 1.0 / plan.columns as f32;
         each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
             let y = start(y, index, plan.columns);
-            // The biases as well would take more registers than there are.
-            let (w, b) = (Row::new(share, Source::Common(w)), Row::deferred(share, b));
+            // Loaded now, they would take more registers than there are.
+            let [w, b] = [w, b].map(|row| Row::deferred(share, row));
             let [sum] = team.reduce::<Sum, 1>([x.sum(|value| value)]);
             let mean = sum * part;
             let squares = x.sum(|value| {

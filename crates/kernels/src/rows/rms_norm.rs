@@ -13,7 +13,7 @@ use warpwright::prelude::*;
 use super::element::RowElement;
 use super::plan::Plan;
 use super::rounds::{Turn, each_row};
-use super::row::{Row, Share, Source, start};
+use super::row::{Row, Share, start};
 use super::team::{Sum, Team};
 
 /// What the weights multiply by.
@@ -67,7 +67,7 @@ impl RmsNorm {
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
         each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
-            let (y, w) = (start(y, index, plan.columns), Row::new(share, Source::Common(w)));
+            let (y, w) = (start(y, index, plan.columns), Row::common(share, w));
             let root = reciprocal_root(&x, team, plan, epsilon);
             x.for_each(|place, values| {
                 let weights = w.at(place);
@@ -106,7 +106,7 @@ impl AddRmsNorm {
         let share = Share::new(plan, &team);
         each_row(plan, team, share, (&[*x, *r], 0), rows, |Turn { team, index, wanted, row: sum }| {
             let (s, y) = (start(s, index, plan.columns), start(y, index, plan.columns));
-            let w = Row::new(share, Source::Common(w));
+            let w = Row::common(share, w);
             sum.for_each(|place, values| share.store(s, place, wanted, &values));
             let root = reciprocal_root(&sum, team, plan, epsilon);
             sum.for_each(|place, values| {

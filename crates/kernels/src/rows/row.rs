@@ -143,6 +143,12 @@ impl<T: RowElement> Row<T> {
         Self { share, source: Source::Common(row), resident: None }
     }
 
+    /// A row that all have in common: loaded now, but where a CTA has several rows, which takes registers too.
+    #[track_caller]
+    pub(super) fn common(share: Share, row: Global<T>) -> Self {
+        if share.plan.rows > 1 { Self::deferred(share, row) } else { Self::new(share, Source::Common(row)) }
+    }
+
     /// Loads all places before anything is done with one.
     #[track_caller]
     fn load(&self, base: Option<Reg<u32>>) -> Vec<(Place, Chunk<T>)> {
