@@ -151,6 +151,10 @@ fn compiled_programs_give_numpys_results() {
         let json =
             |name: &str| -> Value { serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap() };
         let (launch, expected) = (json("LAUNCH.json"), json("EXPECTED.json"));
+        // Tensor maps are encoded by the runtime: the command's own tests run these.
+        if launch["args"].as_array().unwrap().iter().any(|argument| !argument["tensor_map"].is_null()) {
+            continue;
+        }
         let also = expected["also"].as_array().into_iter().flatten();
         for text in [&launch["ptx"]].into_iter().chain(also).filter_map(Value::as_str) {
             for schedule in [Schedule::Eager, Schedule::Latest] {
