@@ -426,7 +426,7 @@ mod tests {
             for address in 0..4096 {
                 let (row, column) = (address / span, address % span);
                 let step = row / rows_per_step % (span / piece);
-                let expected = row * span + (column / piece ^ step) * piece + column % piece;
+                let expected = row * span + ((column / piece) ^ step) * piece + column % piece;
                 assert_eq!(swizzle.apply(address), expected, "{swizzle:?} {address}");
             }
         }

@@ -13,6 +13,9 @@ use crate::memory::InitialisedBytes;
 use crate::program::Kernel;
 use crate::registers::LANES;
 
+/// The first conflict of each kind between two lines, and how many there were.
+type Conflicts = BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>;
+
 /// The checkers of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchChecks {
@@ -23,7 +26,7 @@ pub(crate) struct LaunchChecks {
     locations: Mutex<SyncLocations>,
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
-    conflicts: Mutex<BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>>,
+    conflicts: Mutex<Conflicts>,
     /// Loads of shared memory that have read something which was written. What else they read may be the end of a tile
     /// that a problem does not fill, whose values nobody uses.
     good_reads: Mutex<BTreeSet<u32>>,

@@ -90,6 +90,10 @@ fn first_common(granule: u64, common: u16) -> (u64, u64) {
 }
 
 impl Checker {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a fact of one access, passed on as the observer got it"
+    )]
     pub(super) fn access(
         &mut self,
         actor: Actor,

@@ -310,7 +310,8 @@ mod tests {
 
     #[test]
     fn pieces_hold_every_byte_of_every_lane() {
-        let patterns: [(&str, fn(u64) -> u64, u64); 7] = [
+        type Pattern = (&'static str, fn(u64) -> u64, u64);
+        let patterns: [Pattern; 7] = [
             ("contiguous words", |lane| 0x1004 + 4 * lane, 4),
             ("contiguous bytes", |lane| 0x2000 + lane, 1),
             ("one word for all", |_| 0x1008, 4),

@@ -167,7 +167,7 @@ mod tests {
             let numbers = [0, divisor, divisor * 2, last, last - divisor].into_iter().flat_map(near);
             for number in numbers.chain([i128::from(u32::MAX), 1 << 31]) {
                 if (0..1 << 32).contains(&number) {
-                    assert_eq!(number * factor >> (32 + shift), number / divisor, "{number} / {divisor}");
+                    assert_eq!((number * factor) >> (32 + shift), number / divisor, "{number} / {divisor}");
                 }
             }
         }

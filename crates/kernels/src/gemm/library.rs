@@ -32,6 +32,9 @@ struct Problem {
     instruction: &'static str,
 }
 
+/// What launches a kernel once.
+type Launcher = Box<dyn FnMut(&Stream) -> Result<LaunchCounts>>;
+
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
 
@@ -129,7 +132,7 @@ impl Problem {
         a: &Buffer<T>,
         b: &Buffer<T>,
         c: Rc<Buffer<C>>,
-    ) -> Result<Box<dyn FnMut(&Stream) -> Result<LaunchCounts>>>
+    ) -> Result<Launcher>
     where
         T: WarpgroupInput + Storable,
         C: GemmOutput + Storable,

@@ -161,7 +161,7 @@ fn transposed(rows: &[Vec<Reg<u32>>]) -> Vec<Vec<Reg<u32>>> {
         4 => (0..4).map(|column| rows.iter().map(|row| row[column]).collect()).collect(),
         8 => {
             let halves = |column: usize, pair: usize| {
-                let selector = if column % 2 == 0 { 0x5410 } else { 0x7632 };
+                let selector = if column.is_multiple_of(2) { 0x5410 } else { 0x7632 };
                 rows[2 * pair][column / 2].prmt(rows[2 * pair + 1][column / 2], selector)
             };
             (0..8).map(|column| (0..4).map(|pair| halves(column, pair)).collect()).collect()
