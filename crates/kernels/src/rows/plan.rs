@@ -76,7 +76,8 @@ impl Plan {
     pub fn shared_by(&self, threads: u32, ctas: u32) -> Result<Self> {
         let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
-        if !parts_of_a_warp && !(threads.is_multiple_of(32) && (32..=1024).contains(&threads)) {
+        let whole_warps = threads.is_multiple_of(32) && (32..=1024).contains(&threads);
+        if !parts_of_a_warp && !whole_warps {
             return refuse(format!("{threads} threads are neither a part of a warp nor up to 32 whole ones"));
         }
         if !(1..=16).contains(&ctas) || (ctas > 1 && threads <= 32) {
