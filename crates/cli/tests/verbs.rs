@@ -78,7 +78,7 @@ fn ptx_is_printed_and_written() {
 fn ptx_stands_beside_its_rust() {
     let printed = warpwright(&["ptx", "mem-walkthrough", "--annotate"]);
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
-    assert!(!text.contains(".loc"), "{text}");
+    assert!(!text.contains(".loc "), "{text}");
     for (instruction, rust) in [
         ("ld.global.f32", "let from_global = input[thread];"),
         ("st.local.f32", "local.at(thread % LOCAL).store(in_register);"),

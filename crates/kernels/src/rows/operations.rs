@@ -46,7 +46,7 @@ impl Operations {
     /// # let device = Device::named("emu:h200")?;
     /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
     /// let x = device.buffer_from(&[0.0f32, 0.0, 1.0, f32::NEG_INFINITY])?;
-    /// let mut y = device.uninitialized(4)?;
+    /// let mut y = device.uninitialized::<f32>(4)?;
     /// operations.softmax(&stream, &x, (2, 2), &mut y)?;
     /// assert_eq!(y.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
