@@ -119,6 +119,7 @@ fn literal_for(name: &str, before: u32) -> &'static str {
     match name.split('.').next() {
         Some("cp") if !name.contains("wait_group") => "16",
         Some("discard" | "applypriority" | "fence") => "128",
+        Some("tensormap") if name.contains("cp_fenceproxy") => "128",
         Some("bar" | "barrier") if before > u32::from(name.contains(".red.")) => "32",
         Some("setmaxnreg") => "24",
         Some("tcgen05") if name.contains("alloc") => "32",
