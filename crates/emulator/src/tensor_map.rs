@@ -8,7 +8,7 @@
 //! | 36-67 | strides of axes 1 to 4, 8 bytes each |
 //! | 68-77 | box extents, 2 bytes each; of im2col 68-73 and 74-79 the corners, 80-81 channels, 82-83 pixels |
 //! | 84-88 | element strides |
-//! | 89-96 | [`Code`]s |
+//! | 89-96 | codes of the choices: element type, swizzle and the like |
 
 mod tile;
 

@@ -1,7 +1,7 @@
 //! Radix sort: a pass for each byte of the keys, from the lowest, each pass stable.
 //!
-//! One launch counts all bytes of all keys at once ([`histogram`]), so that before the first pass it is known where the keys of each
-//! byte's 256 values begin. Then every pass reads each key once and writes it once, to its place ([`sweep`]): within a tile
+//! One launch counts all bytes of all keys at once (`histogram`), so that before the first pass it is known where the keys of each
+//! byte's 256 values begin. Then every pass reads each key once and writes it once, to its place (`sweep`): within a tile
 //! places come from counting in a warp and a CTA, between tiles from decoupled look-back, one chain for each of the 256 values.
 //!
 //! ```text
