@@ -4,10 +4,12 @@
 //! accumulators many: `setmaxnreg` moves them from one to the other. [`roles`] hands out the warpgroups, sets the launch's
 //! threads, and checks that the budgets fit the register file.
 
-use warpwright_ir::Operand;
+use std::cmp::Ordering;
 
 use crate::DeviceValue;
-use crate::operation::{perform, refuse};
+use crate::block::{barrier_arrive, barrier_sync};
+use crate::operation::refuse;
+use crate::registers::{decrease_registers, increase_registers};
 use crate::special::thread_idx;
 use crate::staging::Condition;
 use crate::value::Reg;
@@ -92,12 +94,11 @@ impl Role {
     /// What the role's threads do first: they give back or take registers until they have the role's budget.
     #[track_caller]
     pub fn begin(self) {
-        if self.registers == self.registers_at_launch {
-            return;
+        match self.registers.cmp(&self.registers_at_launch) {
+            Ordering::Less => decrease_registers(self.registers),
+            Ordering::Equal => {}
+            Ordering::Greater => increase_registers(self.registers),
         }
-        let direction = if self.registers < self.registers_at_launch { "dec" } else { "inc" };
-        let registers = Operand::Integer(self.registers.into());
-        perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [registers]);
     }
 
     /// The number of this thread's warpgroup among the role's, the same in all its threads for the compiler to see.
@@ -127,8 +128,7 @@ impl Role {
     /// Waits for the 128 threads of this thread's warpgroup. It takes the hardware barriers 1 and up, one a warpgroup.
     #[track_caller]
     pub fn sync_warpgroup(self) {
-        let barrier = self.warp / 4u32 + 1u32;
-        perform("barrier.cta.sync.aligned", [barrier.operand(), Operand::Integer(WARPGROUP.into())]);
+        barrier_sync(self.warp / 4u32 + 1u32, WARPGROUP);
     }
 
     /// Begins turns among the role's warpgroups: the first has the first turn.
@@ -141,26 +141,25 @@ impl Role {
     /// Waits until the warpgroup before this one has passed its turn.
     #[track_caller]
     pub fn wait_turn(self) {
-        self.turn("sync", self.warpgroup());
+        barrier_sync(self.turn_of(self.warpgroup()), 2 * WARPGROUP);
     }
 
     /// Passes the turn to the next warpgroup of the role, the first after the last.
     #[track_caller]
     pub fn pass_turn(self) {
         let next = self.warpgroup() + 1u32;
-        self.turn("arrive", next.eq(self.warpgroups).select(0u32, next));
+        let next = next.eq(self.warpgroups).select(0u32, next);
+        barrier_arrive(self.turn_of(next), 2 * WARPGROUP);
     }
 
-    /// The turns take the hardware barriers after those of [`sync_warpgroup`](Self::sync_warpgroup), one a warpgroup: it waits there, and
-    /// the one before it arrives.
+    /// The hardware barrier where a warpgroup waits for its turn and the one before it arrives: they come after those of
+    /// [`sync_warpgroup`](Self::sync_warpgroup), one a warpgroup.
     #[track_caller]
-    fn turn(self, operation: &str, warpgroup: Reg<u32>) {
+    fn turn_of(self, warpgroup: Reg<u32>) -> Reg<u32> {
         if self.warpgroups < 2 {
-            return refuse("a role of one warpgroup has no turns to pass");
+            refuse("a role of one warpgroup has no turns to pass");
         }
-        let barrier = warpgroup + (self.all_warpgroups + self.first + 1);
-        let threads = Operand::Integer((2 * WARPGROUP).into());
-        perform(format!("barrier.cta.{operation}.aligned"), [barrier.operand(), threads]);
+        warpgroup + (self.all_warpgroups + self.first + 1)
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, L2Promotion, Swizzle, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
-use warpwright_layout::atom::{SharedSwizzle, TmaBox};
+use warpwright_lang::tensor::TmaTile;
+use warpwright_layout::atom::{Major, SharedSwizzle, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout};
 
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -71,6 +72,24 @@ impl TensorMap {
         Self::new(buffer, Description { swizzle, ..Description::row_major(element, 0, extents, box_extents) })
     }
 
+    /// The map of a matrix (mn, k) without gaps, whose boxes a kernel loads or stores as `tile`: its major mode is contiguous.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_tile<T: Storable>(buffer: &Buffer<T>, (mn, k): (u64, u64), tile: &TmaTile) -> Result<Self> {
+        let (rows, columns) = match tile.major() {
+            Major::K => (mn, k),
+            Major::Mn => (k, mn),
+        };
+        let (box_columns, box_rows) = tile.box_extents();
+        Self::row_major(
+            buffer,
+            &[rows, columns],
+            &[box_rows as u32, box_columns as u32],
+            of_shared(tile.swizzle()),
+        )
+    }
+
     /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come from the tile, extents and
     /// strides from the tensor. Their modes correspond; a tile of more than one box takes several copies
     /// ([`TmaBox::boxes`]).
@@ -110,12 +129,7 @@ impl TensorMap {
         }
         description.element_strides = vec![1; modes.len()];
         description.access = Access::Tiled { box_extents };
-        description.swizzle = match bulk.swizzle {
-            SharedSwizzle::None => Swizzle::None,
-            SharedSwizzle::Bytes32 => Swizzle::Bytes32,
-            SharedSwizzle::Bytes64 => Swizzle::Bytes64,
-            SharedSwizzle::Bytes128 => Swizzle::Bytes128,
-        };
+        description.swizzle = of_shared(bulk.swizzle);
         description.l2_promotion = L2Promotion::Bytes128;
         Self::new(buffer, description)
     }
@@ -155,6 +169,16 @@ fn tensor_bytes(map: &Description) -> u64 {
     let row = map.extents[0].saturating_mul(u64::from(map.step_bits())).div_ceil(8);
     let outer = map.extents.iter().skip(1).zip(&map.strides);
     outer.fold(row, |bytes, (&extent, &stride)| bytes.saturating_add((extent - 1).saturating_mul(stride)))
+}
+
+/// A swizzle of shared memory as a tensor map has it.
+fn of_shared(swizzle: SharedSwizzle) -> Swizzle {
+    match swizzle {
+        SharedSwizzle::None => Swizzle::None,
+        SharedSwizzle::Bytes32 => Swizzle::Bytes32,
+        SharedSwizzle::Bytes64 => Swizzle::Bytes64,
+        SharedSwizzle::Bytes128 => Swizzle::Bytes128,
+    }
 }
 
 /// What a tensor map calls the elements of a buffer.

@@ -3,7 +3,6 @@
 //! Runs on an H100 or H200, or on the emulator of one: `cargo run --release -p warpwright --example hopper_gemm`.
 
 use warpwright::arch::Arch;
-use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, TensorMap as Map};
@@ -70,9 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
     let mut c = device.uninitialized::<f32>((m * n) as usize)?;
 
-    let map = |buffer, rows: u32| {
-        Map::row_major(buffer, &[rows.into(), k.into()], &[128, 64], MapSwizzle::Bytes128)
-    };
+    let map = |buffer, rows: u32| Map::of_tile(buffer, (rows.into(), k.into()), &HopperGemm::tile()?);
     let (a_map, b_map) = (map(&a_there, m)?, map(&b_there, n)?);
     let kernel = device.compile(&HopperGemm.run()?)?;
     kernel.launch(&device.stream()?, (n / 128, m / 128), 384, (&a_map, &b_map, &mut c, m, n, k))?;

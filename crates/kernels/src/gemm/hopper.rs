@@ -114,7 +114,7 @@ impl<T: WarpgroupInput, C: GemmOutput> HopperGemm<T, C> {
         let [producer, consumer] = roles(self.registers());
         let cluster = ClusterGrid::new(self.cluster);
         let (tile_m, tile_n, tile_k) = (self.tile.0 as u32, self.tile.1 as u32, self.tile.2 as u32);
-        let together = if self.consumers == Consumers::Cooperate { CONSUMERS } else { 1 };
+        let together = self.together();
         let a_ring = TileRing::<T>::new(self.a_tile(), self.stages);
         let b_ring = TileRing::<T>::new(self.b_tile(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
@@ -189,8 +189,7 @@ impl<T: WarpgroupInput, C: GemmOutput> HopperGemm<T, C> {
 
     /// (warpgroups, registers a thread) of the producer and the consumers. Few sums need no more than an equal share.
     fn registers(&self) -> [(u32, u32); 2] {
-        let together = if self.consumers == Consumers::Cooperate { i64::from(CONSUMERS) } else { 1 };
-        let sums = self.tile.0 * self.tile.1 / (128 * together);
+        let sums = self.tile.0 * self.tile.1 / (128 * i64::from(self.together()));
         if sums <= 128 { [(1, 168), (CONSUMERS, 168)] } else { [(1, 40), (CONSUMERS, 232)] }
     }
 
@@ -199,9 +198,17 @@ impl<T: WarpgroupInput, C: GemmOutput> HopperGemm<T, C> {
         if self.tile.1 % 64 == 0 { 64 } else { 32 }
     }
 
+    /// Consumers that compute one tile.
+    fn together(&self) -> u32 {
+        match self.consumers {
+            Consumers::Cooperate => CONSUMERS,
+            Consumers::Alternate => 1,
+        }
+    }
+
     /// Rows of C between one block of 64 rows of a warpgroup and its next.
     fn block_stride(&self) -> u32 {
-        if self.consumers == Consumers::Cooperate { 64 * CONSUMERS } else { 64 }
+        64 * self.together()
     }
 
     /// Rounds a tile's sums and sends them to C, a piece at a time through two buffers a warpgroup.

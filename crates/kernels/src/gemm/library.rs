@@ -5,12 +5,9 @@ use std::rc::Rc;
 
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{self, Buffer, Device, LaunchCounts, Storable, Stream};
 
 use warpwright::arch::Capability;
-use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
-use warpwright::layout::atom::SharedSwizzle;
-use warpwright::runtime::TensorMap as HostMap;
 
 use super::hopper::{self, HopperGemm};
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput, plan};
@@ -139,11 +136,12 @@ impl Problem {
     {
         let (m, n, k) = (self.m, self.n, self.k);
         let (kernel, ctas) = self.planned::<T, C>(device.properties().sm_count);
-        let a = tensor_map(a, &kernel.a_tile()?, (m, k))?;
-        let b = tensor_map(b, &kernel.b_tile()?, (n, k))?;
+        let extents = |mn: u32, k: u32| (u64::from(mn), u64::from(k));
+        let a = runtime::TensorMap::of_tile(a, extents(m, k), &kernel.a_tile()?)?;
+        let b = runtime::TensorMap::of_tile(b, extents(n, k), &kernel.b_tile()?)?;
         if self.stores_boxes::<C>() {
             let compiled = device.compile(&kernel.run()?)?;
-            let c = tensor_map(&c, &kernel.c_tile()?, (m, n))?;
+            let c = runtime::TensorMap::of_tile(&c, extents(m, n), &kernel.c_tile()?)?;
             return Ok(Box::new(move |stream| {
                 Ok(compiled.launch(stream, ctas, hopper::THREADS, (&a, &b, &c, m, n, k))?)
             }));
@@ -213,23 +211,6 @@ impl Problem {
             work: self.work::<T, C>(),
         }))
     }
-}
-
-/// The map of a matrix (mn, k) whose tiles the kernel reads or writes.
-fn tensor_map<T: Storable>(buffer: &Buffer<T>, tile: &TmaTile, (mn, k): (u32, u32)) -> Result<HostMap> {
-    let (inner, outer) = match tile.major() {
-        Major::K => (k, mn),
-        Major::Mn => (mn, k),
-    };
-    let (box_inner, box_outer) = tile.box_extents();
-    let swizzle = match tile.swizzle() {
-        SharedSwizzle::None => MapSwizzle::None,
-        SharedSwizzle::Bytes32 => MapSwizzle::Bytes32,
-        SharedSwizzle::Bytes64 => MapSwizzle::Bytes64,
-        SharedSwizzle::Bytes128 => MapSwizzle::Bytes128,
-    };
-    let extents = [u64::from(outer), u64::from(inner)];
-    Ok(HostMap::row_major(buffer, &extents, &[box_outer as u32, box_inner as u32], swizzle)?)
 }
 
 /// Calls a method of a problem with the types that the options name.
