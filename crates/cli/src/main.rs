@@ -7,6 +7,7 @@ mod devices;
 mod dtype;
 mod exec;
 mod kernel;
+mod ladder;
 mod layout;
 mod npy;
 mod occupancy;
@@ -36,6 +37,7 @@ enum Verb {
     Devices(devices::Devices),
     Run(run::Run),
     Bench(bench::Bench),
+    Ladder(ladder::Ladder),
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
     Check(check::Check),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Devices(devices) => devices.run(output),
         Verb::Run(run) => run.run(output),
         Verb::Bench(bench) => bench.run(output),
+        Verb::Ladder(ladder) => ladder.run(output),
         Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
         Verb::Check(check) => return check.run(output),

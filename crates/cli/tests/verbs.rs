@@ -131,3 +131,28 @@ fn a_layout_is_drawn_and_bad_ones_are_refused() {
     assert_eq!(json(&["layout", "(2,3):(3,1)"])["value"], "(2,3):(3,1)");
     assert!(!warpwright(&["layout", "nonsense("]).status.success());
 }
+
+#[test]
+fn a_ladder_counts_every_step_and_draws_them() {
+    let chart = std::env::temp_dir().join(format!("warpwright-ladder-{}.svg", std::process::id()));
+    let path = chart.display().to_string();
+    let report = json(&["ladder", "transpose", "--m", "64", "--n", "64", "--svg", &path]);
+    assert_eq!(report["status"], "ok", "{report}");
+    let steps = report["steps"].as_array().expect("steps").clone();
+    let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["naive", "shared", "padded", "swizzled", "blocks"]);
+    assert!(steps.iter().all(|step| step["counted"]["warp_instructions"].as_u64() > Some(0)), "{report}");
+    assert!(steps.iter().all(|step| step["time"].is_null()), "an emulator has no times: {report}");
+    assert_eq!(steps[2]["shared_bytes"], 32 * 33 * 4);
+    let svg = std::fs::read_to_string(&chart).expect("the chart was written");
+    std::fs::remove_file(&chart).expect("it can be removed");
+    assert!(svg.starts_with("<svg") && names.iter().all(|name| svg.contains(name)), "{svg}");
+}
+
+#[test]
+fn what_has_no_ladder_is_refused_with_what_has() {
+    let output = warpwright(&["ladder", "vector-add"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{message}");
+    assert!(message.contains("vector-add has no ladder; these have one: transpose"), "{message}");
+}

@@ -4,7 +4,7 @@ use warpwright::arch::Capability;
 use warpwright::lang::Kernel;
 use warpwright::runtime::{self, LaunchCounts, Stream};
 
-use crate::registry::{Prepared, Result, Verified, Work};
+use crate::registry::{Prepared, Resources, Result, Verified, Work};
 
 /// A kernel with its inputs on a device: how to launch it, and how to check what it left.
 pub(crate) struct Ready<Launch, Verify> {
@@ -28,6 +28,35 @@ where
 
     fn work(&self) -> Work {
         self.work
+    }
+}
+
+/// A kernel whose resources are known.
+struct Known {
+    prepared: Box<dyn Prepared>,
+    resources: Resources,
+}
+
+/// `prepared`, with what its kernel takes of an SM.
+pub(crate) fn with_resources(prepared: Box<dyn Prepared>, resources: Resources) -> Box<dyn Prepared> {
+    Box::new(Known { prepared, resources })
+}
+
+impl Prepared for Known {
+    fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
+        self.prepared.launch(stream)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.prepared.verify()
+    }
+
+    fn work(&self) -> Work {
+        self.prepared.work()
+    }
+
+    fn resources(&self) -> Option<Resources> {
+        Some(self.resources)
     }
 }
 

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 
 use warpwright::arch::Capability;
-use warpwright::runtime::{Device, LaunchCounts, Stream};
+use warpwright::runtime::{Device, Function, Launch, LaunchCounts, Stream};
 
 /// The result of a kernel's operations; any error will do, as long as its message is a sentence.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -81,6 +81,24 @@ pub trait LibraryKernel: Sync {
     fn rival(&self, _name: &str, _device: &Device, _options: &Options) -> Option<Result<Box<dyn Prepared>>> {
         None
     }
+
+    /// The steps on the way to its fastest form, if it keeps them.
+    fn ladder(&self) -> Option<Ladder> {
+        None
+    }
+}
+
+/// The steps on the way from a kernel's first form to its fastest, in order: values of one of its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ladder {
+    /// The option that chooses the step.
+    pub option: &'static str,
+    /// Its values, the first step first.
+    pub steps: &'static [&'static str],
+    /// Whose kernel the steps are held against, as [`LibraryKernel::rival`] knows it.
+    pub rival: Option<&'static str>,
+    /// Options of a launch small enough to be emulated, where instructions and conflicts are counted.
+    pub counted: &'static [(&'static str, &'static str)],
 }
 
 /// A kernel with its inputs on a device.
@@ -99,6 +117,53 @@ pub trait Prepared {
 
     /// What a launch does at the least, whatever the way it does it.
     fn work(&self) -> Work;
+
+    /// What the kernel takes of an SM, if it tells.
+    fn resources(&self) -> Option<Resources> {
+        None
+    }
+}
+
+/// What a kernel takes of an SM, and how much of the SM that fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Threads of a CTA.
+    pub threads_per_cta: u32,
+    /// Registers of a thread; `None` where no assembler has said.
+    pub registers_per_thread: Option<u32>,
+    /// Local memory of a thread in bytes: what registers did not hold.
+    pub local_bytes: u32,
+    /// Shared memory of a CTA in bytes, static and dynamic.
+    pub shared_bytes: u32,
+    /// CTAs that an SM holds at once, as far as what is known limits them.
+    pub ctas_per_sm: u32,
+    /// Warps that an SM has room for.
+    pub most_warps: u32,
+}
+
+impl Resources {
+    /// What a launch of a kernel takes.
+    ///
+    /// # Errors
+    /// Not even one CTA fits an SM.
+    pub fn of(function: &Function, launch: &Launch) -> Result<Self> {
+        let attributes = function.attributes();
+        let capability = function.device().properties().capability;
+        let registers = attributes.registers_per_thread;
+        Ok(Self {
+            threads_per_cta: launch.block.0.iter().product(),
+            registers_per_thread: (registers > 0).then_some(registers),
+            local_bytes: attributes.local_bytes,
+            shared_bytes: attributes.shared_bytes + launch.dynamic_shared_bytes,
+            ctas_per_sm: function.occupancy(launch)?.ctas_per_sm,
+            most_warps: capability.warps_per_sm,
+        })
+    }
+
+    /// The part of the SM's warps that are there at once.
+    pub fn occupancy(&self) -> f64 {
+        f64::from(self.ctas_per_sm * self.threads_per_cta.div_ceil(32)) / f64::from(self.most_warps)
+    }
 }
 
 /// A result that agrees with its reference.
@@ -359,6 +424,14 @@ impl Options {
     }
 }
 
+impl Options {
+    /// All but one, as flags.
+    pub fn without(&self, name: &str) -> String {
+        let kept = self.values.iter().filter(|(spec, _)| spec.name != name).copied();
+        Self { values: kept.collect() }.to_string()
+    }
+}
+
 impl fmt::Display for Options {
     /// As flags: `--m 128 --input bf16`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -419,6 +492,15 @@ mod tests {
     #[test]
     fn every_kernel_of_the_library_can_be_chosen() {
         for kernel in all() {
+            if let Some(ladder) = kernel.ladder() {
+                let mut options = Options::defaults(kernel.options());
+                for step in ladder.steps {
+                    options.set(ladder.option, step).expect("a step is a value of the option");
+                }
+                for (name, value) in ladder.counted {
+                    options.set(name, value).expect("a value of an option");
+                }
+            }
             assert!(!kernel.summary().is_empty() && !kernel.summary().ends_with('.'), "{}", kernel.name());
             assert_eq!(
                 named(kernel.name()).map(|found| found.summary()),
@@ -431,7 +513,7 @@ mod tests {
                 again.set(spec.name, &spec.default_text()).expect("a default is a value");
                 assert_eq!(again, options);
                 assert!(
-                    !["device", "schedule", "json", "arch", "all", "out", "vs", "batches", "help"]
+                    !["device", "schedule", "json", "arch", "all", "out", "vs", "batches", "svg", "help"]
                         .contains(&spec.name),
                     "{}",
                     spec.name

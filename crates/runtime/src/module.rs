@@ -92,6 +92,11 @@ impl Function {
         &self.name
     }
 
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.module.device()
+    }
+
     /// What the assembler made of it.
     pub fn attributes(&self) -> &KernelAttributes {
         &self.attributes

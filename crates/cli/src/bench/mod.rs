@@ -1,7 +1,7 @@
 //! `warpwright bench`: how long a kernel takes, and how fast the emulator is.
 
 mod emulator;
-mod timing;
+pub(crate) mod timing;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};

@@ -4,12 +4,14 @@ use rayon::prelude::*;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
-use super::{BlockTranspose, Method, TileTranspose, Way};
+use super::{BlockTranspose, Method, TileTranspose, Way, tile};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::operations::Operations;
-use crate::prepared::ptx;
-use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::prepared::{ptx, with_resources};
+use crate::registry::{
+    self, Ladder, LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Verified, Work, compare,
+};
 use crate::rotation::rotating;
 
 /// The transposes for the command line.
@@ -85,7 +87,8 @@ fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn 
     let elements = m as usize * n as usize;
     let method = method::<T>(options)?;
     let operations = Operations::new(device);
-    rotating(
+    let resources = resources::<T>(&operations, method)?;
+    let prepared = rotating(
         device,
         options.number("seed"),
         work::<T>(elements),
@@ -97,7 +100,22 @@ fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn 
             Ok(operations.transpose_by(method, stream, a, (m, n), b)?)
         },
         move |(a, b)| verify(&a.to_vec()?, (m, n), &b.to_vec()?),
-    )
+    )?;
+    Ok(with_resources(prepared, resources))
+}
+
+/// What a method's kernel takes of an SM.
+fn resources<T: HostNumber>(operations: &Operations, method: Method) -> Result<Resources> {
+    match method {
+        Method::Tile(kernel) => {
+            let compiled = operations.kernel(kernel, TileTranspose::run::<T>)?;
+            Resources::of(compiled.function(), &compiled.shape(1, tile::BLOCK))
+        }
+        Method::Blocks(kernel) => {
+            let compiled = operations.kernel(kernel, BlockTranspose::run::<T>)?;
+            Resources::of(compiled.function(), &compiled.shape(1, kernel.threads()))
+        }
+    }
 }
 
 /// Calls `$body` with the type that the options name.
@@ -133,6 +151,15 @@ impl LibraryKernel for Library {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         typed!(options, T => prepare::<T>(device, options))
+    }
+
+    fn ladder(&self) -> Option<Ladder> {
+        Some(Ladder {
+            option: "way",
+            steps: &["naive", "shared", "padded", "swizzled", "blocks"],
+            rival: Some("copy"),
+            counted: &[("m", "256"), ("n", "256")],
+        })
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
