@@ -214,11 +214,11 @@ impl Cluster {
         self.observe(launch);
     }
 
-    /// Lets the checkers watch, if the launch is checked.
+    /// Lets the checkers and the counters watch, if the launch is checked or counted.
     fn observe(&mut self, launch: &LaunchContext<'_>) {
         let ctas: Vec<(u64, [u32; 3])> =
             self.blocks.iter().map(|block| (launch.linear_cta(block.index), block.index)).collect();
-        let observer = Observer::new(launch.checks.as_ref(), &ctas);
+        let observer = Observer::new(launch.checks.as_ref(), launch.counting.as_ref(), &ctas);
         self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
     }
 

@@ -8,6 +8,7 @@ use warpwright_arch::Arch;
 use warpwright_ptx::syntax::Module;
 
 use crate::check::{Checks, LaunchChecks};
+use crate::count::LaunchCounting;
 use crate::fault::Fault;
 use crate::launch::{self, Launch, LaunchContext, LaunchReport};
 use crate::memory::{Memory, MemoryError};
@@ -126,6 +127,7 @@ impl Emulator {
             checks: (launch.checks == Checks::On).then(|| {
                 Arc::new(LaunchChecks::new(launch.grid, launch.block, self.memory.initialised().clone()))
             }),
+            counting: launch.counted.then(|| Arc::new(LaunchCounting::new(found, cluster.iter().product()))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             started: Instant::now(),
             changes: AtomicU64::new(0),

@@ -80,7 +80,7 @@ impl FaultKind {
 }
 
 /// A position in the source that a `.loc` named.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Source {
     /// The path of the `.file`.
     pub file: String,

@@ -9,6 +9,7 @@ use warpwright_arch::{Arch, KernelResources};
 
 use crate::check::{Checks, Finding, LaunchChecks};
 use crate::cluster::{Cluster, ClusterPause};
+use crate::count::{Counters, LaunchCounting};
 use crate::deadlock::Proof;
 use crate::fault::Fault;
 use crate::memory::Memory;
@@ -44,6 +45,8 @@ pub struct Launch<'a> {
     pub schedule: Schedule,
     /// Whether the checkers watch it.
     pub checks: Checks,
+    /// Whether what each instruction does is counted.
+    pub counted: bool,
 }
 
 impl Default for Launch<'_> {
@@ -56,6 +59,7 @@ impl Default for Launch<'_> {
             parameters: &[],
             schedule: Schedule::Eager,
             checks: Checks::Off,
+            counted: false,
         }
     }
 }
@@ -75,6 +79,8 @@ pub struct LaunchReport {
     pub mma_multiply_adds: u64,
     /// What the checkers found, if they watched.
     pub findings: Vec<Finding>,
+    /// What each instruction did, if it was counted.
+    pub counters: Option<Counters>,
 }
 
 /// What all CTAs of a launch share.
@@ -96,6 +102,8 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) schedule: Schedule,
     /// The checkers, if any watch.
     pub(crate) checks: Option<Arc<LaunchChecks>>,
+    /// What counts, if anything does.
+    pub(crate) counting: Option<Arc<LaunchCounting>>,
     pub(crate) grid_id: u64,
     pub(crate) started: Instant,
     /// Visits to clusters in which something changed that other threads may see.
@@ -296,7 +304,8 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
         fault.findings = findings;
         return Err(fault);
     }
-    let mut report = LaunchReport { findings, ..LaunchReport::default() };
+    let counters = context.counting.as_ref().map(|counting| counting.counters(context));
+    let mut report = LaunchReport { findings, counters, ..LaunchReport::default() };
     let mut output = Vec::new();
     for tally in tallies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         report.ctas += tally.report.ctas;

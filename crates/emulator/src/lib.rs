@@ -45,6 +45,7 @@ mod call;
 mod check;
 mod cluster;
 mod collective;
+mod count;
 mod cta;
 mod deadlock;
 mod decode;
@@ -70,6 +71,9 @@ mod warp;
 mod warpgroup;
 
 pub use check::{Checks, Finding, FindingKind, Label, SourceFiles, codes, explain, render};
+pub use count::{
+    CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
+};
 pub use emulator::{Emulator, StartError};
 pub use fault::{Fault, FaultKind, Source};
 pub use launch::{Launch, LaunchReport, Schedule};

@@ -51,12 +51,22 @@ pub(crate) struct Step<'w> {
 impl Step<'_> {
     /// Moves the path, until it comes to `limit` at the latest.
     pub(crate) fn run(&mut self, limit: u32) -> Result<Stop, Located> {
+        match self.execution.block.observer.counts() {
+            true => self.go::<true>(limit),
+            false => self.go::<false>(limit),
+        }
+    }
+
+    fn go<const COUNTED: bool>(&mut self, limit: u32) -> Result<Stop, Located> {
         let code = self.execution.launch.kernel.operations.as_slice();
         let mut pc = self.paths[self.index].pc;
         self.counted_from = pc;
         loop {
             let operation = &code[pc as usize];
             let active = operation.guard.apply(self.execution.registers, self.mask);
+            if COUNTED && active != self.mask && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_)) {
+                self.execution.block.observer.predicated_off(pc, self.mask & !active);
+            }
             match &operation.kind {
                 Kind::Lanes(lanes) => {
                     if active != 0 {
@@ -126,6 +136,7 @@ impl Step<'_> {
         let executed = u64::from(end - self.counted_from);
         self.counts.warp_instructions += executed;
         self.counts.lane_operations += executed * u64::from(self.mask.count_ones());
+        self.execution.block.observer.ran(self.counted_from, end, self.mask);
         self.counted_from = end;
     }
 
@@ -208,6 +219,7 @@ impl Step<'_> {
     /// Some lanes branch, and some do not.
     fn diverge(&mut self, target: u32, pc: u32, active: u32) -> Next {
         self.count(pc + 1);
+        self.execution.block.observer.diverged(pc);
         let mut other = self.paths[self.index].split(active, target);
         if target <= pc && other.goes_round(&mut self.execution.polled) {
             other.yielded = true;
@@ -232,6 +244,9 @@ impl Step<'_> {
         while left != 0 {
             let choice = column[left.trailing_zeros() as usize];
             let same = lanes(left).filter(|&l| column[l] == choice).fold(0, |m, l| m | 1 << l);
+            if left == active && same != self.mask {
+                self.execution.block.observer.diverged(pc);
+            }
             left &= !same;
             let Some(&target) = targets.get(choice as usize) else {
                 return Err(Trouble::new(

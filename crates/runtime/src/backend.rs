@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
+use warpwright_emulator::Counters;
 use warpwright_ptx::syntax;
 
 use crate::device::DeviceProperties;
@@ -23,6 +24,10 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Has every launch from now on checked; whether the device can.
     fn check_launches(&self) -> bool;
+    /// Has every launch from now on counted; whether the device can.
+    fn count_launches(&self) -> bool;
+    /// What the launches did since this was last asked; launches of one kernel with the same extents as one.
+    fn take_counters(&self) -> Vec<Counters>;
 
     fn allocate(&self, bytes: usize) -> Result<u64>;
     fn free(&self, address: u64);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
-use warpwright_emulator::Schedule;
+use warpwright_emulator::{Counters, Schedule};
 
 use crate::backend::Backend;
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -122,6 +122,38 @@ impl Device {
         } else {
             Err(Error::NotChecked { device: self.name().to_owned() })
         }
+    }
+
+    /// The same device with every launch counted: what each instruction executes, the passes of its accesses to shared
+    /// memory, the sectors of those to global memory. [`take_counters`](Self::take_counters) hands it out.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::named("emu:h200")?.counted()?;
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.buffer_from(&[1.0f32; 128])?;
+    /// let mut sum = device.uninitialized::<f32>(128)?;
+    /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    /// let total = device.take_counters()[0].total();
+    /// assert_eq!((total.counts.global.requests, total.counts.global.sectors), (3 * 4, 3 * 16));
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device is a GPU, which counts nothing.
+    pub fn counted(self) -> Result<Self> {
+        if self.backend.count_launches() {
+            Ok(self)
+        } else {
+            Err(Error::NotCounted { device: self.name().to_owned() })
+        }
+    }
+
+    /// What the launches since the last call did, in the order in which each kernel was first launched; launches of one
+    /// kernel with the same extents are added up. None unless the device is [`counted`](Self::counted).
+    pub fn take_counters(&self) -> Vec<Counters> {
+        self.backend.take_counters()
     }
 
     /// A GPU by its number.

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_emulator::{self as emulator, Checks, Emulator, FaultKind, MemoryError, Program, Schedule};
+use warpwright_emulator::{
+    self as emulator, Checks, Counters, Emulator, FaultKind, MemoryError, Program, Schedule,
+};
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
@@ -35,6 +37,9 @@ struct Machine {
     schedule: Schedule,
     /// Whether launches are checked.
     checked: AtomicBool,
+    /// Whether launches are counted.
+    counted: AtomicBool,
+    counters: Mutex<Vec<Counters>>,
 }
 
 impl Machine {
@@ -44,6 +49,22 @@ impl Machine {
 
     fn write(&self) -> RwLockWriteGuard<'_, Emulator> {
         self.emulator.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Vec<Counters>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a launch did.
+    fn keep(&self, mut launch: Counters) {
+        let mut counters = self.counters();
+        for kept in counters.iter_mut() {
+            match kept.absorb(launch) {
+                Ok(()) => return,
+                Err(other) => launch = *other,
+            }
+        }
+        counters.push(launch);
     }
 }
 
@@ -69,6 +90,8 @@ impl Emulated {
                 emulator: RwLock::new(emulator),
                 schedule,
                 checked: AtomicBool::new(false),
+                counted: AtomicBool::new(false),
+                counters: Mutex::default(),
             }),
             properties,
             next_handle: AtomicUsize::new(1),
@@ -107,6 +130,15 @@ impl Backend for Emulated {
         self.machine.checked.store(true, Ordering::Relaxed);
         self.machine.write().track_initialisation();
         true
+    }
+
+    fn count_launches(&self) -> bool {
+        self.machine.counted.store(true, Ordering::Relaxed);
+        true
+    }
+
+    fn take_counters(&self) -> Vec<Counters> {
+        std::mem::take(&mut self.machine.counters())
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -257,6 +289,7 @@ impl LoadedModule for EmulatedModule {
             parameters: &parameters,
             schedule: self.machine.schedule,
             checks: if self.machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
+            counted: self.machine.counted.load(Ordering::Relaxed),
         };
         let report = self.machine.read().launch(&self.program, name, &launch);
         let report = report.map_err(|fault| match fault.kind {
@@ -265,6 +298,9 @@ impl LoadedModule for EmulatedModule {
             _ => Error::Fault(Arc::from(fault)),
         })?;
         print!("{}", report.output);
+        if let Some(counters) = report.counters {
+            self.machine.keep(counters);
+        }
         if !report.findings.is_empty() {
             return Err(Error::Findings { findings: report.findings.into() });
         }

@@ -179,6 +179,12 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A device that cannot count what kernels do.
+    #[error("{device} runs kernels and does not count what they do; use an emulated device, `emu:h200` say")]
+    NotCounted {
+        /// The device.
+        device: String,
+    },
     /// A buffer that a failed launch may have left half-written.
     #[error(
         "this buffer may be half-written: kernel `{kernel}`, which could write it, failed. Overwrite it (`copy_from`, \

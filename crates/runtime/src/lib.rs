@@ -50,4 +50,8 @@ pub use module::{Function, Module};
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::TensorMap;
+pub use warpwright_emulator::{
+    CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Source, Unit,
+    Work,
+};
 pub use warpwright_emulator::{Finding, FindingKind, Label, Schedule, SourceFiles, codes, explain, render};

@@ -1,7 +1,8 @@
 //! The checkers: they watch a launch and say what is wrong with it, in the terms of the PTX memory model.
 //!
 //! **The hooks.** [`Observer`] is the whole of what the rest of the emulator sees. Every block holds one; the CTAs of a
-//! cluster share what is behind it. Each of its methods is an event. When nothing is checked, an event is one branch.
+//! cluster share what is behind it: the checkers, or the counters of [`count`](crate::count), or both. Each of its methods is
+//! an event. When nobody listens, an event is one branch.
 //!
 //! What an instruction must report:
 //!
@@ -49,6 +50,7 @@ pub(crate) use launch::LaunchChecks;
 pub use render::{SourceFiles, render};
 pub(crate) use shadow::Value;
 
+use crate::count::{Counter, LaunchCounting};
 use crate::mbarrier::MbarrierAddress;
 use crate::registers::LANES;
 
@@ -62,9 +64,15 @@ pub enum Checks {
     On,
 }
 
-/// What a block tells of itself; nobody listens unless the launch is checked.
+/// What a block tells of itself; nobody listens unless the launch is checked or counted.
 #[derive(Clone, Default)]
-pub(crate) struct Observer(Option<Rc<RefCell<Checker>>>);
+pub(crate) struct Observer(Option<Rc<Listeners>>);
+
+/// Those who are told.
+struct Listeners {
+    checker: Option<RefCell<Checker>>,
+    counter: Option<RefCell<Counter>>,
+}
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,8 +83,18 @@ impl fmt::Debug for Observer {
 impl Observer {
     /// An observer of the CTAs of a cluster, of the given linear indices in the order of their ranks. Their blocks share
     /// it, by cloning.
-    pub(crate) fn new(checks: Option<&Arc<LaunchChecks>>, ctas: &[(u64, [u32; 3])]) -> Self {
-        Self(checks.map(|checks| Rc::new(RefCell::new(Checker::new(checks.clone(), ctas)))))
+    pub(crate) fn new(
+        checks: Option<&Arc<LaunchChecks>>,
+        counting: Option<&Arc<LaunchCounting>>,
+        ctas: &[(u64, [u32; 3])],
+    ) -> Self {
+        if checks.is_none() && counting.is_none() {
+            return Self(None);
+        }
+        Self(Some(Rc::new(Listeners {
+            checker: checks.map(|checks| RefCell::new(Checker::new(checks.clone(), ctas))),
+            counter: counting.map(|counting| RefCell::new(Counter::new(counting, ctas.len()))),
+        })))
     }
 
     /// Whether anyone listens. Where collecting what an event tells takes work, ask this first.
@@ -87,9 +105,56 @@ impl Observer {
 
     #[inline(always)]
     fn tell(&self, event: impl FnOnce(&mut Checker)) {
-        if let Some(checker) = &self.0 {
+        if let Some(Listeners { checker: Some(checker), .. }) = self.0.as_deref() {
             event(&mut checker.borrow_mut());
         }
+    }
+
+    #[inline(always)]
+    fn count(&self, event: impl FnOnce(&mut Counter)) {
+        if let Some(Listeners { counter: Some(counter), .. }) = self.0.as_deref() {
+            event(&mut counter.borrow_mut());
+        }
+    }
+
+    /// Whether executions are counted.
+    #[inline(always)]
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self.0.as_deref(), Some(Listeners { counter: Some(_), .. }))
+    }
+
+    /// A path ran the operations from one place up to another.
+    #[inline(always)]
+    pub(crate) fn ran(&self, from: u32, end: u32, lanes: u32) {
+        self.count(|counter| counter.ran(from, end, lanes));
+    }
+
+    /// Lanes were on the path of an operation and did not execute it.
+    pub(crate) fn predicated_off(&self, pc: u32, lanes: u32) {
+        self.count(|counter| counter.predicated_off(pc, lanes));
+    }
+
+    /// Lanes of a warp parted at a branch.
+    pub(crate) fn diverged(&self, pc: u32) {
+        self.count(|counter| counter.diverged(pc));
+    }
+
+    /// Lanes access `size` bytes each of their local memory, which is theirs alone.
+    pub(crate) fn local(&self, actor: Actor, addresses: &[u64; LANES], size: u64, touch: Touch) {
+        self.count(|counter| counter.access(actor, Site::Local, addresses, size, touch, Strength::Weak));
+    }
+
+    /// `cp.async` of lanes, from global to shared memory; lanes of `reading` read their sources. Each lane's copy is
+    /// issued besides.
+    pub(crate) fn lane_copies(
+        &self,
+        actor: Actor,
+        sources: &[u64; LANES],
+        targets: &[u64; LANES],
+        size: u64,
+        reading: u32,
+    ) {
+        self.count(|counter| counter.lane_copies(actor, sources, targets, size, reading));
     }
 
     /// Lanes access `size` bytes each at their addresses, in the generic proxy. `values` are what a store writes, where it
@@ -106,6 +171,7 @@ impl Observer {
         values: Option<&[Value; LANES]>,
     ) {
         self.tell(|checker| checker.access(actor, site, addresses, size, touch, strength, values));
+        self.count(|counter| counter.access(actor, site, addresses, size, touch, strength));
     }
 
     /// Before a strong store or an atomic takes place: what it releases becomes visible with it.
@@ -130,6 +196,7 @@ impl Observer {
     /// Lanes execute a fence.
     pub(crate) fn fence(&self, actor: Actor, fence: Fence) {
         self.tell(|checker| checker.fence(actor, fence));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// All lanes of the actor meet (`bar.warp.sync`), wherever in the program each of them is.
@@ -140,11 +207,15 @@ impl Observer {
     /// Lanes arrive at a barrier of the CTA, in this generation; whether it waits for `all` threads of the CTA.
     pub(crate) fn barrier_arrive(&self, actor: Actor, barrier: u32, generation: u32, all: bool) {
         self.tell(|checker| checker.barrier_arrive(actor, barrier, generation, all));
+        if all {
+            self.count(|counter| counter.barrier_arrive(actor, barrier, generation));
+        }
     }
 
     /// Lanes go on, since this generation of a barrier has ended.
     pub(crate) fn barrier_leave(&self, actor: Actor, barrier: u32, generation: u32) {
         self.tell(|checker| checker.barrier_leave(actor, barrier, generation));
+        self.count(|counter| counter.barrier_leave(actor, barrier, generation));
     }
 
     /// Lanes arrive at the cluster's barrier; `releases` unless it is `.relaxed`.
@@ -170,21 +241,25 @@ impl Observer {
     /// A lane initialises an mbarrier. The write itself is reported here, too.
     pub(crate) fn mbarrier_initialise(&self, actor: Actor, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_initialise(actor, address));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// A lane invalidates an mbarrier.
     pub(crate) fn mbarrier_invalidate(&self, actor: Actor, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_invalidate(actor, address));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// A lane arrives at an mbarrier, or adds to the bytes it expects; `releases` unless it is `.relaxed`.
     pub(crate) fn mbarrier_arrive(&self, actor: Actor, address: MbarrierAddress, releases: bool) {
         self.tell(|checker| checker.mbarrier_arrive(actor, address, releases));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// `cp.async.mbarrier.arrive`: the mbarrier learns of the copies of a lane that were issued so far.
     pub(crate) fn mbarrier_arrive_after_copies(&self, actor: Actor, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_arrive_after_copies(actor, address));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
@@ -196,11 +271,13 @@ impl Observer {
     /// it is `.relaxed`.
     pub(crate) fn mbarrier_test(&self, actor: Actor, address: MbarrierAddress, ended: bool, acquires: bool) {
         self.tell(|checker| checker.mbarrier_test(actor, address, ended, acquires));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// The one lane of the actor issues asynchronous work that touches these ranges (for `wgmma`: the whole warp does).
     pub(crate) fn issue(&self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
         self.tell(|checker| checker.issue(actor, proxy, completion, ranges));
+        self.count(|counter| counter.issue(actor, proxy, completion, ranges));
     }
 
     /// Lanes commit the work they have issued to a group.
@@ -212,10 +289,12 @@ impl Observer {
     /// committed or not (`cp.async.wait_all`).
     pub(crate) fn wait(&self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
         self.tell(|checker| checker.wait(actor, kind, latest, awaited));
+        self.count(|counter| counter.lean(actor));
     }
 
     /// All CTAs of the cluster have ended.
     pub(crate) fn finish(&self) {
         self.tell(Checker::finish);
+        self.count(Counter::finish);
     }
 }

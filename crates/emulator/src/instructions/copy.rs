@@ -129,6 +129,8 @@ impl EffectBody for Copy {
             _ => Some(self.resolve_short(execution, &sources, reading, &read)?),
         };
         if execution.block.observer.listens() {
+            let (actor, block) = (execution.actor(mask), &execution.block);
+            block.observer.lane_copies(actor, &sources, &targets, size, reading);
             self.observe(execution, mask, &targets, &sources, &read);
         }
         if execution.launch.schedule == Schedule::Eager {

@@ -4,6 +4,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
+use crate::check::Touch;
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
 use crate::memory::{
@@ -201,6 +202,9 @@ impl<T: Element> Load<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
+        if execution.block.observer.counts() {
+            execution.block.observer.local(execution.actor(mask), addresses, size, Touch::Read);
+        }
         if size_of::<T>() >= 4
             && let Some(start) = common_address(addresses, mask)
             && start.is_multiple_of(size)

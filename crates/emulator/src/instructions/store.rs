@@ -202,6 +202,9 @@ impl<T: Element> Store<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
+        if execution.block.observer.counts() {
+            execution.block.observer.local(execution.actor(mask), addresses, size, Touch::Write);
+        }
         if size_of::<T>() >= 4
             && let Some(start) = common_address(addresses, mask)
             && start.is_multiple_of(size)

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{CAPABILITIES, Capability};
+use warpwright_emulator::Counters;
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, LoadedModule};
@@ -208,6 +209,14 @@ impl Backend for Cuda {
 
     fn check_launches(&self) -> bool {
         false
+    }
+
+    fn count_launches(&self) -> bool {
+        false
+    }
+
+    fn take_counters(&self) -> Vec<Counters> {
+        Vec::new()
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
