@@ -117,6 +117,7 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
         parameters: &parameters,
         schedule: shape.schedule,
         checks: shape.checks,
+        ..Launch::default()
     };
     let report = device.launch(&program, &kernel, &launch)?;
     assert!(report.findings.is_empty(), "{}\n{text}", report.findings[0]);

@@ -1,0 +1,105 @@
+//! What the emulator counts equals the closed forms: bank conflicts, sectors, divergence.
+
+use warpwright::emulator::{LineCounts, Unit};
+use warpwright::runtime::Device;
+use warpwright_kernels::demonstrations::{BankConflicts, Coalescing};
+use warpwright_kernels::registry::{self, Options};
+
+/// What a launch of a kernel with options given as flags did, in all and by the line that holds `text`.
+struct Counted {
+    total: LineCounts,
+    lines: Vec<LineCounts>,
+}
+
+impl Counted {
+    fn of(command: &str) -> Self {
+        let mut words = command.split_whitespace();
+        let kernel = registry::named(words.next().expect("a name")).expect("a kernel");
+        let mut options = Options::defaults(kernel.options());
+        while let (Some(flag), Some(value)) = (words.next(), words.next()) {
+            options.set(flag.trim_start_matches("--"), value).expect("an option");
+        }
+        let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
+        let mut prepared = kernel.prepare(&device, &options).expect("prepared");
+        device.take_counters();
+        prepared.launch(&device.stream().expect("a stream")).expect("launched");
+        prepared.verify().unwrap_or_else(|error| panic!("{command}: {error}"));
+        let [counters] = device.take_counters().try_into().expect("one kernel");
+        Self { total: counters.total(), lines: counters.lines() }
+    }
+
+    /// The one line of the source that holds these words.
+    fn line(&self, words: &str) -> &LineCounts {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let holds = |line: &&LineCounts| {
+            let text =
+                std::fs::read_to_string(root.join(line.file.as_ref().expect("a file"))).expect("the source");
+            text.lines().nth(line.line as usize - 1).is_some_and(|text| text.contains(words))
+        };
+        let found: Vec<_> = self.lines.iter().filter(holds).collect();
+        assert_eq!(found.len(), 1, "lines with `{words}`");
+        found[0]
+    }
+}
+
+#[test]
+fn lanes_that_meet_in_a_bank_take_turns() {
+    for stride in [0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 64] {
+        let counted = Counted::of(&format!("bank-conflicts --stride {stride}"));
+        let shared = counted.line("word = memory.at(word).load()").counts.shared;
+        let passes = u64::from(BankConflicts { stride }.passes());
+        assert_eq!((shared.requests, shared.ideal), (64, 64), "stride {stride}");
+        assert_eq!(shared.wavefronts, 64 * passes, "stride {stride}");
+        assert_eq!(counted.total.counts.shared.conflicts(), 64 * (passes - 1), "the stores meet nowhere");
+    }
+}
+
+#[test]
+fn lanes_that_read_apart_touch_more_sectors() {
+    let warps = 1024 / 32;
+    for stride in [1, 2, 3, 4, 7, 8, 16, 33] {
+        let counted = Counted::of(&format!("coalescing --length 1024 --stride {stride}"));
+        let global = counted.line("output[i] = input").counts.global;
+        let sectors = u64::from(Coalescing { stride }.sectors());
+        assert_eq!(global.requests, 2 * warps, "a load and a store");
+        assert_eq!(global.sectors, warps * (sectors + 4), "stride {stride}");
+        assert_eq!(global.ideal, warps * (4 + 4), "stride {stride}");
+        assert_eq!(global.bytes, 2 * 4 * 1024, "stride {stride}");
+    }
+}
+
+#[test]
+fn every_way_is_gone_once_and_by_its_lanes_alone() {
+    let (length, warps, steps) = (1024, 1024 / 32, 64);
+    for ways in [1, 2, 4, 8, 16, 32] {
+        let counted = Counted::of(&format!("divergence --length {length} --ways {ways}"));
+        let chain = counted.line("x = x.mul_add(");
+        assert_eq!(chain.operations[&Unit::F32], 2 * steps * length, "every lane goes one way");
+        assert_eq!(chain.issued[&Unit::F32], ways * steps * warps, "and a warp goes each of them");
+        let counts = chain.counts;
+        assert_eq!(counts.lanes_lost(), (ways - 1) * steps * 32 * warps, "{ways} ways");
+        let parted = if ways == 1 { 0 } else { ways * warps };
+        assert_eq!(counted.total.counts.divergent_branches, parted, "{ways} ways");
+    }
+}
+
+#[test]
+fn transposes_conflict_as_their_tiles_do() {
+    // 32 x 32 tiles of f32: each warp writes rows and reads columns.
+    let (m, n) = (96u64, 160u64);
+    let requests = m * n / 32;
+    let transposed = |way: &str| Counted::of(&format!("transpose --m {m} --n {n} --way {way}")).total.counts;
+    let naive = transposed("naive");
+    assert_eq!(naive.shared.requests, 0);
+    assert_eq!(naive.global.sectors, requests * (4 + 32), "rows are read, columns written");
+    let shared = transposed("shared");
+    assert_eq!(shared.shared.requests, 2 * requests);
+    assert_eq!(shared.shared.conflicts(), requests * 31, "a column is in one bank: 32 ways");
+    for way in ["padded", "swizzled"] {
+        let counts = transposed(way);
+        assert_eq!(counts.shared.requests, 2 * requests, "{way}");
+        assert_eq!(counts.shared.conflicts(), 0, "{way}");
+        assert_eq!(counts.global.excess(), 0, "{way}: both sides are coalesced");
+        assert_eq!(counts.global.sectors, requests * (4 + 4), "{way}");
+    }
+}
