@@ -116,6 +116,7 @@ fn replay(
         parameters: &parameters,
         schedule,
         checks: Checks::On,
+        ..Launch::default()
     };
     let report = device.launch(&program, entry, &launch).map_err(|fault| fault.to_string())?;
     if let Some(finding) = report.findings.first() {

@@ -69,6 +69,7 @@ pub(crate) fn check_at(body: &str, grid: Grid, schedule: Schedule) -> Vec<Findin
         parameters: &buffer.to_le_bytes(),
         schedule,
         checks: Checks::On,
+        ..Launch::default()
     };
     match device.launch(&program, "kernel", &launch) {
         Ok(report) => report.findings,
