@@ -13,7 +13,9 @@ mod npy;
 mod occupancy;
 mod output;
 mod ptx;
+mod report;
 mod run;
+mod subject;
 mod target;
 
 use std::process::ExitCode;
@@ -41,6 +43,7 @@ enum Verb {
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
     Check(check::Check),
+    Report(report::Report),
     Layout(layout::Layout),
     Occupancy(occupancy::Occupancy),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
         Verb::Check(check) => return check.run(output),
+        Verb::Report(report) => report.run(output),
         Verb::Layout(layout) => layout.run(output),
         Verb::Occupancy(occupancy) => occupancy.run(output),
     };

@@ -80,6 +80,12 @@ pub(crate) fn check(path: &Path, device: &Device) -> Result<()> {
     launch(&description, path.parent().unwrap_or(Path::new("")), device).map(|_| ())
 }
 
+/// The PTX that a launch file names.
+pub(crate) fn ptx(path: &Path) -> Result<String> {
+    let path = path.parent().unwrap_or(Path::new("")).join(read(path)?.ptx);
+    std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
 /// What a launch did.
 struct Done {
     seconds: f64,

@@ -28,6 +28,17 @@ impl SourceFiles {
         Self::under(std::env::current_dir().unwrap_or_default())
     }
 
+    /// All of a file; `None` where it cannot be found.
+    pub fn file(&mut self, file: &str) -> Option<&str> {
+        self.load(file);
+        self.text(file)
+    }
+
+    /// A line of a file, from 1.
+    pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
+        self.file(file)?.lines().nth((line as usize).checked_sub(1)?)
+    }
+
     fn load(&mut self, file: &str) {
         let root = &self.root;
         self.texts.entry(file.to_owned()).or_insert_with(|| {

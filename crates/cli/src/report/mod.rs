@@ -1,0 +1,210 @@
+//! `warpwright report`: what a kernel does, counted on the emulator, and what of it is slow.
+
+mod advice;
+mod cost;
+mod html;
+mod registers;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Value, json};
+use warpwright_arch::{Arch, Capability, KernelResources, Limiter, Occupancy, OneMore};
+use warpwright_runtime::{Counters, Device, LineCounts, SourceFiles};
+
+use crate::kernel::KernelChoice;
+use crate::output::Output;
+use crate::subject::Subject;
+use cost::Cost;
+use registers::Assembled;
+
+/// Counts what a kernel does on the emulator: a table by source line, its occupancy, and advice.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Report {
+    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    launch: Option<PathBuf>,
+    /// What is emulated.
+    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
+    device: String,
+    /// Registers of a thread, where no assembler is there to say.
+    #[arg(long, global = true, value_name = "N")]
+    regs: Option<u32>,
+    /// How many lines the table has: those that cost most.
+    #[arg(long, global = true, default_value_t = 20, value_name = "N")]
+    lines: usize,
+    /// Write the sources beside their counters as a page.
+    #[arg(long, global = true, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(subcommand)]
+    choice: Option<KernelChoice>,
+}
+
+/// One kernel's part of a report.
+struct KernelReport {
+    counters: Counters,
+    /// Lines with their costs, the most costly first.
+    lines: Vec<(LineCounts, Cost)>,
+    total: LineCounts,
+    cost: Cost,
+    assembled: Assembled,
+    resources: KernelResources,
+    occupancy: Option<(Occupancy, Option<OneMore>)>,
+}
+
+impl KernelReport {
+    fn new(counters: Counters, arch: &'static Arch, assembled: Assembled) -> Self {
+        let mut lines: Vec<(LineCounts, Cost)> = counters
+            .lines()
+            .into_iter()
+            .map(|line| {
+                let cost = Cost::of(&line, arch);
+                (line, cost)
+            })
+            .collect();
+        // Ties stay in the order of the source.
+        lines.sort_by(|(_, a), (_, b)| b.clocks().total_cmp(&a.clocks()));
+        let (total, resources) = (counters.total(), assembled.resources(&counters));
+        let cost = Cost::of(&total, arch);
+        let occupancy = arch
+            .capability
+            .occupancy(&resources)
+            .ok()
+            .map(|occupancy| (occupancy, arch.capability.one_more(&resources).ok().flatten()));
+        Self { counters, lines, total, cost, assembled, resources, occupancy }
+    }
+
+    /// What a line costs, as a part of what all lines do.
+    fn part(&self, cost: &Cost) -> f64 {
+        let all: f64 = self.lines.iter().map(|(_, cost)| cost.clocks()).sum();
+        if all > 0.0 { cost.clocks() / all } else { 0.0 }
+    }
+}
+
+impl Report {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
+        let name = subject.name();
+        let progress = output.progress(&name);
+        progress.step("counting");
+        let device = Device::named(&self.device)?;
+        let arch = Arch::named(self.device.trim_start_matches("emu:"))?;
+        let counted = subject.count(&self.device).with_context(|| name.clone())?;
+        progress.step("assembling");
+        let ptx = subject.ptx(&device.properties().target)?;
+        let assembler = registers::assemble(&ptx, arch.capability);
+        let kernels: Vec<KernelReport> = counted
+            .into_iter()
+            .map(|counters| {
+                let assembled = registers::of(&counters.kernel, assembler.as_ref(), self.regs);
+                KernelReport::new(counters, arch, assembled)
+            })
+            .collect();
+        let mut files = SourceFiles::here();
+        let title = format!("{name} on {}", self.device);
+        if let Some(file) = &self.html {
+            std::fs::write(file, html::page(&title, &kernels, arch, &ptx, &mut files))
+                .with_context(|| format!("{} cannot be written", file.display()))?;
+        }
+        drop(progress);
+        output.json(|| as_json(&name, &self.device, &kernels, arch));
+        output.text(|| {
+            let parts = kernels.iter().map(|kernel| table::text(kernel, arch, self.lines, &ptx, &mut files));
+            std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
+        });
+        Ok(())
+    }
+}
+
+/// A line as people name it: the file's name, and the line; `ptx` where the PTX does not tell.
+fn place(line: &LineCounts) -> String {
+    let file = line.file.as_deref().map_or("ptx", |file| file.rsplit(['/', '\\']).next().unwrap_or(file));
+    format!("{file}:{}", line.line)
+}
+
+/// The text of a line: of its source, or of the PTX.
+fn text_of(line: &LineCounts, ptx: &str, files: &mut SourceFiles) -> String {
+    let text = match &line.file {
+        Some(file) => files.line(file, line.line).map(str::to_owned),
+        None => ptx.lines().nth(line.line as usize - 1).map(str::to_owned),
+    };
+    text.unwrap_or_default().trim().to_owned()
+}
+
+fn limiter(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::Warps => "warp slots",
+        Limiter::Registers => "registers",
+        Limiter::Shared => "shared memory",
+        Limiter::Ctas => "CTA slots",
+    }
+}
+
+/// What an SM holds of a kernel, in a sentence.
+fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String {
+    let KernelResources { threads_per_cta, registers_per_thread, shared_bytes } = kernel.resources;
+    let registers = match (&kernel.assembled, registers_per_thread) {
+        (Assembled::Unknown, _) => {
+            "registers unknown (`WARPWRIGHT_PTXAS` names no assembler; `--regs` tells)".to_owned()
+        }
+        (_, registers) => format!("{registers} registers a thread"),
+    };
+    let takes =
+        format!("{threads_per_cta} threads and {shared_bytes} bytes of shared memory a CTA, {registers}");
+    let Some((occupancy, more)) = &kernel.occupancy else {
+        return format!("occupancy: {takes}: no CTA fits an SM");
+    };
+    let part = 100.0 * f64::from(occupancy.warps_per_sm) / f64::from(capability.warps_per_sm);
+    let most = if matches!(kernel.assembled, Assembled::Unknown) { "at most " } else { "" };
+    let more = more.map_or(String::new(), |more| {
+        let parts = [
+            more.threads_per_cta.map(|most| format!("{most} threads")),
+            more.registers_per_thread.map(|most| format!("{most} registers a thread")),
+            more.shared_bytes.map(|most| format!("{most} bytes of shared memory")),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        format!("; one more would fit with {}", parts.join(" and "))
+    });
+    format!(
+        "occupancy: {takes}: {most}{} an SM, {} of {} warps ({part:.0} %), limited by {}{more}",
+        table::count(u64::from(occupancy.ctas_per_sm), "CTA"),
+        occupancy.warps_per_sm,
+        capability.warps_per_sm,
+        limiter(occupancy.limiter)
+    )
+}
+
+fn as_json(name: &str, device: &str, kernels: &[KernelReport], arch: &Arch) -> Value {
+    let kernels: Vec<Value> = kernels
+        .iter()
+        .map(|kernel| {
+            let lines: Vec<Value> = kernel
+                .lines
+                .iter()
+                .map(|(line, cost)| {
+                    json!({"cost": kernel.part(cost), "busiest": cost.busiest().name(), "counts": line})
+                })
+                .collect();
+            json!({
+                "kernel": kernel.counters.kernel,
+                "lines": lines,
+                "total": kernel.total,
+                "busiest": kernel.cost.busiest().name(),
+                "occupancy": kernel.occupancy.as_ref().map(|(occupancy, _)| json!({
+                    "ctas_per_sm": occupancy.ctas_per_sm,
+                    "warps_per_sm": occupancy.warps_per_sm,
+                    "limiter": limiter(occupancy.limiter),
+                    "registers_per_thread": (kernel.resources.registers_per_thread > 0)
+                        .then_some(kernel.resources.registers_per_thread),
+                    "shared_bytes": kernel.resources.shared_bytes,
+                    "threads_per_cta": kernel.resources.threads_per_cta,
+                })),
+                "advice": advice::of(kernel, arch),
+                "counters": kernel.counters,
+            })
+        })
+        .collect();
+    json!({"status": "ok", "counted": name, "device": device, "kernels": kernels})
+}
