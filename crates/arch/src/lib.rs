@@ -18,8 +18,10 @@ mod arch;
 mod capability;
 pub mod instructions;
 mod occupancy;
+mod roofs;
 pub mod tensor_map;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
 pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
 pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError, OneMore};
+pub use roofs::{Bound, Roof};

@@ -14,6 +14,7 @@ mod occupancy;
 mod output;
 mod ptx;
 mod report;
+mod roofline;
 mod run;
 mod subject;
 mod target;
@@ -44,6 +45,7 @@ enum Verb {
     Exec(exec::Exec),
     Check(check::Check),
     Report(report::Report),
+    Roofline(roofline::Roofline),
     Layout(layout::Layout),
     Occupancy(occupancy::Occupancy),
 }
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Verb::Exec(exec) => exec.run(output),
         Verb::Check(check) => return check.run(output),
         Verb::Report(report) => report.run(output),
+        Verb::Roofline(roofline) => roofline.run(output),
         Verb::Layout(layout) => layout.run(output),
         Verb::Occupancy(occupancy) => occupancy.run(output),
     };

@@ -86,7 +86,8 @@ pub(super) fn extents(counters: &Counters) -> String {
     } else {
         format!(" in clusters of {cx} x {cy} x {cz}")
     };
-    format!("{times}{x} x {y} x {z} CTAs{clusters}, {} threads each", counters.threads_per_cta())
+    let threads = count(counters.threads_per_cta().into(), "thread");
+    format!("{times}{x} x {y} x {z} CTAs{clusters} of {threads}")
 }
 
 /// What all of a launch did, a line for each kind of thing.

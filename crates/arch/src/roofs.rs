@@ -1,0 +1,169 @@
+//! How fast a GPU can go at most: as measured where it was, as the data sheet has it where not.
+
+use crate::arch::Arch;
+
+/// What a kernel may run into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Bound {
+    /// Device memory, in bytes per second.
+    DeviceMemory,
+    /// f32 on CUDA cores; this and the ones below in operations per second, two for a multiply-add.
+    F32,
+    /// f16 and bf16 on CUDA cores.
+    F16,
+    /// f64 on CUDA cores.
+    F64,
+    /// Tensor cores on f64.
+    TensorF64,
+    /// Tensor cores on tf32.
+    TensorTf32,
+    /// Tensor cores on bf16.
+    TensorBf16,
+    /// Tensor cores on f16.
+    TensorF16,
+    /// Tensor cores on e4m3 and e5m2.
+    TensorFp8,
+    /// Tensor cores on 8-bit integers.
+    TensorInt8,
+}
+
+impl Bound {
+    /// All of them.
+    pub const ALL: [Bound; 10] = [
+        Bound::DeviceMemory,
+        Bound::F32,
+        Bound::F16,
+        Bound::F64,
+        Bound::TensorF64,
+        Bound::TensorTf32,
+        Bound::TensorBf16,
+        Bound::TensorF16,
+        Bound::TensorFp8,
+        Bound::TensorInt8,
+    ];
+
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::DeviceMemory => "device memory",
+            Bound::F32 => "f32",
+            Bound::F16 => "f16",
+            Bound::F64 => "f64",
+            Bound::TensorF64 => "tensor f64",
+            Bound::TensorTf32 => "tensor tf32",
+            Bound::TensorBf16 => "tensor bf16",
+            Bound::TensorF16 => "tensor f16",
+            Bound::TensorFp8 => "tensor fp8",
+            Bound::TensorInt8 => "tensor int8",
+        }
+    }
+}
+
+/// A limit of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roof {
+    /// What it limits.
+    pub bound: Bound,
+    /// Bytes or operations per second.
+    pub per_second: f64,
+    /// Whether it was measured; where not, it is the vendor's.
+    pub is_measured: bool,
+    /// Where the figure comes from.
+    pub source: &'static str,
+}
+
+/// The figures that were measured: GPU, bound, bytes or operations per second, how.
+///
+/// These are what the GPU keeps up, at the clock that its power allows; a data sheet's peak assumes a clock that it does not keep.
+static MEASURED: [(&str, Bound, f64, &str); 3] = [
+    (
+        "h200",
+        Bound::DeviceMemory,
+        4.26e12,
+        "cuMemcpyDtoD of 2^28 f32, reads and writes (docs/results/2026-11-21-memory-bound.md)",
+    ),
+    ("h200", Bound::F32, 51.6e12, "cuBLAS, SGEMM at 8192 cubed"),
+    (
+        "h200",
+        Bound::TensorBf16,
+        720.0e12,
+        "the Hopper GEMM at 8192 cubed, where cuBLAS made 680 (docs/results/2026-11-21-gemm-hopper.md)",
+    ),
+];
+
+impl Arch {
+    /// Its limits, in the order of [`Bound::ALL`]; those it lacks the units for are left out.
+    ///
+    /// ```
+    /// use warpwright_arch::{Arch, Bound};
+    /// let roofs = Arch::named("h200")?.roofs();
+    /// assert_eq!((roofs[0].bound, roofs[0].per_second, roofs[0].is_measured), (Bound::DeviceMemory, 4.26e12, true));
+    /// # Ok::<(), warpwright_arch::UnknownArch>(())
+    /// ```
+    pub fn roofs(&self) -> Vec<Roof> {
+        let of_bound = |bound: Bound| {
+            let measured = MEASURED.iter().find(|(arch, of, ..)| *arch == self.name && *of == bound);
+            match measured {
+                Some(&(_, _, per_second, source)) => Roof { bound, per_second, is_measured: true, source },
+                None => Roof {
+                    bound,
+                    per_second: self.stated(bound),
+                    is_measured: false,
+                    source: "the data sheet",
+                },
+            }
+        };
+        Bound::ALL.into_iter().map(of_bound).filter(|roof| roof.per_second > 0.0).collect()
+    }
+
+    /// f16 multiply-adds of an SM in a clock, two an instruction (CUDA C++ Programming Guide, "Throughput of Native Arithmetic
+    /// Instructions").
+    fn f16_per_sm_clock(&self) -> u32 {
+        match self.capability.compute_capability {
+            (8, 0) | (9 | 10, _) => 256,
+            _ => 128,
+        }
+    }
+
+    /// What the vendor states.
+    fn stated(&self, bound: Bound) -> f64 {
+        let cores = |per_clock: u32| {
+            2.0 * f64::from(per_clock) * f64::from(self.sm_count) * f64::from(self.boost_mhz) * 1e6
+        };
+        match bound {
+            Bound::DeviceMemory => self.bytes_per_second,
+            Bound::F32 => cores(self.f32_per_sm_clock),
+            Bound::F16 => cores(self.f16_per_sm_clock()),
+            Bound::F64 => cores(self.f64_per_sm_clock),
+            Bound::TensorF64 => self.tensor_peak(self.tensor.f64),
+            Bound::TensorTf32 => self.tensor_peak(self.tensor.tf32),
+            Bound::TensorBf16 | Bound::TensorF16 => self.tensor_peak(self.tensor.f16),
+            Bound::TensorFp8 => self.tensor_peak(self.tensor.fp8),
+            Bound::TensorInt8 => self.tensor_peak(self.tensor.int8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::ARCHITECTURES;
+
+    #[test]
+    fn nothing_measured_is_above_the_data_sheet() {
+        for (name, bound, per_second, source) in MEASURED {
+            let arch = Arch::named(name).expect("a GPU of the table");
+            let stated = arch.stated(bound);
+            assert!(per_second < stated && per_second > 0.5 * stated, "{name} {}: {source}", bound.name());
+        }
+    }
+
+    #[test]
+    fn every_gpu_has_memory_and_f32_first() {
+        for arch in &ARCHITECTURES {
+            let bounds: Vec<Bound> = arch.roofs().iter().map(|roof| roof.bound).collect();
+            assert_eq!(bounds[..2], [Bound::DeviceMemory, Bound::F32], "{}", arch.name);
+            assert_eq!(bounds.contains(&Bound::TensorFp8), arch.tensor.fp8 > 0, "{}", arch.name);
+        }
+    }
+}

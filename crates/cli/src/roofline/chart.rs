@@ -1,0 +1,190 @@
+//! A roofline as a picture: operations a second over operations a byte, both by powers of ten.
+
+use std::fmt::Write;
+
+use warpwright_arch::{Bound, Roof};
+
+use super::{Place, is_of, shown};
+
+const LEFT: f64 = 70.0;
+const TOP: f64 = 56.0;
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 380.0;
+/// Powers of ten along x: operations a byte.
+const X: (f64, f64) = (-2.0, 4.0);
+/// Powers of ten along y: operations a second.
+const Y: (f64, f64) = (9.0, 16.0);
+
+fn x_of(intensity: f64) -> f64 {
+    let power = intensity.max(1e-30).log10().clamp(X.0, X.1);
+    LEFT + WIDTH * (power - X.0) / (X.1 - X.0)
+}
+
+fn y_of(per_second: f64) -> f64 {
+    let power = per_second.max(1e-30).log10().clamp(Y.0, Y.1);
+    TOP + HEIGHT * (Y.1 - power) / (Y.1 - Y.0)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The picture as an SVG document that reads well on light and dark ground. A kernel that computes nothing stands at the
+/// left edge, at what its bytes would be worth there.
+pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
+    let (width, height) = (LEFT + WIDTH + 150.0, TOP + HEIGHT + 54.0);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
+         font-size=\"12\" fill=\"#777\" stroke-linecap=\"round\">\n\
+         <text x=\"12\" y=\"22\" font-size=\"14\">{}</text>\n\
+         <text x=\"12\" y=\"42\">operations a second, over operations a byte of device memory</text>\n",
+        escaped(title)
+    );
+    grid(&mut svg);
+    let memory =
+        roofs.iter().find(|roof| roof.bound == Bound::DeviceMemory).map_or(1.0, |roof| roof.per_second);
+    let slope_start = 10f64.powf(X.0);
+    for roof in roofs.iter().filter(|roof| roof.bound != Bound::DeviceMemory) {
+        let of_kernel = is_of(roof, place);
+        let ridge = roof.per_second / memory;
+        let (colour, width) = if of_kernel { ("#4a86c5", 2.0) } else { ("#9aa4ad", 0.8) };
+        let y = y_of(roof.per_second);
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{:.1} {y:.1} H{:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\" fill=\"none\"/>",
+            x_of(ridge),
+            LEFT + WIDTH
+        );
+        if of_kernel {
+            let kind = if roof.is_measured { "" } else { " (data sheet)" };
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\">{}: {}{kind}</text>",
+                LEFT + WIDTH + 6.0,
+                y + 4.0,
+                roof.bound.name(),
+                shown(roof.bound, roof.per_second)
+            );
+        }
+    }
+    let highest = roofs.iter().filter(|roof| roof.bound != Bound::DeviceMemory).map(|roof| roof.per_second);
+    let highest = highest.fold(1.0, f64::max);
+    let _ = writeln!(
+        svg,
+        "<path d=\"M{:.1} {:.1} L{:.1} {:.1}\" stroke=\"#4a86c5\" stroke-width=\"2\" fill=\"none\"/>\n\
+         <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        x_of(slope_start),
+        y_of(slope_start * memory),
+        x_of(highest / memory),
+        y_of(highest),
+        x_of(slope_start) + 14.0,
+        y_of(slope_start * memory) - 14.0,
+        shown(Bound::DeviceMemory, memory)
+    );
+    kernel(&mut svg, place, measured);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// A line at each power of ten.
+fn grid(svg: &mut String) {
+    for power in X.0 as i32..=X.1 as i32 {
+        let x = x_of(10f64.powi(power));
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{x:.1} {TOP} V{:.1}\" stroke=\"#8886\" stroke-width=\"0.5\"/>\n\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            TOP + HEIGHT,
+            TOP + HEIGHT + 18.0,
+            10f64.powi(power)
+        );
+    }
+    for power in Y.0 as i32..=Y.1 as i32 {
+        let y = y_of(10f64.powi(power));
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{LEFT} {y:.1} H{:.1}\" stroke=\"#8886\" stroke-width=\"0.5\"/>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT + WIDTH,
+            LEFT - 8.0,
+            y + 4.0,
+            if power >= 12 {
+                format!("{} T", 10f64.powi(power - 12))
+            } else {
+                format!("{} G", 10f64.powi(power - 9))
+            }
+        );
+    }
+}
+
+/// The kernel: the most the roofs allow it, and what was measured.
+fn kernel(svg: &mut String, place: &Place, measured: Option<f64>) {
+    let least = 10f64.powf(X.0);
+    // At the left edge, a byte is worth as many operations as the edge stands for.
+    let operations = match place.all_operations() {
+        0 => least * place.bytes as f64,
+        operations => operations as f64,
+    };
+    let x = x_of(place.intensity().max(least));
+    let most = y_of(operations / place.seconds.max(1e-30));
+    let _ = writeln!(
+        svg,
+        "<path d=\"M{x:.1} {:.1} V{most:.1}\" stroke=\"#c5543a\" stroke-width=\"1\" stroke-dasharray=\"3 4\"/>\n\
+         <circle cx=\"{x:.1}\" cy=\"{most:.1}\" r=\"5\" fill=\"none\" stroke=\"#c5543a\" stroke-width=\"2\">\
+         <title>the most that the roofs allow</title></circle>",
+        TOP + HEIGHT
+    );
+    if let Some(seconds) = measured {
+        let y = y_of(operations / seconds);
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#c5543a\"><title>measured: {:.3} us</title></circle>",
+            1e6 * seconds
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright_arch::Arch;
+
+    use super::*;
+
+    fn drawn(place: &Place, measured: Option<f64>) -> String {
+        svg("a < b", place, measured, &Arch::named("h200").expect("in the table").roofs())
+    }
+
+    #[test]
+    fn the_kernel_stands_at_its_intensity_under_its_roof() {
+        // 100 operations a byte, at the memory's speed.
+        let (bytes, seconds) = (4_260_000, 1e-6);
+        let place = Place {
+            operations: vec![(Bound::TensorBf16, 100 * bytes)],
+            bytes,
+            l2_bytes: bytes,
+            seconds,
+            limit: Bound::DeviceMemory,
+        };
+        let svg = drawn(&place, Some(2.0 * seconds));
+        assert!(svg.contains("a &lt; b") && svg.contains("measured: 2.000 us"), "{svg}");
+        // Four of six powers of ten along x, and log10(4.26e14) along y.
+        let (x, y) = (LEFT + WIDTH * 4.0 / 6.0, TOP + HEIGHT * (16.0 - 4.26e14f64.log10()) / 7.0);
+        assert!(svg.contains(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\"")), "{svg}");
+        assert!(svg.contains("tensor bf16: 720.00 TOP/s<") && !svg.contains(">f64"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), svg.matches("</circle>").count());
+    }
+
+    #[test]
+    fn a_kernel_that_computes_nothing_stands_at_the_edge() {
+        let place = Place {
+            operations: Vec::new(),
+            bytes: 4_260_000,
+            l2_bytes: 0,
+            seconds: 1e-6,
+            limit: Bound::DeviceMemory,
+        };
+        let svg = drawn(&place, None);
+        assert!(svg.contains(&format!("<circle cx=\"{LEFT:.1}\"")), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 1);
+    }
+}

@@ -1,0 +1,275 @@
+//! `warpwright roofline`: how far a kernel could go, from what it does.
+//!
+//! Operations and bytes are counted on the emulator; the roofs are the GPU's, as measured where they were. On a GPU the kernel
+//! is timed as well.
+
+mod chart;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use warpwright_arch::{Arch, Bound, Roof};
+use warpwright_runtime::{Counters, Device, Unit};
+
+use crate::bench::timing;
+use crate::kernel::KernelChoice;
+use crate::output::Output;
+use crate::subject::Subject;
+
+/// How many batches are timed; their median counts.
+const BATCHES: usize = 7;
+
+/// Places a kernel under the roofs of a GPU: operations and bytes, counted on the emulator.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Roofline {
+    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    launch: Option<PathBuf>,
+    /// Whose roofs: `emu:GPU`; or `cuda:N`, where the kernel is timed as well.
+    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
+    device: String,
+    /// Draw it into this file.
+    #[arg(long, global = true, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(subcommand)]
+    choice: Option<KernelChoice>,
+}
+
+/// What a kernel does, and what the roofs make of it.
+#[derive(Clone, Debug, PartialEq)]
+struct Place {
+    /// Operations that run into a roof, by it.
+    operations: Vec<(Bound, u64)>,
+    /// Bytes of device memory: each sector that was read, and each that was written, once a launch.
+    bytes: u64,
+    /// Bytes between L2 and the SMs: all sectors of all requests.
+    l2_bytes: u64,
+    /// The least time, in seconds.
+    seconds: f64,
+    /// What takes the longest.
+    limit: Bound,
+}
+
+/// The roof of a unit's operations; integers and special functions have none here.
+fn bound(unit: Unit) -> Option<Bound> {
+    Some(match unit {
+        Unit::F32 => Bound::F32,
+        Unit::F16 => Bound::F16,
+        Unit::F64 => Bound::F64,
+        Unit::TensorF64 => Bound::TensorF64,
+        Unit::TensorTf32 => Bound::TensorTf32,
+        Unit::TensorBf16 => Bound::TensorBf16,
+        Unit::TensorF16 => Bound::TensorF16,
+        Unit::TensorFp8 => Bound::TensorFp8,
+        Unit::TensorInt8 => Bound::TensorInt8,
+        _ => return None,
+    })
+}
+
+impl Place {
+    /// The place of all kernels of a launch together.
+    fn of(counted: &[Counters], roofs: &[Roof]) -> Self {
+        let mut operations: Vec<(Bound, u64)> = Vec::new();
+        let (mut bytes, mut l2_bytes) = (0, 0);
+        for counters in counted {
+            let total = counters.total();
+            bytes += 32 * (counters.sectors_read + counters.sectors_written);
+            l2_bytes += 32 * (total.counts.global.sectors + total.counts.copies.sectors);
+            for (unit, count) in total.operations {
+                let Some(bound) = bound(unit) else { continue };
+                match operations.iter_mut().find(|(found, _)| *found == bound) {
+                    Some((_, sum)) => *sum += count,
+                    None => operations.push((bound, count)),
+                }
+            }
+        }
+        let seconds = |bound: Bound, count: u64| {
+            let roof = roofs.iter().find(|roof| roof.bound == bound);
+            roof.map_or(0.0, |roof| count as f64 / roof.per_second)
+        };
+        let memory = (Bound::DeviceMemory, seconds(Bound::DeviceMemory, bytes));
+        let (limit, seconds) = operations
+            .iter()
+            .map(|&(bound, count)| (bound, seconds(bound, count)))
+            .fold(memory, |most, next| if next.1 > most.1 { next } else { most });
+        Self { operations, bytes, l2_bytes, seconds, limit }
+    }
+
+    fn all_operations(&self) -> u64 {
+        self.operations.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Operations a byte of device memory.
+    fn intensity(&self) -> f64 {
+        self.all_operations() as f64 / self.bytes.max(1) as f64
+    }
+
+    /// The unit with most operations; the CUDA cores where there are none.
+    fn main_bound(&self) -> Bound {
+        self.operations.iter().max_by_key(|(_, count)| *count).map_or(Bound::F32, |(bound, _)| *bound)
+    }
+}
+
+impl Roofline {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
+        let name = subject.name();
+        let device = Device::named(&self.device)?;
+        let arch = arch_of(&device)?;
+        let roofs = arch.roofs();
+        let progress = output.progress(&name);
+        progress.step("counting");
+        let counted = subject.count(&format!("emu:{}", arch.name)).with_context(|| name.clone())?;
+        let place = Place::of(&counted, &roofs);
+        progress.step("timing");
+        let measured = self.seconds(&device)?;
+        drop(progress);
+        if let Some(file) = &self.svg {
+            let title = format!("{name} on {}", arch.product);
+            std::fs::write(file, chart::svg(&title, &place, measured, &roofs))
+                .with_context(|| format!("{} cannot be written", file.display()))?;
+        }
+        output.json(|| as_json(&name, arch, &place, measured, &roofs));
+        output.text(|| as_text(&name, arch, &place, measured, &roofs));
+        Ok(())
+    }
+
+    /// How long the kernel takes on a GPU; on the emulator time says nothing.
+    fn seconds(&self, device: &Device) -> Result<Option<f64>> {
+        if device.properties().is_emulated {
+            return Ok(None);
+        }
+        let Some(KernelChoice { kernel, options }) = &self.choice else {
+            bail!(
+                "only kernels of the library can be timed here; place a launch file with `--device emu:GPU`"
+            );
+        };
+        let mut prepared = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
+        let timings = timing::time(&mut [prepared.as_mut()], device, &device.stream()?, BATCHES)?;
+        prepared.verify().map_err(anyhow::Error::from_boxed)?;
+        Ok(timings.first().map(timing::Timing::median))
+    }
+}
+
+/// The GPU whose roofs are meant.
+fn arch_of(device: &Device) -> Result<&'static Arch> {
+    let properties = device.properties();
+    if properties.is_emulated {
+        return Ok(Arch::named(properties.name.trim_start_matches("emu:"))?);
+    }
+    let known =
+        warpwright_arch::ARCHITECTURES.iter().find(|arch| properties.product.starts_with(arch.product));
+    known.ok_or_else(|| {
+        anyhow!("the roofs of {} are not known; `--device emu:GPU` takes those of GPU", properties.product)
+    })
+}
+
+/// A rate with its unit.
+fn shown(bound: Bound, per_second: f64) -> String {
+    let unit = if bound == Bound::DeviceMemory { "B/s" } else { "OP/s" };
+    match per_second {
+        rate if rate >= 1e12 => format!("{:.2} T{unit}", rate / 1e12),
+        rate if rate >= 1e9 => format!("{:.2} G{unit}", rate / 1e9),
+        rate => format!("{:.2} M{unit}", rate / 1e6),
+    }
+}
+
+/// How fast the kernel goes if it takes this long: operations a second, or bytes where it computes nothing.
+fn speed(place: &Place, seconds: f64) -> String {
+    match place.all_operations() {
+        0 => shown(Bound::DeviceMemory, place.bytes as f64 / seconds),
+        operations => shown(place.main_bound(), operations as f64 / seconds),
+    }
+}
+
+fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
+    let mut lines = vec![format!("{name} under the roofs of {}", arch.product)];
+    for (bound, count) in &place.operations {
+        lines.push(format!("operations    {:>16} {}", count, bound.name()));
+    }
+    if place.operations.is_empty() {
+        lines.push("operations                   0".to_owned());
+    }
+    lines.push(format!(
+        "device memory {:>16} bytes: {:.2} operations a byte",
+        place.bytes,
+        place.intensity()
+    ));
+    let of_l2 = place.all_operations() as f64 / place.l2_bytes.max(1) as f64;
+    lines.push(format!("L2            {:>16} bytes: {of_l2:.2} operations a byte", place.l2_bytes));
+    lines.push(String::new());
+    for roof in roofs.iter().filter(|roof| is_of(roof, place)) {
+        lines.push(format!(
+            "roof          {:<16} {:>12}  {}",
+            roof.bound.name(),
+            shown(roof.bound, roof.per_second),
+            roof.source
+        ));
+    }
+    lines.push(format!(
+        "at most {}, limited by {}: {:.3} us at least",
+        speed(place, place.seconds),
+        place.limit.name(),
+        1e6 * place.seconds
+    ));
+    if let Some(seconds) = measured {
+        lines.push(format!(
+            "measured {}: {:.3} us, {:.1} % of that",
+            speed(place, seconds),
+            1e6 * seconds,
+            100.0 * place.seconds / seconds
+        ));
+    }
+    lines.join("\n")
+}
+
+/// Whether a roof is over what the kernel does.
+fn is_of(roof: &Roof, place: &Place) -> bool {
+    roof.bound == Bound::DeviceMemory || place.operations.iter().any(|(bound, _)| *bound == roof.bound)
+}
+
+fn as_json(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> Value {
+    let roof = |roof: &Roof| {
+        json!({
+            "bound": roof.bound.name(),
+            "per_second": roof.per_second,
+            "measured": roof.is_measured,
+            "source": roof.source,
+        })
+    };
+    let operations = place.operations.iter().map(|(bound, count)| (bound.name().to_owned(), json!(count)));
+    json!({
+        "status": "ok",
+        "kernel": name,
+        "product": arch.product,
+        "operations": operations.collect::<serde_json::Map<_, _>>(),
+        "device_memory_bytes": place.bytes,
+        "l2_bytes": place.l2_bytes,
+        "operations_per_byte": place.intensity(),
+        "least_seconds": place.seconds,
+        "limited_by": place.limit.name(),
+        "measured_seconds": measured,
+        "roofs": roofs.iter().map(roof).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(operations: Vec<(Bound, u64)>, bytes: u64) -> Place {
+        Place { operations, bytes, l2_bytes: bytes, seconds: 1.0, limit: Bound::DeviceMemory }
+    }
+
+    #[test]
+    fn intensity_and_speed_follow_from_the_counts() {
+        let gemm = place(vec![(Bound::F32, 3), (Bound::TensorBf16, 1 << 30)], 1 << 20);
+        assert_eq!(gemm.main_bound(), Bound::TensorBf16);
+        assert!((gemm.intensity() - 1024.0).abs() < 0.01);
+        assert_eq!(speed(&gemm, 1e-3), "1.07 TOP/s");
+        let copy = place(Vec::new(), 4_260_000);
+        assert_eq!((copy.intensity(), speed(&copy, 1e-6)), (0.0, "4.26 TB/s".to_owned()));
+    }
+}
