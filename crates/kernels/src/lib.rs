@@ -5,6 +5,7 @@ pub mod demonstrations;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;
+pub mod hopper_lessons;
 mod lessons;
 pub mod map2d;
 pub mod matrix_add;

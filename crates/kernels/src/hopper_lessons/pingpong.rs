@@ -1,0 +1,100 @@
+//! Lesson 11: consumers that take turns ("pingpong"), so that one stores while the other multiplies.
+//!
+//! ```text
+//! cooperating, lesson 10           taking turns
+//! consumer 0  mmmmmmmmm ss mmmm    consumer 0  mmmmmmmmm ss .. mmmmmmmmm ss     m multiplies, s stores
+//! consumer 1  mmmmmmmmm ss mmmm    consumer 1            mmmmmmmmm ss  mmmmm    . waits for its turn
+//! ```
+//!
+//! Two consumers that share a tile end it together, and the tensor cores stand still while they store. Here each has a tile of its own, 128 x 192, and
+//! the tensor cores to itself while it multiplies: a named barrier passes the turn. The slots go to the consumers tile by tile,
+//! so each skips the other's. 192 sums a thread are as many as a consumer's 232 registers hold.
+
+use warpwright::prelude::*;
+
+use super::persistent::Walk;
+use super::tma_store::{BUFFERS, store_boxes};
+use super::{DEPTH, tile};
+
+pub use super::cluster::{CLUSTER, THREADS};
+
+/// The tile's rows and columns.
+pub const TILE: (u32, u32) = (128, 192);
+
+/// Slots of the pipeline.
+const STAGES: u32 = 4;
+
+/// C = A·Bᵀ in bf16, a CTA an SM.
+#[derive(Clone, Copy, Debug)]
+pub struct Pingpong {
+    /// Rows of clusters' tiles that are walked together.
+    pub group: u32,
+}
+
+impl Pingpong {
+    /// A is (m, k), B is (n, k), C is (m, n), all row-major; any grid of whole clusters.
+    #[kernel]
+    pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, m: u32, n: u32, k: u32) {
+        let [producer, consumer] = roles([(1, 40), (2, 232)]);
+        let (high, wide) = TILE;
+        let cluster = ClusterGrid::new((CLUSTER, 1));
+        let a_ring = TileRing::<bf16>::new(Ok(tile(high)), STAGES);
+        let b_ring = TileRing::<bf16>::new(Ok(tile(wide).sliced(CLUSTER)), STAGES);
+        let pieces = TileRing::<bf16>::new(Ok(tile(64)), consumer.warpgroups() * BUFFERS);
+        let slots = Pipeline::new(STAGES, consumer, 1, cluster);
+        let walk = Walk::new((m, n), (high * CLUSTER, wide), self.group);
+        let (first, clusters) = (block_idx().x / CLUSTER, grid_dim().x / CLUSTER);
+        let steps = (k + (DEPTH - 1)) / DEPTH;
+
+        if producer.is_mine() {
+            producer.begin();
+            if producer.leads() {
+                let mut slots = slots.producer();
+                for tile in (first..walk.tiles()).step_by(clusters) {
+                    let (row, column) = walk.place(tile);
+                    let row = row * CLUSTER + cluster.m();
+                    for step in 0..steps {
+                        let a = a_ring.load(a, (row * high, step * DEPTH), cluster.share_a());
+                        let b = b_ring.load(b, (column * wide, step * DEPTH), cluster.share_b());
+                        slots.fill([a, b]);
+                    }
+                }
+                slots.finish();
+            }
+        } else {
+            consumer.begin();
+            let mut slots = slots.consumer();
+            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 1);
+            let (a_operand, b_operand) = (mma.a_operand(a_ring.tensor(), 0), mma.b_operand(b_ring.tensor()));
+            let mut sums: Fragment<f32> =
+                mma.thread(consumer.thread() % 128).c_fragment((high.into(), wide.into()));
+            sums.clear();
+            let leads = consumer.leads_warpgroup();
+            // Each consumer's first tile, and every second one from there; the slots between are the other's.
+            let turn = consumer.warpgroup();
+            let (first, stride) = (first + turn * clusters, clusters * consumer.warpgroups());
+            consumer.begin_turns();
+            slots.skip(turn * steps);
+            for tile in (first..walk.tiles()).step_by(stride) {
+                consumer.wait_turn();
+                let at = (All, All, slots.wait());
+                multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), false);
+                for _ in 1..steps {
+                    let at = (All, All, slots.wait());
+                    multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), true);
+                    wait_multiplications(1);
+                    slots.release();
+                }
+                consumer.pass_turn();
+                wait_multiplications(0);
+                slots.release();
+                let (row, column) = walk.place(tile);
+                let row = row * CLUSTER + cluster.m();
+                let at = (row * high, column * wide);
+                store_boxes(c, &pieces, &sums, (high / 64, wide), consumer, leads, at);
+                slots.skip(steps);
+            }
+            bulk_wait(0);
+        }
+    }
+}
