@@ -191,7 +191,9 @@ impl WarpState {
                 let agent = Role::of_work(warp, kind, awaited).agent();
                 let done = work.done[awaited as usize];
                 for lane in lanes(mask) {
-                    released.known.raise(cta, agent, 1 << lane, done[lane]);
+                    // A wgmma and the wait for it are the whole warp's: what one lane knows to be over is over for all.
+                    let over = if kind == GroupKind::Multiply { FULL } else { 1 << lane };
+                    released.known.raise(cta, agent, over, done[lane]);
                 }
             }
         }

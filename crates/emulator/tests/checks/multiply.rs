@@ -79,3 +79,29 @@ fn one_warp_of_the_warpgroup_may_tell_others() {
         ["st.shared", "wgmma.mma_async"],
     );
 }
+
+#[test]
+fn one_lane_of_the_warpgroup_may_tell_others() {
+    // As a pipeline's consumer releases a slot: one arrival for the whole warpgroup.
+    let five = Grid { threads: 160, ..WARPGROUP };
+    let program = |tell: &str| {
+        body(&[
+            "mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared.b64 [%r8], 1;",
+            SYNC,
+            "setp.lt.u32 %p4, %warp, 4; @!%p4 bra producer;",
+            FILL,
+            FENCE,
+            "bar.sync 2, 128;",
+            MULTIPLY,
+            tell,
+            "bra done;",
+            "producer:",
+            "wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], 0; @!%p2 bra wait;",
+            "st.shared.u32 [%tile], %warp;",
+            "done:",
+        ])
+    };
+    let arrive = "@%p1 mbarrier.arrive.shared.b64 _, [%r8];";
+    clean(&program(&format!("{DONE} {arrive}")), five);
+    found(&program(&format!("{arrive} {DONE}")), five, InFlight, ["st.shared", "wgmma.mma_async"]);
+}
