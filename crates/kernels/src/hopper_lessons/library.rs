@@ -1,11 +1,12 @@
 //! The ladder for the command line: one kernel of the library, whose option `step` says how far up.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use warpwright::arch::Capability;
-use warpwright::arch::tensor_map::Swizzle;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Storable, Stream, TensorMap as Map};
+use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream, TensorMap as Map};
 
 use super::error::LessonError;
 use super::inputs::Inputs;
@@ -13,9 +14,9 @@ use super::step::{STEPS, Step, Storing};
 use super::tile_copy::{self, TileCopy};
 use super::{DEPTH, tile};
 use crate::gemm::{self, GemmOutput};
-use crate::prepared::{Ready, ptx};
+use crate::prepared::{Ready, ptx, with_resources};
 use crate::reference::Rounded;
-use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use crate::registry::{Ladder, LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Work};
 
 /// The ladder.
 pub(crate) struct Library;
@@ -28,6 +29,9 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::choice("output", &["bf16", "f32"], "type of C"),
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
+
+/// What launches a kernel once.
+type Launcher = Box<dyn FnMut(&Stream) -> Result<LaunchCounts>>;
 
 /// A product to compute.
 #[derive(Clone, Copy)]
@@ -85,10 +89,12 @@ impl Problem {
         // Each CTA of a cluster loads its part of B's rows.
         let b = map(&device.buffer_from(&inputs.b)?, (n, k), step.tile.1 / step.cluster)?;
         let c = Rc::new(device.uninitialized::<C>(m as usize * n as usize)?);
-        let launch: Box<dyn FnMut(&Stream) -> Result<_>> = match step.kernel {
+        let resources;
+        let launch: Launcher = match step.kernel {
             Storing::Elements(kernel) => {
                 let compiled = device.compile(&kernel)?;
                 let (shape, c) = (compiled.shape(grid, step.threads), Rc::clone(&c));
+                resources = Resources::of(compiled.function(), &shape)?;
                 Box::new(move |stream| {
                     Ok(compiled.function().launch(stream, shape, (&a, &b, &*c, m, n, k))?)
                 })
@@ -97,18 +103,42 @@ impl Problem {
                 rows_of_16_bytes("C", "n", n)?;
                 let compiled = device.compile(&kernel)?;
                 let c = map(&c, (m, n), STORED_ROWS)?;
+                resources = Resources::of(compiled.function(), &compiled.shape(grid, step.threads))?;
                 Box::new(move |stream| {
                     Ok(compiled.launch(stream, grid, step.threads, (&a, &b, &c, m, n, k))?)
                 })
             }
         };
-        let [rows, columns, depth] = [m, n, k].map(f64::from);
-        let factors = f64::from(bf16::BYTES) * (rows + columns) * depth;
-        let work = Work {
-            operations: 2.0 * rows * columns * depth,
-            bytes: factors + f64::from(C::BYTES) * rows * columns,
-        };
-        Ok(Box::new(Ready { launch, verify: move || inputs.verify_product(&c), work }))
+        let work = self.work::<C>();
+        let ready = Ready { launch, verify: move || inputs.verify_product(&c), work };
+        Ok(with_resources(Box::new(ready), resources))
+    }
+
+    /// What any way to multiply must do: each element of A, B and C moved once.
+    fn work<C: Element>(&self) -> Work {
+        let [m, n, k] = [self.m, self.n, self.k].map(f64::from);
+        let factors = f64::from(bf16::BYTES) * (m + n) * k;
+        Work { operations: 2.0 * m * n * k, bytes: factors + f64::from(C::BYTES) * m * n }
+    }
+
+    /// The same product by cuBLAS, held to the same reference.
+    fn cublas<C: Storable + Rounded>(&self, device: &Device) -> Result<Box<dyn Prepared>> {
+        let &Self { m, n, k, .. } = self;
+        let inputs = Inputs::of(((m, n, k), self.seed));
+        let (a, b) = (device.buffer_from(&inputs.a)?, device.buffer_from(&inputs.b)?);
+        let (m, n, k) = (m as usize, n as usize, k as usize);
+        let c = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
+        let shape = ProductShape { m, n, k, a: cublas::Order::RowMajor, b: cublas::Order::ColumnMajor };
+        let product = CublasProduct::new(&device.stream()?, shape, &a, &b, &mut c.borrow_mut())?;
+        let result = Rc::clone(&c);
+        Ok(Box::new(Ready {
+            launch: move |stream: &Stream| {
+                product.launch(stream, &a, &b, &mut c.borrow_mut())?;
+                Ok(LaunchCounts::default())
+            },
+            verify: move || inputs.verify_product(&result.borrow()),
+            work: self.work::<C>(),
+        }))
     }
 }
 
@@ -130,9 +160,7 @@ fn rows_of_16_bytes(
 
 /// The map of a row-major matrix of 16-bit elements, whose boxes are tiles of `high` rows.
 fn map<T: Storable>(buffer: &Buffer<T>, (rows, columns): (u32, u32), high: u32) -> Result<Map> {
-    let (inner, outer) = tile(high).box_extents();
-    let extents = [rows.into(), columns.into()];
-    Ok(Map::row_major(buffer, &extents, &[outer as u32, inner as u32], Swizzle::Bytes128)?)
+    Ok(Map::of_tile(buffer, (rows.into(), columns.into()), &tile(high))?)
 }
 
 /// The options of the library's GEMM for the same product.
@@ -183,9 +211,24 @@ impl LibraryKernel for Library {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        match gemm_options(options) {
-            Ok(options) => gemm::Library.rival(name, device, &options),
-            Err(error) => Some(Err(error)),
-        }
+        let prepare = || {
+            let problem = Problem::of(options)?;
+            match options.choice("output") {
+                "f32" => problem.cublas::<f32>(device),
+                _ => problem.cublas::<bf16>(device),
+            }
+        };
+        (name == "cublas").then(prepare)
+    }
+
+    fn ladder(&self) -> Option<Ladder> {
+        let (_copy, steps) = STEPS.split_first()?;
+        Some(Ladder {
+            option: "step",
+            // The first step multiplies nothing: its speed is bytes.
+            steps,
+            rival: Some("cublas"),
+            counted: &[("m", "256"), ("n", "512"), ("k", "256")],
+        })
     }
 }
