@@ -60,10 +60,12 @@ impl Prepared for Known {
     }
 }
 
+/// The capability of GPUs of `.target` `target`.
+pub(crate) fn capability_of(target: &str) -> Result<&'static Capability> {
+    Capability::for_target(target).ok_or_else(|| format!("there is no architecture {target} here").into())
+}
+
 /// The PTX of a kernel for `.target` `target`.
 pub(crate) fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
-    let Some(capability) = Capability::for_target(target) else {
-        return Err(format!("there is no architecture {target} here").into());
-    };
-    Ok(runtime::ptx(&kernel, capability)?)
+    Ok(runtime::ptx(&kernel, capability_of(target)?)?)
 }

@@ -99,6 +99,8 @@ impl Operations {
         M: Monoid<T>,
     {
         expect_length("the output of a scan", input.len(), output.len())?;
-        single_pass::launch(self, stream, input, output, single_pass::SinglePass::new::<T>(monoid, kind))
+        let configuration =
+            single_pass::SinglePass::new::<T>(monoid, kind, self.device().properties().capability);
+        single_pass::launch(self, stream, input, output, configuration)
     }
 }

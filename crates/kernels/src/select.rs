@@ -19,7 +19,7 @@ use warpwright::runtime::{Buffer, HostParameter, LaunchCounts, Storable, Stream}
 use crate::monoid::{InPlace, Sum};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 use crate::scan::block::{before_lane, scan_warp};
-use crate::scan::look_back::{Chain, TileQueue};
+use crate::scan::look_back::{Chain, TileQueue, grid_of_takers};
 
 /// What decides whether an element is wanted: build-time configuration, as a [`Monoid`](crate::monoid::Monoid) is.
 pub trait Predicate<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {
@@ -57,6 +57,9 @@ struct Select<P> {
     rows: u32,
 }
 
+/// Tickets that a CTA holds: its tile's and the next one's.
+const HELD: u32 = 2;
+
 impl<P> Select<P> {
     fn tile(&self) -> u32 {
         self.threads * self.rows
@@ -83,23 +86,19 @@ impl<P> Select<P> {
         launch::threads(self.threads);
         let tile = u64::from(self.tile());
         let tiles = ((length + (tile - 1)) / tile).convert::<u32>();
-        let queue = TileQueue::new(counter, tiles);
+        let queue = TileQueue::new(counter, tiles, HELD);
         let chain = Chain::new::<C>(Sum, words, records, tiles, 4);
         let warps = self.threads / 32;
         let places = shared_array::<C>(warps as usize);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
 
-        if thread == 0 {
-            queue.show(queue.take(constant(0u32) == 0), constant(0));
-        }
-        sync_threads();
-        let mut ticket = queue.see(constant(0));
-        let mut slot = constant(0u32);
-        while queue.has(ticket) {
-            slot = 1 - slot;
+        let mut tickets = queue.first();
+        while queue.has(tickets[0]) {
+            let ticket = tickets[0];
+            let mut upcoming = constant(0u64);
             if thread == 0 {
-                queue.show(queue.take(queue.has(ticket)), slot);
+                upcoming = queue.take();
             }
             // Each row of a warp is 32 neighbours.
             let first =
@@ -144,15 +143,19 @@ impl<P> Select<P> {
                 }
             }
             sync_threads();
+            if thread == 0 {
+                queue.show(upcoming, 0);
+            }
             let before_warp = C::wide(places.at(warp).load());
             for row in 0..self.rows as usize {
                 if wanted[row] {
                     output.at(before_warp).at(before_rows[row]).store(elements[row]);
                 }
             }
-            ticket = queue.see(slot);
             // All have read their place before it is written again.
             sync_threads();
+            tickets[0] = tickets[1];
+            tickets[1] = queue.see(0);
         }
     }
 
@@ -314,8 +317,7 @@ impl Operations {
         let kernel = self.kernel(configuration, Select::<P>::run::<T, C>)?;
         let tiles = input.len().div_ceil(configuration.tile() as usize);
         let resident = self.resident(&kernel, configuration.threads)?;
-        let grid = u32::try_from(tiles).ok().filter(|tiles| *tiles < u32::MAX - resident);
-        let grid = grid.ok_or_else(|| OperationError::Shape {
+        let grid = grid_of_takers(tiles as u64, resident, HELD).ok_or_else(|| OperationError::Shape {
             what: "a selection",
             reason: format!("{} elements are more than 2^32 tiles; select in parts", input.len()),
         })?;
@@ -328,7 +330,7 @@ impl Operations {
                 None => scratch.no_flags.at_least(self.device(), 1)?,
             };
             let arguments = (input, flags, output, count, counter, words, records, input.len() as u64);
-            Ok(kernel.launch(stream, grid.min(resident), configuration.threads, arguments)?)
+            Ok(kernel.launch(stream, grid, configuration.threads, arguments)?)
         })
     }
 }

@@ -11,7 +11,7 @@ use super::single_pass::SinglePass;
 use crate::copy;
 use crate::monoid::{Max, Min, Monoid, Searchable, Sum};
 use crate::operations::Operations;
-use crate::prepared::{Ready, ptx};
+use crate::prepared::{Ready, capability_of, ptx};
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
 use crate::sample::{ELEMENT_TYPES, Sampled, with_element_type};
 
@@ -45,6 +45,8 @@ fn prepare<T: Sampled, M: Monoid<T, Output = T>>(
     combine: fn(T::Exact, T::Exact) -> T::Exact,
 ) -> Result<Box<dyn Prepared>> {
     let kind = kind(options);
+    let steps = SinglePass::new::<T>(monoid, kind, device.properties().capability)
+        .rounding_steps::<T>(options.number("length")) as f64;
     let input = T::draw_many(options.number("seed"), options.extent("length"));
     let input_there = device.buffer_from(&input)?;
     let output = Rc::new(RefCell::new(device.uninitialized::<T>(input.len())?));
@@ -64,7 +66,6 @@ fn prepare<T: Sampled, M: Monoid<T, Output = T>>(
         },
         verify: move || {
             let found = result.borrow().to_vec()?;
-            let steps = SinglePass::new::<T>(monoid, kind).rounding_steps::<T>(input.len() as u64) as f64;
             let (mut state, mut magnitude) = (identity, 0.0);
             let elements = found.iter().zip(&input).map(|(found, element)| {
                 let before = state;
@@ -94,10 +95,11 @@ impl LibraryKernel for Library {
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let kind = kind(options);
+        let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("by") {
-            "sum" => ptx(SinglePass::new::<T>(Sum, kind).run::<T>()?, target),
-            "min" => ptx(SinglePass::new::<T>(Min, kind).run::<T>()?, target),
-            _ => ptx(SinglePass::new::<T>(Max, kind).run::<T>()?, target),
+            "sum" => ptx(SinglePass::new::<T>(Sum, kind, capability).run::<T>()?, target),
+            "min" => ptx(SinglePass::new::<T>(Min, kind, capability).run::<T>()?, target),
+            _ => ptx(SinglePass::new::<T>(Max, kind, capability).run::<T>()?, target),
         })
     }
 

@@ -18,8 +18,8 @@
 //!
 //! # Why nothing is cleared between launches
 //! The counter's upper half is the number of the launch, and every published word carries it; a word of an earlier launch counts as not
-//! published. Every CTA stops at its first ticket past the last tile, so the number of tickets is known, and whoever takes the last sets
-//! the counter to the next launch's 0.
+//! published. Every CTA stops when the tickets it holds, always as many, are past the last tile, so the number of tickets is known, and
+//! whoever takes the last sets the counter to the next launch's 0.
 //!
 //! # Why it is right under the PTX memory model
 //! A state of at most 32 bits is published with its status in one 64-bit relaxed store: no other access need be ordered with it. A larger
@@ -38,10 +38,14 @@ pub(crate) const PREFIX: u32 = 2;
 const STATUS_BITS: u32 = 2;
 
 /// Hands out the tiles of a launch in order, to CTAs that ask for the next one when they are ready for it.
+///
+/// A CTA holds a number of tickets at once: that of its tile, and those of the tiles that are on their way to it. It takes one more for each
+/// tile it has done, and stops when its tile is past the last one: all that it holds are, then.
 pub struct TileQueue {
     counter: Global<u64>,
     tiles: Reg<u32>,
-    /// Two tickets that one thread took, for the CTA to see.
+    held: u32,
+    /// Tickets that one thread took, for the CTA to see.
     shown: Shared<u64>,
 }
 
@@ -53,9 +57,6 @@ pub struct Ticket {
     /// The launch's number, shifted above the status.
     pub(crate) launch: Reg<u32>,
 }
-
-/// What [`TileQueue::take`] gives where there is nothing to do.
-const NO_TICKET: u64 = u32::MAX as u64;
 
 impl Ticket {
     /// The ticket that a counter's value is.
@@ -88,16 +89,10 @@ fn begin_next_launch(counter: &Global<u64>, ticket: Reg<u64>, last: Reg<u32>) {
 }
 
 impl TileQueue {
-    /// The queue of `tiles` tiles that `counter` counts. Every CTA of the grid takes tickets until the first that is past the last tile.
+    /// The queue of `tiles` tiles that `counter` counts, for CTAs that hold `held` tickets at once.
     #[track_caller]
-    pub fn new(counter: &Global<u64>, tiles: Reg<u32>) -> Self {
-        Self { counter: *counter, tiles, shown: shared_array(2) }
-    }
-
-    /// No ticket.
-    #[track_caller]
-    pub fn none(&self) -> Ticket {
-        Ticket { tile: constant(NO_TICKET as u32), launch: constant(0) }
+    pub fn new(counter: &Global<u64>, tiles: Reg<u32>, held: u32) -> Self {
+        Self { counter: *counter, tiles, held, shown: shared_array(held as usize) }
     }
 
     /// Whether a ticket has a tile.
@@ -106,29 +101,47 @@ impl TileQueue {
         ticket.tile.lt(self.tiles)
     }
 
-    /// Takes the next ticket, if the last one had a tile; by one thread. The counter's answer takes a while: the thread can go on until it
+    /// Takes the next ticket; by one thread. The counter's answer takes a while: the thread can go on until it
     /// [`show`](Self::show)s the ticket.
-    #[device]
-    pub fn take(&self, last_had_tile: Reg<bool>) -> Reg<u64> {
-        let mut ticket = constant(NO_TICKET);
-        if last_had_tile {
-            ticket = self.counter.atomic_add(1u64);
-        }
-        ticket
+    #[track_caller]
+    pub fn take(&self) -> Reg<u64> {
+        self.counter.atomic_add(1u64)
     }
 
-    /// Leaves a ticket in a slot, 0 or 1, for the CTA's threads to [`see`](Self::see) after the next barrier; by the thread that took it.
+    /// Leaves a ticket in a slot, one of as many as tickets are held, for the CTA's threads to [`see`](Self::see) after the next barrier; by the
+    /// thread that took it.
     #[device]
-    pub fn show(&self, ticket: Reg<u64>, slot: Reg<u32>) {
-        begin_next_launch(&self.counter, ticket, self.tiles + (grid_dim().x - 1));
+    pub fn show(&self, ticket: Reg<u64>, slot: u32) {
+        begin_next_launch(&self.counter, ticket, self.tiles + (grid_dim().x * self.held - 1));
         self.shown.at(slot).store(ticket);
     }
 
     /// The ticket that was left in a slot before the last barrier.
     #[track_caller]
-    pub fn see(&self, slot: Reg<u32>) -> Ticket {
+    pub fn see(&self, slot: u32) -> Ticket {
         Ticket::of(self.shown.at(slot).load())
     }
+
+    /// The tickets of a CTA's first tiles, as many as it holds, in all its threads.
+    #[device]
+    pub fn first(&self) -> Vec<Ticket> {
+        if thread_idx().x == 0 {
+            let tickets: Vec<_> = (0..self.held).map(|_| self.take()).collect();
+            for (slot, ticket) in tickets.into_iter().enumerate() {
+                self.show(ticket, slot as u32);
+            }
+        }
+        sync_threads();
+        (0..self.held).map(|slot| self.see(slot)).collect()
+    }
+}
+
+/// CTAs for `tiles` tiles that a queue hands out, of which `resident` fit the device at once: one that does not would start only to
+/// find that nothing is left. `None` where the tickets, `held` for a CTA, do not fit their 32 bits.
+pub(crate) fn grid_of_takers(tiles: u64, resident: u32, held: u32) -> Option<u32> {
+    let tickets = tiles + u64::from(resident) * u64::from(held);
+    let grid = u32::try_from(tiles).unwrap_or(u32::MAX).min(resident);
+    (tickets < u64::from(u32::MAX)).then_some(grid)
 }
 
 /// What the tiles have published.

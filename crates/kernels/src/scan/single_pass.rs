@@ -1,38 +1,45 @@
 //! The scan that runs at the speed of memory: one launch, every element read once and written once.
 //!
-//! As many CTAs as fit the device take tile after tile. A CTA scans a tile in registers. Each warp has a run of rows, each row 32
-//! vectors of 16 bytes, so that every load and store of a warp is one line after the other:
+//! As many CTAs as fit the device take tile after tile. Tiles come and go by themselves, through a ring of stages in shared memory: while a CTA
+//! works on one tile, the next ones are on their way to it, and the last one's results on their way out.
 //!
 //! ```text
-//! warp 0    row 0   | lane 0: 4 elements | lane 1: 4 elements | .. | lane 31 |
-//!           row 1   | ..
-//! warp 1    row 0   | ..
+//! stage 0   | tile k - 1's results, going out, then tile k + 2 coming in |
+//! stage 1   | tile k, being scanned                                      |
+//! stage 2   | tile k + 1, coming in                                      |
 //! ```
 //!
-//! From the inside out: a lane scans its vector, the lanes of a row their vectors' ends, the rows of a warp theirs, the warps of the CTA
-//! theirs (through shared memory), and the tiles by [look-back](super::look_back). Then each lane combines what stands before its
-//! vector with the vector's elements, and stores them.
-//!
-//! Nothing is waited for that was not asked for long before. A CTA has several tiles at once, and in round k its warps
+//! In a stage, each thread has a run of neighbours, an odd number of vectors of 16 bytes, so that the vectors that eight neighbouring threads
+//! read at once lie in different banks:
 //!
 //! ```text
-//! workers     combine tile k | start to fetch tile k + depth | scan tile k - 2 and store it
-//! last warp   take the next tile's number | publish what tile k combines to | look back from tile k - 1
+//! thread 0   | v0 | v1 | v2 | v3 | v4 |      one thread after the other; the scan of a run is a thread's own work,
+//! thread 1   | v0 | v1 | v2 | v3 | v4 |      and a warp's lanes exchange but once for a tile
 //! ```
 //!
-//! with one barrier a round. A tile's aggregate is published a round before anybody looks for its prefix, so a look back finds what it needs at
-//! once; if a CTA looked back in the round in which it publishes, all CTAs would wait for the slowest of them, again and again. Tiles wait in shared memory, where `cp.async` puts them; a lane fetches what it will itself read, so that needs
-//! no barrier.
+//! Three barriers for a tile:
+//!
+//! ```text
+//! 1  every thread combines its run, the lanes of a warp scan what theirs combine to; the last lane leaves the warp's
+//! 2  the first warp scans the warps', publishes the tile's, and looks back; one thread asks for a tile further on
+//! 3  every thread scans its run from what stands before it, and leaves the results where the elements were
+//!    one thread sends the stage out
+//! ```
+//!
+//! From sm_90 on tiles travel by bulk copies, which one thread starts; before that every thread copies its part, in by `cp.async`. Either way an mbarrier
+//! tells when a tile is there.
 
-use std::iter;
-
-use warpwright::lang::staging::Yields;
+use warpwright::arch::Capability;
+use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
+use warpwright::lang::control::wait_until;
+use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
+use warpwright::lang::mbarrier::{Mbarrier, Mbarriers};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::ScanKind;
 use super::block::{before_lane, scan_warp};
-use super::look_back::{Chain, TileQueue};
+use super::look_back::{Chain, TileQueue, grid_of_takers};
 use crate::monoid::Monoid;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::vector;
@@ -46,57 +53,81 @@ pub struct SinglePass<M> {
     pub kind: ScanKind,
     /// Threads of a CTA.
     pub threads: u32,
-    /// Vectors of a lane.
-    pub rows: u32,
-    /// Rounds that a tile is fetched ahead.
-    pub depth: u32,
+    /// Vectors of a thread: an odd number.
+    pub vectors: u32,
+    /// Tiles in shared memory at once.
+    pub stages: u32,
+    /// CTAs that an SM shall have room for: it bounds the registers.
+    pub blocks_per_sm: u32,
     /// Windows of 32 tiles that a look back sees at once.
     pub windows: u32,
+    /// Whether tiles travel by bulk copies: sm_90.
+    pub is_bulk: bool,
 }
 
-/// A lane's part of a tile.
+/// The ring of stages.
+struct Ring<T> {
+    stages: Shared<u8>,
+    bytes: u32,
+    /// For each stage, whether its tile is there.
+    arrived: Mbarriers,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element> Ring<T> {
+    /// A stage's elements, or results.
+    #[track_caller]
+    fn at<U: Element>(&self, stage: Reg<u32>) -> Shared<U> {
+        self.stages.at(stage * self.bytes).cast()
+    }
+}
+
+/// Where a tile lies.
 #[derive(Clone, Copy, DeviceValue)]
-struct Part {
+struct Tile {
     /// The index of its first element.
-    start: Reg<u64>,
-    /// Elements from there to the end of the input; a tile's length where there are more.
-    left: Reg<u32>,
-    /// Whether the whole tile is in the input.
+    first: Reg<u64>,
+    /// Its elements inside the input.
+    length: Reg<u32>,
+    /// Whether that is all of them.
     is_whole: Reg<bool>,
 }
 
-/// A lane's vectors, scanned.
-struct Scanned<V> {
-    /// The elements of each vector, each with those before it in the vector.
-    rows: Vec<Vec<V>>,
-    /// What stands before each vector in the warp's part of the tile.
-    before_rows: Vec<V>,
-    /// All of the warp's part.
-    of_warp: V,
-}
-
 impl<M> SinglePass<M> {
-    /// As many rows as leave the states of a lane in registers, and room for two CTAs in an SM of an H200.
-    pub fn new<T: Element>(monoid: M, kind: ScanKind) -> Self
+    /// The configuration that is fastest on an H200, for a GPU of that capability.
+    pub fn new<T: Element>(monoid: M, kind: ScanKind, capability: &Capability) -> Self {
+        // As many elements as leave a thread's in registers where four CTAs share an SM.
+        const ELEMENT_REGISTERS: u32 = 24;
+        let registers = vector::width::<T>() * T::BYTES.div_ceil(4);
+        let vectors = (ELEMENT_REGISTERS / registers).max(1);
+        let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
+        let is_bulk = capability.compute_capability >= (9, 0);
+        Self { monoid, kind, threads: 256, vectors, stages: 3, blocks_per_sm: 3, windows: 4, is_bulk }
+    }
+
+    /// Elements of a thread.
+    fn run_length<T: Element>(&self) -> u32 {
+        self.vectors * vector::width::<T>()
+    }
+
+    /// Results of a thread that one instruction moves.
+    fn result_width<T: Element>(&self) -> u32
     where
         M: Monoid<T>,
     {
-        const STATE_REGISTERS: u64 = 24;
-        let registers = record_bytes(|| monoid.identity()).div_ceil(4).max(1);
-        let rows = (STATE_REGISTERS / (u64::from(vector::width::<T>()) * registers)).clamp(1, 8) as u32;
-        Self { monoid, kind, threads: 256, rows, depth: 1, windows: 8 }
+        vector::widest(self.run_length::<T>().into(), <M::Output as Element>::BYTES)
     }
 
     /// Elements of a tile.
     pub fn tile<T: Element>(&self) -> u32 {
-        self.threads * self.rows * vector::width::<T>()
+        self.threads * self.run_length::<T>()
     }
 
     /// The longest chain of combinations that leads to one of `length` results: a sum of floats is off by at most this many roundings of
     /// the sum of the magnitudes.
     pub fn rounding_steps<T: Element>(&self, length: u64) -> u64 {
         let tiles = length.div_ceil(self.tile::<T>().into());
-        let within = u64::from(vector::width::<T>()) + 5 + u64::from(self.rows) + 5 + 3;
+        let within = 2 * u64::from(self.run_length::<T>()) + 5 + 5 + 3;
         // The longest chain is that of look-backs which all end at the tile before: one combination a tile.
         within + tiles
     }
@@ -114,263 +145,257 @@ impl<M> SinglePass<M> {
     ) where
         M: Monoid<T>,
     {
-        launch::threads(self.block());
+        launch::threads(self.threads);
+        launch::blocks_per_sm(self.blocks_per_sm);
         let monoid = &self.monoid;
         let tile_length = u64::from(self.tile::<T>());
         let tiles = ((length + (tile_length - 1)) / tile_length).convert::<u32>();
-        let queue = TileQueue::new(counter, tiles);
+        let queue = TileQueue::new(counter, tiles, self.stages);
         let chain = Chain::new(*monoid, words, records, tiles, self.windows);
-        let staged = dynamic_shared::<T>((self.stages() * self.tile::<T>()) as usize);
-        // What each warp's part of a tile combines to, and what stands before it: for two rounds each.
-        let totals = ValueArray::shared(monoid.identity(), 2 * self.warps() as usize);
-        let befores = ValueArray::shared(monoid.identity(), 2 * self.warps() as usize);
+        let ring = self.ring::<T>();
+        let warps = self.threads / 32;
+        // What each warp's runs combine to, and what stands before them.
+        let totals = ValueArray::shared(monoid.identity(), warps as usize);
+        let befores = ValueArray::shared(monoid.identity(), warps as usize);
         let (thread, lane) = (thread_idx().x, lane_id());
-        let (warp, warps) = (thread / 32, self.warps());
-        let is_worker = thread < self.threads;
+        let warp = thread / 32;
+        // The first warp is busy looking back.
+        let is_courier = thread == self.threads - 32;
 
-        // The tickets of this CTA: two of the rounds before, this round's, and those on their way.
-        let mut tickets = vec![queue.none(), queue.none()];
-        for round in 0..self.depth {
-            let last_had_tile =
-                if round == 0 { constant(0u32) == 0 } else { queue.has(tickets[tickets.len() - 1]) };
-            if thread == 0 {
-                queue.show(queue.take(last_had_tile), constant(round % 2));
-            }
-            sync_threads();
-            let ticket = queue.see(constant(round % 2));
-            if is_worker {
-                self.fetch(input, &staged, constant(round), self.part::<T>(ticket.tile, length), length);
-            }
-            tickets.push(ticket);
+        let mut tickets = queue.first();
+        for stage in 0..self.stages - 1 {
+            self.fetch(
+                input,
+                &ring,
+                constant(stage),
+                self.place::<T>(tickets[stage as usize].tile, length),
+                is_courier,
+            );
         }
-        let mut parity = constant(self.depth % 2);
-        if thread == 0 {
-            queue.show(queue.take(queue.has(tickets[tickets.len() - 1])), parity);
-        }
-
         let mut stage = constant(0u32);
-        // In the last warp's lanes: what stands in the tile of the round before each warp, and all of it together.
-        let mut before_warps = monoid.identity();
-        let mut aggregate = monoid.identity();
-        while queue.has(tickets[0]) | queue.has(tickets[1]) | queue.has(tickets[2]) {
-            if is_worker & queue.has(tickets[2]) {
-                wait_async_copies(self.depth - 1);
-                let loaded = self.load(&staged, stage, self.part::<T>(tickets[2].tile, length));
-                let of_warp = self.scan_rows(&loaded).of_warp;
-                if lane == 0 {
-                    totals.set(parity * warps + warp, of_warp);
-                }
+        let mut parity = constant(0u32);
+        while queue.has(tickets[0]) {
+            let tile = self.place::<T>(tickets[0].tile, length);
+            self.wait(ring.arrived.at(stage), parity);
+            if !tile.is_whole {
+                self.fill(input, ring.at(stage), tile);
+                sync_threads();
+            }
+            let from = ring.at::<T>(stage).at(thread * self.run_length::<T>());
+            let elements: Vec<_> = (0..self.vectors)
+                .flat_map(|vector| {
+                    let width = vector::width::<T>();
+                    vector::load_lanes(from.at(vector * width), width, Access::new())
+                })
+                .collect();
+            let first = tile.first + (thread * self.run_length::<T>()).convert::<u64>();
+            let of_run = monoid.accumulate_run(monoid.identity(), &elements, first);
+            let scanned = scan_warp(monoid, of_run);
+            if lane == 31 {
+                totals.set(warp, scanned);
             }
             sync_threads();
 
-            let next = queue.see(parity);
-            if is_worker {
-                let free = self.stage_after(stage, self.depth);
-                self.fetch(input, &staged, free, self.part::<T>(next.tile, length), length);
-                if queue.has(tickets[0]) {
-                    let part = self.part::<T>(tickets[0].tile, length);
-                    let old = self.stage_after(stage, self.stages() - 2);
-                    let scanned = self.scan_rows(&self.load(&staged, old, part));
-                    let before_warp = befores.get(parity * warps + warp);
-                    let results: Vec<_> = scanned
-                        .rows
-                        .iter()
-                        .zip(scanned.before_rows)
-                        .map(|(row, before_row)| self.after(monoid.combine(before_warp, before_row), row))
-                        .collect();
-                    self.store(output, part, &results);
+            // The stage of the tile before this one is the next to be filled.
+            let free = stage.eq(0u32).select(self.stages - 1, stage - 1);
+            let coming = tickets[self.stages as usize - 1].tile;
+            self.fetch(input, &ring, free, self.place::<T>(coming, length), is_courier);
+            let mut upcoming = constant(0u64);
+            if is_courier {
+                upcoming = queue.take();
+            }
+            if warp == 0 {
+                let mut of_warps = monoid.identity();
+                if lane < warps {
+                    of_warps = totals.get(lane);
                 }
-            } else {
-                let mut upcoming = constant(0u64);
+                let scanned = scan_warp(monoid, of_warps);
+                let before_warps = before_lane(monoid, scanned);
+                let aggregate = shuffle_value(scanned, warps - 1);
                 if lane == 0 {
-                    upcoming = queue.take(queue.has(next));
+                    chain.publish_aggregate(tickets[0], aggregate);
                 }
-                let (before_previous_warps, previous_aggregate) = (before_warps, aggregate);
-                if queue.has(tickets[2]) {
-                    let mut of_warps = monoid.identity();
-                    if lane < warps {
-                        of_warps = totals.get(parity * warps + lane);
-                    }
-                    let scanned = scan_warp(monoid, of_warps);
-                    before_warps = before_lane(monoid, scanned);
-                    aggregate = shuffle_value(scanned, warps - 1);
-                    if lane == 0 {
-                        chain.publish_aggregate(tickets[2], aggregate);
-                    }
-                }
-                if queue.has(tickets[1]) {
-                    let before_tile = shuffle_value(chain.before_tile(tickets[1], previous_aggregate), 0u32);
-                    let before = monoid.combine(before_tile, before_previous_warps);
-                    if lane < warps {
-                        befores.set((1 - parity) * warps + lane, before);
-                    }
-                }
-                if lane == 0 {
-                    queue.show(upcoming, 1 - parity);
+                let before_tile = shuffle_value(chain.before_tile(tickets[0], aggregate), 0u32);
+                if lane < warps {
+                    befores.set(lane, monoid.combine(before_tile, before_warps));
                 }
             }
-            for place in 1..tickets.len() {
-                tickets[place - 1] = tickets[place];
+            if is_courier {
+                queue.show(upcoming, 0);
+            }
+            sync_threads();
+
+            let before = monoid.combine(befores.get(warp), before_lane(monoid, scanned));
+            let results = self.results(before, &elements, first);
+            let to = ring.at::<M::Output>(stage).at(thread * self.run_length::<T>());
+            let width = self.result_width::<T>();
+            for (vector, results) in results.chunks(width as usize).enumerate() {
+                vector::store_lanes(to.at(vector as u32 * width), results, Access::new());
+            }
+            for held in 1..tickets.len() {
+                tickets[held - 1] = tickets[held];
             }
             let last = tickets.len() - 1;
-            tickets[last] = next;
-            stage = self.stage_after(stage, 1);
-            parity = 1 - parity;
+            tickets[last] = queue.see(0);
+            self.send::<T>(output, ring.at(stage), tile, is_courier);
+            stage += 1;
+            if stage == self.stages {
+                stage = constant(0u32);
+                parity = parity ^ 1;
+            }
+        }
+        if self.is_bulk {
+            if is_courier {
+                bulk_wait(0);
+            }
         }
     }
 
-    /// Threads of a CTA: the workers, and the warp that looks back.
-    fn block(&self) -> u32 {
-        self.threads + 32
-    }
-
-    /// Warps that work.
-    fn warps(&self) -> u32 {
-        self.threads / 32
-    }
-
-    /// Tiles in shared memory at once: those on their way, this round's, and those of the two rounds before.
-    fn stages(&self) -> u32 {
-        self.depth + 3
-    }
-
-    /// The stage `rounds` rounds on.
-    fn stage_after(&self, stage: Reg<u32>, rounds: u32) -> Reg<u32> {
-        let moved = stage + rounds;
-        moved.ge(self.stages()).select(moved - self.stages(), moved)
-    }
-
-    /// Scans each of this lane's vectors, in each row the lanes, and the rows.
-    fn scan_rows<T: Storable>(&self, loaded: &[Vec<M::State>]) -> Scanned<M::State>
+    /// Room for the stages, and their barriers ready.
+    #[device]
+    fn ring<T: Storable>(&self) -> Ring<T>
     where
         M: Monoid<T>,
     {
-        let monoid = &self.monoid;
-        let rows: Vec<_> = loaded.iter().map(|row| scan_vector(monoid, row)).collect();
-        let mut before_rows = Vec::new();
-        let mut of_warp = monoid.identity();
-        for row in &rows {
-            let scanned = scan_warp(monoid, row[row.len() - 1]);
-            before_rows.push(monoid.combine(of_warp, before_lane(monoid, scanned)));
-            of_warp = monoid.combine(of_warp, shuffle_value(scanned, 31u32));
+        let bytes = self.tile::<T>() * T::BYTES.max(<M::Output as Element>::BYTES);
+        let ring = Ring {
+            stages: dynamic_shared::<u8>((self.stages * bytes) as usize),
+            bytes,
+            arrived: Mbarriers::new(self.stages),
+            element: std::marker::PhantomData,
+        };
+        if thread_idx().x == 0 {
+            for barrier in ring.arrived.iter() {
+                barrier.init(if self.is_bulk { 1 } else { self.threads });
+            }
+            if self.is_bulk {
+                fence_mbarrier_init();
+            }
         }
-        Scanned { rows, before_rows, of_warp }
+        sync_threads();
+        ring
     }
 
-    /// This lane's part of a tile.
-    fn part<T: Element>(&self, tile: Reg<u32>, length: Reg<u64>) -> Part {
-        let width = vector::width::<T>();
+    /// Where a tile lies.
+    #[track_caller]
+    fn place<T: Element>(&self, tile: Reg<u32>, length: Reg<u64>) -> Tile {
         let tile_length = u64::from(self.tile::<T>());
         let first = tile.convert::<u64>() * tile_length;
-        let thread = thread_idx().x;
-        let within = (thread / 32) * (32 * width * self.rows) + (thread % 32) * width;
-        let start = first + within.convert::<u64>();
-        let left = start.lt(length).select((length - start).min(tile_length), 0u64).convert();
-        Part { start, left, is_whole: (first + tile_length).le(length) }
+        let left = length.max(first) - first;
+        Tile { first, length: left.min(tile_length).convert(), is_whole: left.ge(tile_length) }
     }
 
-    /// Where this lane's first vector lies in shared memory, in elements.
-    fn place<T: Element>(&self, stage: Reg<u32>) -> Reg<u32> {
-        stage * self.tile::<T>() + thread_idx().x * vector::width::<T>()
-    }
-
-    /// Starts to copy this lane's vectors of a tile to shared memory. Past the end of the input the last element stands in: whatever is
-    /// there comes after every result that is stored.
+    /// Starts to bring a tile into a stage whose last results have gone. A tile that is not whole is brought in when it is its turn.
     #[device]
     fn fetch<T: Element>(
         &self,
         input: &Global<T>,
-        staged: &Shared<T>,
+        ring: &Ring<T>,
         stage: Reg<u32>,
-        part: Part,
-        length: Reg<u64>,
+        tile: Tile,
+        is_courier: Reg<bool>,
     ) {
-        let width = vector::width::<T>();
-        let to = staged.at(self.place::<T>(stage));
-        if part.is_whole {
-            let from = input.at(part.start);
-            for row in 0..self.rows {
-                copy_async(to.at(row * self.threads * width), from.at(row * 32 * width), width);
-            }
-        } else if part.left > 0 {
-            for row in constant(0u32)..self.rows {
-                let index = part.start + (row * (32 * width)).convert::<u64>();
-                for position in 0..width {
-                    let element = input[(index + u64::from(position)).min(length - 1)];
-                    to.at(row * (self.threads * width)).at(position).store(element);
+        let (to, arrived) = (ring.at::<T>(stage), ring.arrived.at(stage));
+        if self.is_bulk {
+            if is_courier {
+                if tile.is_whole {
+                    bulk_wait_read(0);
+                    arrived.arrive_and_expect(self.tile::<T>() * T::BYTES);
+                    bulk::load(input.at(tile.first), self.tile::<T>(), to, arrived);
+                } else if tile.length > 0 {
+                    bulk_wait_read(0);
+                    arrived.arrive();
                 }
-            }
-        }
-        commit_async_copies();
-    }
-
-    /// This lane's vectors of a tile that has arrived, one a row.
-    #[device]
-    fn load<T: Storable>(&self, staged: &Shared<T>, stage: Reg<u32>, part: Part) -> Vec<Vec<M::State>>
-    where
-        M: Monoid<T>,
-    {
-        let width = vector::width::<T>();
-        let from = staged.at(self.place::<T>(stage));
-        let mut rows = Vec::new();
-        for row in 0..self.rows {
-            let elements = vector::load_lanes(from.at(row * self.threads * width), width, Access::new());
-            let first = part.start + u64::from(row * 32 * width);
-            let lift =
-                |(position, element): (usize, &Reg<T>)| self.monoid.lift(*element, first + position as u64);
-            rows.push(elements.iter().enumerate().map(lift).collect());
-        }
-        rows
-    }
-
-    /// The results of a vector whose elements are scanned, `before` standing before it.
-    fn after<T: Storable>(&self, before: M::State, scanned: &[M::State]) -> Vec<M::State>
-    where
-        M: Monoid<T>,
-    {
-        let inclusive = scanned.iter().map(|state| self.monoid.combine(before, *state));
-        match self.kind {
-            ScanKind::Inclusive => inclusive.collect(),
-            ScanKind::Exclusive => iter::once(before).chain(inclusive.take(scanned.len() - 1)).collect(),
-        }
-    }
-
-    /// Stores this lane's vectors, as far as the output goes.
-    #[device]
-    fn store<T: Storable>(&self, output: &Global<M::Output>, part: Part, rows: &[Vec<M::State>])
-    where
-        M: Monoid<T>,
-        M::State: Yields<M::State>,
-    {
-        let row = 32 * vector::width::<T>();
-        let output = *output;
-        let at = output.at(part.start);
-        let lowered: Vec<Vec<_>> =
-            rows.iter().map(|row| row.iter().map(|state| self.monoid.lower(*state)).collect()).collect();
-        if part.is_whole {
-            for (number, elements) in lowered.iter().enumerate() {
-                vector::store(at.at(number as u32 * row), elements, Access::new());
             }
         } else {
-            for (number, elements) in lowered.iter().enumerate() {
-                for (position, element) in elements.iter().enumerate() {
-                    let offset = number as u32 * row + position as u32;
-                    if part.left > offset {
-                        at.at(offset).store(*element);
-                    }
+            if tile.is_whole {
+                let mine = thread_idx().x * vector::width::<T>();
+                let (from, to) = (input.at(tile.first).at(mine), to.at(mine));
+                for vector in 0..self.vectors {
+                    let step = vector * self.threads * vector::width::<T>();
+                    copy_async(to.at(step), from.at(step), vector::width::<T>());
                 }
+            }
+            arrived.arrive_after_copies();
+        }
+    }
+
+    /// Waits for a stage's tile.
+    #[track_caller]
+    fn wait(&self, arrived: Mbarrier, parity: Reg<u32>) {
+        if self.is_bulk {
+            arrived.wait_parity(parity);
+        } else {
+            wait_until(|| arrived.test_wait_parity(parity));
+        }
+    }
+
+    /// Brings in a tile that is not whole. Past the end of the input the last element stands in: whatever is there comes after every
+    /// result that is sent out.
+    #[device]
+    fn fill<T: Element>(&self, input: &Global<T>, to: Shared<T>, tile: Tile) {
+        let from = input.at(tile.first);
+        for place in (thread_idx().x..self.tile::<T>()).step_by(self.threads) {
+            let element = from.at(place.min(tile.length - 1)).load();
+            to.at(place).store(element);
+        }
+    }
+
+    /// A run scanned, from what stands before it.
+    #[track_caller]
+    fn results<T: Storable>(
+        &self,
+        before: M::State,
+        elements: &[Reg<T>],
+        first: Reg<u64>,
+    ) -> Vec<Reg<M::Output>>
+    where
+        M: Monoid<T>,
+    {
+        let mut state = before;
+        let result = |(position, element): (usize, &Reg<T>)| {
+            let exclusive = state;
+            state = self.monoid.accumulate(state, *element, first + position as u64);
+            self.monoid.lower(if self.kind == ScanKind::Inclusive { state } else { exclusive })
+        };
+        elements.iter().enumerate().map(result).collect()
+    }
+
+    /// Starts to send out a stage's results, once all threads have left theirs.
+    #[device]
+    fn send<T: Storable>(
+        &self,
+        output: &Global<M::Output>,
+        from: Shared<M::Output>,
+        tile: Tile,
+        is_courier: Reg<bool>,
+    ) where
+        M: Monoid<T>,
+    {
+        let to = output.at(tile.first);
+        if self.is_bulk {
+            fence_proxy_async_shared();
+        }
+        sync_threads();
+        if !tile.is_whole {
+            for place in (thread_idx().x..tile.length).step_by(self.threads) {
+                to.at(place).store(from.at(place).load());
+            }
+        } else if self.is_bulk {
+            if is_courier {
+                bulk::store(to, self.tile::<T>(), from);
+                bulk_commit();
+            }
+        } else {
+            let width = self.result_width::<T>();
+            let mine = thread_idx().x * width;
+            for vector in 0..self.tile::<T>() / (self.threads * width) {
+                let step = vector * self.threads * width;
+                let results = vector::load_lanes(from.at(mine).at(step), width, Access::new());
+                vector::store_lanes(to.at(mine).at(step), &results, Access::new());
             }
         }
     }
-}
-
-/// A lane's states, each combined with those before it.
-fn scan_vector<T: Element, M: Monoid<T>>(monoid: &M, states: &[M::State]) -> Vec<M::State> {
-    let mut scanned = vec![states[0]];
-    for (position, state) in states.iter().enumerate().skip(1) {
-        scanned.push(monoid.combine(scanned[position - 1], *state));
-    }
-    scanned
 }
 
 /// Scratch memory of a stream's look-backs.
@@ -395,14 +420,12 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     }
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let tiles = length.div_ceil(configuration.tile::<T>().into());
-    let resident = operations.resident(&kernel, configuration.block())?;
-    let too_long = || OperationError::Shape {
-        what: "a scan",
-        reason: format!("{length} elements are more than 2^32 tiles; scan them in parts"),
-    };
-    // A CTA that does not fit the device at once would start only to find that nothing is left.
-    let grid = u32::try_from(tiles).ok().filter(|tiles| *tiles < u32::MAX - resident);
-    let grid = grid.ok_or_else(too_long)?.min(resident);
+    let resident = operations.resident(&kernel, configuration.threads)?;
+    let grid =
+        grid_of_takers(tiles, resident, configuration.stages).ok_or_else(|| OperationError::Shape {
+            what: "a scan",
+            reason: format!("{length} elements are more than 2^32 tiles; scan them in parts"),
+        })?;
     operations.with_scratch(stream, |scratch: &mut LookBackScratch| {
         let record_bytes = record_bytes(|| configuration.monoid.identity());
         let record_words = (2 * tiles * record_bytes).div_ceil(8) as usize;
@@ -410,6 +433,6 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
         let words = scratch.words.at_least_kept(stream, tiles as usize)?;
         let records = scratch.records.at_least(operations.device(), record_words)?;
         let arguments = (input, output, counter, words, records, length);
-        Ok(kernel.launch(stream, grid, configuration.block(), arguments)?)
+        Ok(kernel.launch(stream, grid, configuration.threads, arguments)?)
     })
 }
