@@ -2,6 +2,8 @@
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::lang::memory::MemoryElement;
+use warpwright::lang::pointer::Pointer;
+use warpwright::lang::space::Space;
 use warpwright::prelude::*;
 
 use crate::vector;
@@ -72,7 +74,7 @@ pub(super) struct Chunk<T> {
 impl<T: RowElement> Chunk<T> {
     /// Loads `lanes` elements, in accesses of 128 bits at most.
     #[track_caller]
-    pub(super) fn load(from: Global<T>, lanes: u32, access: Access) -> Self {
+    pub(super) fn load<S: Space>(from: Pointer<T, S>, lanes: u32, access: Access) -> Self {
         let bytes = lanes * T::BYTES;
         let words = if bytes < 4 {
             vec![from.cast::<u16>().load_with(access).convert()]

@@ -3,12 +3,13 @@
 use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, LaunchCounts};
+use warpwright::runtime::{Buffer, Device};
 
+use super::operations::launch;
 use super::{AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
-use crate::prepared::ptx;
+use crate::prepared::{capability_of, ptx};
 use crate::reference::Random;
 use crate::registry::{
     Element, LibraryKernel, Mismatch, OptionSpec, Options, Prepared, Result, Verified, Work, compare,
@@ -32,6 +33,12 @@ const THREADS: OptionSpec =
     OptionSpec::number("threads", 0, "of one CTA for a row, 0 where the length decides");
 const CTAS: OptionSpec = OptionSpec::number("ctas", 0, "for a row, 0 where the length decides");
 
+const STAGES: OptionSpec = OptionSpec::number(
+    "stages",
+    0,
+    "rows in a ring in shared memory; 0: none, or where threads and ctas are 0 too, as the length decides",
+);
+
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
 
@@ -44,6 +51,7 @@ struct Problem {
     seed: u64,
     threads: u32,
     ctas: u32,
+    stages: u32,
 }
 
 impl Problem {
@@ -55,6 +63,7 @@ impl Problem {
             seed: options.number("seed"),
             threads: u32::try_from(options.number("threads"))?,
             ctas: u32::try_from(options.number("ctas"))?,
+            stages: u32::try_from(options.number("stages"))?,
         })
     }
 
@@ -62,10 +71,15 @@ impl Problem {
         self.rows as usize * self.columns as usize
     }
 
-    fn plan<T: RowNumber>(&self, capability: &Capability) -> Result<Plan> {
-        let plan = Plan::new::<T>(self.columns, capability);
+    fn plan<T: RowNumber>(&self, sources: u32, capability: &Capability) -> Result<Plan> {
+        let plan = Plan::new::<T>(self.columns, sources, capability);
         let or = |given, plan| if given == 0 { plan } else { given };
-        Ok(plan.shared_by(or(self.threads, plan.threads), or(self.ctas, plan.ctas))?)
+        let shares = [
+            or(self.threads, plan.threads),
+            or(self.ctas, plan.ctas),
+            if self.threads + self.ctas + self.stages == 0 { plan.stages } else { self.stages },
+        ];
+        Ok(plan.shared_by::<T>(sources, shares, capability)?)
     }
 
     fn matrix<T: RowNumber>(&self, device: &Device, seed: u64) -> Result<Buffer<T>> {
@@ -113,22 +127,6 @@ impl Problem {
     }
 }
 
-/// Launches unless there is nothing to do.
-fn launch<K>(
-    compiled: &warpwright::runtime::Compiled<K>,
-    plan: Plan,
-    rows: u32,
-    stream: &warpwright::runtime::Stream,
-    arguments: impl warpwright::runtime::KernelArguments,
-) -> Result<LaunchCounts> {
-    if rows == 0 {
-        return Ok(LaunchCounts::default());
-    }
-    let shape = compiled.shape(plan.grid(rows), plan.cta_threads());
-    let shape = if plan.overlaps { shape.overlapping() } else { shape };
-    Ok(compiled.function().launch(stream, shape, arguments)?)
-}
-
 /// A row of a matrix in f64.
 fn row_of<T: RowNumber>(matrix: &[T], row: usize, columns: usize) -> Vec<f64> {
     matrix[row * columns..][..columns].iter().map(|value| value.value()).collect()
@@ -155,7 +153,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     problem: Problem,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -163,7 +161,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
         problem.seed,
         problem.work(&[size_of::<T>(), size_of::<U>()], 5.0),
         |seed| Ok((problem.matrix::<T>(device, seed)?, device.uninitialized::<U>(problem.elements())?)),
-        move |stream, (x, y)| launch(&compiled, plan, rows, stream, (&*x, &*y, rows)),
+        move |stream, (x, y)| Ok(launch(&compiled, stream, plan, rows, (x, y, rows))?),
         move |(x, y)| {
             let x = x.to_vec()?;
             problem.verify(y, |row| {
@@ -209,7 +207,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -220,7 +218,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
             let (x, w) = (problem.matrix::<T>(device, seed)?, problem.vector::<T>(device, !seed)?);
             Ok((x, w, device.uninitialized::<U>(problem.elements())?))
         },
-        move |stream, (x, w, y)| launch(&compiled, plan, rows, stream, (&*x, &*w, &*y, rows, EPSILON)),
+        move |stream, (x, w, y)| Ok(launch(&compiled, stream, plan, rows, (x, w, y, rows, EPSILON))?),
         move |(x, w, y)| {
             let (x, w) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns as usize));
             problem.verify(y, |row| normalised(&row_of(&x, row, columns as usize), &w, gain))
@@ -242,7 +240,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability)?;
+    let plan = problem.plan::<T>(2, device.properties().capability)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -259,7 +257,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
             })
         },
         move |stream, AddSet { x, r, w, s, y }: &mut AddSet<T>| {
-            launch(&compiled, plan, rows, stream, (&*x, &*r, &*w, &*s, &*y, rows, EPSILON))
+            Ok(launch(&compiled, stream, plan, rows, (x, r, w, s, y, rows, EPSILON))?)
         },
         move |set| {
             let (x, r, w) = (set.x.to_vec()?, set.r.to_vec()?, row_of(&set.w.to_vec()?, 0, columns as usize));
@@ -297,7 +295,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -310,7 +308,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
             Ok((problem.matrix::<T>(device, seed)?, w, b, y))
         },
         move |stream, (x, w, b, y)| {
-            launch(&compiled, plan, rows, stream, (&*x, &*w, &*b, &*y, rows, EPSILON))
+            Ok(launch(&compiled, stream, plan, rows, (x, w, b, y, rows, EPSILON))?)
         },
         move |(x, w, b, y)| {
             let columns = columns as usize;
@@ -329,7 +327,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 }
 
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -341,7 +339,7 @@ fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Res
             Ok((problem.matrix::<T>(device, seed)?, targets, device.uninitialized::<f32>(rows as usize)?))
         },
         move |stream, (x, targets, losses)| {
-            launch(&compiled, plan, rows, stream, (&*x, &*targets, &*losses, rows))
+            Ok(launch(&compiled, stream, plan, rows, (x, targets, losses, rows))?)
         },
         move |(x, targets, losses)| {
             let (x, targets) = (x.to_vec()?, targets.to_vec()?);
@@ -373,10 +371,8 @@ macro_rules! with_types {
     };
 }
 
-fn plan<T: RowNumber>(target: &str, options: &Options) -> Result<Plan> {
-    let capability =
-        Capability::for_target(target).ok_or_else(|| format!("there is no architecture {target} here"))?;
-    Problem::of(options)?.plan::<T>(capability)
+fn plan<T: RowNumber>(sources: u32, target: &str, options: &Options) -> Result<Plan> {
+    Problem::of(options)?.plan::<T>(sources, capability_of(target)?)
 }
 
 /// What a kernel moves of that many matrices of the input's and of the output's type.
@@ -406,7 +402,7 @@ macro_rules! library {
             }
 
             fn options(&self) -> &'static [OptionSpec] {
-                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS];
+                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS, STAGES];
                 OPTIONS
             }
 
@@ -434,7 +430,7 @@ library! {
     /// [`Softmax`] for the command line.
     SoftmaxLibrary, "softmax", "softmax of each row: one pass over memory", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>(target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>(1, target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Probabilities)
@@ -445,7 +441,7 @@ library! {
     /// [`Softmax`]'s logarithms for the command line.
     LogSoftmaxLibrary, "log-softmax", "logarithm of the softmax of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>(target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>(1, target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Logarithms)
@@ -456,7 +452,7 @@ library! {
     /// [`RmsNorm`] for the command line.
     RmsNormLibrary, "rms-norm", "RMSNorm of each row", (1, 1), [INPUT, OUTPUT, GAIN, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(RmsNorm { plan: plan::<T>(target, options)?, gain: gain(options) }.run::<T, U>()?, target)
+        ptx(RmsNorm { plan: plan::<T>(1, target, options)?, gain: gain(options) }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_rms_norm::<T, U>(device, Problem::of(options)?, gain(options))
@@ -468,7 +464,7 @@ library! {
     AddRmsNormLibrary, "add-rms-norm", "s = x + r and RMSNorm of each row of s: both are written", (4, 0),
     [INPUT, GAIN, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(AddRmsNorm { plan: plan::<T>(target, options)?, gain: gain(options) }.run::<T>()?, target)
+        ptx(AddRmsNorm { plan: plan::<T>(2, target, options)?, gain: gain(options) }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_add_rms_norm::<T>(device, Problem::of(options)?, gain(options))
@@ -479,7 +475,7 @@ library! {
     /// [`LayerNorm`] for the command line.
     LayerNormLibrary, "layer-norm", "LayerNorm of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(LayerNorm { plan: plan::<T>(target, options)? }.run::<T, U>()?, target)
+        ptx(LayerNorm { plan: plan::<T>(1, target, options)? }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_layer_norm::<T, U>(device, Problem::of(options)?)
@@ -490,7 +486,7 @@ library! {
     /// [`CrossEntropy`] for the command line.
     CrossEntropyLibrary, "cross-entropy", "cross-entropy of each row against a target", (1, 0), [INPUT, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(CrossEntropy { plan: plan::<T>(target, options)? }.run::<T>()?, target)
+        ptx(CrossEntropy { plan: plan::<T>(1, target, options)? }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_cross_entropy::<T>(device, Problem::of(options)?)

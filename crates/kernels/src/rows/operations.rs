@@ -19,23 +19,27 @@ fn expect_row<T: Storable>(what: &'static str, (_, columns): MatrixShape, buffer
 }
 
 /// Starts a kernel over `rows` rows.
-fn launch<Args: HostParameter>(
+pub(super) fn launch<Args: HostParameter>(
     kernel: &Compiled<Args>,
     stream: &Stream,
     plan: Plan,
     rows: u32,
     arguments: Args::Passed<'_>,
 ) -> Result<LaunchCounts> {
-    let shape = kernel.shape(plan.grid(rows), plan.cta_threads());
+    if rows == 0 {
+        return Ok(LaunchCounts::default());
+    }
+    let sms = stream.device().properties().sm_count;
+    let shape = kernel.shape(plan.grid(rows, sms), plan.cta_threads());
     let shape = if plan.overlaps { shape.overlapping() } else { shape };
     Ok(kernel.launch_as(stream, shape, arguments)?)
 }
 
 impl Operations {
-    /// The plan for rows of that many elements of `T`; `None` where there is nothing to do.
-    fn plan<T: Storable>(&self, (rows, columns): MatrixShape) -> Option<Plan> {
+    /// The plan for rows of that many elements of `T`, each read from `sources` matrices; `None` where there is nothing to do.
+    fn plan<T: Storable>(&self, sources: u32, (rows, columns): MatrixShape) -> Option<Plan> {
         let capability = self.device().properties().capability;
-        (rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, capability))
+        (rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, sources, capability))
     }
 
     /// Softmax of each row of `x`.
@@ -88,7 +92,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of a softmax", shape, x)?;
         expect_matrix("the output of a softmax", shape, y)?;
-        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, y, shape.0))
     }
@@ -108,7 +112,7 @@ impl Operations {
         expect_matrix("the input of RMSNorm", shape, x)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
         expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
     }
@@ -130,7 +134,7 @@ impl Operations {
         expect_matrix("the sum of RMSNorm", shape, sum)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
         expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(2, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
         launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, shape.0, epsilon))
     }
@@ -151,7 +155,7 @@ impl Operations {
         expect_matrix("the output of LayerNorm", shape, y)?;
         expect_row("the weights of LayerNorm", shape, weights)?;
         expect_row("the biases of LayerNorm", shape, biases)?;
-        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, shape.0, epsilon))
     }
@@ -174,7 +178,7 @@ impl Operations {
         if shape.0 > 0 && shape.1 == 0 {
             return Err(OperationError::Empty { what: "the cross-entropy of a row" });
         }
-        let Some(plan) = self.plan::<T>(shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;
         launch(&kernel, stream, plan, shape.0, (x, targets, losses, shape.0))
     }

@@ -29,6 +29,10 @@ pub struct Plan {
     pub ctas: u32,
     /// Vectors that a thread holds of a row at once.
     pub steps: u32,
+    /// Rows that are in a team's ring in shared memory at once, where bulk copies bring them; 0 where threads load them from memory.
+    pub stages: u32,
+    /// CTAs that an SM should hold.
+    pub ctas_per_sm: u32,
     /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
     pub overlaps: bool,
 }
@@ -38,6 +42,10 @@ pub struct Plan {
 const STEPS: u32 = 4;
 /// Threads that an SM should hold: 64 registers each.
 const SM_THREADS: u32 = 1024;
+/// Bytes of shared memory that a CTA takes besides its ring: 1 KB is the driver's, the rest are barriers and partial values.
+const SHARED_BYTES_BESIDES: u32 = 3 << 10;
+/// SMs of the smallest GPC of an H200, where clusters lie: the others have 18, and the two that are left over are not counted on.
+const GPC_SMS: u32 = 16;
 /// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
 const LONG_ROW_THREADS: u32 = 512;
 /// Threads of a CTA whose rows take a warp or less.
@@ -46,8 +54,8 @@ const SHORT_ROW_THREADS: u32 = 128;
 const AHEAD_BYTES: u32 = 16 << 10;
 
 impl Plan {
-    /// The plan for rows of `columns` elements of `T`, on a GPU of that capability.
-    pub fn new<T: Element>(columns: u32, capability: &Capability) -> Self {
+    /// The plan for rows of `columns` elements of `T`, each read from `sources` matrices, on a GPU of that capability.
+    pub fn new<T: Element>(columns: u32, sources: u32, capability: &Capability) -> Self {
         let lanes = vector::widest(columns.into(), T::BYTES);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
@@ -59,21 +67,38 @@ impl Plan {
             }
             _ => (most, cluster),
         };
-        Self::of_shares(columns, lanes, threads, ctas, capability.compute_capability >= (9, 0))
+        Self::of_shares::<T>(columns, lanes, sources, [threads, ctas, 0], capability)
     }
 
-    fn of_shares(columns: u32, lanes: u32, threads: u32, ctas: u32, overlaps: bool) -> Self {
+    fn of_shares<T: Element>(
+        columns: u32,
+        lanes: u32,
+        sources: u32,
+        [threads, ctas, stages]: [u32; 3],
+        capability: &Capability,
+    ) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
         let part = columns.div_ceil(ctas).next_multiple_of(lanes);
-        let steps = part.div_ceil(lanes * threads).clamp(1, STEPS);
-        Self { columns, lanes, threads, rows, ctas, steps, overlaps }
+        let held = part.div_ceil(lanes * threads).max(1);
+        let steps = if held <= STEPS { held } else { STEPS };
+        let ring = rows * stages * sources * part * T::BYTES;
+        let of_threads = SM_THREADS / (threads * rows);
+        let of_shared = capability.shared_bytes_per_sm / (ring + SHARED_BYTES_BESIDES);
+        let overlaps = capability.compute_capability >= (9, 0);
+        let ctas_per_sm = of_threads.min(of_shared).max(1);
+        Self { columns, lanes, threads, rows, ctas, steps, stages, ctas_per_sm, overlaps }
     }
 
-    /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
+    /// The same rows shared by another number of threads and CTAs, and held in rings of another number of stages: to find out what is fastest.
     ///
     /// # Errors
     /// No plan has such numbers.
-    pub fn shared_by(&self, threads: u32, ctas: u32) -> Result<Self> {
+    pub fn shared_by<T: Element>(
+        &self,
+        sources: u32,
+        [threads, ctas, stages]: [u32; 3],
+        capability: &Capability,
+    ) -> Result<Self> {
         let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
         let whole_warps = threads.is_multiple_of(32) && (32..=1024).contains(&threads);
@@ -85,7 +110,15 @@ impl Plan {
                 "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
             ));
         }
-        Ok(Self::of_shares(self.columns, self.lanes, threads, ctas, self.overlaps))
+        let plan =
+            Self::of_shares::<T>(self.columns, self.lanes, sources, [threads, ctas, stages], capability);
+        let is_whole = plan.lanes * T::BYTES == vector::WIDEST_BYTES && plan.threads >= 32;
+        if stages > 0 && !(plan.overlaps && is_whole) {
+            return refuse(
+                "rings hold rows of whole vectors of 16 bytes, each for a warp or more, on sm_90 and later".to_owned(),
+            );
+        }
+        Ok(plan)
     }
 
     /// Columns of a row that one CTA takes; the last may take fewer.
@@ -108,11 +141,6 @@ impl Plan {
         self.threads * self.rows
     }
 
-    /// CTAs that an SM should hold.
-    pub fn ctas_per_sm(&self) -> u32 {
-        (SM_THREADS / self.cta_threads()).max(1)
-    }
-
     /// Whether whole rows of `T` can be asked for by bulk operations: they begin and end at multiples of 16 bytes.
     pub(super) fn prefetches<T: Element>(&self) -> bool {
         self.overlaps && self.rows == 1 && self.lanes * T::BYTES == vector::WIDEST_BYTES
@@ -123,9 +151,16 @@ impl Plan {
         self.prefetches::<T>() && self.part() * T::BYTES >= AHEAD_BYTES
     }
 
-    /// CTAs for `rows` rows, whole clusters; as many as a grid may have, and each then goes on with further rows.
-    pub fn grid(&self, rows: u32) -> u32 {
-        let most = i32::MAX as u32 / self.ctas;
+    /// Teams that a GPU of `sms` SMs has room for at once.
+    pub fn teams(&self, sms: u32) -> u32 {
+        let sms = if self.ctas > 1 { (sms / GPC_SMS * GPC_SMS).max(sms.min(GPC_SMS)) } else { sms };
+        (sms * self.ctas_per_sm / self.ctas).max(1) * self.rows
+    }
+
+    /// CTAs for `rows` rows, whole clusters, on a GPU of `sms` SMs. Teams with a ring stay and go from row to row; others do where a grid
+    /// may have no more.
+    pub fn grid(&self, rows: u32, sms: u32) -> u32 {
+        let most = if self.stages > 0 { self.teams(sms) / self.rows } else { i32::MAX as u32 / self.ctas };
         rows.div_ceil(self.rows).min(most) * self.ctas
     }
 }
@@ -142,7 +177,7 @@ mod tests {
         for name in ["a100", "h200"] {
             let capability = Arch::named(name).expect("in the table").capability;
             for columns in (1..5000).chain((5000..600_000).step_by(997)).chain([262_144]) {
-                for plan in [Plan::new::<bf16>(columns, capability), Plan::new::<f32>(columns, capability)] {
+                for plan in [Plan::new::<bf16>(columns, 1, capability), Plan::new::<f32>(columns, 1, capability)] {
                     assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
                     assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");
@@ -160,7 +195,7 @@ mod tests {
     fn known_plans() {
         let h200 = Arch::named("h200").expect("in the table").capability;
         let plan = |columns| {
-            let Plan { threads, rows, ctas, steps, .. } = Plan::new::<bf16>(columns, h200);
+            let Plan { threads, rows, ctas, steps, .. } = Plan::new::<bf16>(columns, 1, h200);
             (threads, rows, ctas, steps)
         };
         assert_eq!(plan(64), (2, 64, 1, 4));

@@ -1,6 +1,8 @@
 //! A row in the registers of its team, or on its way through them.
 
 use warpwright::lang::staging::Yields;
+use warpwright::lang::pointer::Pointer;
+use warpwright::lang::space::Space;
 use warpwright::prelude::*;
 
 use super::element::{Chunk, RowElement};
@@ -12,6 +14,8 @@ use super::team::Team;
 pub(super) struct Place {
     /// Its first column.
     pub(super) column: Reg<u32>,
+    /// The same, counted from the first of the CTA's part.
+    local: Reg<u32>,
     /// Which of the thread's vectors it is, of those it has at once.
     step: usize,
     /// Whether it is inside the row, where that is not known when the kernel is built.
@@ -52,6 +56,11 @@ impl Share {
         Self { plan, base, cut, first: team.rank * plan.lanes }
     }
 
+    /// Whether parts may have fewer columns than [`Plan::part`], or none.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
     /// Columns of the CTA's part.
     #[track_caller]
     pub(super) fn columns(&self) -> Reg<u32> {
@@ -68,20 +77,26 @@ impl Share {
             let is_inside = base.is_none() && self.cut.is_none() && (step + 1) * stride <= self.plan.part();
             let inside = (!is_inside).then(|| local.lt(self.columns()));
             let column = if self.plan.ctas > 1 { local + self.base } else { local };
-            Place { column, step: step as usize, inside }
+            Place { column, local, step: step as usize, inside }
         };
         (0..self.plan.steps).map(place).collect()
     }
 
-    /// Loads what is at a place of a row; words of `fill` where that is outside.
+    /// Loads the vector at `at`, which is what is at a place of a row; words of `fill` where that is outside.
     #[device]
-    fn load<T: RowElement>(&self, row: Global<T>, place: Place, fill: u32, access: Access) -> Chunk<T> {
+    fn load<T: RowElement, S: Space>(
+        &self,
+        at: Pointer<T, S>,
+        place: Place,
+        fill: u32,
+        access: Access,
+    ) -> Chunk<T> {
         match place.inside {
-            None => Chunk::load(row.at(place.column), self.plan.lanes, access),
+            None => Chunk::load(at, self.plan.lanes, access),
             Some(inside) => {
                 let mut chunk = Chunk::filled(fill, self.plan.lanes);
                 if inside {
-                    chunk = Chunk::load(row.at(place.column), self.plan.lanes, access);
+                    chunk = Chunk::load(at, self.plan.lanes, access);
                 }
                 chunk
             }
@@ -125,6 +140,8 @@ pub(super) struct Row<T> {
 pub(super) enum Source<T> {
     /// Rows in global memory. Words of this stand where a vector is outside.
     Memory(Vec<Global<T>>, u32),
+    /// The CTA's parts of rows, in shared memory; the same stands outside.
+    Staged(Vec<Shared<T>>, u32),
     /// A row that all rows have in common, such as weights: it is kept in L1.
     Common(Global<T>),
 }
@@ -157,11 +174,24 @@ impl<T: RowElement> Row<T> {
             Source::Memory(rows, fill) => {
                 // L1 has better things to keep than what is read once.
                 let access = Access::new().non_coherent().evicted(Eviction::NoAllocate);
-                self.sum_of(rows, |row, place| self.share.load(row, place, *fill, access), &places)
+                self.sum_of(
+                    rows,
+                    |row, place| self.share.load(row.at(place.column), place, *fill, access),
+                    &places,
+                )
+            }
+            Source::Staged(rows, fill) => {
+                let access = Access::new();
+                self.sum_of(
+                    rows,
+                    |row, place| self.share.load(row.at(place.local), place, *fill, access),
+                    &places,
+                )
             }
             Source::Common(row) => {
                 let access = Access::new().non_coherent();
-                self.sum_of(&[*row], |row, place| self.share.load(row, place, 0, access), &places)
+                let load = |row: Global<T>, place: Place| self.share.load(row.at(place.column), place, 0, access);
+                self.sum_of(&[*row], load, &places)
             }
         };
         places.into_iter().zip(chunks).collect()
@@ -221,7 +251,7 @@ impl<T: RowElement> Row<T> {
         match (&self.resident, &self.source) {
             (Some(vectors), _) => vectors[place.step].1.values(),
             (None, Source::Common(row)) => {
-                self.share.load(*row, place, 0, Access::new().non_coherent()).values()
+                self.share.load(row.at(place.column), place, 0, Access::new().non_coherent()).values()
             }
             (None, _) => unreachable!("only what rows have in common is looked up"),
         }
@@ -232,10 +262,23 @@ impl<T: RowElement> Row<T> {
     pub(super) fn sum(&self, term: impl Fn(Reg<f32>) -> Reg<f32>) -> Reg<f32> {
         self.fold(constant(0f32).duplicate(), |sum, vectors| {
             vectors.iter().fold(sum, |sum, (place, chunk)| {
-                let terms = chunk.values().into_iter().map(|value| place.or_zero(term(value)));
-                terms.fold(sum, |sum, term| sum + term)
+                let terms: Vec<_> =
+                    chunk.values().into_iter().map(|value| place.or_zero(term(value))).collect();
+                sum + pairwise(&terms, |a, b| a + b)
             })
         })
+    }
+}
+
+/// Values merged two by two, then the results: no merge waits for many others.
+#[track_caller]
+pub(super) fn pairwise(values: &[Reg<f32>], merge: impl Fn(Reg<f32>, Reg<f32>) -> Reg<f32> + Copy) -> Reg<f32> {
+    match values {
+        [value] => *value,
+        _ => {
+            let (one, other) = values.split_at(values.len() / 2);
+            merge(pairwise(one, merge), pairwise(other, merge))
+        }
     }
 }
 

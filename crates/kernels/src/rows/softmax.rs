@@ -15,7 +15,7 @@ use warpwright::prelude::*;
 use super::element::{Chunk, RowElement};
 use super::plan::Plan;
 use super::rounds::{Turn, each_row};
-use super::row::{Place, Row, Share, start};
+use super::row::{Place, Row, Share, pairwise, start};
 use super::team::{Merge, Team, butterfly};
 
 /// `exp(x)` by the special function unit; a subnormal result is 0.
@@ -53,28 +53,36 @@ impl LogSum {
     }
 
     /// The pair with more numbers, and their exponentials, relative to its maximum.
+    ///
+    /// Numbers are widened once for the maximum and once for the sum: kept in between, they would take twice the registers.
     #[track_caller]
-    fn with([maximum, sum]: [Reg<f32>; 2], values: &[Reg<f32>]) -> ([Reg<f32>; 2], Vec<Reg<f32>>) {
-        let larger = values.iter().fold(maximum, |larger, value| larger.max(*value));
+    fn with<T: RowElement>(
+        [maximum, sum]: [Reg<f32>; 2],
+        vectors: &[(Place, Chunk<T>)],
+    ) -> ([Reg<f32>; 2], Vec<Reg<f32>>) {
+        let larger = vectors
+            .iter()
+            .fold(maximum, |larger, (_, chunk)| larger.max(pairwise(&chunk.values(), |a, b| a.max(b))));
         let base = base(larger);
-        let terms: Vec<_> = values.iter().map(|value| exp(*value - base)).collect();
-        let sum = terms.iter().fold(sum * exp(maximum - base), |sum, term| sum + *term);
-        ([larger, sum], terms)
+        let (mut sum, mut all) = (sum * exp(maximum - base), Vec::new());
+        for (_, chunk) in vectors {
+            let terms: Vec<_> = chunk.values().into_iter().map(|value| exp(value - base)).collect();
+            sum = sum + pairwise(&terms, |a, b| a + b);
+            all.extend(terms);
+        }
+        ([larger, sum], all)
     }
 }
 
 /// The pair of a whole row, whose fill is negative infinity.
 #[track_caller]
 pub(super) fn log_sum<T: RowElement>(row: &Row<T>, team: &mut Team) -> [Reg<f32>; 2] {
-    let mine = row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, &values(vectors)).0);
+    let mine = row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, vectors).0);
     team.reduce::<LogSum, 2>(mine)
 }
 
-/// The elements of vectors.
-#[track_caller]
-fn values<T: RowElement>(vectors: &[(Place, Chunk<T>)]) -> Vec<Reg<f32>> {
-    vectors.iter().flat_map(|(_, chunk)| chunk.values()).collect()
-}
+/// Exponentials that a thread's registers hold at most.
+const KEPT_TERMS: u32 = 32;
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,9 +119,9 @@ impl Softmax {
                 let y = start(y, index, plan.columns);
                 let store = |place, values: &[_]| share.store(y, place, wanted, values);
                 match (form, x.resident()) {
-                    (Form::Probabilities, Some(vectors)) => {
+                    (Form::Probabilities, Some(vectors)) if plan.steps * plan.lanes <= KEPT_TERMS => {
                         // The exponentials are taken once and kept.
-                        let (mine, terms) = LogSum::with(LogSum::nothing(), &values(vectors));
+                        let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
                         let [maximum, sum] = team.reduce::<LogSum, 2>(mine);
                         let factor = exp(mine[0] - base(maximum)) / sum;
                         for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
@@ -121,7 +129,7 @@ impl Softmax {
                             store(*place, &scaled);
                         }
                     }
-                    (Form::Probabilities, None) => {
+                    (Form::Probabilities, _) => {
                         let [maximum, sum] = log_sum(&x, team);
                         let factor = constant(1f32) / sum;
                         x.for_each(|place, values| {

@@ -77,7 +77,7 @@ impl Team {
     #[track_caller]
     pub(super) fn new(plan: Plan) -> Self {
         launch::threads(plan.cta_threads());
-        launch::blocks_per_sm(plan.ctas_per_sm());
+        launch::blocks_per_sm(plan.ctas_per_sm);
         if plan.ctas > 1 {
             launch::cluster(plan.ctas, 1, 1);
         }
@@ -89,6 +89,12 @@ impl Team {
             (levels > 0).then(|| shared_array::<f32>((2 * levels * MOST_PARTIALS * MOST_VALUES) as usize));
         let turn = constant(0u32).duplicate();
         Self { plan, rank, cta, places, turn }
+    }
+
+    /// Waits until all of the team's threads in this CTA are here.
+    #[track_caller]
+    pub(super) fn sync(&self) {
+        if self.plan.threads > 32 { sync_threads() } else { sync_warp(ALL_LANES) }
     }
 
     /// Merges what each thread has into what all of them have together.
