@@ -307,9 +307,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
             let y = device.uninitialized::<U>(problem.elements())?;
             Ok((problem.matrix::<T>(device, seed)?, w, b, y))
         },
-        move |stream, (x, w, b, y)| {
-            Ok(launch(&compiled, stream, plan, rows, (x, w, b, y, rows, EPSILON))?)
-        },
+        move |stream, (x, w, b, y)| Ok(launch(&compiled, stream, plan, rows, (x, w, b, y, rows, EPSILON))?),
         move |(x, w, b, y)| {
             let columns = columns as usize;
             let (x, w, b) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns), row_of(&b.to_vec()?, 0, columns));

@@ -115,7 +115,8 @@ impl Plan {
         let is_whole = plan.lanes * T::BYTES == vector::WIDEST_BYTES && plan.threads >= 32;
         if stages > 0 && !(plan.overlaps && is_whole) {
             return refuse(
-                "rings hold rows of whole vectors of 16 bytes, each for a warp or more, on sm_90 and later".to_owned(),
+                "rings hold rows of whole vectors of 16 bytes, each for a warp or more, on sm_90 and later"
+                    .to_owned(),
             );
         }
         Ok(plan)
@@ -177,7 +178,9 @@ mod tests {
         for name in ["a100", "h200"] {
             let capability = Arch::named(name).expect("in the table").capability;
             for columns in (1..5000).chain((5000..600_000).step_by(997)).chain([262_144]) {
-                for plan in [Plan::new::<bf16>(columns, 1, capability), Plan::new::<f32>(columns, 1, capability)] {
+                for plan in
+                    [Plan::new::<bf16>(columns, 1, capability), Plan::new::<f32>(columns, 1, capability)]
+                {
                     assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
                     assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");

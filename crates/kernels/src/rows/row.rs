@@ -1,8 +1,8 @@
 //! A row in the registers of its team, or on its way through them.
 
-use warpwright::lang::staging::Yields;
 use warpwright::lang::pointer::Pointer;
 use warpwright::lang::space::Space;
+use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
 use super::element::{Chunk, RowElement};
@@ -190,7 +190,8 @@ impl<T: RowElement> Row<T> {
             }
             Source::Common(row) => {
                 let access = Access::new().non_coherent();
-                let load = |row: Global<T>, place: Place| self.share.load(row.at(place.column), place, 0, access);
+                let load =
+                    |row: Global<T>, place: Place| self.share.load(row.at(place.column), place, 0, access);
                 self.sum_of(&[*row], load, &places)
             }
         };
@@ -272,7 +273,10 @@ impl<T: RowElement> Row<T> {
 
 /// Values merged two by two, then the results: no merge waits for many others.
 #[track_caller]
-pub(super) fn pairwise(values: &[Reg<f32>], merge: impl Fn(Reg<f32>, Reg<f32>) -> Reg<f32> + Copy) -> Reg<f32> {
+pub(super) fn pairwise(
+    values: &[Reg<f32>],
+    merge: impl Fn(Reg<f32>, Reg<f32>) -> Reg<f32> + Copy,
+) -> Reg<f32> {
     match values {
         [value] => *value,
         _ => {
