@@ -8,7 +8,7 @@ use crate::instructions::{Next as Onward, WarpgroupOperation};
 use crate::memory::Trouble;
 use crate::operation::{Attempt, Effect, Execution, Kind, Operation};
 use crate::path::{Path, Wait};
-use crate::registers::{LANES, Slot, lanes};
+use crate::registers::{FULL, LANES, Slot, lanes};
 use crate::warp::{Counts, Located};
 
 /// Rounds of a waiting loop before a path yields.
@@ -184,6 +184,11 @@ impl Step<'_> {
         pc: u32,
         active: u32,
     ) -> Result<Next, Box<Trouble>> {
+        if matches!(operation, WarpgroupOperation::Settle)
+            && (active != FULL || !self.execution.block.warpgroups.has_issued(self.execution.warp))
+        {
+            return Ok(Next::At(pc + 1));
+        }
         if self.mask != *self.alive {
             return Ok(self.wait_for_warp(pc));
         }

@@ -132,6 +132,19 @@ impl Warpgroups {
         state.awaited > group.happened
     }
 
+    /// Whether a warp has issued a multiply that has not happened.
+    pub(crate) fn has_issued(&self, warp: u32) -> bool {
+        self.pending > 0 && !self.groups[warp as usize / WARPS].warps[warp as usize % WARPS].issues.is_empty()
+    }
+
+    /// A warp waits for all it has issued, in groups or not. Whether it has to.
+    pub(crate) fn wait_for_all(&mut self, warp: u32) -> bool {
+        let (group, own) = self.of(warp);
+        let state = &mut group.warps[own];
+        state.awaited = state.issued;
+        state.awaited > group.happened
+    }
+
     /// Whether what a warp waits for has happened.
     pub(crate) fn is_over(&self, warp: u32) -> bool {
         let group = &self.groups[warp as usize / WARPS];

@@ -66,7 +66,7 @@ fn what_is_waited_for_has_happened() {
 #[test]
 fn a_group_that_is_not_waited_for_happens_late() {
     let text = ones(&format!(
-        "{MULTIPLY}\n{COMMIT}\n{MULTIPLY}\n{COMMIT}\nwgmma.wait_group.sync.aligned 1;\nmov.f32 %f9, %f0;\n{WAIT}\nmov.f32 %f0, %f9;"
+        "{MULTIPLY}\n{COMMIT}\n{MULTIPLY}\n{COMMIT}\nwgmma.wait_group.sync.aligned 1;\nabs.f32 %f9, %f0;\n{WAIT}\nmov.f32 %f0, %f9;"
     ));
     let sums = |schedule| outcome(&text, 128, schedule).unwrap().floats(0);
     assert!(sums(Schedule::Latest).iter().all(|&sum| sum == 16.0));
@@ -75,6 +75,17 @@ fn a_group_that_is_not_waited_for_happens_late() {
         let drawn = sums(Schedule::Random(seed));
         assert!(drawn.iter().all(|&sum| sum == 16.0 || sum == 32.0));
         assert_eq!(drawn, sums(Schedule::Random(seed)), "the same seed gives the same run");
+    }
+}
+
+/// Compilers move accumulators between the commit and the wait; ptxas then puts a wait before the moves (C7517).
+#[test]
+fn a_move_of_an_accumulator_waits() {
+    let text = ones(&format!(
+        "{MULTIPLY}\n{MULTIPLY}\n{COMMIT}\nmov.b32 {{%h0, %h1}}, %f0;\nmov.f32 %f9, %f1;\n{WAIT}\nmov.b32 %f0, {{%h0, %h1}}; min.f32 %f0, %f0, %f9;"
+    ));
+    for schedule in SCHEDULES {
+        assert!(outcome(&text, 128, schedule).unwrap().floats(0).iter().all(|&sum| sum == 32.0));
     }
 }
 

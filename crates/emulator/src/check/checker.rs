@@ -246,11 +246,11 @@ impl Checker {
         });
         state.phase += 1;
         (state.arrived, state.ended) = (Knowledge::default(), Knowledge::default());
-        self.touch_object(actor, address, Touch::Write, Strength::Weak);
+        self.touch_object(actor, address, Touch::Object, Strength::Weak);
     }
 
     pub(super) fn mbarrier_invalidate(&mut self, actor: Actor, address: MbarrierAddress) {
-        self.touch_object(actor, address, Touch::Write, Strength::Weak);
+        self.touch_object(actor, address, Touch::Object, Strength::Weak);
     }
 
     pub(super) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {

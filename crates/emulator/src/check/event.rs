@@ -27,6 +27,8 @@ pub(crate) enum Touch {
     /// Reads a tile of which parts may stay unused, so that not all of them need be initialised.
     ReadTile,
     Write,
+    /// Makes or unmakes an mbarrier: a write of bytes that are no data.
+    Object,
     /// Reads and writes as one.
     Atomic,
 }

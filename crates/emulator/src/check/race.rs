@@ -48,8 +48,9 @@ impl Accessor<'_> {
         cta == self.cta || scope >= Scope::Gpu || scope == Scope::Cluster && self.cluster.contains(&cta)
     }
 
-    /// What an earlier access is to this one, and what kind of thing is wrong if any is.
-    fn judge(&self, earlier: &Access, access: &Access) -> (Verdict, FindingKind) {
+    /// What an earlier access is to this one, and what kind of thing is wrong if any is. Of the bytes of their granule,
+    /// threads have read those of `seen` since the last write.
+    fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
         let conflicts = earlier.touch.writes() || access.touch.writes();
         let unknown = self.unknown(earlier, access);
         if unknown == 0 {
@@ -59,7 +60,11 @@ impl Accessor<'_> {
                 Some(Proxy::Tensormap) => Some(&self.knowledge.mapped),
                 Some(Proxy::Generic) | None => None,
             };
-            let crosses = earlier.proxy.is_none() && earlier.touch.writes();
+            // Bytes that a thread has read are there, and a copy that overwrites them comes after. What is left of an mbarrier
+            // is no data: Triton lays tiles over those that it is done with.
+            let is_over = earlier.touch == Touch::Object || earlier.bytes & access.bytes & !seen == 0;
+            let overwritten = access.touch == Touch::Write && is_over;
+            let crosses = earlier.proxy.is_none() && earlier.touch.writes() && !overwritten;
             let lanes = earlier.lanes_of(access.bytes);
             let missed = crosses
                 && fences
@@ -207,8 +212,8 @@ impl Checker {
                 ..blank
             };
             let written = values.map(|values| piece.value(values));
-            let unread = granule.record(access, written, |earlier| {
-                let (verdict, kind) = accessor.judge(earlier, &access);
+            let unread = granule.record(access, written, |earlier, seen| {
+                let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
                     let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
                     let common = earlier.bytes & access.bytes;

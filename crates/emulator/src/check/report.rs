@@ -66,11 +66,11 @@ impl Party {
     fn what(&self) -> &'static str {
         match (self.proxy, self.touch) {
             (None, Touch::Read | Touch::ReadTile) => "read",
-            (None, Touch::Write) => "write",
+            (None, Touch::Write | Touch::Object) => "write",
             (None, Touch::Atomic) => "atomic operation",
             (Some(Proxy::Tensormap), _) => "read of the tensor map",
             (Some(_), Touch::Read | Touch::ReadTile) => "asynchronous read",
-            (Some(_), Touch::Write) => "asynchronous write",
+            (Some(_), Touch::Write | Touch::Object) => "asynchronous write",
             (Some(_), Touch::Atomic) => "asynchronous reduction",
         }
     }

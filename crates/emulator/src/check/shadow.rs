@@ -111,8 +111,9 @@ pub(super) enum Verdict {
 }
 
 impl Granule {
-    /// Records an access. `judge` says of an earlier one that touches some of its bytes whether it came before. Of two
-    /// reads nothing is wrong, but an earlier one that came before need not be remembered.
+    /// Records an access. `judge` says of an earlier one that touches some of its bytes whether it came before; it is given
+    /// the bytes that threads have read since the last write, too. Of two reads nothing is wrong, but an earlier one that
+    /// came before need not be remembered.
     ///
     /// A write of the value that a plain write left there, `written` if it is known, is harmless. Returns the bytes it reads
     /// that nothing has written.
@@ -120,12 +121,14 @@ impl Granule {
         &mut self,
         access: Access,
         written: Option<Value>,
-        mut judge: impl FnMut(&Access) -> Verdict,
+        mut judge: impl FnMut(&Access, u16) -> Verdict,
     ) -> u16 {
         let writes = access.touch.writes();
-        let reads = access.touch != Touch::Write;
+        let reads = !matches!(access.touch, Touch::Write | Touch::Object);
         let uninitialised = if reads { access.bytes & !self.initialised } else { 0 };
         let unchanged = written.map_or(0, |written| self.known & equal_bytes(&written, &self.value));
+        let is_seen = |earlier: &&Access| earlier.touch == Touch::Read && earlier.proxy.is_none();
+        let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
         let mut subsumed = false;
         self.accesses.retain(|earlier| {
             let mut common = earlier.bytes & access.bytes;
@@ -142,12 +145,12 @@ impl Granule {
                     subsumed = true;
                     return true;
                 }
-                if judge(earlier) != Verdict::Before {
+                if judge(earlier, seen) != Verdict::Before {
                     return true;
                 }
             } else {
                 let replaces = writes || !earlier.touch.writes();
-                if judge(earlier) == Verdict::Tolerated || !replaces {
+                if judge(earlier, seen) == Verdict::Tolerated || !replaces {
                     return true;
                 }
             }

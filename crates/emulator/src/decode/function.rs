@@ -1,12 +1,13 @@
 //! One function: scopes, declarations, labels, and the walk over its statements.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use warpwright_ptx::syntax::{Function, Instruction, StateSpace, Statement, Type, Variable};
+use warpwright_ptx::syntax::{Function, Instruction, Operand, StateSpace, Statement, Type, Variable};
 
 use super::kernel::KernelDecoder;
 use super::names::{File, Register, Scope, Symbol};
 use super::{DecodeError, Words, variables};
+use crate::instructions::{WarpgroupOperation, accumulators};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::{Guard, Kind, Operation};
 use crate::program::{CodeFunction, Formal, LoadError, Origin, Preload, PreloadPlace, PreloadValue};
@@ -37,6 +38,10 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     guard: Guard,
     origin: Origin,
     carry: Option<Slot>,
+    /// The names of the accumulators of `wgmma`.
+    accumulators: HashSet<String>,
+    /// Where the code goes on after a `mov` of an accumulator, straight from which no multiply can be under way.
+    settled: Option<usize>,
 }
 
 impl<'k, 'm> FunctionDecoder<'k, 'm> {
@@ -54,6 +59,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             guard: Guard::NONE,
             origin: Origin { line: function.line, text: "".into(), location: None },
             carry: None,
+            accumulators: HashSet::new(),
+            settled: None,
         }
     }
 
@@ -68,6 +75,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 results.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
             }
         }
+        accumulators(body, &mut self.accumulators);
         self.block(body)?;
         self.guard = Guard::NONE;
         self.emit(Kind::Return);
@@ -122,6 +130,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     fn statement(&mut self, statement: &'m Statement) -> Result<(), LoadError> {
         match statement {
             Statement::Label(name) => {
+                self.settled = None;
                 if let Ok(Symbol::Label(label)) = self.symbol(name) {
                     self.labels[label as usize] = Some(self.operations.len() as u32);
                 }
@@ -177,9 +186,27 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
                 _ => return Err(DecodeError::new(format!("`{}` is not a predicate.", guard.predicate))),
             },
         };
+        let moves = self.moves_accumulator(instruction);
+        if moves && self.settled != Some(self.operations.len()) {
+            self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
+        }
         let mut words = Words::of(&instruction.opcode);
         crate::instructions::decode(self, instruction, &mut words)?;
+        if moves && self.guard == Guard::NONE {
+            self.settled = Some(self.operations.len());
+        }
         words.finish()
+    }
+
+    /// Whether it is a `mov` of an accumulator of `wgmma`.
+    fn moves_accumulator(&self, instruction: &Instruction) -> bool {
+        let is_one = |operand: &Operand| self.accumulators.contains(&operand.to_string());
+        !self.accumulators.is_empty()
+            && instruction.opcode.base() == "mov"
+            && instruction.operands.get(1).is_some_and(|source| match source {
+                Operand::Vector(elements) => elements.iter().any(is_one),
+                source => is_one(source),
+            })
     }
 
     fn scope(&mut self) -> &mut Scope {

@@ -7,10 +7,11 @@
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, address};
+use crate::check::{Strength, Value};
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
+use crate::memory::{Purpose, Space, Trouble, addresses, resolve, resolve_store, split_generic};
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{LANES, Slot, blend};
+use crate::registers::{LANES, Registers, Slot, blend};
 
 const ROWS: usize = 8;
 const ROW_BYTES: u64 = 16;
@@ -148,31 +149,51 @@ struct Rows {
 }
 
 impl Rows {
-    /// The host's pointers to the rows of all matrices.
+    /// The host's pointers to the rows of all matrices, to load or to store them.
     #[inline(always)]
-    fn locate(
-        &self,
-        execution: &mut Execution<'_>,
-        purpose: Purpose,
-    ) -> Result<[*mut u8; LANES], Box<Trouble>> {
+    fn locate(&self, execution: &mut Execution<'_>, stores: bool) -> Result<[*mut u8; LANES], Box<Trouble>> {
         let addresses = addresses(execution, &self.address);
         let count = self.slots.len() * ROWS;
         let mask = if count == LANES { u32::MAX } else { (1 << count) - 1 };
         let mut hosts = [std::ptr::null_mut(); LANES];
+        let resolve = |execution: &mut Execution<'_>, space, addresses: &[u64; LANES], mask| {
+            if stores {
+                resolve_store(execution, space, addresses, mask, ROW_BYTES, Strength::Weak, |execution| {
+                    Some(self.values(execution.registers))
+                })
+            } else {
+                resolve(execution, space, addresses, mask, ROW_BYTES, Purpose::LoadTile)
+            }
+        };
         if self.space == Space::Generic {
             for (space, part, addresses) in split_generic(&addresses, mask) {
-                let located = resolve(execution, space, &addresses, part, ROW_BYTES, purpose)?;
+                let located = resolve(execution, space, &addresses, part)?;
                 for lane in crate::registers::lanes(part) {
                     hosts[lane] = located.lane(lane, &addresses);
                 }
             }
         } else {
-            let located = resolve(execution, self.space, &addresses, mask, ROW_BYTES, purpose)?;
+            let located = resolve(execution, self.space, &addresses, mask)?;
             for (lane, host) in hosts.iter_mut().enumerate().take(count) {
                 *host = located.lane(lane, &addresses);
             }
         }
         Ok(hosts)
+    }
+
+    /// The row that is stored at each lane's address, for the checkers.
+    #[cold]
+    fn values(&self, registers: &Registers) -> Box<[Value; LANES]> {
+        let mut values = Box::new([Value::default(); LANES]);
+        for (index, slot) in self.slots.iter().enumerate() {
+            let rows = self.arrangement.rows(registers.word(*slot));
+            for (row, words) in rows.iter().enumerate() {
+                for (bytes, word) in values[ROWS * index + row].chunks_exact_mut(4).zip(words) {
+                    bytes.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+        values
     }
 }
 
@@ -203,7 +224,7 @@ struct Load(Rows);
 impl EffectBody for Load {
     #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let hosts = self.0.locate(execution, Purpose::LoadTile)?;
+        let hosts = self.0.locate(execution, false)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let mut rows = [[0; 4]; ROWS];
             for (row, words) in rows.iter_mut().enumerate() {
@@ -222,7 +243,7 @@ struct Store(Rows);
 impl EffectBody for Store {
     #[inline(always)]
     fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
-        let hosts = self.0.locate(execution, Purpose::Store)?;
+        let hosts = self.0.locate(execution, true)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let rows = self.0.arrangement.rows(execution.registers.word(*slot));
             for (row, words) in rows.iter().enumerate() {

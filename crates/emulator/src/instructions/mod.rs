@@ -34,7 +34,7 @@ use warpwright_ptx::syntax::{Instruction, Type};
 pub(crate) use address::{frame_address, read_clock};
 pub(crate) use atomic::{Combine, Update, combine, combine_global, update};
 pub(crate) use mbarrier::settle;
-pub(crate) use warpgroup_matrix::{Next, WarpgroupMultiplication, WarpgroupOperation};
+pub(crate) use warpgroup_matrix::{Next, WarpgroupMultiplication, WarpgroupOperation, accumulators};
 
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 

@@ -1,6 +1,8 @@
 //! `wgmma` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 
-use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+use std::collections::HashSet;
+
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Statement, Type};
 
 use super::Decoder;
 use super::matrix::element;
@@ -28,6 +30,9 @@ pub(crate) enum WarpgroupOperation {
     Commit,
     /// `wgmma.wait_group`: all groups but so many.
     Wait(usize),
+    /// Waits for all that the warp has issued, before a `mov` of an accumulator. Triton writes such moves of packed halves
+    /// between the commit and the wait, and ptxas puts a wait before them (C7517, "warpgroup.wait is injected").
+    Settle,
 }
 
 /// What a warp does after it has executed such an operation.
@@ -55,6 +60,21 @@ enum LeftSource {
     /// The slot of its descriptor.
     Shared(Slot),
     Registers([Slot; LEFT_REGISTERS]),
+}
+
+/// The names of the registers that are accumulators of a multiply somewhere in these statements.
+pub(crate) fn accumulators(statements: &[Statement], found: &mut HashSet<String>) {
+    for statement in statements {
+        match statement {
+            Statement::Block(inner) => accumulators(inner, found),
+            Statement::Instruction(i) if i.opcode.base() == "wgmma" => {
+                if let Some(Operand::Vector(registers)) = i.operands.first() {
+                    found.extend(registers.iter().map(Operand::to_string));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -220,6 +240,8 @@ impl WarpgroupOperation {
             }
             WarpgroupOperation::Wait(latest) if warpgroups.wait(warp, *latest) => Next::Waits,
             WarpgroupOperation::Wait(_) => Next::GoesOn,
+            WarpgroupOperation::Settle if warpgroups.wait_for_all(warp) => Next::Waits,
+            WarpgroupOperation::Settle => Next::GoesOn,
             WarpgroupOperation::Multiply(multiplication) => {
                 let operands = multiplication.operands(execution.registers)?;
                 let base = execution.registers.base();

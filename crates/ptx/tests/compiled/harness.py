@@ -8,6 +8,7 @@ import ctypes
 import dataclasses
 import json
 import pathlib
+import re
 import site
 
 import ml_dtypes
@@ -211,37 +212,45 @@ class Tiles:
     warps: int
     stages: int
     aligned: bool
+    # CTAs of a cluster that share a program's tiles.
+    ctas: int
 
 
-def triton_program(kernel, signature, constants, grid, warps=4, stages=3, variants=("sm_80", "sm_90"), aligned=True):
+def triton_program(kernel, signature, constants, grid, warps=4, stages=3, variants=("sm_80", "sm_90"), aligned=True,
+                   ctas=1):
     """Registers a kernel of `sources/kernels.py`: the types of its arguments, and its compile-time constants."""
     def register(function):
         name = function.__name__
-        tiles = Tiles(signature, constants, warps, stages, aligned)
-        PROGRAMS.append(Program(name, name, kernel, triple(grid), (32 * warps, 1, 1), 0, variants, function, tiles))
+        tiles = Tiles(signature, constants, warps, stages, aligned, ctas)
+        x, y, z = triple(grid)
+        PROGRAMS.append(Program(name, name, kernel, (x * ctas, y, z), (32 * warps, 1, 1), 0, variants, function, tiles, ctas))
         return function
     return register
 
 
 def compile_triton(kernels, item, variant):
-    """The text, and the bytes of shared memory, and of scratch memory for each CTA, that a launch must give."""
+    """The text, and what a launch must give: threads (warp specialisation adds some), bytes of shared memory, and of
+    scratch memory for each CTA."""
     import triton
     from triton.backends.compiler import GPUTarget
 
     function, tiles = getattr(kernels, item.entry), item.tiles
     types = tiles.signature.split()
-    names = function.arg_names[:len(types)]
+    names = [name for name in function.arg_names if name not in tiles.constants]
     signature = dict(zip(names, types)) | {name: "constexpr" for name in tiles.constants}
     constants = {(function.arg_names.index(name),): value for name, value in tiles.constants.items()}
     # As the just-in-time compiler does: buffers are aligned, and so are sizes that happen to be multiples of 16.
     values = [argument.value if isinstance(argument, Scalar) else 0 for argument in item.arguments(seeded(item))]
     # A host's descriptor is several arguments, so that places and names do not correspond.
-    attributes = {(at,): [["tt.divisibility", 16]] for at, value in enumerate(values[:len(types)])
+    attributes = {(function.arg_names.index(names[at]),): [["tt.divisibility", 16]] for at, value in enumerate(values[:len(types)])
                   if tiles.aligned and "tensordesc" not in tiles.signature and types[at] != "fp32" and value % 16 == 0}
     source = triton.compiler.ASTSource(function, signature, constants, attributes)
     target = GPUTarget("cuda", int(variant.removeprefix("sm_")), 32)
-    done = triton.compile(source, target=target, options={"num_warps": tiles.warps, "num_stages": tiles.stages})
-    return clean(done.asm["ptx"]), done.metadata.shared, done.metadata.global_scratch_size
+    options = {"num_warps": tiles.warps, "num_stages": tiles.stages, "num_ctas": tiles.ctas}
+    done = triton.compile(source, target=target, options=options)
+    text = clean(done.asm["ptx"])
+    threads = int(re.search(r"\.reqntid (\d+)", text).group(1))
+    return text, threads, done.metadata.shared, done.metadata.global_scratch_size
 
 
 def descriptor(place, shape, box):

@@ -36,7 +36,8 @@ def main(wanted):
                 text = harness.HERE / "ptx" / f"{item.source}.{variant}.ptx"
                 text.parent.mkdir(exist_ok=True)
                 if item.tiles:
-                    ptx, shared, item.scratch = harness.compile_triton(kernels, item, variant)
+                    ptx, threads, shared, item.scratch = harness.compile_triton(kernels, item, variant)
+                    item.block = (threads, 1, 1)
                     item.shared = max(item.shared, shared)
                 else:
                     ptx = harness.compile_cuda(nvrtc, harness.HERE / "sources" / f"{item.source}.cu", variant)

@@ -210,3 +210,125 @@ def descriptor_sums(x, sums, m, n, BM: tl.constexpr, BN: tl.constexpr):
     ts = tl.make_tensor_descriptor(sums, shape=[BM, n], strides=[n, 1], block_shape=[BM, BN])
     column = tl.program_id(1) * BN
     ts.atomic_add([0, column], tx.load([tl.program_id(0) * BM, column]))
+
+
+@triton.jit
+def grouped_matmul(a, b, c, m, n, k, a_row, a_column, b_row, b_column, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+                   GROUP: tl.constexpr, SUM: tl.constexpr):
+    # Tiles in groups of rows, for the cache; operands by their strides.
+    pid = tl.program_id(0)
+    across = tl.cdiv(n, BN)
+    first = pid // (GROUP * across) * GROUP
+    size = min(tl.cdiv(m, BM) - first, GROUP)
+    row, column = first + pid % (GROUP * across) % size, pid % (GROUP * across) // size
+    rows, columns, inner = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=SUM)
+    for at in range(0, k, BK):
+        left = inner[None, :] + at < k
+        x = tl.load(a + (rows[:, None] % m) * a_row + (at + inner[None, :]) * a_column, mask=left, other=0.0)
+        y = tl.load(b + (at + inner[:, None]) * b_row + (columns[None, :] % n) * b_column, mask=inner[:, None] + at < k, other=0.0)
+        acc = tl.dot(x, y, acc, out_dtype=SUM)
+    tl.store(c + rows[:, None] * n + columns[None, :], acc.to(c.dtype.element_ty), mask=(rows[:, None] < m) & (columns[None, :] < n))
+
+
+@triton.jit
+def persistent_matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, CTAS: tl.constexpr,
+                      SPECIALISED: tl.constexpr, HALVES: tl.constexpr):
+    # As many CTAs as there are multiprocessors, tile after tile.
+    across = tl.cdiv(n, BN)
+    ta = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    tb = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    tc = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN // 2 if HALVES else BN])
+    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BM) * across, CTAS, flatten=not SPECIALISED, warp_specialize=SPECIALISED):
+        row, column = tile // across * BM, tile % across * BN
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for at in range(0, k, BK):
+            acc = tl.dot(ta.load([row, at]), tb.load([column, at]).T, acc)
+        if HALVES:
+            left, right = tl.split(tl.permute(tl.reshape(acc, (BM, 2, BN // 2)), (0, 2, 1)))
+            tc.store([row, column], left.to(c.dtype.element_ty))
+            tc.store([row, column + BN // 2], right.to(c.dtype.element_ty))
+        else:
+            tc.store([row, column], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def specialised_matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISED: tl.constexpr):
+    ta = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    tb = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    tc = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for at in tl.range(0, tl.cdiv(k, BK), warp_specialize=SPECIALISED):
+        acc = tl.dot(ta.load([row, at * BK]), tb.load([column, at * BK]).T, acc)
+    tc.store([row, column], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def flash_attention(q, k, v, out, sums, length, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr):
+    tile, head = tl.program_id(0), tl.program_id(1)
+    total = tl.num_programs(1) * length
+    tq = tl.make_tensor_descriptor(q, shape=[total, D], strides=[D, 1], block_shape=[BM, D])
+    tk = tl.make_tensor_descriptor(k, shape=[total, D], strides=[D, 1], block_shape=[BN, D])
+    tv = tl.make_tensor_descriptor(v, shape=[total, D], strides=[D, 1], block_shape=[BN, D])
+    to = tl.make_tensor_descriptor(out, shape=[total, D], strides=[D, 1], block_shape=[BM, D])
+    rows = tile * BM + tl.arange(0, BM)
+    largest = tl.full((BM,), -float("inf"), tl.float32)
+    weight = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM, D), tl.float32)
+    x = tq.load([head * length + tile * BM, 0])
+    for at in range(0, (tile + 1) * BM if CAUSAL else length, BN):
+        s = tl.dot(x, tk.load([head * length + at, 0]).T) * (scale * 1.4426950408889634)
+        if CAUSAL:
+            s = tl.where(rows[:, None] >= at + tl.arange(0, BN)[None, :], s, -1.0e6)
+        now = tl.maximum(largest, tl.max(s, 1))
+        p = tl.exp2(s - now[:, None])
+        fade = tl.exp2(largest - now)
+        acc = tl.dot(p.to(v.dtype.element_ty), tv.load([head * length + at, 0]), acc * fade[:, None])
+        weight = weight * fade + tl.sum(p, 1)
+        largest = now
+    tl.store(sums + head * length + rows, largest + tl.log2(weight))
+    to.store([head * length + tile * BM, 0], (acc / weight[:, None]).to(out.dtype.element_ty))
+
+
+@triton.jit
+def attention_gradients(q, k, v, g, sums, delta, dq, dk, dv, length, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    base, d = tl.program_id(1) * length * D, tl.arange(0, D)
+    columns = tl.program_id(0) * BN + tl.arange(0, BN)
+    tk = tl.load(k + base + columns[:, None] * D + d[None, :])
+    tv = tl.load(v + base + columns[:, None] * D + d[None, :])
+    gk, gv = tl.zeros((BN, D), tl.float32), tl.zeros((BN, D), tl.float32)
+    for at in range(0, length, BM):
+        rows = at + tl.arange(0, BM)
+        tq = tl.load(q + base + rows[:, None] * D + d[None, :])
+        tg = tl.load(g + base + rows[:, None] * D + d[None, :])
+        p = tl.exp2(tl.dot(tq, tl.trans(tk)) * (scale * 1.4426950408889634) - tl.load(sums + tl.program_id(1) * length + rows)[:, None])
+        gv += tl.dot(tl.trans(p).to(tl.float16), tg)
+        ds = p * (tl.dot(tg, tl.trans(tv)) - tl.load(delta + tl.program_id(1) * length + rows)[:, None]) * scale
+        gk += tl.dot(tl.trans(ds.to(tl.float16)), tq)
+        tl.atomic_add(dq + base + rows[:, None] * D + d[None, :], tl.dot(ds.to(tl.float16), tk), sem="relaxed")
+    tl.store(dk + base + columns[:, None] * D + d[None, :], gk)
+    tl.store(dv + base + columns[:, None] * D + d[None, :], gv)
+
+
+@triton.jit
+def split_matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PARTS: tl.constexpr):
+    rows, columns = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for at in range(tl.program_id(2) * BK, k, BK * PARTS):
+        inner = at + tl.arange(0, BK)
+        x = tl.load(a + rows[:, None] * k + inner[None, :], mask=inner[None, :] < k, other=0.0)
+        acc = tl.dot(x, tl.load(b + inner[:, None] * n + columns[None, :], mask=inner[:, None] < k, other=0.0), acc)
+    tl.atomic_add(c + rows[:, None] * n + columns[None, :], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def scaled_matmul(a, a_scale, b, b_scale, c, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    # A of 4-bit floats, two a byte; B of e4m3; a scale for every 32 elements.
+    rows, columns, inner = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    pairs, groups = tl.arange(0, BK // 2), tl.arange(0, BK // 32)
+    x = tl.load(a + rows[:, None] * (BK // 2) + pairs[None, :])
+    y = tl.load(b + inner[:, None] * BN + columns[None, :])
+    sx = tl.load(a_scale + rows[:, None] * (BK // 32) + groups[None, :])
+    sy = tl.load(b_scale + columns[:, None] * (BK // 32) + groups[None, :])
+    tl.store(c + rows[:, None] * BN + columns[None, :], tl.dot_scaled(x, sx, "e2m1", y, sy, "e4m3"))
