@@ -27,8 +27,8 @@ pub(crate) struct LaunchChecks {
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
     conflicts: Mutex<Conflicts>,
-    /// Loads of shared memory that have read something which was written. What else they read may be the end of a tile
-    /// that a problem does not fill, whose values nobody uses.
+    /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
+    /// tile that a problem does not fill, whose values nobody uses.
     good_reads: Mutex<BTreeSet<u32>>,
 }
 
@@ -81,11 +81,15 @@ impl LaunchChecks {
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
+        // A line that is unrolled is one load: the last of a pipeline may look ahead to a tile that never comes.
+        let line = |pc: u32| kernel.origins[pc as usize].location.map(|location| (location.file, location.line));
+        let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
+        let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialised
                 && conflict.site == Site::Shared
                 && conflict.later.touch == Touch::Read
-                && good.contains(&conflict.later.pc)
+                && is_good(conflict.later.pc)
         };
         let mut sorted: Vec<_> = conflicts.values().filter(|(conflict, _)| !of_padding(conflict)).collect();
         sorted.sort_by_key(|(conflict, _)| (conflict.later.pc, conflict.earlier.pc));
