@@ -82,7 +82,8 @@ impl LaunchChecks {
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
         // A line that is unrolled is one load: the last of a pipeline may look ahead to a tile that never comes.
-        let line = |pc: u32| kernel.origins[pc as usize].location.map(|location| (location.file, location.line));
+        let line =
+            |pc: u32| kernel.origins[pc as usize].location.map(|location| (location.file, location.line));
         let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
         let of_padding = |conflict: &Conflict| {
