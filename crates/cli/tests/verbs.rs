@@ -144,6 +144,11 @@ fn a_ladder_counts_every_step_and_draws_them() {
     assert!(steps.iter().all(|step| step["counted"]["warp_instructions"].as_u64() > Some(0)), "{report}");
     assert!(steps.iter().all(|step| step["time"].is_null()), "an emulator has no times: {report}");
     assert_eq!(steps[2]["shared_bytes"], 32 * 33 * 4);
+    let counted =
+        |name: &str| steps.iter().map(|step| step["counted"][name].as_u64().expect("a count") > 0).collect();
+    let (conflicts, excess): (Vec<bool>, Vec<bool>) = (counted("bank_conflicts"), counted("excess_sectors"));
+    assert_eq!(conflicts, [false, true, false, false, false], "a column of the plain tile is one bank");
+    assert_eq!(excess, [true, false, false, false, false], "the naive one writes columns");
     let svg = std::fs::read_to_string(&chart).expect("the chart was written");
     std::fs::remove_file(&chart).expect("it can be removed");
     assert!(svg.starts_with("<svg") && names.iter().all(|name| svg.contains(name)), "{svg}");

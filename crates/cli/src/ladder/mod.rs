@@ -46,6 +46,9 @@ struct Rung {
     times: Option<Times>,
     resources: Option<Resources>,
     counts: LaunchCounts,
+    /// Passes of shared memory that bank conflicts cost, and sectors of global memory that no byte needed.
+    conflicts: u64,
+    excess_sectors: u64,
     counted_work: Work,
 }
 
@@ -129,13 +132,29 @@ impl Ladder {
         for (name, value) in ladder.counted {
             small.set(name, value)?;
         }
-        let emulator = Device::named(COUNTED_ON)?;
+        let emulator = Device::named(COUNTED_ON)?.counted()?;
         let mut counted = kernel.prepare(&emulator, &small).map_err(anyhow::Error::from_boxed)?;
+        // What was launched to prepare is no part of the step.
+        emulator.take_counters();
         let counts = counted.launch(&emulator.stream()?).map_err(anyhow::Error::from_boxed)?;
+        let totals: Vec<_> =
+            emulator.take_counters().iter().map(|counters| counters.total().counts).collect();
+        let conflicts = totals.iter().map(|counts| counts.shared.conflicts()).sum();
+        let excess_sectors = totals.iter().map(|counts| counts.global.excess()).sum();
         counted.verify().map_err(anyhow::Error::from_boxed)?;
         let (counted_work, resources) = (counted.work(), counted.resources());
         if device.properties().is_emulated {
-            return Ok(Rung { step, work: counted_work, times: None, resources, counts, counted_work });
+            let work = counted_work;
+            return Ok(Rung {
+                step,
+                work,
+                times: None,
+                resources,
+                counts,
+                conflicts,
+                excess_sectors,
+                counted_work,
+            });
         }
         let mut ours = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
         let rival = ladder.rival.and_then(|rival| kernel.rival(rival, device, options));
@@ -148,7 +167,7 @@ impl Ladder {
         ours.verify().map_err(anyhow::Error::from_boxed)?;
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next() });
         let (work, resources) = (ours.work(), ours.resources());
-        Ok(Rung { step, work, times, resources, counts, counted_work })
+        Ok(Rung { step, work, times, resources, counts, conflicts, excess_sectors, counted_work })
     }
 }
 
@@ -187,6 +206,8 @@ fn as_json(rung: &Rung) -> Value {
         "counted": {
             "warp_instructions": rung.counts.warp_instructions,
             "lane_operations": rung.counts.lane_operations,
+            "bank_conflicts": rung.conflicts,
+            "excess_sectors": rung.excess_sectors,
             "operations": rung.counted_work.operations,
         },
     })
@@ -197,7 +218,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     let mut lines = vec![
         title.to_owned(),
         format!(
-            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12}",
+            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12} {:>10} {:>9}",
             "step",
             "us",
             unit(rungs),
@@ -206,7 +227,9 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
             "shared",
             "threads",
             "warps",
-            "instructions"
+            "instructions",
+            "conflicts",
+            "excess"
         ),
     ];
     let number = |value: Option<f64>, digits: usize| {
@@ -218,7 +241,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     for rung in rungs {
         let resources = rung.resources;
         lines.push(format!(
-            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12}",
+            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12} {:>10} {:>9}",
             rung.step,
             number(rung.times.as_ref().map(|times| times.ours.median() * 1e6), 1),
             number(rung.speed(), 2),
@@ -232,9 +255,14 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
                     .map(|resources| resources.occupancy())
             ),
             rung.counts.warp_instructions,
+            rung.conflicts,
+            rung.excess_sectors,
         ));
     }
     let counted: Vec<_> = ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect();
-    lines.push(format!("instructions: of warps, counted on {COUNTED_ON} with {}", counted.join(" ")));
+    lines.push(format!(
+        "counted on {COUNTED_ON} with {}: instructions of warps, passes that bank conflicts cost, sectors that no byte needed",
+        counted.join(" ")
+    ));
     lines.join("\n")
 }
