@@ -21,6 +21,7 @@ pub mod rows;
 mod sample;
 pub mod scan;
 pub mod select;
+pub mod sgemm;
 pub mod sort;
 pub mod transpose;
 pub mod vector;

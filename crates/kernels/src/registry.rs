@@ -40,6 +40,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::demonstrations::BankConflictsLibrary,
         &crate::demonstrations::MemWalkthroughLibrary,
         &crate::demonstrations::HardwareDemonstrationLibrary,
+        &crate::sgemm::Library,
         &crate::hopper_lessons::Library,
         &crate::gemm::Library,
     ]

@@ -1,0 +1,63 @@
+//! How a CTA's threads share the copying of a slice of A or B.
+
+use warpwright::prelude::*;
+
+use super::product::at;
+use crate::vector::load_lanes;
+
+/// `width` neighbouring elements of a row-major matrix of these extents (rows, columns), or zeros where it ends.
+#[device]
+pub(super) fn load_or_zero(
+    matrix: Global<f32>,
+    (rows, columns): (Reg<u32>, Reg<u32>),
+    (row, column): (Reg<u32>, Reg<u32>),
+    width: u32,
+) -> Vec<Reg<f32>> {
+    let mut values: Vec<Reg<f32>> = (0..width).map(|_| constant(0.0f32)).collect();
+    if row < rows && column < columns {
+        values = load_lanes(at(matrix, columns, row, column), width, Access::new());
+    }
+    values
+}
+
+/// Which of a slice's elements a thread copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// Thread 0 the first few, thread 1 the next few: lanes are far apart.
+    Runs,
+    /// Neighbouring threads neighbouring vectors, then all again further on: lanes are side by side.
+    Interleaved,
+}
+
+/// A slice (rows, columns) that `threads` threads copy in vectors of `width`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice {
+    pub(super) shape: (u32, u32),
+    pub(super) threads: u32,
+    pub(super) width: u32,
+}
+
+impl Slice {
+    /// Vectors of a thread.
+    pub(super) fn count(&self) -> u32 {
+        self.shape.0 * self.shape.1 / self.width / self.threads
+    }
+
+    /// Where in the slice a thread's vectors begin: (row, column).
+    #[track_caller]
+    pub(super) fn places(&self, thread: Reg<u32>, spread: Spread) -> Vec<(Reg<u32>, Reg<u32>)> {
+        let in_row = self.shape.1 / self.width;
+        let place = |vector: Reg<u32>| (vector / in_row, vector % in_row * self.width);
+        let first = place(thread);
+        (0..self.count())
+            .map(|index| match spread {
+                Spread::Runs => place(thread * self.count() + index),
+                // Whole rows further on: only the row changes, by what is known now.
+                Spread::Interleaved if self.threads.is_multiple_of(in_row) => {
+                    (first.0 + index * (self.threads / in_row), first.1)
+                }
+                Spread::Interleaved => place(thread + index * self.threads),
+            })
+            .collect()
+    }
+}

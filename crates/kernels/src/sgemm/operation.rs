@@ -1,0 +1,279 @@
+//! What a program calls.
+
+use std::sync::Arc;
+
+use warpwright::arch::tensor_map::Swizzle;
+use warpwright::lang::pointer::{In, Out};
+use warpwright::lang::tensor_map::TensorMap as MapParameter;
+use warpwright::runtime::{Buffer, Compiled, Function, Launch, LaunchCounts, Stream, TensorMap};
+
+use super::coalesced::Coalesced;
+use super::combine::{self, Combine};
+use super::double_buffered::DoubleBuffered;
+use super::naive::{Naive, SIDE};
+use super::plan;
+use super::shared::SharedBlock;
+use super::thread_tile::ThreadTile;
+use super::tma::TmaFed;
+use super::vectorised::Vectorised;
+use super::warp_tile::WarpTile;
+use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
+
+/// One of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// A thread an element, lanes below each other.
+    Naive,
+    /// A thread an element, lanes side by side.
+    Coalesced,
+    /// 32 x 32 blocks in shared memory.
+    Shared,
+    /// A tile of C a thread.
+    ThreadTile(ThreadTile),
+    /// Four elements an instruction.
+    Vectorised(Vectorised),
+    /// Tiles of warps.
+    WarpTile(WarpTile),
+    /// `cp.async` and a ring; k in this many splits.
+    DoubleBuffered(DoubleBuffered, u32),
+    /// TMA and a ring; k in this many splits.
+    TmaFed(TmaFed, u32),
+}
+
+/// alpha and beta.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// The factor of A·B.
+    pub alpha: f32,
+    /// The factor of C; where it is 0, C is not read.
+    pub beta: f32,
+}
+
+impl Default for Scale {
+    /// C = A·B.
+    fn default() -> Self {
+        Self { alpha: 1.0, beta: 0.0 }
+    }
+}
+
+/// What is multiplied, and where the product goes: A (m, k), B (k, n) and C (m, n), row-major.
+pub struct Matrices<'a> {
+    /// m, n and k.
+    pub extents: (u32, u32, u32),
+    /// A.
+    pub a: &'a Buffer<f32>,
+    /// B.
+    pub b: &'a Buffer<f32>,
+    /// C.
+    pub c: &'a mut Buffer<f32>,
+}
+
+impl Method {
+    /// In how many parts k is split.
+    pub(super) fn splits(self) -> u32 {
+        match self {
+            Self::DoubleBuffered(_, splits) | Self::TmaFed(_, splits) => splits.max(1),
+            _ => 1,
+        }
+    }
+
+    /// How deep the slices are of which a split takes whole ones.
+    fn depth(self) -> u32 {
+        match self {
+            Self::DoubleBuffered(kernel, _) => kernel.tiles.block.2,
+            Self::TmaFed(kernel, _) => kernel.tiles.block.2,
+            _ => 1,
+        }
+    }
+}
+
+/// m, n, k, alpha, beta: a [`Product`](super::Product) as a launch passes it.
+type Arguments = (u32, u32, u32, f32, f32);
+
+/// A compiled kernel, by what it takes.
+enum Staged {
+    /// The matrices.
+    Plain(Arc<Compiled<(In<f32>, In<f32>, Out<f32>, Arguments)>>),
+    /// And the slices of a split.
+    Split(Arc<Compiled<(In<f32>, In<f32>, Out<f32>, Arguments, u32)>>),
+    /// Maps of A and B, whose boxes are (BM, BK) and (BK, BN), and the slices of a split.
+    Mapped(Arc<Compiled<(MapParameter, MapParameter, Out<f32>, Arguments, u32)>>, (u32, u32, u32)),
+}
+
+/// A kernel ready to launch: with one CTA a tile.
+pub(super) struct Ready {
+    kernel: Staged,
+    ctas: u32,
+    threads: u32,
+}
+
+impl Ready {
+    /// The kernel and its launch for one split.
+    pub(super) fn launch_of(&self) -> (&Function, Launch) {
+        let (ctas, threads) = (self.ctas, self.threads);
+        match &self.kernel {
+            Staged::Plain(kernel) => (kernel.function(), kernel.shape(ctas, threads)),
+            Staged::Split(kernel) => (kernel.function(), kernel.shape(ctas, threads)),
+            Staged::Mapped(kernel, _) => (kernel.function(), kernel.shape(ctas, threads)),
+        }
+    }
+
+    /// Multiplies, `splits` parts of `part` slices each.
+    fn launch(
+        &self,
+        stream: &Stream,
+        (a, b, c): (&Buffer<f32>, &Buffer<f32>, &mut Buffer<f32>),
+        arguments: Arguments,
+        (splits, part): (u32, u32),
+    ) -> Result<LaunchCounts> {
+        let (ctas, threads) = (self.ctas * splits, self.threads);
+        Ok(match &self.kernel {
+            Staged::Plain(kernel) => kernel.launch(stream, ctas, threads, (a, b, c, arguments))?,
+            Staged::Split(kernel) => kernel.launch(stream, ctas, threads, (a, b, c, arguments, part))?,
+            Staged::Mapped(kernel, (bm, bn, bk)) => {
+                let map = |buffer, rows: u32, columns: u32, box_rows: &u32, box_columns: &u32| {
+                    let extents = [u64::from(rows), u64::from(columns)];
+                    TensorMap::row_major(buffer, &extents, &[*box_rows, *box_columns], Swizzle::None)
+                };
+                let (m, n, k, ..) = arguments;
+                let (a, b) = (map(a, m, k, bm, bk)?, map(b, k, n, bk, bn)?);
+                kernel.launch(stream, ctas, threads, (&a, &b, c, arguments, part))?
+            }
+        })
+    }
+}
+
+/// The sums of the splits.
+#[derive(Default)]
+struct Sums {
+    sums: Scratch<f32>,
+}
+
+impl Operations {
+    /// C = alpha · A·B + beta · C, by the kernel that [`plan::method`] chooses.
+    ///
+    /// ```
+    /// # use warpwright::runtime::Device;
+    /// # use warpwright_kernels::operations::Operations;
+    /// use warpwright_kernels::sgemm::{Matrices, Scale};
+    ///
+    /// # let device = Device::named("emu:h200")?;
+    /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let a = device.buffer_from(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?; // 2 x 3
+    /// let b = device.buffer_from(&[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?; // 3 x 2
+    /// let mut c = device.uninitialized(4)?;
+    /// operations.sgemm(&stream, Matrices { extents: (2, 2, 3), a: &a, b: &b, c: &mut c }, Scale::default())?;
+    /// assert_eq!(c.to_vec()?, [4.0, 5.0, 10.0, 11.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// m = 0 or n = 0 does nothing; k = 0 leaves beta · C.
+    ///
+    /// # Errors
+    /// A buffer has another length than its extents ask for, or the device refuses.
+    pub fn sgemm(&self, stream: &Stream, matrices: Matrices<'_>, scale: Scale) -> Result<LaunchCounts> {
+        let method = plan::method(self.device().properties(), matrices.extents);
+        self.sgemm_by(method, stream, matrices, scale)
+    }
+
+    /// [`sgemm`](Self::sgemm) by one of the kernels.
+    ///
+    /// # Errors
+    /// The kernel cannot do the shape, its tiles break a rule, or as [`sgemm`](Self::sgemm).
+    pub fn sgemm_by(
+        &self,
+        method: Method,
+        stream: &Stream,
+        Matrices { extents, a, b, c }: Matrices<'_>,
+        scale: Scale,
+    ) -> Result<LaunchCounts> {
+        let (m, n, k) = extents;
+        let elements = |rows: u32, columns: u32| rows as usize * columns as usize;
+        expect_length("A", elements(m, k), a.len())?;
+        expect_length("B", elements(k, n), b.len())?;
+        expect_length("C", elements(m, n), c.len())?;
+        if elements(m, n) == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        self.sgemm_check(method, extents)?;
+        let arguments = |scale: Scale| (m, n, k, scale.alpha, scale.beta);
+        let (prepared, splits) = (self.sgemm_kernel(method, extents)?, method.splits());
+        let slices = k.div_ceil(method.depth()).max(1);
+        let part = slices.div_ceil(splits);
+        // Fewer splits may hold all slices once each has its part.
+        let splits = slices.div_ceil(part);
+        if splits == 1 {
+            return prepared.launch(stream, (a, b, c), arguments(scale), (1, part));
+        }
+        self.with_scratch(stream, |scratch: &mut Sums| {
+            let count = c.len();
+            let sums = scratch.sums.at_least(self.device(), splits as usize * count)?;
+            let plain = arguments(Scale::default());
+            let first = prepared.launch(stream, (a, b, sums), plain, (splits, part))?;
+            let combine = self.kernel(Combine, Combine::run)?;
+            let grid = self.grid("sgemm", (count as u64).div_ceil(combine::THREADS.into()))?;
+            let rest = (&*sums, &mut *c, count as u64, splits, scale.alpha, scale.beta);
+            Ok(both(first, combine.launch(stream, grid, combine::THREADS, rest)?))
+        })
+    }
+
+    /// Refuses a method that cannot do the shape, or whose tiles break a rule.
+    fn sgemm_check(&self, method: Method, (m, n, k): (u32, u32, u32)) -> Result<()> {
+        let limits = self.device().properties().capability;
+        let checked = match method {
+            Method::Naive | Method::Coalesced | Method::Shared => Ok(()),
+            Method::ThreadTile(kernel) => kernel.check(),
+            Method::Vectorised(kernel) => kernel.check(),
+            Method::WarpTile(kernel) => kernel.check(),
+            Method::DoubleBuffered(kernel, _) => kernel.check(limits),
+            Method::TmaFed(kernel, _) => kernel.check(limits),
+        };
+        let refuse = |reason: String| OperationError::Shape { what: "sgemm", reason };
+        checked.map_err(|error| refuse(error.to_string()))?;
+        if let Method::TmaFed(..) = method
+            && !plan::tma_reads(limits, (m, n, k))
+        {
+            return Err(refuse(format!(
+                "TMA needs sm_90 and rows of whole 16 bytes: n = {n} and k = {k} must be multiples of 4 from 4 on, and the device is {}",
+                limits.target
+            )));
+        }
+        Ok(())
+    }
+
+    /// The kernel of a method, compiled.
+    pub(super) fn sgemm_kernel(&self, method: Method, (m, n, _): (u32, u32, u32)) -> Result<Ready> {
+        let grid = |block: (u32, u32)| {
+            let ctas = u64::from(m.div_ceil(block.0)) * u64::from(n.div_ceil(block.1));
+            self.grid("sgemm", ctas * u64::from(method.splits()))?;
+            Ok::<_, OperationError>(ctas as u32)
+        };
+        let side = |kernel| {
+            Ok(Ready { kernel: Staged::Plain(kernel), ctas: grid((SIDE, SIDE))?, threads: SIDE * SIDE })
+        };
+        let tiled = |kernel, tiles: &super::tiles::Tiles| {
+            Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))?, threads: tiles.threads() })
+        };
+        match method {
+            Method::Naive => side(self.kernel(Naive, Naive::run)?),
+            Method::Coalesced => side(self.kernel(Coalesced, Coalesced::run)?),
+            Method::Shared => side(self.kernel(SharedBlock, SharedBlock::run)?),
+            Method::ThreadTile(kernel) => {
+                tiled(Staged::Plain(self.kernel(kernel, ThreadTile::run)?), &kernel.tiles)
+            }
+            Method::Vectorised(kernel) => {
+                tiled(Staged::Plain(self.kernel(kernel, Vectorised::run)?), &kernel.tiles)
+            }
+            Method::WarpTile(kernel) => {
+                tiled(Staged::Plain(self.kernel(kernel, WarpTile::run)?), &kernel.tiles)
+            }
+            Method::DoubleBuffered(kernel, _) => {
+                tiled(Staged::Split(self.kernel(kernel, DoubleBuffered::run)?), &kernel.tiles)
+            }
+            Method::TmaFed(kernel, _) => {
+                let staged = Staged::Mapped(self.kernel(kernel, TmaFed::run)?, kernel.tiles.block);
+                tiled(staged, &kernel.tiles)
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What every step is given and does at the end: the extents, alpha and beta, and C = alpha · sums + beta · C.
+
+use warpwright::prelude::*;
+
+use crate::vector::{load_lanes, store_lanes};
+
+/// C = alpha · A·B + beta · C; A is (m, k), B is (k, n), C is (m, n), all row-major without gaps.
+///
+/// Where beta is 0, C is not read: what it held, NaN included, does not matter.
+#[derive(Clone, Copy, DeviceValue, KernelParameter)]
+pub struct Product {
+    /// Rows of A and C.
+    pub m: Reg<u32>,
+    /// Columns of B and C.
+    pub n: Reg<u32>,
+    /// Columns of A and rows of B.
+    pub k: Reg<u32>,
+    /// The factor of A·B.
+    pub alpha: Reg<f32>,
+    /// The factor of C.
+    pub beta: Reg<f32>,
+}
+
+/// The element (row, column) of a row-major matrix with that many columns.
+#[track_caller]
+pub(super) fn at(matrix: Global<f32>, columns: Reg<u32>, row: Reg<u32>, column: Reg<u32>) -> Global<f32> {
+    matrix.at(row.convert::<u64>() * columns.convert::<u64>() + column.convert::<u64>())
+}
+
+impl Product {
+    /// Finishes one element of C.
+    #[device]
+    pub(super) fn store(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sum: Reg<f32>) {
+        self.store_vector(c, row, column, &[sum]);
+    }
+
+    /// Finishes neighbouring elements of a row of C: 1, 2 or 4, of which n is a multiple.
+    #[device]
+    pub(super) fn store_vector(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sums: &[Reg<f32>]) {
+        if row < self.m && column < self.n {
+            let place = at(c, self.n, row, column);
+            let mut results: Vec<Reg<f32>> = sums.iter().map(|sum| self.alpha * *sum).collect();
+            if self.beta != 0.0 {
+                let before = load_lanes(place, sums.len() as u32, Access::new());
+                results = (0..sums.len())
+                    .map(|index| self.beta.mul_add(before[index], results[index]))
+                    .collect::<Vec<_>>();
+            }
+            store_lanes(place, &results, Access::new());
+        }
+    }
+
+    /// Finishes a thread's rows of sums, in vectors of `width`: `row_at` and `column_at` tell how far below `row` and right of `column` a
+    /// row and a column of the sums are.
+    #[track_caller]
+    pub(super) fn store_sums(
+        self,
+        c: Global<f32>,
+        (row, column): (Reg<u32>, Reg<u32>),
+        sums: &[Vec<Reg<f32>>],
+        (row_at, column_at): (impl Fn(u32) -> u32, impl Fn(u32) -> u32),
+        width: u32,
+    ) {
+        for (index, sums) in sums.iter().enumerate() {
+            let row = row + row_at(index as u32);
+            for (group, sums) in sums.chunks(width as usize).enumerate() {
+                self.store_vector(c, row, column + column_at(group as u32 * width), sums);
+            }
+        }
+    }
+
+    /// The tile (row, column) of CTA `block`, of a grid with one for each: `raster` rows of tiles are walked column by column, so that
+    /// what neighbours in time share stays in L2.
+    #[track_caller]
+    pub(super) fn tile_of_block(
+        self,
+        block: Reg<u32>,
+        (rows, columns): (u32, u32),
+        raster: u32,
+    ) -> (Reg<u32>, Reg<u32>) {
+        let down = (self.m + (rows - 1)) / rows;
+        let across = (self.n + (columns - 1)) / columns;
+        let first = block / (across * raster) * raster;
+        let high = (down - first).min(raster);
+        let within = block % (across * raster);
+        (first + within % high, within / high)
+    }
+
+    /// The share of this CTA, of a grid with one for each tile and each `part` slices along k.
+    #[track_caller]
+    pub(super) fn share_of_block(
+        self,
+        (rows, columns, depth): (u32, u32, u32),
+        raster: u32,
+        part: Reg<u32>,
+    ) -> Share {
+        let tiles = (self.m + (rows - 1)) / rows * ((self.n + (columns - 1)) / columns);
+        let slices = (self.k + (depth - 1)) / depth;
+        let block = block_idx().x;
+        let split = block / tiles;
+        let first = split * part;
+        let tile = self.tile_of_block(block - split * tiles, (rows, columns), raster);
+        Share { tile, split, first, end: slices.min(first + part) }
+    }
+}
+
+/// What a CTA does where k is split.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Share {
+    /// Its tile of C: row and column in tiles.
+    pub(super) tile: (Reg<u32>, Reg<u32>),
+    split: Reg<u32>,
+    /// The first slice along k, and the one after the last.
+    pub(super) first: Reg<u32>,
+    pub(super) end: Reg<u32>,
+}
+
+impl Share {
+    /// Where its sums go: each split has an (m, n) matrix of its own, one behind the other.
+    #[track_caller]
+    pub(super) fn output(self, c: Global<f32>, product: Product) -> Global<f32> {
+        c.at(self.split.convert::<u64>() * (product.m.convert::<u64>() * product.n.convert::<u64>()))
+    }
+}
