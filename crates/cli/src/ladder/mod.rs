@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
+use warpwright_emulator::Counts;
 use warpwright_kernels::registry::{
     self, Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work,
 };
-use warpwright_runtime::{Device, LaunchCounts, Stream};
+use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
 use crate::kernel::KernelChoice;
@@ -45,10 +46,8 @@ struct Rung {
     /// Its time and the rival's in the same minute; none where the device is emulated.
     times: Option<Times>,
     resources: Option<Resources>,
-    counts: LaunchCounts,
-    /// Passes of shared memory that bank conflicts cost, and sectors of global memory that no byte needed.
-    conflicts: u64,
-    excess_sectors: u64,
+    /// What one launch of the small size did.
+    counts: Counts,
     counted_work: Work,
 }
 
@@ -136,25 +135,14 @@ impl Ladder {
         let mut counted = kernel.prepare(&emulator, &small).map_err(anyhow::Error::from_boxed)?;
         // What was launched to prepare is no part of the step.
         emulator.take_counters();
-        let counts = counted.launch(&emulator.stream()?).map_err(anyhow::Error::from_boxed)?;
-        let totals: Vec<_> =
-            emulator.take_counters().iter().map(|counters| counters.total().counts).collect();
-        let conflicts = totals.iter().map(|counts| counts.shared.conflicts()).sum();
-        let excess_sectors = totals.iter().map(|counts| counts.global.excess()).sum();
+        counted.launch(&emulator.stream()?).map_err(anyhow::Error::from_boxed)?;
+        let mut counts = Counts::default();
+        emulator.take_counters().iter().for_each(|launch| counts += launch.total().counts);
         counted.verify().map_err(anyhow::Error::from_boxed)?;
         let (counted_work, resources) = (counted.work(), counted.resources());
         if device.properties().is_emulated {
             let work = counted_work;
-            return Ok(Rung {
-                step,
-                work,
-                times: None,
-                resources,
-                counts,
-                conflicts,
-                excess_sectors,
-                counted_work,
-            });
+            return Ok(Rung { step, work, times: None, resources, counts, counted_work });
         }
         let mut ours = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
         let rival = ladder.rival.and_then(|rival| kernel.rival(rival, device, options));
@@ -167,7 +155,7 @@ impl Ladder {
         ours.verify().map_err(anyhow::Error::from_boxed)?;
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next() });
         let (work, resources) = (ours.work(), ours.resources());
-        Ok(Rung { step, work, times, resources, counts, conflicts, excess_sectors, counted_work })
+        Ok(Rung { step, work, times, resources, counts, counted_work })
     }
 }
 
@@ -204,11 +192,15 @@ fn as_json(rung: &Rung) -> Value {
         "shared_bytes": rung.resources.map(|resources| resources.shared_bytes),
         "occupancy": rung.resources.map(|resources| resources.occupancy()),
         "counted": {
-            "warp_instructions": rung.counts.warp_instructions,
-            "lane_operations": rung.counts.lane_operations,
-            "bank_conflicts": rung.conflicts,
-            "excess_sectors": rung.excess_sectors,
             "operations": rung.counted_work.operations,
+            "warp_instructions": rung.counts.executions,
+            "global_requests": rung.counts.global.requests,
+            "global_sectors": rung.counts.global.sectors,
+            "excess_sectors": rung.counts.global.excess(),
+            "copied_sectors": rung.counts.copies.sectors,
+            "shared_requests": rung.counts.shared.requests,
+            "shared_wavefronts": rung.counts.shared.wavefronts,
+            "bank_conflicts": rung.counts.shared.conflicts(),
         },
     })
 }
@@ -218,7 +210,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     let mut lines = vec![
         title.to_owned(),
         format!(
-            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12} {:>10} {:>9}",
+            "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
             "step",
             "us",
             unit(rungs),
@@ -228,8 +220,10 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
             "threads",
             "warps",
             "instructions",
-            "conflicts",
-            "excess"
+            "sectors",
+            "excess",
+            "wavefronts",
+            "conflicts"
         ),
     ];
     let number = |value: Option<f64>, digits: usize| {
@@ -241,7 +235,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     for rung in rungs {
         let resources = rung.resources;
         lines.push(format!(
-            "{:<14} {:>12} {:>9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>12} {:>10} {:>9}",
+            "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
             rung.step,
             number(rung.times.as_ref().map(|times| times.ours.median() * 1e6), 1),
             number(rung.speed(), 2),
@@ -254,14 +248,17 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
                     .filter(|resources| resources.registers_per_thread.is_some())
                     .map(|resources| resources.occupancy())
             ),
-            rung.counts.warp_instructions,
-            rung.conflicts,
-            rung.excess_sectors,
+            rung.counts.executions,
+            rung.counts.global.sectors + rung.counts.copies.sectors,
+            rung.counts.global.excess(),
+            rung.counts.shared.wavefronts,
+            rung.counts.shared.conflicts(),
         ));
     }
     let counted: Vec<_> = ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect();
     lines.push(format!(
-        "counted on {COUNTED_ON} with {}: instructions of warps, passes that bank conflicts cost, sectors that no byte needed",
+        "instructions of warps, sectors of global memory and those that no byte needed, passes of shared memory and those that bank conflicts cost: counted on \
+         {COUNTED_ON} with {}",
         counted.join(" ")
     ));
     lines.join("\n")

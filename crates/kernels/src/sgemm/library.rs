@@ -288,7 +288,7 @@ impl LibraryKernel for Library {
             option: "step",
             steps: STEPS,
             rival: Some("cublas"),
-            counted: &[("m", "256"), ("n", "256"), ("k", "64")],
+            counted: &[("m", "256"), ("n", "256"), ("k", "64"), ("tile", "128x128")],
         })
     }
 

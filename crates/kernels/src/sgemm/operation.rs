@@ -90,14 +90,18 @@ impl Method {
 /// m, n, k, alpha, beta: a [`Product`](super::Product) as a launch passes it.
 type Arguments = (u32, u32, u32, f32, f32);
 
+/// What kernels take: the matrices.
+type Plain = (In<f32>, In<f32>, Out<f32>, Arguments);
+/// The matrices, and how many slices a split has.
+type Split = (In<f32>, In<f32>, Out<f32>, Arguments, u32);
+/// Maps of A and B, whose boxes are (BM, BK) and (BK, BN), C, and how many slices a split has.
+type Mapped = (MapParameter, MapParameter, Out<f32>, Arguments, u32);
+
 /// A compiled kernel, by what it takes.
 enum Staged {
-    /// The matrices.
-    Plain(Arc<Compiled<(In<f32>, In<f32>, Out<f32>, Arguments)>>),
-    /// And the slices of a split.
-    Split(Arc<Compiled<(In<f32>, In<f32>, Out<f32>, Arguments, u32)>>),
-    /// Maps of A and B, whose boxes are (BM, BK) and (BK, BN), and the slices of a split.
-    Mapped(Arc<Compiled<(MapParameter, MapParameter, Out<f32>, Arguments, u32)>>, (u32, u32, u32)),
+    Plain(Arc<Compiled<Plain>>),
+    Split(Arc<Compiled<Split>>),
+    Mapped(Arc<Compiled<Mapped>>, (u32, u32, u32)),
 }
 
 /// A kernel ready to launch: with one CTA a tile.

@@ -101,7 +101,7 @@ impl Transposition {
         let source = a_slots.at((first + row) * bk + k);
         let targets = std::array::from_fn(|step| {
             let k = k + step as u32;
-            transposed.at(k * bm + (first + row * 4 ^ exchange_at(k)))
+            transposed.at(k * bm + ((first + row * 4) ^ exchange_at(k)))
         });
         Self { source, targets }
     }
