@@ -1,5 +1,6 @@
 //! Inputs and references on the host.
 
+use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 
 /// Numbers from a seed: the same on every machine.
@@ -94,6 +95,9 @@ pub(crate) struct Strided<'a> {
     pub(crate) column_stride: usize,
 }
 
+/// Rows of a product that one host thread computes at a time.
+const STRIP: usize = 64;
+
 /// A·B in f64, row-major: (m, k) times (k, n).
 pub(crate) fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strided<'_>) -> Vec<f64> {
     let mut c = vec![0.0; m * n];
@@ -104,24 +108,28 @@ pub(crate) fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strid
         return c;
     }
     assert!(last((m, k), &a) < a.values.len() && last((k, n), &b) < b.values.len(), "factors are whole");
-    // SAFETY: the assertion above keeps every element read inside its slice, and C has m * n elements.
-    unsafe {
-        matrixmultiply::dgemm(
-            m,
-            k,
-            n,
-            1.0,
-            a.values.as_ptr(),
-            a.row_stride as isize,
-            a.column_stride as isize,
-            b.values.as_ptr(),
-            b.row_stride as isize,
-            b.column_stride as isize,
-            0.0,
-            c.as_mut_ptr(),
-            n as isize,
-            1,
-        );
-    }
+    c.par_chunks_mut(STRIP * n).enumerate().for_each(|(strip, c)| {
+        let a_rows = &a.values[strip * STRIP * a.row_stride..];
+        // SAFETY: the assertion above keeps every element read inside its slice: the strip's rows are those of A from its first on, and
+        // as many as C's chunk has, which is dense.
+        unsafe {
+            matrixmultiply::dgemm(
+                c.len() / n,
+                k,
+                n,
+                1.0,
+                a_rows.as_ptr(),
+                a.row_stride as isize,
+                a.column_stride as isize,
+                b.values.as_ptr(),
+                b.row_stride as isize,
+                b.column_stride as isize,
+                0.0,
+                c.as_mut_ptr(),
+                n as isize,
+                1,
+            );
+        }
+    });
     c
 }

@@ -1,6 +1,7 @@
 //! The factors of the lessons' product, and what it must be.
 //!
-//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and the reference with them.
+//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and the reference with them: those of the
+//! launch that is timed, and those of the small one whose instructions are counted.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -28,15 +29,23 @@ struct Reference {
     b_lengths: Vec<f64>,
 }
 
-/// The inputs that were made last.
-static LATEST: Mutex<Option<Arc<Inputs>>> = Mutex::new(None);
+/// Inputs that were made last, the latest at the end.
+static LATEST: Mutex<Vec<Arc<Inputs>>> = Mutex::new(Vec::new());
+
+/// How many are kept.
+const KEPT: usize = 2;
 
 impl Inputs {
     /// The inputs of a key, the same each time.
     pub(super) fn of(key: Key) -> Arc<Self> {
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(inputs) = latest.as_ref().filter(|inputs| inputs.key == key) {
-            return Arc::clone(inputs);
+        if let Some(at) = latest.iter().position(|inputs| inputs.key == key) {
+            let inputs = latest.remove(at);
+            latest.push(Arc::clone(&inputs));
+            return inputs;
+        }
+        if latest.len() == KEPT {
+            latest.remove(0);
         }
         let ((m, n, k), seed) = key;
         let mut random = Random::new(seed);
@@ -44,7 +53,7 @@ impl Inputs {
             random.normal(rows as usize * k as usize).into_iter().map(Rounded::round).collect()
         };
         let inputs = Arc::new(Self { key, a: factor(m), b: factor(n), reference: OnceLock::new() });
-        *latest = Some(Arc::clone(&inputs));
+        latest.push(Arc::clone(&inputs));
         inputs
     }
 
@@ -97,5 +106,21 @@ impl Inputs {
             tolerance: 0.0,
         });
         Ok(compare(elements, |index| vec![index as usize / k, index as usize % k])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ladder_makes_its_two_launches_inputs_once() {
+        let (timed, counted) = (((8, 16, 24), 7), ((8, 8, 8), 7));
+        let first = [Inputs::of(timed), Inputs::of(counted)];
+        let again = [Inputs::of(timed), Inputs::of(counted)];
+        assert!(first.iter().zip(&again).all(|(first, again)| Arc::ptr_eq(first, again)));
+        let other = Inputs::of(((8, 8, 16), 7));
+        assert!(Arc::ptr_eq(&again[1], &Inputs::of(counted)) && other.a.len() == 8 * 16);
+        assert!(!Arc::ptr_eq(&again[0], &Inputs::of(timed)), "only two are kept");
     }
 }
