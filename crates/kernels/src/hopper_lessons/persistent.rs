@@ -11,7 +11,7 @@
 //!
 //! A CTA of its own for each tile begins with barriers and ends with stores, and meanwhile its SM multiplies nothing. A CTA that stays lets
 //! its producer fill slots for the next tile while the consumers store this one. Which tiles are computed at the same time decides how much of
-//! A and B is read from memory again and again: the cards that run this fastest are those whose power goes into multiplying.
+//! A and B is found in L2, and how much is read from memory again.
 
 use std::marker::PhantomData;
 
