@@ -15,6 +15,7 @@ mod work;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use banks::Sharing;
 use barriers::{Passed, Rounds};
 pub use counters::{CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts};
 use narrow::Runs;
@@ -250,7 +251,8 @@ impl Counter {
         let mask = actor.lanes;
         let counts = self.counts(actor.pc);
         if site == Site::Shared {
-            let passes = banks::passes(addresses, mask, size);
+            let sharing = if touch == Touch::Read { Sharing::Pairs } else { Sharing::Nothing };
+            let passes = banks::passes(addresses, mask, size, sharing);
             counts.shared += SharedCounts {
                 requests: 1,
                 wavefronts: passes.wavefronts,
