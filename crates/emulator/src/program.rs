@@ -119,6 +119,8 @@ pub struct LaunchBounds {
     pub least_ctas_per_sm: Option<u32>,
     /// `.maxnreg`
     pub most_registers: Option<u32>,
+    /// The most registers that a `setmaxnreg` of the kernel asks for.
+    pub most_requested_registers: Option<u32>,
 }
 
 impl Kernel {

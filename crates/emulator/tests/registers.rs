@@ -29,7 +29,13 @@ fn three_warpgroups() -> Shape {
 #[test]
 fn consumers_get_what_the_producer_leaves() {
     // The consumers come first, and wait for the producer's registers.
-    for directives in [".maxntid 384, 1, 1", ".reqntid 384, 1, 1", ".maxnreg 168", ""] {
+    for directives in [
+        ".maxntid 384, 1, 1 .minnctapersm 1",
+        ".reqntid 384, 1, 1 .minnctapersm 1",
+        ".maxnreg 168",
+        ".maxntid 384, 1, 1",
+        "",
+    ] {
         let text = roles(directives, INC, INC, DEC);
         let done = run(&text, three_warpgroups(), &[words(vec![0; 384])]);
         assert_eq!(done.words(0), [1; 384], "{directives}");
@@ -38,7 +44,7 @@ fn consumers_get_what_the_producer_leaves() {
 
 #[test]
 fn registers_that_nobody_leaves_are_waited_for_in_vain() {
-    let text = roles(".maxntid 384, 1, 1", INC, INC, "setmaxnreg.dec.sync.aligned.u32 40;");
+    let text = roles(".maxntid 384, 1, 1 .minnctapersm 1", INC, INC, "setmaxnreg.dec.sync.aligned.u32 40;");
     let fault = try_run(&text, three_warpgroups(), &[words(vec![0; 384])]).err().expect("a deadlock");
     assert_eq!(fault.kind, FaultKind::Deadlock);
     let text = fault.to_string();

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use warpwright_ptx::syntax::{Function, Initializer, Module, StateSpace, Variable};
+use warpwright_ptx::syntax::{
+    Function, Initializer, Module, Number, Operand, StateSpace, Statement, Variable,
+};
 
 use super::function::{DecodedFunction, FunctionDecoder};
 use super::names::{Scope, Symbol};
@@ -248,5 +250,19 @@ fn bounds(function: &Function) -> LaunchBounds {
         most_cluster_ctas: numbers("maxclusterrank").map(|[ctas, ..]| ctas),
         least_ctas_per_sm: numbers("minnctapersm").map(|[ctas, ..]| ctas),
         most_registers: numbers("maxnreg").map(|[registers, ..]| registers),
+        most_requested_registers: most_requested(function.body.as_deref().unwrap_or_default()),
     }
+}
+
+/// The largest count among the `setmaxnreg` of these statements.
+fn most_requested(statements: &[Statement]) -> Option<u32> {
+    let asked = |statement: &Statement| match statement {
+        Statement::Block(inner) => most_requested(inner),
+        Statement::Instruction(i) if i.opcode.base() == "setmaxnreg" => match i.operands.first() {
+            Some(Operand::Number(Number::Integer(count))) => u32::try_from(*count).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    statements.iter().filter_map(asked).max()
 }
