@@ -15,16 +15,20 @@
 //! so that eight rows of one chunk, which one ldmatrix phase reads, lie in eight different bank groups.
 //! ```
 
+pub mod epilogue;
 pub mod hopper;
 mod library;
+pub mod multiply;
 mod operand;
 pub mod plan;
-mod tiles;
+mod schedule;
+mod split;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 
 pub(crate) use library::Library;
+use multiply::Product;
 use operand::Strip;
 pub use operand::{GemmInput, WarpgroupInput};
 
@@ -71,7 +75,7 @@ impl GemmOutput for bf16 {
 }
 
 /// Which of a matrix's extents is contiguous in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Rows are contiguous.
     RowMajor,
@@ -79,9 +83,19 @@ pub enum Order {
     ColumnMajor,
 }
 
-/// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. `T` is multiplied, `C` stored, `f32` accumulated.
-#[derive(Clone, Copy, Debug)]
-pub struct Gemm<T, C> {
+impl Order {
+    /// The order of the transpose.
+    pub fn transposed(self) -> Self {
+        match self {
+            Self::RowMajor => Self::ColumnMajor,
+            Self::ColumnMajor => Self::RowMajor,
+        }
+    }
+}
+
+/// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. 16-bit floats are multiplied, and accumulated in `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gemm {
     /// The order of A.
     pub a: Order,
     /// The order of B.
@@ -100,8 +114,6 @@ pub struct Gemm<T, C> {
     pub stages: i64,
     /// Rows of tiles that are walked together, so that what they share stays in L2.
     pub raster: u32,
-    /// What is multiplied and stored.
-    pub types: std::marker::PhantomData<(T, C)>,
 }
 
 /// Warps of a CTA along m and n.
@@ -110,9 +122,10 @@ const WARPS: (i64, i64) = (2, 2);
 /// Threads of a CTA.
 pub const THREADS: u32 = 32 * (WARPS.0 * WARPS.1) as u32;
 
-impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
-    /// The kernel for a shape: the widest copies it allows, and no checks where it needs none.
-    pub fn for_shape(a: Order, b: Order, (m, n, k): (u32, u32, u32)) -> Self {
+impl Gemm {
+    /// The kernel for a product: the widest copies it allows, and no checks where it needs none.
+    pub fn for_product(product: Product) -> Self {
+        let Product { m, n, k, a, b } = product;
         let tile = (128, 128, 32);
         let widest =
             |extent: u32| [8, 4, 2].into_iter().find(|width| extent.is_multiple_of(*width)).unwrap_or(1);
@@ -127,7 +140,6 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
             tile,
             stages: 4,
             raster: 8,
-            types: std::marker::PhantomData,
         }
     }
 
@@ -138,7 +150,15 @@ impl<T: GemmInput, C: GemmOutput> Gemm<T, C> {
 
     /// C = A·B.
     #[kernel]
-    pub fn run(&self, a: &Global<T>, b: &Global<T>, c: &mut Global<C>, m: u32, n: u32, k: u32) {
+    pub fn run<T: GemmInput, C: GemmOutput>(
+        &self,
+        a: &Global<T>,
+        b: &Global<T>,
+        c: &mut Global<C>,
+        m: u32,
+        n: u32,
+        k: u32,
+    ) {
         launch::threads(THREADS);
         launch::blocks_per_sm(2);
         let (tile_m, tile_n, tile_k) = self.tile;

@@ -5,12 +5,14 @@ use std::rc::Rc;
 
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{self, Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable};
 
 use warpwright::arch::Capability;
 
-use super::hopper::{self, HopperGemm};
-use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput, plan};
+use super::hopper::HopperGemm;
+use super::multiply::{Factor, Product, Way};
+use super::{Gemm, GemmInput, GemmOutput, Order, WarpgroupInput, multiply};
+use crate::operations::Operations;
 use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
@@ -20,17 +22,11 @@ pub(crate) struct Library;
 
 /// What the options ask for.
 struct Problem {
-    m: u32,
-    n: u32,
-    k: u32,
-    a: Order,
-    b: Order,
+    product: Product,
     seed: u64,
     instruction: &'static str,
+    rank: usize,
 }
-
-/// What launches a kernel once.
-type Launcher = Box<dyn FnMut(&Stream) -> Result<LaunchCounts>>;
 
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
@@ -45,22 +41,16 @@ impl Problem {
         };
         let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
         Ok(Self {
-            m,
-            n,
-            k,
-            a: order("a"),
-            b: order("b"),
+            product: Product { m, n, k, a: order("a"), b: order("b") },
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
+            rank: options.number("rank") as usize,
         })
     }
 
-    fn kernel<T: GemmInput, C: GemmOutput>(&self) -> Gemm<T, C> {
-        Gemm::for_shape(self.a, self.b, (self.m, self.n, self.k))
-    }
-
     fn extents(&self) -> (usize, usize, usize) {
-        (self.m as usize, self.n as usize, self.k as usize)
+        let Product { m, n, k, .. } = self.product;
+        (m as usize, n as usize, k as usize)
     }
 
     /// A and B, the same for the same seed.
@@ -80,106 +70,55 @@ impl Problem {
         Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes }
     }
 
-    /// Whether warpgroups multiply: on Hopper, where TMA can read A and B, unless `mma.sync` was asked for.
-    fn takes_warpgroups<T: Element>(&self, capability: &Capability) -> Result<bool> {
-        let contiguous = |order, row_major, column_major| match order {
-            Order::RowMajor => row_major,
-            Order::ColumnMajor => column_major,
+    /// The way that the options ask for: the plan's, where they leave it open.
+    fn way<T: WarpgroupInput, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Way> {
+        let ways = multiply::ways::<T, C>(self.product, capability, sms);
+        let wanted = match self.instruction {
+            "mma" => return Ok(Way::Warps),
+            "wgmma" if !matches!(ways[0], Way::Warpgroups(_)) => {
+                return Err(multiply::no_warpgroups::<T>(self.product).into());
+            }
+            _ => self.rank,
         };
-        let rows = [contiguous(self.a, self.k, self.m), contiguous(self.b, self.n, self.k)];
-        let reads = rows.iter().all(|extent| (u64::from(*extent) * u64::from(T::BYTES)).is_multiple_of(16));
-        let hopper = capability.target == "sm_90a";
-        match self.instruction {
-            "wgmma" if !hopper => Err(format!("{} has no wgmma", capability.target).into()),
-            "wgmma" if !reads => Err(
-                "TMA reads rows of whole 16 bytes: the contiguous extents of A and B must be multiples of 8"
-                    .into(),
-            ),
-            "mma" => Ok(false),
-            _ => Ok(hopper && reads),
-        }
-    }
-
-    /// The cheapest Hopper kernel, and the CTAs of its launch.
-    fn planned<T: WarpgroupInput, C>(&self, sms: u32) -> (HopperGemm<T, C>, u32) {
-        let cost = plan::costs((self.m, self.n, self.k), sms)[0];
-        let group = cost.configuration.cluster.0 * cost.configuration.cluster.1;
-        (plan::kernel(cost.configuration, self.a, self.b), cost.tiles.min(sms / group * group))
-    }
-
-    /// Whether C can be stored by TMA.
-    fn stores_boxes<C: Element>(&self) -> bool {
-        C::BYTES == 2 && self.n.is_multiple_of(8)
+        ways.get(wanted)
+            .copied()
+            .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
     }
 
     fn text<T: GemmInput + WarpgroupInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
-        if !self.takes_warpgroups::<T>(capability)? {
-            return ptx(self.kernel::<T, C>().run()?, target);
+        match self.way::<T, C>(capability, PLANNED_SMS)? {
+            Way::Warps => ptx(Gemm::for_product(self.product).run::<T, C>()?, target),
+            Way::Warpgroups(configuration) => {
+                let kernel = self.product.kernel::<T, C>(configuration);
+                if self.product.stores_boxes::<C>() {
+                    ptx(HopperGemm::run::<T, C>(&kernel)?, target)
+                } else {
+                    ptx(HopperGemm::run_any::<T, C>(&kernel)?, target)
+                }
+            }
         }
-        let (kernel, _) = self.planned::<T, C>(PLANNED_SMS);
-        if self.stores_boxes::<C>() { ptx(kernel.run()?, target) } else { ptx(kernel.run_any()?, target) }
-    }
-
-    /// The launch of the cheapest Hopper kernel.
-    fn warpgroup_launch<T, C>(
-        &self,
-        device: &Device,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
-        c: Rc<Buffer<C>>,
-    ) -> Result<Launcher>
-    where
-        T: WarpgroupInput + Storable,
-        C: GemmOutput + Storable,
-    {
-        let (m, n, k) = (self.m, self.n, self.k);
-        let (kernel, ctas) = self.planned::<T, C>(device.properties().sm_count);
-        let extents = |mn: u32, k: u32| (u64::from(mn), u64::from(k));
-        let a = runtime::TensorMap::of_tile(a, extents(m, k), &kernel.a_tile()?)?;
-        let b = runtime::TensorMap::of_tile(b, extents(n, k), &kernel.b_tile()?)?;
-        if self.stores_boxes::<C>() {
-            let compiled = device.compile(&kernel.run()?)?;
-            let c = runtime::TensorMap::of_tile(&c, extents(m, n), &kernel.c_tile()?)?;
-            return Ok(Box::new(move |stream| {
-                Ok(compiled.launch(stream, ctas, hopper::THREADS, (&a, &b, &c, m, n, k))?)
-            }));
-        }
-        let compiled = device.compile(&kernel.run_any()?)?;
-        let shape = compiled.shape(ctas, hopper::THREADS);
-        Ok(Box::new(move |stream| Ok(compiled.function().launch(stream, shape, (&a, &b, &*c, m, n, k))?)))
     }
 
     fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
-        T: GemmInput + WarpgroupInput + Storable + Rounded,
+        T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
+        let product = self.product;
         let (m, n, k) = self.extents();
         let (a, b) = self.factors::<T>();
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-        let c_there = Rc::new(device.uninitialized::<C>(m * n)?);
-        if self.takes_warpgroups::<T>(device.properties().capability)? {
-            let launch = self.warpgroup_launch(device, &a_there, &b_there, Rc::clone(&c_there))?;
-            let orders = (self.a, self.b);
-            return Ok(Box::new(Ready {
-                launch,
-                verify: move || verify((m, n, k), orders, &a, &b, &c_there),
-                work: self.work::<T, C>(),
-            }));
-        }
-        let kernel = self.kernel::<T, C>();
-        let compiled = device.compile(&kernel.run()?)?;
-        let launch = compiled.shape(kernel.grid(self.m, self.n), THREADS);
-        let (extents, result) = ((self.m, self.n, self.k), Rc::clone(&c_there));
-        let orders = (self.a, self.b);
+        let c_there = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
+        let way = self.way::<T, C>(device.properties().capability, device.properties().sm_count)?;
+        let (operations, result) = (Operations::new(device), Rc::clone(&c_there));
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let (m, n, k) = extents;
-                Ok(compiled.function().launch(stream, launch, (&a_there, &b_there, &*c_there, m, n, k))?)
+                let c = &mut *c_there.borrow_mut();
+                Ok(operations.multiply_by(stream, product, way, &a_there, &b_there, c)?)
             },
-            verify: move || verify((m, n, k), orders, &a, &b, &result),
+            verify: move || verify((m, n, k), (product.a, product.b), &a, &b, &result.borrow()),
             work: self.work::<T, C>(),
         }))
     }
@@ -198,10 +137,10 @@ impl Problem {
             Order::RowMajor => cublas::Order::RowMajor,
             Order::ColumnMajor => cublas::Order::ColumnMajor,
         };
-        let shape = ProductShape { m, n, k, a: order(self.a), b: order(self.b) };
+        let shape = ProductShape { m, n, k, a: order(self.product.a), b: order(self.product.b) };
         let stream = device.stream()?;
         let product = CublasProduct::new(&stream, shape, &a_there, &b_there, &mut c_there.borrow_mut())?;
-        let (orders, result) = ((self.a, self.b), Rc::clone(&c_there));
+        let (orders, result) = ((self.product.a, self.product.b), Rc::clone(&c_there));
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
                 product.launch(stream, &a_there, &b_there, &mut c_there.borrow_mut())?;
@@ -270,6 +209,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
     OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
+    OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 

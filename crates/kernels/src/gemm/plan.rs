@@ -1,103 +1,213 @@
-//! Which tile, cluster and stages a Hopper GEMM takes for a shape: a cost model in tensor-core cycles, over configurations
-//! that were measured.
+//! Which tile, cluster and split a Hopper GEMM takes for a shape: a cost model in cycles of an SM, over the legal configurations.
 
 use std::fmt;
-use std::marker::PhantomData;
-
-use warpwright::prelude::Element;
 
 use super::Order;
 use super::hopper::{Consumers, HopperGemm};
 
-/// A configuration worth trying.
+/// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// The tile's rows and columns.
+    /// Rows and columns of a CTA's tile: of C, or of C's transpose.
     pub tile: (u32, u32),
     /// How the consumers share the tiles.
     pub consumers: Consumers,
-    /// CTAs of a cluster along m and n.
+    /// CTAs of a cluster along the tile's rows and columns.
     pub cluster: (u32, u32),
-    /// Slots of the ring, for 16-bit inputs.
-    pub stages: u32,
+    /// Whether the tiles of the last rounds are split along k.
+    pub split: bool,
+    /// Whether C's transpose is computed, Bᵀ·Aᵀ: the tensor cores take 64 rows at least, and 8 columns.
+    pub transposed: bool,
 }
 
-const fn cooperating(tile: (u32, u32), cluster: (u32, u32), stages: u32) -> Configuration {
-    Configuration { tile, consumers: Consumers::Cooperate, cluster, stages }
+/// What is multiplied: (m, n, k), and bytes of an input's and an output's element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of A and C.
+    pub m: u32,
+    /// Columns of B and C.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Bytes of an element of A or B.
+    pub input_bytes: u32,
+    /// Bytes of an element of C.
+    pub output_bytes: u32,
 }
 
-const fn alternating(tile: (u32, u32), cluster: (u32, u32), stages: u32) -> Configuration {
-    Configuration { tile, consumers: Consumers::Alternate, cluster, stages }
-}
-
-/// The configurations, the one for the largest products first.
-pub const CONFIGURATIONS: &[Configuration] = &[
-    alternating((128, 192), (2, 1), 4),
-    alternating((128, 192), (1, 1), 4),
-    alternating((128, 128), (2, 1), 6),
-    alternating((128, 128), (1, 1), 6),
-    cooperating((128, 256), (2, 1), 4),
-    cooperating((256, 128), (2, 1), 4),
-    cooperating((128, 192), (1, 1), 4),
-    cooperating((128, 128), (1, 1), 6),
-    cooperating((128, 96), (1, 1), 6),
-    alternating((64, 96), (1, 1), 9),
-    alternating((64, 64), (1, 1), 10),
+/// Rows and columns of the tiles, and how the consumers share them.
+const TILES: &[((u32, u32), Consumers)] = &[
+    ((128, 192), Consumers::Alternate),
+    ((128, 128), Consumers::Alternate),
+    ((128, 256), Consumers::Cooperate),
+    ((256, 128), Consumers::Cooperate),
+    ((128, 192), Consumers::Cooperate),
+    ((128, 128), Consumers::Cooperate),
+    ((128, 96), Consumers::Cooperate),
+    ((128, 64), Consumers::Cooperate),
+    ((128, 32), Consumers::Cooperate),
+    ((128, 16), Consumers::Cooperate),
+    ((128, 8), Consumers::Cooperate),
 ];
 
-/// Multiply-adds of bf16 that an SM's tensor cores do in a cycle. (NVIDIA H100 white paper: 1,024 a tensor core, four of them.)
-const MULTIPLY_ADDS: f64 = 4096.0;
+/// Clusters that are tried.
+const CLUSTERS: &[(u32, u32)] = &[(2, 1), (1, 1)];
 
-/// How deep one slot is, in 16-bit elements: the widest swizzle's span.
-const SLOT_DEPTH: u32 = 64;
+/// Bytes of shared memory a CTA can have. (CUDA Programming Guide, "Technical Specifications per Compute Capability", 9.0.)
+const SHARED_BYTES: u32 = 227 * 1024;
+
+/// Bytes of it that barriers and the alignment of tiles may take.
+const SHARED_MARGIN: u32 = 2 * 1024;
+
+/// A row of a slot: the widest swizzle's span.
+const SLOT_BYTES: u32 = 128;
+
+/// More slots than this hide nothing more.
+const MOST_STAGES: u32 = 16;
+
+impl Configuration {
+    /// Elements of k in a slot.
+    fn depth(shape: Shape) -> u32 {
+        SLOT_BYTES / shape.input_bytes
+    }
+
+    /// Slots that fit beside the buffers of the epilogue.
+    fn stages(self, shape: Shape) -> u32 {
+        let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(self.tile.1) * 2 } else { 0 };
+        let slot = (self.tile.0 + self.tile.1) * SLOT_BYTES;
+        ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(MOST_STAGES)
+    }
+
+    /// The rows and columns that the tiles cover.
+    fn extents(self, shape: Shape) -> (u32, u32) {
+        if self.transposed { (shape.n, shape.m) } else { (shape.m, shape.n) }
+    }
+
+    /// All that make sense for a shape.
+    pub fn all(shape: Shape) -> Vec<Self> {
+        let mut all = Vec::new();
+        for &(tile, consumers) in TILES {
+            for &cluster in CLUSTERS {
+                for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let configuration = Self { tile, consumers, cluster, split, transposed };
+                    let (_, columns) = configuration.extents(shape);
+                    // A tile far wider than the matrix multiplies nothing; narrow ones are for narrow matrices.
+                    let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
+                    let too_narrow = tile.1 < 96 && columns > tile.1;
+                    let too_long = split && u64::from(shape.k) > MOST_SPLIT_DEPTH;
+                    if !(too_wide || too_narrow || too_long) && configuration.stages(shape) >= 2 {
+                        all.push(configuration);
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The schedule of split tiles counts clusters times steps in 32 bits.
+const MOST_SPLIT_DEPTH: u64 = 1 << 20;
 
 /// What a configuration costs for a shape, in cycles of an SM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// The configuration.
     pub configuration: Configuration,
-    /// Tiles of C.
+    /// CTAs of the launch.
+    pub ctas: u32,
+    /// CTAs' tiles of C.
     pub tiles: u32,
-    /// Tiles that the busiest SM computes.
-    pub rounds: u32,
-    /// Cycles until a tile is multiplied.
+    /// Tiles that the busiest CTA computes; of split ones, a part.
+    pub rounds: f64,
+    /// Cycles until a whole tile is multiplied.
     pub multiply: f64,
     /// Cycles of its epilogue.
     pub store: f64,
+    /// Cycles that the parts of a split tile take to meet.
+    pub exchange: f64,
+    /// Cycles that global memory needs.
+    pub memory: f64,
     /// All together.
     pub cycles: f64,
 }
 
+/// Bytes of inputs that an SM's tensor cores multiply by one another in a cycle: 1024 multiply-adds of 16 bits a tensor core in two.
+/// (NVIDIA H100 white paper, table 2.)
+const MULTIPLY_BYTES: f64 = 4096.0;
+
+/// Bytes that reach an SM from L2 in a cycle: measured on an H200, 128 x 128 without a cluster.
+const L2_BYTES: f64 = 56.0;
+
+/// Bytes of global memory that an H200 moves in a cycle of its SMs: 4.2 TB/s at 1.7 GHz.
+const MEMORY_BYTES: f64 = 2450.0;
+
+/// Cycles until the first slot of a launch has come.
+const FILL: f64 = 2000.0;
+
+/// Cycles between a CTA's tiles, where no other consumer multiplies meanwhile.
+const GAP: f64 = 600.0;
+
+/// Cycles a tile's element takes in the epilogue.
+const STORE: f64 = 0.25;
+
+/// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
+const EXCHANGE: (f64, f64) = (3000.0, 0.3);
+
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
-    pub fn of(configuration: Configuration, (m, n, k): (u32, u32, u32), sms: u32) -> Self {
-        let Configuration { tile, cluster, consumers, .. } = configuration;
-        let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster) * cluster;
-        let tiles = across(m, tile.0, cluster.0) * across(n, tile.1, cluster.1);
+    pub fn of(configuration: Configuration, shape: Shape, sms: u32) -> Self {
+        let Configuration { tile, cluster, consumers, split, .. } = configuration;
+        let (rows, columns) = configuration.extents(shape);
         let group = cluster.0 * cluster.1;
-        let rounds = tiles.div_ceil(sms / group * group);
+        let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
+        let places = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
+        let steps = shape.k.div_ceil(Configuration::depth(shape));
+        let clusters = if split { places.saturating_mul(steps) } else { places }.min(sms / group);
         let area = f64::from(tile.0) * f64::from(tile.1);
-        let steps = f64::from(k.div_ceil(SLOT_DEPTH));
-        // Shared memory gives the tensor cores 128 bytes a cycle: narrow tiles read more of A for each column of B.
-        let multiply =
-            steps * area * f64::from(SLOT_DEPTH) / MULTIPLY_ADDS / efficiency(configuration) + FILL;
+
+        // A step multiplies, reads its operands from shared memory, and receives them from L2: whatever takes longest.
+        let instructions = f64::from(tile.0) / 64.0 * f64::from(SLOT_BYTES) / 32.0;
+        let multiply = area * f64::from(SLOT_BYTES) / MULTIPLY_BYTES / efficiency(tile, consumers);
+        let read = instructions * f64::from(64 + tile.1) * 32.0 / 128.0;
+        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0) * f64::from(SLOT_BYTES) / L2_BYTES;
+        let multiply = f64::from(steps) * multiply.max(read).max(received);
+
+        let even = f64::from(places) / f64::from(clusters);
+        let is_split = split && !places.is_multiple_of(clusters);
+        let rounds = if is_split { even } else { even.ceil() };
+        let exchange = if is_split { EXCHANGE.0 + EXCHANGE.1 * area } else { 0.0 };
         let store = STORE * area;
         let busy = match consumers {
-            Consumers::Cooperate => f64::from(rounds) * (multiply + store),
+            Consumers::Cooperate => rounds * (multiply + GAP) + rounds.ceil() * store,
             // One stores while the other multiplies.
-            Consumers::Alternate => f64::from(rounds) * multiply.max((multiply + store) / 2.0) + store,
+            Consumers::Alternate => rounds * multiply.max((multiply + store) / 2.0) + store,
         };
-        let [m, n, k] = [m, n, k].map(f64::from);
-        let memory = 2.0 * (m * k + k * n + m * n) / MEMORY_BYTES;
+        let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
+        let inputs = f64::from(shape.input_bytes) * (m * k + k * n);
+        let memory = (inputs + f64::from(shape.output_bytes) * m * n) / MEMORY_BYTES;
         // What hides behind the other still costs a little.
-        let cycles = busy.max(memory) + 0.1 * busy.min(memory);
-        Self { configuration, tiles, rounds, multiply, store, cycles }
+        let cycles = FILL + busy.max(memory) + 0.1 * busy.min(memory) + exchange;
+        let (ctas, tiles) = (clusters * group, places * group);
+        Self { configuration, ctas, tiles, rounds, multiply, store, exchange, memory, cycles }
+    }
+
+    /// What a split launch needs to meet in: sums, and counters.
+    pub fn split_space(&self) -> (usize, usize) {
+        let Configuration { tile, cluster, consumers, .. } = self.configuration;
+        let group = cluster.0 * cluster.1;
+        let together = if consumers == Consumers::Cooperate { 2 } else { 1 };
+        // A part's slot is the sum of its cluster's number and its tile's; at most two rounds of tiles are split.
+        let (clusters, tiles) = (self.ctas / group, self.tiles / group);
+        let split_tiles = tiles.min(2 * clusters);
+        let area = tile.0 as usize * tile.1 as usize;
+        let slots = (clusters + split_tiles) as usize * group as usize * area;
+        (slots, (split_tiles * group * together) as usize)
     }
 }
 
 /// The part of the tensor cores' rate that a configuration's loop reaches: measured on an H200, bf16, k of 4096 and more.
-fn efficiency(configuration: Configuration) -> f64 {
-    match (configuration.tile, configuration.consumers) {
+fn efficiency(tile: (u32, u32), consumers: Consumers) -> f64 {
+    match (tile, consumers) {
         ((128, 192), Consumers::Alternate) => 0.93,
         ((128, 256) | (256, 128), _) => 0.91,
         ((128, 128), Consumers::Alternate) => 0.89,
@@ -106,82 +216,60 @@ fn efficiency(configuration: Configuration) -> f64 {
     }
 }
 
-/// Bytes of global memory that an H200 reads in a cycle of its SMs. (4.8 TB/s at 1.8 GHz.)
-const MEMORY_BYTES: f64 = 2600.0;
-
-/// Cycles until the first slot of a tile has come, and after its last one.
-const FILL: f64 = 900.0;
-
-/// Cycles a tile's element takes in the epilogue: fitted to 8192 x 8192 x 512 on an H200.
-const STORE: f64 = 0.2;
-
-impl fmt::Display for Cost {
+impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Configuration { tile, consumers, cluster, stages } = self.configuration;
+        let Self { tile, consumers, cluster, split, transposed } = self;
         let consumers = match consumers {
             Consumers::Cooperate => "cooperate",
             Consumers::Alternate => "alternate",
         };
+        let split = if *split { "split" } else { "whole" };
+        let of = if *transposed { "of C transposed" } else { "of C" };
+        write!(f, "{:>3}x{:<3} {consumers} cluster {}x{} {split} {of}", tile.0, tile.1, cluster.0, cluster.1)
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>3}x{:<3} {consumers} cluster {}x{} {stages:>2} stages: {:>6} tiles, {:>3} rounds of {:>8.0} + {:>6.0} cycles = {:>9.0}",
-            tile.0,
-            tile.1,
-            cluster.0,
-            cluster.1,
+            "{:<51} {:>4} CTAs, {:>6} tiles, {:>7.2} rounds of {:>8.0} + {:>6.0}, exchange {:>6.0}, memory {:>8.0}: {:>9.0} cycles",
+            self.configuration.to_string(),
+            self.ctas,
             self.tiles,
             self.rounds,
             self.multiply,
             self.store,
+            self.exchange,
+            self.memory,
             self.cycles
         )
     }
 }
 
 /// All configurations, the cheapest first.
-pub fn costs(shape: (u32, u32, u32), sms: u32) -> Vec<Cost> {
-    let mut costs: Vec<Cost> =
-        CONFIGURATIONS.iter().map(|&configuration| Cost::of(configuration, shape, sms)).collect();
+pub fn costs(shape: Shape, sms: u32) -> Vec<Cost> {
+    let mut costs: Vec<Cost> = Configuration::all(shape)
+        .into_iter()
+        .map(|configuration| Cost::of(configuration, shape, sms))
+        .collect();
     costs.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
     costs
 }
 
-/// The kernel of a configuration.
-pub fn kernel<T: Element, C>(configuration: Configuration, a: Order, b: Order) -> HopperGemm<T, C> {
-    let Configuration { tile, consumers, cluster, stages } = configuration;
-    let depth = 128 / i64::from(T::BYTES);
+/// The kernel of a configuration, for A, B and C in the orders given. Transposed, its A is Bᵀ and its B is Aᵀ.
+pub fn kernel(configuration: Configuration, shape: Shape, [a, b, c]: [Order; 3]) -> HopperGemm {
+    let Configuration { tile, consumers, cluster, split, transposed } = configuration;
+    let [a, b, c] = if transposed { [b, a, c].map(Order::transposed) } else { [a, b, c] };
     HopperGemm {
         a,
         b,
-        tile: (tile.0.into(), tile.1.into(), depth),
+        c,
+        tile: (tile.0.into(), tile.1.into(), Configuration::depth(shape).into()),
         consumers,
         cluster,
-        stages,
+        stages: configuration.stages(shape),
         raster: 8,
-        types: PhantomData,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The model ranks as the H200 did, where it was measured.
-    #[test]
-    fn the_model_agrees_with_the_measured_choices() {
-        let best = |shape| costs(shape, 132)[0].configuration.tile;
-        assert_eq!(best((8192, 8192, 8192)), (128, 192));
-        assert_eq!(best((4096, 4096, 4096)), (128, 128));
-        assert_eq!(best((3072, 3072, 3072)), (128, 192));
-        assert_eq!(best((2048, 2048, 2048)), (128, 128));
-        assert_eq!(best((1, 12288, 4096)), (64, 96));
-    }
-
-    #[test]
-    fn the_busiest_sm_decides() {
-        let cost = Cost::of(cooperating((128, 256), (2, 1), 4), (8192, 8192, 64), 132);
-        assert_eq!((cost.tiles, cost.rounds), (2048, 16));
-        let one = Cost::of(cooperating((128, 256), (2, 1), 4), (1, 1, 1), 132);
-        assert_eq!((one.tiles, one.rounds), (2, 1));
+        split,
     }
 }

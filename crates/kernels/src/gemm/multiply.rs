@@ -1,0 +1,224 @@
+//! `operations.multiply(&stream, product, &a, &b, &mut c)`: C = A·B by the kernel that suits the shape, the types and the device.
+
+use warpwright::arch::Capability;
+use warpwright::prelude::*;
+use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
+
+use super::hopper::{self, HopperGemm};
+use super::plan::{self, Configuration, Shape};
+use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
+use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
+
+/// What is multiplied: C (m, n) = A (m, k) · B (k, n), each without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// Rows of A and C.
+    pub m: u32,
+    /// Columns of B and C.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// How A lies.
+    pub a: Order,
+    /// How B lies.
+    pub b: Order,
+}
+
+impl Product {
+    /// The product of row-major A (m, k) and column-major B (k, n): both have k contiguous, as tensor cores like it best.
+    pub fn new(m: u32, n: u32, k: u32) -> Self {
+        Self { m, n, k, a: Order::RowMajor, b: Order::ColumnMajor }
+    }
+
+    fn shape<T: Element, C: Element>(self) -> Shape {
+        Shape { m: self.m, n: self.n, k: self.k, input_bytes: T::BYTES, output_bytes: C::BYTES }
+    }
+
+    /// The Hopper kernel of a configuration.
+    pub(super) fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
+        plan::kernel(configuration, self.shape::<T, C>(), [self.a, self.b, Order::RowMajor])
+    }
+
+    /// Whether TMA can store C.
+    pub(super) fn stores_boxes<C: Element>(self) -> bool {
+        C::BYTES == 2 && (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
+    }
+
+    /// Whether warpgroups can multiply it: TMA reads rows of whole 16 bytes, and `wgmma` operands of other than 16 bits with k
+    /// contiguous. (PTX ISA, "wgmma.mma_async".)
+    fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
+        let reads = self.rows().iter().all(|row| (u64::from(*row) * u64::from(T::BYTES)).is_multiple_of(16));
+        let k_contiguous = self.a == Order::RowMajor && self.b == Order::ColumnMajor;
+        let is_empty = self.m == 0 || self.n == 0 || self.k == 0;
+        capability.target == "sm_90a" && reads && (k_contiguous || T::BYTES == 2) && !is_empty
+    }
+
+    /// The contiguous extents of A and B.
+    fn rows(self) -> [u32; 2] {
+        let a = if self.a == Order::RowMajor { self.k } else { self.m };
+        let b = if self.b == Order::ColumnMajor { self.k } else { self.n };
+        [a, b]
+    }
+}
+
+/// The way a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By `cp.async` and `mma.sync`: any GPU, any shape.
+    Warps,
+    /// By TMA and `wgmma`, on Hopper, in this configuration.
+    Warpgroups(Configuration),
+}
+
+/// The ways to compute a product on a device, the cheapest first: on Hopper, where TMA can read A and B, by warpgroups.
+pub fn ways<T: WarpgroupInput, C: Element>(product: Product, capability: &Capability, sms: u32) -> Vec<Way> {
+    if !product.takes_warpgroups::<T>(capability) {
+        return vec![Way::Warps];
+    }
+    let costs = plan::costs(product.shape::<T, C>(), sms);
+    costs.iter().map(|cost| Way::Warpgroups(cost.configuration)).chain([Way::Warps]).collect()
+}
+
+/// Why warpgroups cannot compute a product.
+pub(super) fn no_warpgroups<T: Element>(product: Product) -> OperationError {
+    let Product { m, n, k, .. } = product;
+    refused(format!(
+        "{} of {m} x {n} x {k} by wgmma needs sm_90a, rows of A and B of whole 16 bytes, and k contiguous but for 16-bit types",
+        T::NAME
+    ))
+}
+
+/// A type that [`Operations::multiply`] multiplies.
+pub trait Factor: WarpgroupInput + Storable {
+    /// Multiplies by `mma.sync`, where there is a kernel of it for this type.
+    ///
+    /// # Errors
+    /// There is none; or the launch's.
+    fn by_warps<C: GemmOutput + Storable>(
+        operations: &Operations,
+        stream: &Stream,
+        product: Product,
+        operands: Operands<'_, Self, C>,
+    ) -> Result<LaunchCounts>;
+}
+
+/// The buffers of a product.
+pub struct Operands<'a, T, C> {
+    a: &'a Buffer<T>,
+    b: &'a Buffer<T>,
+    c: &'a mut Buffer<C>,
+}
+
+/// Why a product cannot be computed.
+fn refused(reason: String) -> OperationError {
+    OperationError::Shape { what: "multiply", reason }
+}
+
+impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
+    fn by_warps<C: GemmOutput + Storable>(
+        operations: &Operations,
+        stream: &Stream,
+        product: Product,
+        operands: Operands<'_, T, C>,
+    ) -> Result<LaunchCounts> {
+        let Product { m, n, k, .. } = product;
+        let kernel = Gemm::for_product(product);
+        let compiled = operations.kernel(kernel, Gemm::run::<T, C>)?;
+        let Operands { a, b, c } = operands;
+        Ok(compiled.launch(stream, kernel.grid(m, n), THREADS, (a, b, c, m, n, k))?)
+    }
+}
+
+/// Sums of split tiles, and how many of them have come.
+#[derive(Default)]
+struct SplitScratch {
+    slots: Scratch<f32>,
+    arrived: Scratch<u32>,
+}
+
+impl Operations {
+    /// C = A·B, accumulated in f32; C is row-major.
+    ///
+    /// # Errors
+    /// A buffer has another length than the product asks for; the device has no kernel for the types; or it failed.
+    pub fn multiply<T: Factor, C: GemmOutput + Storable>(
+        &self,
+        stream: &Stream,
+        product: Product,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &mut Buffer<C>,
+    ) -> Result<LaunchCounts> {
+        let properties = self.device().properties();
+        let way = ways::<T, C>(product, properties.capability, properties.sm_count)[0];
+        self.multiply_by(stream, product, way, a, b, c)
+    }
+
+    /// C = A·B in that way.
+    ///
+    /// # Errors
+    /// As [`multiply`](Self::multiply); and if the way does not suit the product.
+    pub fn multiply_by<T: Factor, C: GemmOutput + Storable>(
+        &self,
+        stream: &Stream,
+        product: Product,
+        way: Way,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &mut Buffer<C>,
+    ) -> Result<LaunchCounts> {
+        let Product { m, n, k, .. } = product;
+        expect_length("A", m as usize * k as usize, a.len())?;
+        expect_length("B", k as usize * n as usize, b.len())?;
+        expect_length("C", m as usize * n as usize, c.len())?;
+        if c.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
+        if k == 0 {
+            stream.fill_zero(c)?;
+            return Ok(LaunchCounts::default());
+        }
+        let operands = Operands { a, b, c };
+        match way {
+            Way::Warps => T::by_warps(self, stream, product, operands),
+            Way::Warpgroups(_) if !product.takes_warpgroups::<T>(self.device().properties().capability) => {
+                Err(no_warpgroups::<T>(product))
+            }
+            Way::Warpgroups(configuration) => self.by_warpgroups(stream, product, configuration, operands),
+        }
+    }
+
+    fn by_warpgroups<T: Factor, C: GemmOutput + Storable>(
+        &self,
+        stream: &Stream,
+        product: Product,
+        configuration: Configuration,
+        Operands { a, b, c }: Operands<'_, T, C>,
+    ) -> Result<LaunchCounts> {
+        let shape = product.shape::<T, C>();
+        let kernel = product.kernel::<T, C>(configuration);
+        let cost = plan::Cost::of(configuration, shape, self.device().properties().sm_count);
+        let (m, n, k) = (product.m, product.n, product.k);
+        // The kernel's own A, B, m and n: those of the transpose change places.
+        let (a, b, m, n) = if configuration.transposed { (b, a, n, m) } else { (a, b, m, n) };
+        let legal = |tile: Result<TmaTile, warpwright::layout::Error>| tile.map_err(|error| refused(error.to_string()));
+        let extents = |mn: u32, k: u32| (u64::from(mn), u64::from(k));
+        let a_map = runtime::TensorMap::of_tile(a, extents(m, k), &legal(kernel.a_tile::<T>())?)?;
+        let b_map = runtime::TensorMap::of_tile(b, extents(n, k), &legal(kernel.b_tile::<T>())?)?;
+        self.with_scratch(stream, |scratch: &mut SplitScratch| {
+            let (slots, arrived) = if configuration.split { cost.split_space() } else { (1, 1) };
+            let slots = scratch.slots.at_least(self.device(), slots)?;
+            let arrived = scratch.arrived.at_least_kept(stream, arrived)?;
+            if product.stores_boxes::<C>() {
+                let compiled = self.kernel(kernel, HopperGemm::run::<T, C>)?;
+                let c_map = runtime::TensorMap::of_tile(c, extents(m, n), &legal(kernel.c_tile::<C>())?)?;
+                let arguments = (&a_map, &b_map, &c_map, slots, arrived, m, n, k);
+                Ok(compiled.launch(stream, cost.ctas, hopper::THREADS, arguments)?)
+            } else {
+                let compiled = self.kernel(kernel, HopperGemm::run_any::<T, C>)?;
+                let arguments = (&a_map, &b_map, c, slots, arrived, m, n, k);
+                Ok(compiled.launch(stream, cost.ctas, hopper::THREADS, arguments)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Where CTAs that computed parts of one tile along k add their sums up.
+//!
+//! Each leaves its part in a slot of the workspace and counts itself; the one that comes last adds the parts in the order of k, so that
+//! the result does not depend on who that was. Nobody waits for anybody.
+
+use warpwright::prelude::*;
+
+use super::epilogue::Finished;
+use super::schedule::{Piece, Schedule};
+
+/// The sums and counters in global memory, and where the last one is announced to its warpgroup.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct Exchange {
+    /// A slot for each part: its sums, those of a thread of a warpgroup next to those of the next thread.
+    slots: Global<f32>,
+    /// How many parts of each tile have come. Zero between launches.
+    arrived: Global<u32>,
+    /// One word a warpgroup: whether its part was the last.
+    last: Shared<u32>,
+    /// Tiles at one place of the schedule: a cluster's CTAs, and in each the warpgroups that share a tile.
+    sharers: u32,
+    cluster: ClusterGrid,
+}
+
+/// Sums that one instruction moves.
+const VECTOR: usize = 4;
+
+#[device]
+impl Exchange {
+    /// Over `slots` and `arrived`, for `warpgroups` of which `together` share a tile.
+    pub(super) fn new(
+        (slots, arrived): (&Global<f32>, &Global<u32>),
+        warpgroups: u32,
+        together: u32,
+        cluster: ClusterGrid,
+    ) -> Self {
+        let last = shared_array::<u32>(warpgroups as usize);
+        Self { slots: *slots, arrived: *arrived, last, sharers: cluster.size() * together, cluster }
+    }
+
+    /// Hands in this warpgroup's piece of a tile; true if `tile` has all sums now: the piece was all of it, or the last part to come.
+    pub(super) fn complete(
+        &self,
+        schedule: &Schedule,
+        piece: Piece,
+        part: Reg<u32>,
+        tile: &mut Finished,
+    ) -> Reg<bool> {
+        let mut is_whole = piece.steps.eq(schedule.steps);
+        if !is_whole {
+            is_whole = self.hand_in(schedule, piece, part, tile);
+        }
+        is_whole
+    }
+
+    /// Leaves a part in its slot; where it is the last of its tile, takes all.
+    fn hand_in(&self, schedule: &Schedule, piece: Piece, part: Reg<u32>, tile: &mut Finished) -> Reg<bool> {
+        let (role, thread) = (tile.role, tile.role.thread() % 128);
+        let together = self.sharers / self.cluster.size();
+        let rank = self.cluster.m() + self.cluster.n() * self.cluster.shape().0;
+        let sharer = rank * together + part;
+        let sums = tile.sums.len();
+        // Sums of a thread in a slot: every fourth vector of the warpgroup's.
+        let place = |slot: Reg<u32>, vector: usize| {
+            let slot = slot * self.sharers + sharer;
+            self.slots.at((slot * (sums / VECTOR) as u32 + vector as u32) * (128 * VECTOR as u32) + thread * VECTOR as u32)
+        };
+        let slot = schedule.slot(piece);
+        for vector in 0..sums / VECTOR {
+            let values = std::array::from_fn(|lane| tile.sums.get((VECTOR * vector + lane) as i64));
+            place(slot, vector).store_vector::<VECTOR>(values);
+        }
+        let (first, parts) = schedule.parts(piece);
+        let last = self.last.at(role.warpgroup());
+        role.sync_warpgroup();
+        if tile.leads {
+            // The counting releases this warpgroup's sums, and acquires the others'.
+            let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
+            let before = self.arrived.at(piece.tile * self.sharers + sharer).atomic_increment(parts - 1u32, counting);
+            last.store(before.eq(parts - 1u32).to_u32());
+        }
+        role.sync_warpgroup();
+        let is_last = last.load().eq(1u32);
+        if is_last {
+            tile.sums.clear();
+            for part in 0..parts {
+                for vector in 0..sums / VECTOR {
+                    let values = place(first + part, vector).load_vector::<VECTOR>();
+                    for (lane, value) in values.into_iter().enumerate() {
+                        let index = (VECTOR * vector + lane) as i64;
+                        let sum = tile.sums.get(index) + value;
+                        tile.sums.set(index, sum);
+                    }
+                }
+            }
+        }
+        is_last
+    }
+}
