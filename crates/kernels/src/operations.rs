@@ -76,9 +76,6 @@ pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Resul
     if expected == given { Ok(()) } else { Err(OperationError::Length { what, expected, given }) }
 }
 
-/// The compiled kernels of one type of configuration, by configuration.
-type Compilations<K, Args> = HashMap<K, Arc<Compiled<Args>>>;
-
 /// Scratch memory, by stream and type.
 type ScratchByStream = HashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 
@@ -87,15 +84,15 @@ type ScratchByStream = HashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 /// It may be shared between threads.
 pub struct Operations {
     device: Device,
-    /// `Compilations<K, Args>` by the types of the configuration and of the method that stages it.
-    kernels: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
+    /// A `HashMap<K, Arc<V>>` for each purpose and types of key and value: compiled kernels by configuration, for one.
+    remembered: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
     scratch: Mutex<ScratchByStream>,
 }
 
 impl Operations {
     /// The operations of `device`; nothing is compiled yet.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), kernels: Mutex::default(), scratch: Mutex::default() }
+        Self { device: device.clone(), remembered: Mutex::default(), scratch: Mutex::default() }
     }
 
     /// The device.
@@ -140,17 +137,35 @@ impl Operations {
         Args: 'static,
     {
         const { assert!(size_of::<F>() == 0, "a kernel is known by its method's type: name the method itself") }
-        let known = TypeId::of::<(K, F)>();
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let compilations = kernels.entry(known).or_insert_with(|| Box::new(Compilations::<K, Args>::new()));
-        let compilations: &mut Compilations<K, Args> =
-            compilations.downcast_mut().expect("the key holds the types");
-        if let Some(compiled) = compilations.get(&kernel) {
-            return Ok(compiled.clone());
+        self.remembered::<F, _, _>(kernel, |kernel| Ok(self.device.compile(&stage(kernel)?)?))
+    }
+
+    /// What `make` makes of `key`: made at the first call for `For`, a type that says what it is for, and kept.
+    ///
+    /// # Errors
+    /// `make`'s.
+    pub fn remembered<For, K, V>(&self, key: K, make: impl FnOnce(&K) -> Result<V>) -> Result<Arc<V>>
+    where
+        For: 'static,
+        K: Eq + Hash + Send + 'static,
+        V: Send + Sync + 'static,
+    {
+        let known = TypeId::of::<(For, K, V)>();
+        let lock = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_type = |all: &mut HashMap<TypeId, Box<dyn Any + Send>>| -> Option<Arc<V>> {
+            let values: &HashMap<K, Arc<V>> =
+                all.get(&known)?.downcast_ref().expect("the key holds the types");
+            values.get(&key).cloned()
+        };
+        if let Some(value) = of_type(&mut lock()) {
+            return Ok(value);
         }
-        let compiled = Arc::new(self.device.compile(&stage(&kernel)?)?);
-        compilations.insert(kernel, compiled.clone());
-        Ok(compiled)
+        // Making it may need other things remembered, so nothing is locked meanwhile.
+        let value = Arc::new(make(&key)?);
+        let mut all = lock();
+        let values = all.entry(known).or_insert_with(|| Box::new(HashMap::<K, Arc<V>>::new()));
+        let values: &mut HashMap<K, Arc<V>> = values.downcast_mut().expect("the key holds the types");
+        Ok(values.entry(key).or_insert(value).clone())
     }
 
     /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call and kept.

@@ -82,7 +82,17 @@ impl HopperGemm {
 
     /// C = A·B, stored by TMA: C's type has 16 bits and its contiguous extent is a multiple of 16 bytes.
     #[kernel]
-    pub fn run<T: WarpgroupInput, C: GemmOutput>(&self, a: &TensorMap, b: &TensorMap, c: &TensorMap, slots: &mut Global<f32>, arrived: &mut Global<u32>, m: u32, n: u32, k: u32) {
+    pub fn run<T: WarpgroupInput, C: GemmOutput>(
+        &self,
+        a: &TensorMap,
+        b: &TensorMap,
+        c: &TensorMap,
+        slots: &mut Global<f32>,
+        arrived: &mut Global<u32>,
+        m: u32,
+        n: u32,
+        k: u32,
+    ) {
         let way = BoxStore::<C>::new(self.tile.1, self.c, CONSUMERS);
         self.compute::<T>(a, b, (m, n, k), (slots, arrived), |tile| way.store(c, tile));
         bulk_wait(0);
@@ -123,6 +133,9 @@ impl HopperGemm {
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
         let steps = (k + (tile_k - 1)) / tile_k;
         let schedule = Schedule::new(cluster, (tile_m, tile_n), self.raster, (m, n), steps, self.split);
+        // What came before this in the kernel ran beside the kernel before it; from here on, that one's results are there.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
         let exchange = self.split.then(|| Exchange::new(workspace, CONSUMERS, together, cluster));
 
         if producer.is_mine() {

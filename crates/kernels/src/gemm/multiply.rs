@@ -150,8 +150,10 @@ impl Operations {
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         let properties = self.device().properties();
-        let way = ways::<T, C>(product, properties.capability, properties.sm_count)[0];
-        self.multiply_by(stream, product, way, a, b, c)
+        let way = self.remembered::<(T, C), _, _>(product, |&product| {
+            Ok(ways::<T, C>(product, properties.capability, properties.sm_count)[0])
+        })?;
+        self.multiply_by(stream, product, *way, a, b, c)
     }
 
     /// C = A·B in that way.
@@ -184,41 +186,98 @@ impl Operations {
             Way::Warpgroups(_) if !product.takes_warpgroups::<T>(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(product))
             }
-            Way::Warpgroups(configuration) => self.by_warpgroups(stream, product, configuration, operands),
+            Way::Warpgroups(configuration) => {
+                let ready = self.remembered::<(T, C), _, _>((product, configuration), |_| {
+                    Ready::<C>::new::<T>(self, product, configuration)
+                })?;
+                ready.launch(self, stream, operands)
+            }
         }
     }
+}
 
-    fn by_warpgroups<T: Factor, C: GemmOutput + Storable>(
-        &self,
-        stream: &Stream,
+/// The Hopper kernel of a product, and all about its launch that does not depend on the buffers.
+struct Ready<C> {
+    /// Extents of the kernel's own A, B and C: of the product, or of its transpose.
+    extents: (u32, u32, u32),
+    transposed: bool,
+    a_tile: TmaTile,
+    b_tile: TmaTile,
+    /// Elements of the workspace, and counters.
+    split_space: (usize, usize),
+    start: Start<C>,
+}
+
+/// Launches a kernel: on a stream, with the maps of A and B, C itself, and where the parts of tiles meet.
+type Start<C> = Box<dyn Fn(&Stream, Launched<'_, C>) -> Result<LaunchCounts> + Send + Sync>;
+
+/// What a launch is given.
+struct Launched<'a, C> {
+    a: runtime::TensorMap,
+    b: runtime::TensorMap,
+    c: &'a mut Buffer<C>,
+    slots: &'a mut Buffer<f32>,
+    arrived: &'a mut Buffer<u32>,
+}
+
+impl<C: GemmOutput + Storable> Ready<C> {
+    fn new<T: Factor>(
+        operations: &Operations,
         product: Product,
         configuration: Configuration,
-        Operands { a, b, c }: Operands<'_, T, C>,
-    ) -> Result<LaunchCounts> {
-        let shape = product.shape::<T, C>();
+    ) -> Result<Self> {
         let kernel = product.kernel::<T, C>(configuration);
-        let cost = plan::Cost::of(configuration, shape, self.device().properties().sm_count);
-        let (m, n, k) = (product.m, product.n, product.k);
-        // The kernel's own A, B, m and n: those of the transpose change places.
-        let (a, b, m, n) = if configuration.transposed { (b, a, n, m) } else { (a, b, m, n) };
-        let legal = |tile: Result<TmaTile, warpwright::layout::Error>| tile.map_err(|error| refused(error.to_string()));
-        let extents = |mn: u32, k: u32| (u64::from(mn), u64::from(k));
-        let a_map = runtime::TensorMap::of_tile(a, extents(m, k), &legal(kernel.a_tile::<T>())?)?;
-        let b_map = runtime::TensorMap::of_tile(b, extents(n, k), &legal(kernel.b_tile::<T>())?)?;
-        self.with_scratch(stream, |scratch: &mut SplitScratch| {
-            let (slots, arrived) = if configuration.split { cost.split_space() } else { (1, 1) };
-            let slots = scratch.slots.at_least(self.device(), slots)?;
-            let arrived = scratch.arrived.at_least_kept(stream, arrived)?;
-            if product.stores_boxes::<C>() {
-                let compiled = self.kernel(kernel, HopperGemm::run::<T, C>)?;
-                let c_map = runtime::TensorMap::of_tile(c, extents(m, n), &legal(kernel.c_tile::<C>())?)?;
-                let arguments = (&a_map, &b_map, &c_map, slots, arrived, m, n, k);
-                Ok(compiled.launch(stream, cost.ctas, hopper::THREADS, arguments)?)
+        let shape = product.shape::<T, C>();
+        let cost = plan::Cost::of(configuration, shape, operations.device().properties().sm_count);
+        let Product { m, n, k, .. } = product;
+        let transposed = configuration.transposed;
+        let (m, n) = if transposed { (n, m) } else { (m, n) };
+        let legal = |tile: Result<TmaTile, warpwright::layout::Error>| {
+            tile.map_err(|error| refused(error.to_string()))
+        };
+        Ok(Self {
+            extents: (m, n, k),
+            transposed,
+            a_tile: legal(kernel.a_tile::<T>())?,
+            b_tile: legal(kernel.b_tile::<T>())?,
+            split_space: if configuration.split { cost.split_space() } else { (1, 1) },
+            start: if product.stores_boxes::<C>() {
+                let compiled = operations.kernel(kernel, HopperGemm::run::<T, C>)?;
+                let tile = legal(kernel.c_tile::<C>())?;
+                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
+                Box::new(move |stream, Launched { a, b, c, slots, arrived }| {
+                    let c = runtime::TensorMap::of_tile(c, extents(m, n), &tile)?;
+                    Ok(compiled.launch_as(stream, shape, (&a, &b, &c, slots, arrived, m, n, k))?)
+                })
             } else {
-                let compiled = self.kernel(kernel, HopperGemm::run_any::<T, C>)?;
-                let arguments = (&a_map, &b_map, c, slots, arrived, m, n, k);
-                Ok(compiled.launch(stream, cost.ctas, hopper::THREADS, arguments)?)
-            }
+                let compiled = operations.kernel(kernel, HopperGemm::run_any::<T, C>)?;
+                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
+                Box::new(move |stream, Launched { a, b, c, slots, arrived }| {
+                    Ok(compiled.launch_as(stream, shape, (&a, &b, c, slots, arrived, m, n, k))?)
+                })
+            },
         })
     }
+
+    fn launch<T: Factor>(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        Operands { a, b, c }: Operands<'_, T, C>,
+    ) -> Result<LaunchCounts> {
+        let (m, n, k) = self.extents;
+        let (a, b) = if self.transposed { (b, a) } else { (a, b) };
+        let a = runtime::TensorMap::of_tile(a, extents(m, k), &self.a_tile)?;
+        let b = runtime::TensorMap::of_tile(b, extents(n, k), &self.b_tile)?;
+        operations.with_scratch(stream, |scratch: &mut SplitScratch| {
+            let slots = scratch.slots.at_least(operations.device(), self.split_space.0)?;
+            let arrived = scratch.arrived.at_least_kept(stream, self.split_space.1)?;
+            (self.start)(stream, Launched { a, b, c, slots, arrived })
+        })
+    }
+}
+
+/// The extents of a matrix, as a tensor map counts them.
+fn extents(mn: u32, k: u32) -> (u64, u64) {
+    (mn.into(), k.into())
 }

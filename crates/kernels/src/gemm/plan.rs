@@ -6,7 +6,7 @@ use super::Order;
 use super::hopper::{Consumers, HopperGemm};
 
 /// How a product is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     /// Rows and columns of a CTA's tile: of C, or of C's transpose.
     pub tile: (u32, u32),

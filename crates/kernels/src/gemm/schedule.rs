@@ -95,7 +95,11 @@ impl Schedule {
     /// The piece number `index` of this cluster. Past the last, one of any place and length.
     pub(super) fn piece(&self, index: Reg<u32>) -> Piece {
         let Some(split) = self.split else {
-            return Piece { tile: self.number + index * self.clusters, first: constant(0u32), steps: self.steps };
+            return Piece {
+                tile: self.number + index * self.clusters,
+                first: constant(0u32),
+                steps: self.steps,
+            };
         };
         let is_split = index.lt(split.pieces);
         let whole = split.tiles + self.number + (index - split.pieces) * self.clusters;

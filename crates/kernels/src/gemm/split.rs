@@ -63,7 +63,8 @@ impl Exchange {
         // Sums of a thread in a slot: every fourth vector of the warpgroup's.
         let place = |slot: Reg<u32>, vector: usize| {
             let slot = slot * self.sharers + sharer;
-            self.slots.at((slot * (sums / VECTOR) as u32 + vector as u32) * (128 * VECTOR as u32) + thread * VECTOR as u32)
+            self.slots.at((slot * (sums / VECTOR) as u32 + vector as u32) * (128 * VECTOR as u32)
+                + thread * VECTOR as u32)
         };
         let slot = schedule.slot(piece);
         for vector in 0..sums / VECTOR {
@@ -76,7 +77,8 @@ impl Exchange {
         if tile.leads {
             // The counting releases this warpgroup's sums, and acquires the others'.
             let counting = Atomicity::new(AtomicOrdering::AcquireRelease, Scope::Device);
-            let before = self.arrived.at(piece.tile * self.sharers + sharer).atomic_increment(parts - 1u32, counting);
+            let before =
+                self.arrived.at(piece.tile * self.sharers + sharer).atomic_increment(parts - 1u32, counting);
             last.store(before.eq(parts - 1u32).to_u32());
         }
         role.sync_warpgroup();
