@@ -1,7 +1,7 @@
 //! Inputs and references on the host.
 
 use rayon::prelude::*;
-use warpwright::lang::element::{bf16, f16};
+use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 
 /// Numbers from a seed: the same on every machine.
 pub(crate) struct Random(u64);
@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// A 16-bit float, to and from `f32`.
+/// A float that `f32` holds, to and from it.
 pub(crate) trait Rounded: Copy {
     /// Half of the distance between neighbours at 1: the error of one rounding.
     const ROUNDING: f64;
@@ -81,6 +81,37 @@ impl Rounded for bf16 {
     }
     fn exact(self) -> f64 {
         f64::from(self)
+    }
+}
+
+impl Rounded for tf32 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 11) as f64;
+    fn round(value: f32) -> Self {
+        // Half of the distance between neighbours is added to the magnitude, and the 13 bits that are not read are dropped.
+        tf32(f32::from_bits((value.to_bits() + 0x1000) & !0x1fff))
+    }
+    fn exact(self) -> f64 {
+        f64::from(self.0)
+    }
+}
+
+impl Rounded for e4m3 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 4) as f64;
+    fn round(value: f32) -> Self {
+        e4m3::from_f32(value)
+    }
+    fn exact(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Rounded for e5m2 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 3) as f64;
+    fn round(value: f32) -> Self {
+        e5m2::from_f32(value)
+    }
+    fn exact(self) -> f64 {
+        self.to_f64()
     }
 }
 

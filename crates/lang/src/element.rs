@@ -60,7 +60,7 @@ pub trait Ordered: Element {}
 ///
 /// PTX ISA, "Alternate Floating-Point Data Formats".
 #[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct tf32(pub f32);
 

@@ -95,7 +95,7 @@ impl HopperGemm {
     ) {
         let way = BoxStore::<C>::new(self.tile.1, self.c, CONSUMERS);
         self.compute::<T>(a, b, (m, n, k), (slots, arrived), |tile| way.store(c, tile));
-        bulk_wait(0);
+        bulk_wait_read(0);
     }
 
     /// C = A·B, stored from registers: any C.
@@ -133,7 +133,11 @@ impl HopperGemm {
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
         let steps = (k + (tile_k - 1)) / tile_k;
         let schedule = Schedule::new(cluster, (tile_m, tile_n), self.raster, (m, n), steps, self.split);
-        // What came before this in the kernel ran beside the kernel before it; from here on, that one's results are there.
+        if producer.leads() {
+            a.prefetch();
+            b.prefetch();
+        }
+        // All this ran beside the end of the kernel before; from here on, that one's results are there.
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
         let exchange = self.split.then(|| Exchange::new(workspace, CONSUMERS, together, cluster));

@@ -11,7 +11,7 @@ use warpwright::arch::Capability;
 
 use super::hopper::HopperGemm;
 use super::multiply::{Factor, Product, Way};
-use super::{Gemm, GemmInput, GemmOutput, Order, WarpgroupInput, multiply};
+use super::{GemmOutput, Order, WarpgroupInput, multiply};
 use crate::operations::Operations;
 use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
@@ -85,11 +85,11 @@ impl Problem {
             .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
     }
 
-    fn text<T: GemmInput + WarpgroupInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
+    fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
-            Way::Warps => ptx(Gemm::for_product(self.product).run::<T, C>()?, target),
+            Way::Warps => Ok(T::warps_ptx::<C>(self.product, capability)?),
             Way::Warpgroups(configuration) => {
                 let kernel = self.product.kernel::<T, C>(configuration);
                 if self.product.stores_boxes::<C>() {
@@ -154,16 +154,24 @@ impl Problem {
 
 /// Calls a method of a problem with the types that the options name.
 macro_rules! with_types {
-    ($options:expr, $problem:ident.$method:ident($argument:expr)) => {
-        match ($options.choice("input"), $options.choice("output")) {
-            ("bf16", "f32") => $problem.$method::<bf16, f32>($argument),
-            ("bf16", "bf16") => $problem.$method::<bf16, bf16>($argument),
-            ("bf16", _) => $problem.$method::<bf16, f16>($argument),
-            (_, "f32") => $problem.$method::<f16, f32>($argument),
-            (_, "bf16") => $problem.$method::<f16, bf16>($argument),
-            _ => $problem.$method::<f16, f16>($argument),
+    ($options:expr, $problem:ident.$method:ident($argument:expr)) => {{
+        macro_rules! with_output {
+            ($input:ident) => {
+                match $options.choice("output") {
+                    "f32" => $problem.$method::<$input, f32>($argument),
+                    "bf16" => $problem.$method::<$input, bf16>($argument),
+                    _ => $problem.$method::<$input, f16>($argument),
+                }
+            };
         }
-    };
+        match $options.choice("input") {
+            "bf16" => with_output!(bf16),
+            "f16" => with_output!(f16),
+            "tf32" => with_output!(tf32),
+            "e4m3" => with_output!(e4m3),
+            _ => with_output!(e5m2),
+        }
+    }};
 }
 
 /// A factor of that order.
@@ -174,8 +182,11 @@ fn strided(values: &[f64], order: Order, rows: usize, columns: usize) -> Strided
     }
 }
 
-/// Holds every element to the f64 product: one rounding to C's type, and an f32 accumulation's error, which grows with the
-/// sum of the magnitudes. The hardware truncates inside an MMA, so each of its k/16 steps may lose two units.
+/// Holds every element to the f64 product: one rounding to C's type, and the error of the accumulation.
+///
+/// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
+/// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
+/// is taken as four times their standard deviation.
 fn verify<T: Rounded + Storable, C: Rounded + Storable>(
     (m, n, k): (usize, usize, usize),
     (a_order, b_order): (Order, Order),
@@ -187,16 +198,18 @@ fn verify<T: Rounded + Storable, C: Rounded + Storable>(
     let exact = |values: &[T]| -> Vec<f64> { values.iter().map(|value| value.exact()).collect() };
     let (a, b) = (exact(a), exact(b));
     let expected = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
-    let magnitudes = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(f64::abs).collect() };
-    let (a, b) = (magnitudes(a), magnitudes(b));
+    let is_narrow = T::BYTES == 1;
+    let size = |value: f64| if is_narrow { value * value } else { value.abs() };
+    let sizes = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(size).collect() };
+    let (a, b) = (sizes(a), sizes(b));
     let magnitudes = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
-    let accumulation = f32::ROUNDING * (2.0 * (k as f64 / 16.0).ceil() + 2.0);
-    let elements =
-        found.iter().zip(expected.iter().zip(&magnitudes)).map(|(found, (expected, magnitude))| {
-            let tolerance =
-                C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
-            registry::Element { found: found.exact(), expected: *expected, tolerance }
-        });
+    let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
+    let steps = (k as f64 / (32.0 / T::BYTES as f64)).ceil();
+    let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
+    let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
+        let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
+        registry::Element { found: found.exact(), expected: *expected, tolerance }
+    });
     Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
 }
 
@@ -206,7 +219,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("k", 256, "columns of A and rows of B"),
     OptionSpec::choice("a", &["row", "column"], "which extent of A is contiguous: its rows or its columns"),
     OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous"),
-    OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
+    OptionSpec::choice("input", &["bf16", "f16", "tf32", "e4m3", "e5m2"], "type of A and B"),
     OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),

@@ -100,6 +100,12 @@ pub trait Factor: WarpgroupInput + Storable {
         product: Product,
         operands: Operands<'_, Self, C>,
     ) -> Result<LaunchCounts>;
+
+    /// The kernel that multiplies by `mma.sync`.
+    ///
+    /// # Errors
+    /// There is none for this type.
+    fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String>;
 }
 
 /// The buffers of a product.
@@ -127,7 +133,33 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         let Operands { a, b, c } = operands;
         Ok(compiled.launch(stream, kernel.grid(m, n), THREADS, (a, b, c, m, n, k))?)
     }
+
+    fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String> {
+        Ok(runtime::ptx(&Gemm::for_product(product).run::<T, C>()?, capability)?)
+    }
 }
+
+/// Types that only warpgroups multiply.
+macro_rules! warpgroups_only {
+    ($($ty:ident)*) => {
+        $(impl Factor for $ty {
+            fn by_warps<C: GemmOutput + Storable>(
+                _: &Operations,
+                _: &Stream,
+                product: Product,
+                _: Operands<'_, Self, C>,
+            ) -> Result<LaunchCounts> {
+                Err(no_warpgroups::<Self>(product))
+            }
+
+            fn warps_ptx<C: GemmOutput>(product: Product, _: &'static Capability) -> Result<String> {
+                Err(no_warpgroups::<Self>(product))
+            }
+        })*
+    };
+}
+
+warpgroups_only! { tf32 e4m3 e5m2 }
 
 /// Sums of split tiles, and how many of them have come.
 #[derive(Default)]

@@ -33,6 +33,18 @@ impl WarpgroupInput for f16 {
     const TYPES: &'static str = "F32F16F16";
 }
 
+impl WarpgroupInput for tf32 {
+    const TYPES: &'static str = "F32TF32TF32";
+}
+
+impl WarpgroupInput for e4m3 {
+    const TYPES: &'static str = "F32E4M3E4M3";
+}
+
+impl WarpgroupInput for e5m2 {
+    const TYPES: &'static str = "F32E5M2E5M2";
+}
+
 /// A factor's strip of tiles along k: rows of A, or columns of B, which are called rows here.
 pub(super) struct Strip<T> {
     /// (tile's rows, tile's k, tiles along k).

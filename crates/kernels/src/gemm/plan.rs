@@ -44,6 +44,7 @@ const TILES: &[((u32, u32), Consumers)] = &[
     ((128, 192), Consumers::Cooperate),
     ((128, 128), Consumers::Cooperate),
     ((128, 96), Consumers::Cooperate),
+    ((256, 64), Consumers::Cooperate),
     ((128, 64), Consumers::Cooperate),
     ((128, 32), Consumers::Cooperate),
     ((128, 16), Consumers::Cooperate),
@@ -151,7 +152,7 @@ const GAP: f64 = 600.0;
 const STORE: f64 = 0.25;
 
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const EXCHANGE: (f64, f64) = (3000.0, 0.3);
+const EXCHANGE: (f64, f64) = (8000.0, 0.6);
 
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
@@ -162,7 +163,7 @@ impl Cost {
         let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
         let places = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
         let steps = shape.k.div_ceil(Configuration::depth(shape));
-        let clusters = if split { places.saturating_mul(steps) } else { places }.min(sms / group);
+        let clusters = clusters(split, places, steps, sms / group);
         let area = f64::from(tile.0) * f64::from(tile.1);
 
         // A step multiplies, reads its operands from shared memory, and receives them from L2: whatever takes longest.
@@ -203,6 +204,16 @@ impl Cost {
         let slots = (clusters + split_tiles) as usize * group as usize * area;
         (slots, (split_tiles * group * together) as usize)
     }
+}
+
+/// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: then all CTAs read the same k at the same time,
+/// and find in L2 what the others have read.
+fn clusters(split: bool, places: u32, steps: u32, most: u32) -> u32 {
+    if !split || places >= most {
+        return places.min(most);
+    }
+    let even = places * (most / places);
+    if 8 * even >= 7 * most { even } else { most }.min(places.saturating_mul(steps))
 }
 
 /// The part of the tensor cores' rate that a configuration's loop reaches: measured on an H200, bf16, k of 4096 and more.

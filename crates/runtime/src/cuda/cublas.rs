@@ -26,10 +26,14 @@ const TRIAL_LAUNCHES: u32 = 5;
 const TRANSPOSE: c_int = 1;
 /// `CUBLAS_COMPUTE_32F`, `CUDA_R_32F`: accumulation and scaling in f32.
 const COMPUTE_F32: c_int = 68;
+/// `CUBLAS_COMPUTE_32F_FAST_TF32`
+const COMPUTE_TF32: c_int = 77;
 const F32: c_int = 0;
 /// `CUBLASLT_MATMUL_DESC_TRANSA`, `CUBLASLT_MATMUL_DESC_TRANSB`
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSE_B: c_int = 4;
+/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, an `int8_t`: 8-bit floats are summed by the tensor cores alone, as `wgmma` does.
+const FAST_ACCUMULATION: c_int = 25;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const MOST_WORKSPACE: c_int = 1;
 
@@ -234,7 +238,7 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
         let handle = make(Lt::cublasLtDestroy, &|out| unsafe { lt.cublasLtCreate(out) })?;
         // SAFETY: as above.
         let operation = make(Lt::cublasLtMatmulDescDestroy, &|out| unsafe {
-            lt.cublasLtMatmulDescCreate(out, COMPUTE_F32, F32)
+            lt.cublasLtMatmulDescCreate(out, compute_type::<In>(), F32)
         })?;
         let layout = |ty, rows: usize, columns: usize| {
             // SAFETY: as above.
@@ -260,6 +264,12 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
                     lt.cublasLtMatmulDescSetAttribute(operation.handle, attribute, value, size_of::<c_int>())
                 }?;
             }
+        }
+        if In::BYTES == 1 {
+            let fast = 1i8;
+            let value = (&raw const fast).cast();
+            // SAFETY: the attribute is an int8_t.
+            unsafe { lt.cublasLtMatmulDescSetAttribute(operation.handle, FAST_ACCUMULATION, value, 1) }?;
         }
         // SAFETY: as above.
         let preference = make(Lt::cublasLtMatmulPreferenceDestroy, &|out| unsafe {
@@ -395,12 +405,19 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
     }
 }
 
+/// `cublasComputeType_t`
+fn compute_type<T: Storable>() -> c_int {
+    if T::NAME == "tf32" { COMPUTE_TF32 } else { COMPUTE_F32 }
+}
+
 /// `cudaDataType_t` of an element.
 fn data_type<T: Storable>() -> Result<c_int> {
     match T::NAME {
-        "f32" => Ok(F32),
+        "f32" | "tf32" => Ok(F32),
         "f16" => Ok(2),
         "bf16" => Ok(14),
+        "e4m3" => Ok(28),
+        "e5m2" => Ok(29),
         other => Err(Error::NoCublas { reason: format!("products of {other} are not offered") }),
     }
 }
