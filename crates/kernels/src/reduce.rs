@@ -59,7 +59,8 @@ impl Operations {
         M: Monoid<T>,
     {
         expect_length("the result of a reduction", 1, output.len())?;
-        single_pass::launch(self, stream, input, output, single_pass::SinglePass::new(monoid))
+        let configuration = single_pass::SinglePass::new(monoid, self.device().properties().capability);
+        single_pass::launch(self, stream, input, output, configuration)
     }
 
     /// The index of the first largest element, in a buffer of one element. NaN is larger than all numbers.

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
 use super::single_pass::SinglePass;
 use crate::monoid::{ArgMax, ArgMin, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
-use crate::prepared::{Ready, ptx};
+use crate::prepared::{Ready, capability_of, ptx};
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
 use crate::sample::{ELEMENT_TYPES, Sampled, with_element_type};
 use crate::{copy, registry};
@@ -61,11 +62,12 @@ fn prepare<T: Sampled, M: Monoid<T>>(
 }
 
 /// A sum beside the exact one. The bound is that of the smallest grid, whose threads add the most.
-fn check_sum<T: Sampled>(found: T, input: &[T]) -> registry::Element {
+fn check_sum<T: Sampled>(found: T, input: &[T], capability: &Capability) -> registry::Element {
     let exact = input.iter().fold(T::SUM_OF_NOTHING, |sum, element| T::add(sum, element.exact()));
     let magnitude: f64 = input.iter().map(|element| element.magnitude()).sum();
-    let grid = SinglePass::new(Sum).grid::<T>(input.len() as u64, FEWEST_CTAS);
-    let steps = SinglePass::new(Sum).rounding_steps::<T>(input.len() as u64, grid);
+    let reduction = SinglePass::new(Sum, capability);
+    let grid = reduction.grid::<T>(input.len() as u64, FEWEST_CTAS);
+    let steps = reduction.rounding_steps::<T>(input.len() as u64, grid);
     T::compared(found, exact, steps as f64 * T::STEP * magnitude)
 }
 
@@ -112,16 +114,20 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("by") {
-            "sum" => ptx(SinglePass::new(Sum).run::<T>()?, target),
-            "min" => ptx(SinglePass::new(Min).run::<T>()?, target),
-            _ => ptx(SinglePass::new(Max).run::<T>()?, target),
+            "sum" => ptx(SinglePass::new(Sum, capability).run::<T>()?, target),
+            "min" => ptx(SinglePass::new(Min, capability).run::<T>()?, target),
+            _ => ptx(SinglePass::new(Max, capability).run::<T>()?, target),
         })
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         with_element_type!(options.choice("type"), T => match options.choice("by") {
-            "sum" => prepare::<T, _>(device, options, Sum, check_sum::<T>),
+            "sum" => {
+                let capability = device.properties().capability;
+                prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, capability))
+            }
             "min" => prepare::<T, _>(device, options, Min, |found, input| {
                 check_extreme::<T>(found, input, |a, b| a <= b, <T as crate::monoid::Searchable>::MOST)
             }),
@@ -151,9 +157,10 @@ impl LibraryKernel for ArgMaxLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("of") {
-            "max" => ptx(SinglePass::new(ArgMax).run::<T>()?, target),
-            _ => ptx(SinglePass::new(ArgMin).run::<T>()?, target),
+            "max" => ptx(SinglePass::new(ArgMax, capability).run::<T>()?, target),
+            _ => ptx(SinglePass::new(ArgMin, capability).run::<T>()?, target),
         })
     }
 

@@ -11,6 +11,10 @@
 //! Each CTA leaves one partial state in memory and counts itself as arrived; whoever arrives last combines the partial states.
 //! The count is by `atom.inc`, which starts again from 0 after the last, so that the next launch finds it as this one did.
 
+use warpwright::arch::Capability;
+use warpwright::lang::bulk;
+use warpwright::lang::fence::fence_mbarrier_init;
+use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -28,12 +32,17 @@ pub struct SinglePass<M> {
     pub threads: u32,
     /// Vectors that a thread loads before it combines any.
     pub unroll: u32,
+    /// Tiles that are in shared memory at once, where bulk copies bring them (sm_90); 0 where threads load from memory.
+    pub stages: u32,
+    /// Whether the grid may begin before the one in front of it has ended: sm_90.
+    pub overlaps: bool,
 }
 
 impl<M> SinglePass<M> {
-    /// The configuration that is fastest on an H200.
-    pub fn new(monoid: M) -> Self {
-        Self { monoid, threads: 256, unroll: 8 }
+    /// The configuration that is fastest on an H200, for a GPU of that capability.
+    pub fn new(monoid: M, capability: &Capability) -> Self {
+        let overlaps = capability.compute_capability >= (9, 0);
+        Self { monoid, threads: 256, unroll: 8, stages: 0, overlaps }
     }
 
     /// Elements that a CTA takes in one round.
@@ -71,6 +80,10 @@ impl<M> SinglePass<M> {
         M: Monoid<T>,
     {
         launch::threads(self.threads);
+        if self.overlaps {
+            launch::grid_dependency_launch();
+            launch::grid_dependency_wait();
+        }
         let mine = if M::COMMUTES { self.striped(input, length) } else { self.in_order(input, length) };
         let of_block = reduce_block(&self.monoid, mine, self.threads);
 
@@ -115,18 +128,39 @@ impl<M> SinglePass<M> {
     where
         M: Monoid<T>,
     {
+        let states = if self.stages > 0 { self.of_ring(input, length) } else { self.of_loads(input, length) };
+        let mut state = states[0];
+        for other in &states[1..] {
+            state = self.monoid.combine(state, *other);
+        }
+
+        // What is left is less than a tile: an element for a thread, or a few where the grid is small.
+        let tile = u64::from(self.tile::<T>());
+        let threads = (grid_dim().x * self.threads).convert::<u64>();
+        let first = (block_idx().x * self.threads + thread_idx().x).convert::<u64>();
+        for index in (length / tile * tile + first..length).step_by(threads) {
+            state = self.monoid.accumulate(state, input[index], index);
+        }
+        state
+    }
+
+    /// What a thread has of its CTA's tiles, loaded from memory: a state for each vector of a round.
+    #[device]
+    fn of_loads<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> Vec<M::State>
+    where
+        M: Monoid<T>,
+    {
         let (tile, width) = (u64::from(self.tile::<T>()), vector::width::<T>());
         let streaming = Access::new().non_coherent().evicted(Eviction::NoAllocate);
         let tiles = length / tile;
-        let thread = thread_idx().x.convert::<u64>();
         let block = block_idx().x.convert::<u64>();
         let blocks = grid_dim().x.convert::<u64>();
+        let stride = self.threads * width;
 
         let mut states = vec![self.monoid.identity(); self.unroll as usize];
-        let mut index = block * tile + thread * u64::from(width);
+        let mut index = block * tile + (thread_idx().x * width).convert::<u64>();
         for _round in (block..tiles).step_by(blocks) {
             let at = input.at(index);
-            let stride = self.threads * width;
             let vectors: Vec<_> =
                 (0..self.unroll).map(|part| vector::load(at.at(part * stride), streaming)).collect();
             for (part, elements) in vectors.iter().enumerate() {
@@ -135,17 +169,70 @@ impl<M> SinglePass<M> {
             }
             index += blocks * tile;
         }
-        let mut state = states[0];
-        for other in &states[1..] {
-            state = self.monoid.combine(state, *other);
-        }
+        states
+    }
 
-        // What is left is less than a tile: an element for a thread, or a few where the grid is small.
-        let threads = blocks * u64::from(self.threads);
-        for index in (tiles * tile + block * u64::from(self.threads) + thread..length).step_by(threads) {
-            state = self.monoid.accumulate(state, input[index], index);
+    /// The same, of tiles that bulk copies bring to a ring in shared memory.
+    #[device]
+    fn of_ring<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> Vec<M::State>
+    where
+        M: Monoid<T>,
+    {
+        let (tile_length, width) = (self.tile::<T>(), vector::width::<T>());
+        let tiles = length / u64::from(tile_length);
+        let ring = dynamic_shared::<T>((self.stages * tile_length) as usize);
+        let arrived = Mbarriers::new(self.stages);
+        let thread = thread_idx().x;
+        let block = block_idx().x.convert::<u64>();
+        let blocks = grid_dim().x.convert::<u64>();
+        let stride = self.threads * width;
+        let fetch = |stage: Reg<u32>, tile: Reg<u64>| {
+            let barrier = arrived.at(stage);
+            barrier.arrive_and_expect(tile_length * T::BYTES);
+            let from = input.at(tile * u64::from(tile_length));
+            bulk::load(from, tile_length, ring.at(stage * tile_length), barrier);
+        };
+        if thread == 0 {
+            for barrier in arrived.iter() {
+                barrier.init(1);
+            }
+            fence_mbarrier_init();
+            for stage in 0..self.stages {
+                let tile = block + blocks * u64::from(stage);
+                if tile < tiles {
+                    fetch(constant(stage), tile);
+                }
+            }
         }
-        state
+        sync_threads();
+
+        let mut states = vec![self.monoid.identity(); self.unroll as usize];
+        let mut stage = constant(0u32);
+        let mut parity = constant(0u32);
+        for tile in (block..tiles).step_by(blocks) {
+            arrived.at(stage).wait_parity(parity);
+            let at = ring.at(stage * tile_length + thread * width);
+            let index = tile * u64::from(tile_length) + (thread * width).convert::<u64>();
+            let vectors: Vec<_> = (0..self.unroll)
+                .map(|part| vector::load_lanes(at.at(part * stride), width, Access::new()))
+                .collect();
+            // All have read the tile: the next may take its place.
+            sync_threads();
+            let next = tile + blocks * u64::from(self.stages);
+            if (thread == 0) & (next < tiles) {
+                fetch(stage, next);
+            }
+            for (part, elements) in vectors.iter().enumerate() {
+                let first = index + u64::from(part as u32 * stride);
+                states[part] = self.monoid.accumulate_run(states[part], elements, first);
+            }
+            stage += 1;
+            if stage == self.stages {
+                stage = constant(0u32);
+                parity = parity ^ 1;
+            }
+        }
+        states
     }
 
     /// This thread's share of the input, where the order matters: each warp reduces a run of rows of 32 vectors, one row after the
@@ -210,6 +297,8 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
         let words = (u64::from(grid) * record_bytes(|| monoid.identity())).div_ceil(8) as usize;
         let partials = scratch.partials.at_least(operations.device(), words)?;
         let arrived = scratch.arrived.at_least_kept(stream, 1)?;
-        Ok(kernel.launch(stream, grid, configuration.threads, (input, output, partials, arrived, length))?)
+        let shape = kernel.shape(grid, configuration.threads);
+        let shape = if configuration.overlaps { shape.overlapping() } else { shape };
+        Ok(kernel.launch_as(stream, shape, (input, output, partials, arrived, length))?)
     })
 }
