@@ -124,9 +124,8 @@ impl Bench {
         let mut records = device.uninitialized::<u64>(1024)?;
         let capability = device.properties().capability;
         let shapes: &[[u32; 5]] = &[
-            [256, 5, 3, 3, 4], [256, 5, 3, 3, 1], [256, 5, 3, 3, 2], [256, 5, 3, 3, 8], [256, 5, 2, 4, 4], [256, 5, 2, 4, 8],
-            [512, 5, 2, 2, 4], [512, 5, 2, 2, 2], [384, 5, 3, 2, 4], [384, 5, 3, 2, 2], [256, 3, 4, 4, 4], [256, 3, 4, 4, 8], [256, 7, 2, 3, 4], [256, 7, 4, 2, 4],
-            [256, 5, 5, 2, 4], [128, 5, 3, 6, 8], [512, 7, 3, 1, 2], [512, 5, 5, 1, 2], [640, 5, 4, 1, 2], [1024, 3, 4, 1, 2], [512, 3, 4, 2, 4], [384, 7, 2, 2, 4],
+            [256, 5, 4, 2, 9], [256, 5, 5, 2, 9], [256, 5, 5, 2, 5], [512, 5, 5, 1, 5], [512, 5, 4, 1, 5], [384, 5, 3, 2, 9], [256, 7, 4, 2, 9], [256, 7, 3, 2, 9],
+            [256, 3, 4, 4, 17], [256, 3, 5, 3, 13], [256, 5, 3, 3, 13], [384, 7, 5, 1, 5], [512, 7, 3, 1, 5], [768, 3, 5, 1, 5], [640, 5, 4, 1, 5], [256, 9, 3, 2, 9], [128, 9, 4, 3, 13], [128, 7, 5, 3, 13],
         ];
         for &[threads, vectors, stages, blocks_per_sm, windows] in shapes {
             let configuration = scan::single_pass::SinglePass {
@@ -136,10 +135,10 @@ impl Bench {
             counter.fill_zero()?;
             words.fill_zero()?;
             let kernel = self.operations.kernel(configuration, scan::single_pass::SinglePass::<Sum>::run::<f32>)?;
-            let resident = kernel.function().occupancy(&kernel.shape(1, threads))?.ctas_per_sm * device.properties().sm_count;
+            let resident = kernel.function().occupancy(&kernel.shape(1, configuration.block()))?.ctas_per_sm * device.properties().sm_count;
             let options = format!("threads {threads} vectors {vectors} stages {stages} blocks_per_sm {blocks_per_sm} windows {windows} grid {resident}");
             self.time("scan", &options, length as f64 * 8.0, |_| {
-                kernel.launch(&self.stream, resident, threads, (&input, &mut output, &mut counter, &mut words, &mut records, length as u64))?;
+                kernel.launch(&self.stream, resident, configuration.block(), (&input, &mut output, &mut counter, &mut words, &mut records, length as u64))?;
                 Ok(())
             })?;
         }

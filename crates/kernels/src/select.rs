@@ -59,6 +59,8 @@ struct Select<P> {
 
 /// Tickets that a CTA holds: its tile's and the next one's.
 const HELD: u32 = 2;
+/// Windows of 32 tiles that a look back sees at once.
+const WINDOWS: u32 = 8;
 
 impl<P> Select<P> {
     fn tile(&self) -> u32 {
@@ -87,13 +89,16 @@ impl<P> Select<P> {
         let tile = u64::from(self.tile());
         let tiles = ((length + (tile - 1)) / tile).convert::<u32>();
         let queue = TileQueue::new(counter, tiles, HELD);
-        let chain = Chain::new::<C>(Sum, words, records, tiles, 4);
+        let chain = Chain::new::<C>(Sum, words, records, WINDOWS);
         let warps = self.threads / 32;
         let places = shared_array::<C>(warps as usize);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
 
         let mut tickets = queue.first();
+        // In the first warp: up to where it knows how many are wanted, and how many those are.
+        let mut known_to = constant(0u32);
+        let mut before = C::of(constant(0u32));
         while queue.has(tickets[0]) {
             let ticket = tickets[0];
             let mut upcoming = constant(0u64);
@@ -131,20 +136,21 @@ impl<P> Select<P> {
                 let scanned = scan_warp::<C, Sum>(&Sum, of_warps);
                 let aggregate = scanned.shuffle(warps - 1);
                 if lane == 0 {
-                    chain.publish_aggregate(ticket, aggregate);
+                    chain.publish(ticket, aggregate);
                 }
-                let before_tile = chain.before_tile(ticket, aggregate).shuffle(0u32);
-                let before = before_tile + before_lane::<C, Sum>(&Sum, scanned);
+                before = before + chain.between::<C>(known_to, ticket);
                 if lane < warps {
-                    places.at(lane).store(before);
+                    places.at(lane).store(before + before_lane::<C, Sum>(&Sum, scanned));
                 }
+                before = before + aggregate;
+                known_to = ticket.tile + 1;
                 if (ticket.tile == tiles - 1) & (lane == 0) {
-                    count[0u32] = C::wide(before_tile + aggregate);
+                    count[0u32] = C::wide(before);
                 }
             }
             sync_threads();
             if thread == 0 {
-                queue.show(upcoming, 0);
+                queue.show(upcoming);
             }
             let before_warp = C::wide(places.at(warp).load());
             for row in 0..self.rows as usize {
@@ -155,7 +161,7 @@ impl<P> Select<P> {
             // All have read their place before it is written again.
             sync_threads();
             tickets[0] = tickets[1];
-            tickets[1] = queue.see(0);
+            tickets[1] = queue.see();
         }
     }
 
@@ -324,7 +330,7 @@ impl Operations {
         self.with_scratch(stream, |scratch: &mut SelectScratch| {
             let counter = scratch.counter.at_least_kept(stream, 1)?;
             let words = scratch.words.at_least_kept(stream, tiles)?;
-            let records = scratch.records.at_least(self.device(), 2 * tiles)?;
+            let records = scratch.records.at_least(self.device(), tiles)?;
             let flags = match flags {
                 Some(flags) => flags,
                 None => scratch.no_flags.at_least(self.device(), 1)?,

@@ -1,20 +1,23 @@
-//! Decoupled look-back: how CTAs that each have one tile agree on what stands before it, while all of them run.
+//! Look-back: how CTAs that go from tile to tile agree on what stands before each, while all of them run.
 //!
-//! A tile's CTA first publishes what its own elements combine to (its *aggregate*), then looks back over its predecessors until it
-//! meets one that already knows all that stands before its end (its *prefix*), and publishes its own prefix:
+//! A CTA publishes what a tile's elements combine to (the tile's *aggregate*) as soon as it has them. What stands before a tile it knows up to the
+//! last tile that it did itself; the aggregates of the tiles in between, which others did, are all that it has to look for:
 //!
 //! ```text
-//! tile       ..   20        21         22         23        24 (mine)
-//! published      prefix  aggregate  aggregate  aggregate    aggregate
-//!                  |<------------- look back ------------------|     my prefix = prefix(20) + 21 + 22 + 23 + 24
+//! tile        ..   20      21         22         23         24
+//! done by         mine   others'    others'    others'    mine
+//!                   |       |<-- look back: 21 + 22 + 23 -->|
+//!                   before(24) = before(20) + 20 + 21 + 22 + 23
 //! ```
 //!
-//! A warp looks at several windows of 32 predecessors at a time, so that mostly one journey to memory and back is enough.
-//! (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.)
+//! A warp looks at windows of 32 tiles, several at once: with as many CTAs as the device holds, all that it needs is one journey to memory
+//! away. (In Merrill and Garland's decoupled look-back, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016, CTAs have one tile each, and look for
+//! the nearest tile that knows its *prefix*. Here nobody publishes prefixes, and nobody waits for a chain of them.)
 //!
 //! # Why it never deadlocks
-//! A CTA waits only for tiles with a lower number, and takes its tiles from a counter when it is ready for them: whoever has the lowest
-//! tile that is not done already runs, and waits for nobody. Block indices would give no such promise.
+//! A CTA waits only for the aggregates of tiles with a lower number than its own, and it publishes a tile's before it waits for those before it. It
+//! takes its tiles in order from a counter when it is ready for them: whoever has the lowest tile that is not published runs, and
+//! waits at most for what is published. Block indices would give no such promise.
 //!
 //! # Why nothing is cleared between launches
 //! The counter's upper half is the number of the launch, and every published word carries it; a word of an earlier launch counts as not
@@ -24,12 +27,13 @@
 //! # Why it is right under the PTX memory model
 //! A state of at most 32 bits is published with its status in one 64-bit relaxed store: no other access need be ordered with it. A larger
 //! one is written to a record of its own first, and its status stored with release semantics; a lane that reads the
-//! status with acquire semantics sees the record. A tile's aggregate and its prefix have a record each, written once a launch.
+//! status with acquire semantics sees the record. A tile's record is written once a launch.
 
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
 use crate::monoid::Monoid;
+use crate::reduce::block::reduce_warp;
 
 /// What a published word says; the launch's number stands above it.
 pub(crate) const AGGREGATE: u32 = 1;
@@ -92,7 +96,7 @@ impl TileQueue {
     /// The queue of `tiles` tiles that `counter` counts, for CTAs that hold `held` tickets at once.
     #[track_caller]
     pub fn new(counter: &Global<u64>, tiles: Reg<u32>, held: u32) -> Self {
-        Self { counter: *counter, tiles, held, shown: shared_array(held as usize) }
+        Self { counter: *counter, tiles, held, shown: shared_array(held as usize + 1) }
     }
 
     /// Whether a ticket has a tile.
@@ -108,18 +112,22 @@ impl TileQueue {
         self.counter.atomic_add(1u64)
     }
 
-    /// Leaves a ticket in a slot, one of as many as tickets are held, for the CTA's threads to [`see`](Self::see) after the next barrier; by the
-    /// thread that took it.
+    /// Leaves a ticket for the CTA's threads to [`see`](Self::see) after the next barrier; by the thread that took it.
+    #[track_caller]
+    pub fn show(&self, ticket: Reg<u64>) {
+        self.show_in(self.held, ticket);
+    }
+
     #[device]
-    pub fn show(&self, ticket: Reg<u64>, slot: u32) {
+    fn show_in(&self, slot: u32, ticket: Reg<u64>) {
         begin_next_launch(&self.counter, ticket, self.tiles + (grid_dim().x * self.held - 1));
         self.shown.at(slot).store(ticket);
     }
 
-    /// The ticket that was left in a slot before the last barrier.
+    /// The ticket that was left before the last barrier.
     #[track_caller]
-    pub fn see(&self, slot: u32) -> Ticket {
-        Ticket::of(self.shown.at(slot).load())
+    pub fn see(&self) -> Ticket {
+        Ticket::of(self.shown.at(self.held).load())
     }
 
     /// The tickets of a CTA's first tiles, as many as it holds, in all its threads.
@@ -128,11 +136,11 @@ impl TileQueue {
         if thread_idx().x == 0 {
             let tickets: Vec<_> = (0..self.held).map(|_| self.take()).collect();
             for (slot, ticket) in tickets.into_iter().enumerate() {
-                self.show(ticket, slot as u32);
+                self.show_in(slot as u32, ticket);
             }
         }
         sync_threads();
-        (0..self.held).map(|slot| self.see(slot)).collect()
+        (0..self.held).map(|slot| Ticket::of(self.shown.at(slot).load())).collect()
     }
 }
 
@@ -150,183 +158,93 @@ pub struct Chain<M, V> {
     identity: V,
     /// A word for each tile: its status above, and below a state that fits.
     words: Global<u64>,
-    /// For states that do not fit: the tiles' aggregates, then their prefixes.
+    /// For states that do not fit: the tiles' aggregates.
     records: ValueRecords<V>,
-    tiles: Reg<u32>,
     windows: u32,
 }
 
 impl<M, V: DeviceValue + Copy> Chain<M, V> {
-    /// The chain of `tiles` tiles, in `words` (one for each) and `records` (two states for each).
-    pub fn new<T: Element>(
-        monoid: M,
-        words: &Global<u64>,
-        records: &Global<u64>,
-        tiles: Reg<u32>,
-        windows: u32,
-    ) -> Self
+    /// The chain of tiles whose aggregates are in `words` and `records`, one for each; a look back sees `windows` times 32 of them at once.
+    pub fn new<T: Element>(monoid: M, words: &Global<u64>, records: &Global<u64>, windows: u32) -> Self
     where
         M: Monoid<T, State = V>,
     {
         let identity = monoid.identity();
-        Self {
-            monoid,
-            identity,
-            words: *words,
-            records: ValueRecords::new(identity, records.cast()),
-            tiles,
-            windows,
-        }
+        Self { monoid, identity, words: *words, records: ValueRecords::new(identity, records.cast()), windows }
     }
 
-    /// Publishes a tile's state.
-    fn publish(&self, ticket: Ticket, status: u32, record: Reg<u64>, state: V) {
-        let status = (ticket.launch | status).convert::<u64>() << 32u32;
-        match value_to_word(state) {
+    /// Publishes what a tile's elements combine to; by one thread.
+    #[track_caller]
+    pub fn publish(&self, ticket: Ticket, aggregate: V) {
+        let status = (ticket.launch | AGGREGATE).convert::<u64>() << 32u32;
+        match value_to_word(aggregate) {
             Some(word) => {
                 let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
                 self.words.at(ticket.tile).store_with(status | word.convert::<u64>(), relaxed);
             }
             None => {
-                self.records.set(record, state);
+                self.records.set(ticket.tile.convert::<u64>(), aggregate);
                 let release = Access::new().ordered(AccessOrdering::Release(Scope::Device));
                 self.words.at(ticket.tile).store_with(status, release);
             }
         }
     }
 
-    fn aggregate_record(&self, tile: Reg<u32>) -> Reg<u64> {
-        tile.convert()
-    }
-
-    fn prefix_record(&self, tile: Reg<u32>) -> Reg<u64> {
-        tile.convert::<u64>() + self.tiles.convert::<u64>()
-    }
-
-    /// Publishes what a tile's elements combine to; by one thread.
+    /// What the tiles from `first` up to the ticket's, without it, combine to, in all lanes; by one warp. Where some have not published yet, it
+    /// looks again.
     #[device]
-    pub fn publish_aggregate<T: Element>(&self, ticket: Ticket, aggregate: V)
-    where
-        M: Monoid<T, State = V>,
-    {
-        if ticket.tile == 0 {
-            self.publish(ticket, PREFIX, self.prefix_record(ticket.tile), aggregate);
-        } else {
-            self.publish(ticket, AGGREGATE, self.aggregate_record(ticket.tile), aggregate);
-        }
-    }
-
-    /// Looks back from a tile whose aggregate is published, publishes its prefix, and returns what all elements before the tile combine to,
-    /// in lane 0. Called by one warp, with the aggregate in lane 0.
-    #[device]
-    pub fn before_tile<T: Element>(&self, ticket: Ticket, aggregate: V) -> V
+    pub fn between<T: Element>(&self, first: Reg<u32>, ticket: Ticket) -> V
     where
         M: Monoid<T, State = V>,
         V: Yields<V>,
     {
-        let mut before = self.identity;
-        if ticket.tile != 0 {
-            before = self.look_back(ticket);
-            if lane_id() == 0 {
-                let prefix = self.monoid.combine(before, aggregate);
-                self.publish(ticket, PREFIX, self.prefix_record(ticket.tile), prefix);
-            }
-        }
-        before
-    }
-
-    /// What all elements before the tile combine to, in lane 0.
-    #[device]
-    fn look_back<T: Element>(&self, ticket: Ticket) -> V
-    where
-        M: Monoid<T, State = V>,
-        V: Yields<V>,
-    {
-        let lane = lane_id();
-        let mut before = self.identity;
-        // The nearest predecessor not yet accounted for.
-        let mut nearest = ticket.tile - 1;
-        let mut is_found = constant(0u32);
-        while is_found == 0 {
-            // One journey to memory for several windows of 32 tiles; in each, higher lanes look at earlier tiles. Those before tile 0 count
-            // as tile 0, which has a prefix.
-            let mut windows = Vec::new();
+        let monoid = &self.monoid;
+        let mut between = self.identity;
+        let mut next = first;
+        while next < ticket.tile {
+            // One journey to memory for several windows of 32 tiles. Those past the last one count as the last, and as nothing.
+            let mut seen = Vec::new();
+            let mut all_there = constant(true);
             for window in 0..self.windows {
-                let distance = lane + 32 * window;
-                let tile = (distance <= nearest).select(nearest - distance, 0u32);
-                windows.push((tile, self.observe(ticket, tile)));
+                let tile = next + (lane_id() + 32 * window);
+                let (word, is_there) = self.observe(ticket, tile.min(ticket.tile - 1));
+                all_there = all_there & is_there;
+                seen.push((tile, word));
             }
-            let mut is_blocked = constant(0u32);
-            for (tile, published) in windows {
-                if (is_found | is_blocked) == 0 {
-                    let prefixes = ballot(published.status == PREFIX, ALL_LANES);
-                    let needed = prefixes ^ (prefixes - 1);
-                    // Up to and with the nearest prefix, or all where there is none.
-                    if (needed & !ballot(published.is_some(), ALL_LANES)) == 0 {
-                        let mut state = self.identity;
-                        if ((needed >> lane) & 1) != 0 {
-                            state = self.state_of(published, tile);
-                        }
-                        // Where the order does not matter, the lanes are combined once, at the end.
-                        let of_window = if M::COMMUTES { state } else { self.combine_lanes(state) };
-                        before = self.monoid.combine(of_window, before);
-                        nearest -= 32;
-                        is_found = (prefixes != 0).to_u32();
-                    } else {
-                        is_blocked = constant(1u32);
+            if ballot(all_there, ALL_LANES) == u32::MAX {
+                for (tile, word) in seen {
+                    let mut state = self.identity;
+                    if tile < ticket.tile {
+                        state = self.state_of(word, tile);
                     }
+                    // Where the order does not matter, the lanes are combined once, at the end.
+                    let of_window = if M::COMMUTES { state } else { reduce_warp(monoid, state) };
+                    between = monoid.combine(between, of_window);
                 }
+                next += 32 * self.windows;
             }
         }
-        if M::COMMUTES { self.combine_lanes(before) } else { before }
+        let all = if M::COMMUTES { reduce_warp(monoid, between) } else { between };
+        shuffle_value(all, 0u32)
     }
 
-    /// The lanes' states combined, the highest lane's first; in lane 0.
-    fn combine_lanes<T: Element>(&self, state: V) -> V
-    where
-        M: Monoid<T, State = V>,
-    {
-        let lane = lane_id();
-        let mut combined = state;
-        for distance in [1u32, 2, 4, 8, 16] {
-            let earlier = shuffle_value_down(combined, distance);
-            let both = self.monoid.combine(earlier, combined);
-            combined = select_value((lane + distance).lt(32u32), both, combined);
-        }
-        combined
-    }
-
-    /// What a tile has published so far.
-    fn observe(&self, ticket: Ticket, tile: Reg<u32>) -> Published {
+    /// A tile's word, and whether it is published.
+    #[track_caller]
+    fn observe(&self, ticket: Ticket, tile: Reg<u32>) -> (Reg<u64>, Reg<bool>) {
         let ordering = match value_to_word(self.identity) {
             Some(_) => AccessOrdering::Relaxed(Scope::Device),
             None => AccessOrdering::Acquire(Scope::Device),
         };
         let word = self.words.at(tile).load_with(Access::new().ordered(ordering));
-        let status = (word >> 32u32).convert::<u32>() ^ ticket.launch;
-        Published { word, status }
+        (word, (word >> 32u32).convert::<u32>().eq(ticket.launch | AGGREGATE))
     }
 
     /// The state that a tile published.
-    fn state_of(&self, published: Published, tile: Reg<u32>) -> V {
-        if value_to_word(self.identity).is_some() {
-            return value_from_word(self.identity, published.word.convert::<u32>());
+    #[track_caller]
+    fn state_of(&self, word: Reg<u64>, tile: Reg<u32>) -> V {
+        match value_to_word(self.identity) {
+            Some(_) => value_from_word(self.identity, word.convert::<u32>()),
+            None => self.records.get(tile.convert::<u64>()),
         }
-        let is_prefix = published.status.eq(PREFIX);
-        self.records.get(is_prefix.select(self.prefix_record(tile), self.aggregate_record(tile)))
-    }
-}
-
-/// What a look at a tile saw.
-#[derive(Clone, Copy, DeviceValue)]
-struct Published {
-    word: Reg<u64>,
-    /// [`AGGREGATE`], [`PREFIX`], or anything else where nothing is published.
-    status: Reg<u32>,
-}
-
-impl Published {
-    fn is_some(self) -> Reg<bool> {
-        self.status.eq(AGGREGATE) | self.status.eq(PREFIX)
     }
 }

@@ -1,33 +1,32 @@
 //! The scan that runs at the speed of memory: one launch, every element read once and written once.
 //!
-//! As many CTAs as fit the device take tile after tile. Tiles come and go by themselves, through a ring of stages in shared memory: while a CTA
-//! works on one tile, the next ones are on their way to it, and the last one's results on their way out.
+//! As many CTAs as fit the device take tile after tile. Tiles come and go by themselves, through a ring of stages in shared memory: in the
+//! round of tile k,
 //!
 //! ```text
-//! stage 0   | tile k - 1's results, going out, then tile k + 2 coming in |
-//! stage 1   | tile k, being scanned                                      |
-//! stage 2   | tile k + 1, coming in                                      |
+//! tile k + 2, k + 1    coming in
+//! tile k               is combined: what each thread's run comes to, what each warp's, what the tile's, and that is published
+//! tile k - 1           is scanned, from what stands before it
+//! tile k - 2           its results, where the elements were, going out
 //! ```
 //!
-//! In a stage, each thread has a run of neighbours, an odd number of vectors of 16 bytes, so that the vectors that eight neighbouring threads
-//! read at once lie in different banks:
+//! What is published in one round is looked for in the next, and so nearly always there. In a stage, each thread has a run of neighbours, an odd
+//! number of vectors of 16 bytes, so that the vectors that eight neighbouring threads read at once lie in different banks:
 //!
 //! ```text
 //! thread 0   | v0 | v1 | v2 | v3 | v4 |      one thread after the other; the scan of a run is a thread's own work,
 //! thread 1   | v0 | v1 | v2 | v3 | v4 |      and a warp's lanes exchange but once for a tile
 //! ```
 //!
-//! Three barriers for a tile:
+//! The roles, and the two barriers of a round:
 //!
 //! ```text
-//! 1  every thread combines its run, the lanes of a warp scan what theirs combine to; the last lane leaves the warp's
-//! 2  the first warp scans the warps', publishes the tile's, and looks back; one thread asks for a tile further on
-//! 3  every thread scans its run from what stands before it, and leaves the results where the elements were
-//!    one thread sends the stage out
+//! workers     combine their runs of tile k     | scan their runs of tile k - 1    |
+//! last warp   look back from tile k - 1        | publish tile k, ask for k + 2    | send tile k - 1 out
 //! ```
 //!
-//! From sm_90 on tiles travel by bulk copies, which one thread starts; before that every thread copies its part, in by `cp.async`. Either way an mbarrier
-//! tells when a tile is there.
+//! From sm_90 on tiles travel by bulk copies, which one thread starts; before that every worker copies a part, in by `cp.async`. Either way an
+//! mbarrier tells when a tile is there.
 
 use warpwright::arch::Capability;
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
@@ -39,7 +38,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::ScanKind;
 use super::block::{before_lane, scan_warp};
-use super::look_back::{Chain, TileQueue, grid_of_takers};
+use super::look_back::{Chain, Ticket, TileQueue, grid_of_takers};
 use crate::monoid::Monoid;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::vector;
@@ -102,7 +101,23 @@ impl<M> SinglePass<M> {
         let vectors = (ELEMENT_REGISTERS / registers).max(1);
         let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
         let is_bulk = capability.compute_capability >= (9, 0);
-        Self { monoid, kind, threads: 256, vectors, stages: 3, blocks_per_sm: 3, windows: 4, is_bulk }
+        Self { monoid, kind, threads: 256, vectors, stages: 4, blocks_per_sm: 2, windows: 9, is_bulk }
+    }
+
+    /// Threads of a CTA: the workers, and the warp that looks back.
+    pub fn block(&self) -> u32 {
+        self.threads + 32
+    }
+
+    /// Tickets that a CTA holds: that of the tile that it has, and those of the tiles that are coming.
+    pub fn held(&self) -> u32 {
+        self.stages - 1
+    }
+
+    /// The stage before another in the ring.
+    #[track_caller]
+    fn stage_before(&self, stage: Reg<u32>) -> Reg<u32> {
+        stage.eq(0u32).select(self.stages - 1, stage - 1)
     }
 
     /// Elements of a thread.
@@ -128,8 +143,8 @@ impl<M> SinglePass<M> {
     pub fn rounding_steps<T: Element>(&self, length: u64) -> u64 {
         let tiles = length.div_ceil(self.tile::<T>().into());
         let within = 2 * u64::from(self.run_length::<T>()) + 5 + 5 + 3;
-        // The longest chain is that of look-backs which all end at the tile before: one combination a tile.
-        within + tiles
+        // The longest chain: every tile's aggregate by itself, where one CTA does all.
+        within + 2 * tiles
     }
 
     /// `output` = the scan of `input`. `counter`, `words` and `records` are the look-back's.
@@ -145,13 +160,13 @@ impl<M> SinglePass<M> {
     ) where
         M: Monoid<T>,
     {
-        launch::threads(self.threads);
+        launch::threads(self.block());
         launch::blocks_per_sm(self.blocks_per_sm);
         let monoid = &self.monoid;
         let tile_length = u64::from(self.tile::<T>());
         let tiles = ((length + (tile_length - 1)) / tile_length).convert::<u32>();
-        let queue = TileQueue::new(counter, tiles, self.stages);
-        let chain = Chain::new(*monoid, words, records, tiles, self.windows);
+        let queue = TileQueue::new(counter, tiles, self.held());
+        let chain = Chain::new(*monoid, words, records, self.windows);
         let ring = self.ring::<T>();
         let warps = self.threads / 32;
         // What each warp's runs combine to, and what stands before them.
@@ -159,85 +174,98 @@ impl<M> SinglePass<M> {
         let befores = ValueArray::shared(monoid.identity(), warps as usize);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
-        // The first warp is busy looking back.
-        let is_courier = thread == self.threads - 32;
+        let is_worker = thread < self.threads;
+        let is_courier = thread == self.threads;
 
         let mut tickets = queue.first();
-        for stage in 0..self.stages - 1 {
-            self.fetch(
-                input,
-                &ring,
-                constant(stage),
-                self.place::<T>(tickets[stage as usize].tile, length),
-                is_courier,
-            );
+        for stage in 0..self.stages - 2 {
+            let tile = self.place::<T>(tickets[stage as usize].tile, length);
+            self.fetch(input, &ring, constant(stage), tile, is_courier);
         }
         let mut stage = constant(0u32);
         let mut parity = constant(0u32);
-        while queue.has(tickets[0]) {
-            let tile = self.place::<T>(tickets[0].tile, length);
-            self.wait(ring.arrived.at(stage), parity);
-            if !tile.is_whole {
-                self.fill(input, ring.at(stage), tile);
-                sync_threads();
-            }
-            let from = ring.at::<T>(stage).at(thread * self.run_length::<T>());
-            let elements: Vec<_> = (0..self.vectors)
-                .flat_map(|vector| {
-                    let width = vector::width::<T>();
-                    vector::load_lanes(from.at(vector * width), width, Access::new())
-                })
-                .collect();
-            let first = tile.first + (thread * self.run_length::<T>()).convert::<u64>();
-            let of_run = monoid.accumulate_run(monoid.identity(), &elements, first);
-            let scanned = scan_warp(monoid, of_run);
-            if lane == 31 {
-                totals.set(warp, scanned);
-            }
-            sync_threads();
-
-            // The stage of the tile before this one is the next to be filled.
-            let free = stage.eq(0u32).select(self.stages - 1, stage - 1);
-            let coming = tickets[self.stages as usize - 1].tile;
-            self.fetch(input, &ring, free, self.place::<T>(coming, length), is_courier);
+        // The tile of the round before: its ticket, and what this thread knows of it.
+        let mut last = Ticket { tile: tiles, ..tickets[0] };
+        let mut scanned = monoid.identity();
+        let mut before_warps = monoid.identity();
+        // Up to where the look-back's warp knows what stands before, and what that is.
+        let mut known_to = constant(0u32);
+        let mut before = monoid.identity();
+        let mut of_last = monoid.identity();
+        while queue.has(tickets[0]) | queue.has(last) {
+            let ticket = tickets[0];
+            let last_stage = self.stage_before(stage);
             let mut upcoming = constant(0u64);
-            if is_courier {
-                upcoming = queue.take();
-            }
-            if warp == 0 {
-                let mut of_warps = monoid.identity();
-                if lane < warps {
-                    of_warps = totals.get(lane);
+            let last_scanned = scanned;
+            if is_worker {
+                if queue.has(ticket) {
+                    let tile = self.place::<T>(ticket.tile, length);
+                    self.wait(ring.arrived.at(stage), parity);
+                    if !tile.is_whole {
+                        self.fill(input, ring.at(stage), tile);
+                    }
+                    let elements = self.load::<T>(ring.at(stage));
+                    let of_run = monoid.accumulate_run(monoid.identity(), &elements, self.first_of_run::<T>(tile));
+                    scanned = scan_warp(monoid, of_run);
+                    if lane == 31 {
+                        totals.set(warp, scanned);
+                    }
                 }
-                let scanned = scan_warp(monoid, of_warps);
-                let before_warps = before_lane(monoid, scanned);
-                let aggregate = shuffle_value(scanned, warps - 1);
-                if lane == 0 {
-                    chain.publish_aggregate(tickets[0], aggregate);
+            } else {
+                if (lane == 0) & queue.has(ticket) {
+                    upcoming = queue.take();
                 }
-                let before_tile = shuffle_value(chain.before_tile(tickets[0], aggregate), 0u32);
-                if lane < warps {
-                    befores.set(lane, monoid.combine(before_tile, before_warps));
+                if queue.has(last) {
+                    before = monoid.combine(before, chain.between(known_to, last));
+                    if lane < warps {
+                        befores.set(lane, monoid.combine(before, before_warps));
+                    }
+                    before = monoid.combine(before, of_last);
+                    known_to = last.tile + 1;
                 }
-            }
-            if is_courier {
-                queue.show(upcoming, 0);
+                if (lane == 0) & queue.has(ticket) {
+                    queue.show(upcoming);
+                }
             }
             sync_threads();
 
-            let before = monoid.combine(befores.get(warp), before_lane(monoid, scanned));
-            let results = self.results(before, &elements, first);
-            let to = ring.at::<M::Output>(stage).at(thread * self.run_length::<T>());
-            let width = self.result_width::<T>();
-            for (vector, results) in results.chunks(width as usize).enumerate() {
-                vector::store_lanes(to.at(vector as u32 * width), results, Access::new());
+            let next = queue.see();
+            if !is_worker {
+                if queue.has(ticket) {
+                    let mut of_warps = monoid.identity();
+                    if lane < warps {
+                        of_warps = totals.get(lane);
+                    }
+                    let scanned_warps = scan_warp(monoid, of_warps);
+                    before_warps = before_lane(monoid, scanned_warps);
+                    of_last = shuffle_value(scanned_warps, warps - 1);
+                    if lane == 0 {
+                        chain.publish(ticket, of_last);
+                    }
+                }
+            } else if queue.has(last) {
+                let tile = self.place::<T>(last.tile, length);
+                let elements = self.load::<T>(ring.at(last_stage));
+                let before = monoid.combine(befores.get(warp), before_lane(monoid, last_scanned));
+                self.leave::<T>(ring.at(last_stage), &self.results(before, &elements, self.first_of_run::<T>(tile)));
             }
+            // The stage of the tile before the last is the next to be filled.
+            let coming = self.place::<T>(tickets[self.stages as usize - 2].tile, length);
+            self.fetch(input, &ring, self.stage_before(last_stage), coming, is_courier);
+            if self.is_bulk {
+                fence_proxy_async_shared();
+            }
+            sync_threads();
+            if queue.has(last) {
+                self.send::<T>(output, ring.at(last_stage), self.place::<T>(last.tile, length), is_courier);
+            }
+
+            last = ticket;
             for held in 1..tickets.len() {
                 tickets[held - 1] = tickets[held];
             }
-            let last = tickets.len() - 1;
-            tickets[last] = queue.see(0);
-            self.send::<T>(output, ring.at(stage), tile, is_courier);
+            let place = tickets.len() - 1;
+            tickets[place] = next;
             stage += 1;
             if stage == self.stages {
                 stage = constant(0u32);
@@ -307,7 +335,7 @@ impl<M> SinglePass<M> {
                     arrived.arrive();
                 }
             }
-        } else {
+        } else if thread_idx().x < self.threads {
             if tile.is_whole {
                 let mine = thread_idx().x * vector::width::<T>();
                 let (from, to) = (input.at(tile.first).at(mine), to.at(mine));
@@ -330,14 +358,44 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// Brings in a tile that is not whole. Past the end of the input the last element stands in: whatever is there comes after every
-    /// result that is sent out.
+    /// Brings in this thread's run of a tile that is not whole. Past the end of the input the last element stands in: whatever is there comes
+    /// after every result that is sent out.
     #[device]
     fn fill<T: Element>(&self, input: &Global<T>, to: Shared<T>, tile: Tile) {
         let from = input.at(tile.first);
-        for place in (thread_idx().x..self.tile::<T>()).step_by(self.threads) {
+        let first = thread_idx().x * self.run_length::<T>();
+        for place in first..first + self.run_length::<T>() {
             let element = from.at(place.min(tile.length - 1)).load();
             to.at(place).store(element);
+        }
+    }
+
+    /// The index of the first element of this thread's run.
+    #[track_caller]
+    fn first_of_run<T: Element>(&self, tile: Tile) -> Reg<u64> {
+        tile.first + (thread_idx().x * self.run_length::<T>()).convert::<u64>()
+    }
+
+    /// This thread's run of a tile that is there.
+    #[track_caller]
+    fn load<T: Element>(&self, from: Shared<T>) -> Vec<Reg<T>> {
+        let width = vector::width::<T>();
+        let from = from.at(thread_idx().x * self.run_length::<T>());
+        (0..self.vectors)
+            .flat_map(|vector| vector::load_lanes(from.at(vector * width), width, Access::new()))
+            .collect()
+    }
+
+    /// Leaves this thread's results where its elements were.
+    #[track_caller]
+    fn leave<T: Element>(&self, to: Shared<M::Output>, results: &[Reg<M::Output>])
+    where
+        M: Monoid<T>,
+    {
+        let to = to.at(thread_idx().x * self.run_length::<T>());
+        let width = self.result_width::<T>();
+        for (vector, results) in results.chunks(width as usize).enumerate() {
+            vector::store_lanes(to.at(vector as u32 * width), results, Access::new());
         }
     }
 
@@ -373,12 +431,8 @@ impl<M> SinglePass<M> {
         M: Monoid<T>,
     {
         let to = output.at(tile.first);
-        if self.is_bulk {
-            fence_proxy_async_shared();
-        }
-        sync_threads();
         if !tile.is_whole {
-            for place in (thread_idx().x..tile.length).step_by(self.threads) {
+            for place in (thread_idx().x..tile.length).step_by(self.block()) {
                 to.at(place).store(from.at(place).load());
             }
         } else if self.is_bulk {
@@ -386,7 +440,7 @@ impl<M> SinglePass<M> {
                 bulk::store(to, self.tile::<T>(), from);
                 bulk_commit();
             }
-        } else {
+        } else if thread_idx().x < self.threads {
             let width = self.result_width::<T>();
             let mine = thread_idx().x * width;
             for vector in 0..self.tile::<T>() / (self.threads * width) {
@@ -420,19 +474,19 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     }
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let tiles = length.div_ceil(configuration.tile::<T>().into());
-    let resident = operations.resident(&kernel, configuration.threads)?;
+    let resident = operations.resident(&kernel, configuration.block())?;
     let grid =
-        grid_of_takers(tiles, resident, configuration.stages).ok_or_else(|| OperationError::Shape {
+        grid_of_takers(tiles, resident, configuration.held()).ok_or_else(|| OperationError::Shape {
             what: "a scan",
             reason: format!("{length} elements are more than 2^32 tiles; scan them in parts"),
         })?;
     operations.with_scratch(stream, |scratch: &mut LookBackScratch| {
         let record_bytes = record_bytes(|| configuration.monoid.identity());
-        let record_words = (2 * tiles * record_bytes).div_ceil(8) as usize;
+        let record_words = (tiles * record_bytes).div_ceil(8) as usize;
         let counter = scratch.counter.at_least_kept(stream, 1)?;
         let words = scratch.words.at_least_kept(stream, tiles as usize)?;
         let records = scratch.records.at_least(operations.device(), record_words)?;
         let arguments = (input, output, counter, words, records, length);
-        Ok(kernel.launch(stream, grid, configuration.threads, arguments)?)
+        Ok(kernel.launch(stream, grid, configuration.block(), arguments)?)
     })
 }
