@@ -57,7 +57,13 @@ impl Bench {
         Ok(buffer)
     }
 
-    fn time(&self, name: &str, options: &str, bytes: f64, mut launch: impl FnMut(usize) -> Result<()>) -> Result<()> {
+    fn time(
+        &self,
+        name: &str,
+        options: &str,
+        bytes: f64,
+        mut launch: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         if self.only.as_ref().is_some_and(|only| !only.split(',').any(|only| name.starts_with(only))) {
             return Ok(());
         }
@@ -93,22 +99,25 @@ impl Bench {
         let mut partials = device.uninitialized::<u64>(1 << 16)?;
         let mut arrived = device.zeros::<u32>(1)?;
         let length = input.len() as u64;
-        let shapes: &[[u32; 4]] = &[
-            [256, 8, 0, 0], [256, 8, 0, 1], [512, 8, 0, 1], [256, 4, 0, 1], [256, 16, 0, 1], [512, 4, 0, 1], [128, 8, 0, 1],
-            [256, 4, 4, 1], [256, 4, 6, 1], [256, 8, 3, 1], [256, 8, 6, 1], [512, 4, 3, 1], [512, 4, 6, 1], [1024, 4, 3, 1], [128, 8, 6, 1],
-        ];
+        let shapes: &[[u32; 4]] = &[[256, 8, 3, 1], [256, 8, 3, 0], [256, 8, 6, 1]];
         for &[threads, unroll, stages, overlaps] in shapes {
             let configuration =
                 reduce::single_pass::SinglePass { monoid, threads, unroll, stages, overlaps: overlaps > 0 };
-            let kernel = self.operations.kernel(configuration, reduce::single_pass::SinglePass::<M>::run::<f32>)?;
+            let kernel =
+                self.operations.kernel(configuration, reduce::single_pass::SinglePass::<M>::run::<f32>)?;
             let shape = kernel.shape(1, threads);
             let resident = kernel.function().occupancy(&shape)?.ctas_per_sm * device.properties().sm_count;
             let grid = configuration.grid::<f32>(length, resident);
             let shape = kernel.shape(grid, threads);
             let shape = if overlaps > 0 { shape.overlapping() } else { shape };
-            let options = format!("threads {threads} unroll {unroll} stages {stages} overlaps {overlaps} grid {grid}");
+            let options =
+                format!("threads {threads} unroll {unroll} stages {stages} overlaps {overlaps} grid {grid}");
             self.time(name, &options, length as f64 * 4.0, |_| {
-                kernel.launch_as(&self.stream, shape, (input, &mut output, &mut partials, &mut arrived, length))?;
+                kernel.launch_as(
+                    &self.stream,
+                    shape,
+                    (input, &mut output, &mut partials, &mut arrived, length),
+                )?;
                 Ok(())
             })?;
         }
@@ -123,22 +132,49 @@ impl Bench {
         let mut words = device.zeros::<u64>(length / 1024)?;
         let mut records = device.uninitialized::<u64>(1024)?;
         let capability = device.properties().capability;
-        let shapes: &[[u32; 5]] = &[
-            [256, 5, 4, 2, 9], [256, 5, 5, 2, 9], [256, 5, 5, 2, 5], [512, 5, 5, 1, 5], [512, 5, 4, 1, 5], [384, 5, 3, 2, 9], [256, 7, 4, 2, 9], [256, 7, 3, 2, 9],
-            [256, 3, 4, 4, 17], [256, 3, 5, 3, 13], [256, 5, 3, 3, 13], [384, 7, 5, 1, 5], [512, 7, 3, 1, 5], [768, 3, 5, 1, 5], [640, 5, 4, 1, 5], [256, 9, 3, 2, 9], [128, 9, 4, 3, 13], [128, 7, 5, 3, 13],
+        let shapes: &[[u32; 6]] = &[
+            [512, 5, 5, 2, 1, 5],
+            [512, 5, 5, 1, 1, 5],
+            [512, 5, 4, 2, 1, 5],
+            [384, 7, 5, 2, 1, 5],
+            [640, 5, 4, 2, 1, 5],
+            [512, 7, 3, 1, 1, 5],
+            [768, 5, 3, 1, 1, 5],
+            [896, 3, 5, 2, 1, 5],
+            [256, 5, 5, 2, 2, 9],
+            [256, 7, 4, 2, 2, 9],
+            [256, 9, 5, 2, 1, 5],
+            [512, 3, 4, 2, 2, 9],
+            [512, 5, 5, 3, 1, 5],
+            [448, 7, 4, 2, 1, 5],
+            [512, 7, 3, 1, 1, 2],
         ];
-        for &[threads, vectors, stages, blocks_per_sm, windows] in shapes {
+        for &[threads, vectors, stages, lag, blocks_per_sm, windows] in shapes {
             let configuration = scan::single_pass::SinglePass {
-                threads, vectors, stages, blocks_per_sm, windows,
+                threads,
+                vectors,
+                stages,
+                lag,
+                blocks_per_sm,
+                windows,
                 ..scan::single_pass::SinglePass::new::<f32>(Sum, scan::ScanKind::Inclusive, capability)
             };
             counter.fill_zero()?;
             words.fill_zero()?;
-            let kernel = self.operations.kernel(configuration, scan::single_pass::SinglePass::<Sum>::run::<f32>)?;
-            let resident = kernel.function().occupancy(&kernel.shape(1, configuration.block()))?.ctas_per_sm * device.properties().sm_count;
-            let options = format!("threads {threads} vectors {vectors} stages {stages} blocks_per_sm {blocks_per_sm} windows {windows} grid {resident}");
+            let kernel =
+                self.operations.kernel(configuration, scan::single_pass::SinglePass::<Sum>::run::<f32>)?;
+            let resident = kernel.function().occupancy(&kernel.shape(1, configuration.block()))?.ctas_per_sm
+                * device.properties().sm_count;
+            let options = format!(
+                "threads {threads} vectors {vectors} stages {stages} lag {lag} blocks_per_sm {blocks_per_sm} windows {windows} grid {resident}"
+            );
             self.time("scan", &options, length as f64 * 8.0, |_| {
-                kernel.launch(&self.stream, resident, configuration.block(), (&input, &mut output, &mut counter, &mut words, &mut records, length as u64))?;
+                kernel.launch(
+                    &self.stream,
+                    resident,
+                    configuration.block(),
+                    (&input, &mut output, &mut counter, &mut words, &mut records, length as u64),
+                )?;
                 Ok(())
             })?;
         }
@@ -149,47 +185,95 @@ impl Bench {
         Ok(())
     }
 
-    fn rows(&self, rows: u32, columns: u32, shares: &[[u32; 3]]) -> Result<()> {
+    fn rows(&self, rows: u32, columns: u32, shares: &[[u32; 2]]) -> Result<()> {
         let device = self.operations.device();
         let capability = device.properties().capability;
         let length = rows as usize * columns as usize;
         let sets = (200_000_000 / (2 * length)).clamp(1, 4);
-        let many = |seed: u32| (0..sets).map(|set| self.filled::<bf16>(length, seed + set as u32)).collect::<Result<Vec<_>>>();
+        let many = |seed: u32| {
+            (0..sets).map(|set| self.filled::<bf16>(length, seed + set as u32)).collect::<Result<Vec<_>>>()
+        };
         let (xs, rs, mut ys, mut ss) = (many(1)?, many(11)?, many(21)?, many(31)?);
         let (w, b) = (self.filled::<bf16>(columns as usize, 5)?, self.filled::<bf16>(columns as usize, 6)?);
-        let targets = device.buffer_from(&(0..i64::from(rows)).map(|row| row % i64::from(columns)).collect::<Vec<_>>())?;
+        let targets = device
+            .buffer_from(&(0..i64::from(rows)).map(|row| row % i64::from(columns)).collect::<Vec<_>>())?;
         let mut losses = device.uninitialized::<f32>(rows as usize)?;
         let matrix = length as f64 * 2.0;
         let sms = device.properties().sm_count;
-        for &share in shares {
+        for &[threads, ctas] in shares {
+            let share = [threads, ctas];
             macro_rules! bench {
                 ($name:literal, $sources:literal, $matrices:literal, |$plan:ident| $kernel:expr, $stage:expr, |$turn:ident| $arguments:expr) => {
                     let $plan = Plan::new::<bf16>(columns, $sources, capability);
-                    let $plan = if share == [0; 3] { Ok($plan) } else { $plan.shared_by::<bf16>($sources, share, capability) };
+                    let $plan =
+                        if share == [0; 2] { Ok($plan) } else { $plan.shared_by::<bf16>(share, capability) };
                     if let Ok($plan) = $plan {
                         let options = format!(
-                            "rows {rows} columns {columns} threads {} ctas {} stages {} ctas_per_sm {} grid {}",
-                            $plan.threads, $plan.ctas, $plan.stages, $plan.ctas_per_sm, $plan.grid(rows, sms)
+                            "rows {rows} columns {columns} threads {} ctas {} ahead {} grid {}",
+                            $plan.threads,
+                            $plan.ctas,
+                            $plan.looks_ahead,
+                            $plan.grid(rows, sms)
                         );
                         match self.operations.kernel($kernel, $stage) {
                             Ok(kernel) => {
-                                let shape = kernel.shape($plan.grid(rows, sms), $plan.cta_threads()).overlapping();
+                                let shape =
+                                    kernel.shape($plan.grid(rows, sms), $plan.cta_threads()).overlapping();
                                 self.time($name, &options, $matrices * matrix, |turn| {
                                     let $turn = turn % sets;
                                     kernel.launch_as(&self.stream, shape, $arguments)?;
                                     Ok(())
                                 })?;
                             }
-                            Err(error) => eprintln!("{} {options}: {}", $name, error.to_string().lines().next().unwrap_or("")),
+                            Err(error) => eprintln!(
+                                "{} {options}: {}",
+                                $name,
+                                error.to_string().lines().next().unwrap_or("")
+                            ),
                         }
                     }
                 };
             }
-            bench!("softmax", 1, 2.0, |plan| Softmax { plan, form: Form::Probabilities }, Softmax::run::<bf16, bf16>, |turn| (&xs[turn], &mut ys[turn], rows));
-            bench!("rms-norm", 1, 2.0, |plan| RmsNorm { plan, gain: Gain::ZeroCentred }, RmsNorm::run::<bf16, bf16>, |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6));
-            bench!("layer-norm", 1, 2.0, |plan| LayerNorm { plan }, LayerNorm::run::<bf16, bf16>, |turn| (&xs[turn], &w, &b, &mut ys[turn], rows, 1e-6));
-            bench!("add-rms-norm", 2, 4.0, |plan| AddRmsNorm { plan, gain: Gain::ZeroCentred }, AddRmsNorm::run::<bf16>, |turn| (&xs[turn], &rs[turn], &w, &mut ss[turn], &mut ys[turn], rows, 1e-6));
-            bench!("cross-entropy", 1, 1.0, |plan| CrossEntropy { plan }, CrossEntropy::run::<bf16>, |turn| (&xs[turn], &targets, &mut losses, rows));
+            bench!(
+                "softmax",
+                1,
+                2.0,
+                |plan| Softmax { plan, form: Form::Probabilities },
+                Softmax::run::<bf16, bf16>,
+                |turn| (&xs[turn], &mut ys[turn], rows)
+            );
+            bench!(
+                "rms-norm",
+                1,
+                2.0,
+                |plan| RmsNorm { plan, gain: Gain::ZeroCentred },
+                RmsNorm::run::<bf16, bf16>,
+                |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6)
+            );
+            bench!("layer-norm", 1, 2.0, |plan| LayerNorm { plan }, LayerNorm::run::<bf16, bf16>, |turn| (
+                &xs[turn],
+                &w,
+                &b,
+                &mut ys[turn],
+                rows,
+                1e-6
+            ));
+            bench!(
+                "add-rms-norm",
+                2,
+                4.0,
+                |plan| AddRmsNorm { plan, gain: Gain::ZeroCentred },
+                AddRmsNorm::run::<bf16>,
+                |turn| (&xs[turn], &rs[turn], &w, &mut ss[turn], &mut ys[turn], rows, 1e-6)
+            );
+            bench!(
+                "cross-entropy",
+                1,
+                1.0,
+                |plan| CrossEntropy { plan },
+                CrossEntropy::run::<bf16>,
+                |turn| (&xs[turn], &targets, &mut losses, rows)
+            );
         }
         self.time("copy", &format!("driver, {rows} x {columns}"), 2.0 * matrix, |turn| {
             self.stream.copy(&mut ys[turn % sets], &xs[turn % sets])?;
@@ -209,9 +293,10 @@ fn main() -> Result<()> {
     let scale = |length: usize| if is_small { length >> 10 } else { length };
     bench.scans(scale(1 << 28))?;
     let rows = |rows: u32| if is_small { rows.min(64) } else { rows };
-    bench.rows(rows(8192), 4096, &[[0, 0, 0], [128, 1, 2], [128, 1, 3], [128, 1, 4], [64, 1, 2], [64, 1, 3], [32, 1, 2], [32, 1, 3], [256, 1, 0], [256, 1, 3]])?;
-    bench.rows(rows(4096), 16384, &[[0, 0, 0], [512, 1, 2], [512, 1, 3], [1024, 1, 2], [1024, 1, 3], [256, 1, 3]])?;
-    bench.rows(rows(1024), 262_144, &[[0, 0, 0], [512, 16, 2], [512, 16, 3], [1024, 8, 2], [1024, 8, 3], [512, 8, 3], [1024, 16, 3], [512, 16, 1], [256, 16, 3], [512, 4, 1], [1024, 4, 1]])?;
+    bench.rows(rows(8192), 4096, &[[0, 0], [128, 1], [256, 1]])?;
+    bench.rows(rows(4096), 16384, &[[0, 0], [512, 1], [1024, 1]])?;
+    bench.rows(rows(1024), 262_144, &[[0, 0], [1024, 8], [1024, 16]])?;
+    bench.rows(rows(2048), 65536, &[[0, 0], [1024, 2], [512, 8]])?;
     let input = bench.filled::<f32>(scale(1 << 30), 3)?;
     bench.reductions("sum", Sum, &input)?;
     bench.reductions("argmax", ArgMax, &input)?;

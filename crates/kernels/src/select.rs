@@ -139,8 +139,9 @@ impl<P> Select<P> {
                     chain.publish(ticket, aggregate);
                 }
                 before = before + chain.between::<C>(known_to, ticket);
+                let before_warp = before + before_lane::<C, Sum>(&Sum, scanned);
                 if lane < warps {
-                    places.at(lane).store(before + before_lane::<C, Sum>(&Sum, scanned));
+                    places.at(lane).store(before_warp);
                 }
                 before = before + aggregate;
                 known_to = ticket.tile + 1;

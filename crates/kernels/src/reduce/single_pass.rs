@@ -1,12 +1,15 @@
 //! The reduction that runs at the speed of memory: one launch, every element read once, 16 bytes at a time.
 //!
-//! As many CTAs as fit the device walk over the input together. In each round a thread loads [`SinglePass::unroll`] vectors, all before
-//! it combines any, so that enough bytes are on their way to cover the latency of memory:
+//! As many CTAs as fit the device walk over the input together. What counts is that enough bytes are on their way to cover the latency of memory. From
+//! sm_90 on, bulk copies bring a CTA's tiles to a ring in shared memory, three of them at once, each 32 KB:
 //!
 //! ```text
 //!          tile 0                            tile 1              one round: a tile for each CTA
-//! vector   t0 t1 .. t255  t0 t1 .. t255 ..  | CTA 1's ..  |      t1's loads: neighbours of t0's, `unroll` of them, a CTA's width apart
+//! vector   t0 t1 .. t255  t0 t1 .. t255 ..  | CTA 1's ..  |      t1's vectors: neighbours of t0's, `unroll` of them, a CTA's width apart
 //! ```
+//!
+//! Before that, a thread loads its [`SinglePass::unroll`] vectors of a tile straight into registers, all before it combines any. (On the same H200:
+//! 4.63 TB/s that way, 4.69 through the ring.)
 //!
 //! Each CTA leaves one partial state in memory and counts itself as arrived; whoever arrives last combines the partial states.
 //! The count is by `atom.inc`, which starts again from 0 after the last, so that the next launch finds it as this one did.
@@ -41,8 +44,8 @@ pub struct SinglePass<M> {
 impl<M> SinglePass<M> {
     /// The configuration that is fastest on an H200, for a GPU of that capability.
     pub fn new(monoid: M, capability: &Capability) -> Self {
-        let overlaps = capability.compute_capability >= (9, 0);
-        Self { monoid, threads: 256, unroll: 8, stages: 0, overlaps }
+        let is_hopper = capability.compute_capability >= (9, 0);
+        Self { monoid, threads: 256, unroll: 8, stages: if is_hopper { 3 } else { 0 }, overlaps: is_hopper }
     }
 
     /// Elements that a CTA takes in one round.

@@ -10,7 +10,7 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::rounds::{Turn, each_row};
+use super::rounds::{Rounds, Turn};
 use super::row::{Share, start};
 use super::softmax::log_sum;
 use super::team::Team;
@@ -38,8 +38,9 @@ impl CrossEntropy {
         let (plan, matrix, targets, losses) = (self.plan, *x, *targets, *losses);
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        let input = (&[matrix][..], T::NEGATIVE_INFINITIES);
-        each_row(plan, team, share, input, rows, |Turn { team, index, wanted, row: x }| {
+        let matrices = [matrix];
+        let input = (&matrices[..], T::NEGATIVE_INFINITIES);
+        Rounds::begin(plan, team, share, input, rows).each(|Turn { team, index, wanted, row: x }| {
             let [maximum, sum] = log_sum(&x, team);
             let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
             if wanted.map_or(is_first, |wanted| wanted & is_first) {

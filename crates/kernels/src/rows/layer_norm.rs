@@ -11,8 +11,8 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::rounds::{Turn, each_row};
-use super::row::{Row, Share, start};
+use super::rounds::{Rounds, Turn};
+use super::row::{Common, Share, start};
 use super::team::{Sum, Team};
 
 /// LayerNorm of each row.
@@ -37,11 +37,14 @@ impl LayerNorm {
         let (plan, w, b, y) = (self.plan, *w, *b, *y);
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
+        let matrices = [*x];
+        let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
+        let commons = [w, b].map(|row| Common::new(share, row));
         let part = 1.0 / plan.columns as f32;
-        each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
+        rounds.each(|Turn { team, index, wanted, row: x }| {
             let y = start(y, index, plan.columns);
             // Loaded now, they would take more registers than there are.
-            let [w, b] = [w, b].map(|row| Row::deferred(share, row));
+            let [w, b] = commons.map(|common| common.row(true));
             let [sum] = team.reduce::<Sum, 1>([x.sum(|value| value)]);
             let mean = sum * part;
             let squares = x.sum(|value| {

@@ -33,12 +33,6 @@ const THREADS: OptionSpec =
     OptionSpec::number("threads", 0, "of one CTA for a row, 0 where the length decides");
 const CTAS: OptionSpec = OptionSpec::number("ctas", 0, "for a row, 0 where the length decides");
 
-const STAGES: OptionSpec = OptionSpec::number(
-    "stages",
-    0,
-    "rows in a ring in shared memory; 0: none, or where threads and ctas are 0 too, as the length decides",
-);
-
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
 
@@ -51,7 +45,6 @@ struct Problem {
     seed: u64,
     threads: u32,
     ctas: u32,
-    stages: u32,
 }
 
 impl Problem {
@@ -63,7 +56,6 @@ impl Problem {
             seed: options.number("seed"),
             threads: u32::try_from(options.number("threads"))?,
             ctas: u32::try_from(options.number("ctas"))?,
-            stages: u32::try_from(options.number("stages"))?,
         })
     }
 
@@ -74,12 +66,8 @@ impl Problem {
     fn plan<T: RowNumber>(&self, sources: u32, capability: &Capability) -> Result<Plan> {
         let plan = Plan::new::<T>(self.columns, sources, capability);
         let or = |given, plan| if given == 0 { plan } else { given };
-        let shares = [
-            or(self.threads, plan.threads),
-            or(self.ctas, plan.ctas),
-            if self.threads + self.ctas + self.stages == 0 { plan.stages } else { self.stages },
-        ];
-        Ok(plan.shared_by::<T>(sources, shares, capability)?)
+        let shares = [or(self.threads, plan.threads), or(self.ctas, plan.ctas)];
+        Ok(plan.shared_by::<T>(shares, capability)?)
     }
 
     fn matrix<T: RowNumber>(&self, device: &Device, seed: u64) -> Result<Buffer<T>> {
@@ -400,7 +388,7 @@ macro_rules! library {
             }
 
             fn options(&self) -> &'static [OptionSpec] {
-                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS, STAGES];
+                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS];
                 OPTIONS
             }
 

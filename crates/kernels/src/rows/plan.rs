@@ -29,10 +29,12 @@ pub struct Plan {
     pub ctas: u32,
     /// Vectors that a thread holds of a row at once.
     pub steps: u32,
-    /// Rows that are in a team's ring in shared memory at once, where bulk copies bring them; 0 where threads load them from memory.
-    pub stages: u32,
     /// CTAs that an SM should hold.
     pub ctas_per_sm: u32,
+    /// Whether a cluster stays and goes from row to row.
+    pub stays: bool,
+    /// Whether a CTA asks L2 for the row that will be read in its place.
+    pub looks_ahead: bool,
     /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
     pub overlaps: bool,
 }
@@ -42,8 +44,6 @@ pub struct Plan {
 const STEPS: u32 = 4;
 /// Threads that an SM should hold: 64 registers each.
 const SM_THREADS: u32 = 1024;
-/// Bytes of shared memory that a CTA takes besides its ring: 1 KB is the driver's, the rest are barriers and partial values.
-const SHARED_BYTES_BESIDES: u32 = 3 << 10;
 /// SMs of the smallest GPC of an H200, where clusters lie: the others have 18, and the two that are left over are not counted on.
 const GPC_SMS: u32 = 16;
 /// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
@@ -51,7 +51,7 @@ const LONG_ROW_THREADS: u32 = 512;
 /// Threads of a CTA whose rows take a warp or less.
 const SHORT_ROW_THREADS: u32 = 128;
 /// Bytes of a CTA's part of a row from which it pays to ask L2 for a row before its threads do. Measured on the H200.
-const AHEAD_BYTES: u32 = 16 << 10;
+const AHEAD_BYTES: u32 = 8 << 10;
 
 impl Plan {
     /// The plan for rows of `columns` elements of `T`, each read from `sources` matrices, on a GPU of that capability.
@@ -59,7 +59,9 @@ impl Plan {
         let lanes = vector::widest(columns.into(), T::BYTES);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
-        let (threads, ctas) = match vectors.div_ceil(STEPS) {
+        // A row of two is as many bytes on their way with half the vectors of each, as long as a CTA holds it.
+        let at_once = if vectors <= LONG_ROW_THREADS * STEPS / sources { STEPS / sources } else { STEPS };
+        let (threads, ctas) = match vectors.div_ceil(at_once) {
             threads if threads <= 32 => (threads.max(1).next_power_of_two(), 1),
             threads if threads <= LONG_ROW_THREADS => (threads.next_multiple_of(32), 1),
             threads if threads <= LONG_ROW_THREADS * cluster => {
@@ -67,38 +69,30 @@ impl Plan {
             }
             _ => (most, cluster),
         };
-        Self::of_shares::<T>(columns, lanes, sources, [threads, ctas, 0], capability)
+        Self::of_shares::<T>(columns, lanes, [threads, ctas], capability)
     }
 
     fn of_shares<T: Element>(
         columns: u32,
         lanes: u32,
-        sources: u32,
-        [threads, ctas, stages]: [u32; 3],
+        [threads, ctas]: [u32; 2],
         capability: &Capability,
     ) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
         let part = columns.div_ceil(ctas).next_multiple_of(lanes);
         let held = part.div_ceil(lanes * threads).max(1);
         let steps = if held <= STEPS { held } else { STEPS };
-        let ring = rows * stages * sources * part * T::BYTES;
-        let of_threads = SM_THREADS / (threads * rows);
-        let of_shared = capability.shared_bytes_per_sm / (ring + SHARED_BYTES_BESIDES);
+        let ctas_per_sm = (SM_THREADS / (threads * rows)).max(1);
         let overlaps = capability.compute_capability >= (9, 0);
-        let ctas_per_sm = of_threads.min(of_shared).max(1);
-        Self { columns, lanes, threads, rows, ctas, steps, stages, ctas_per_sm, overlaps }
+        let looks_ahead = overlaps && part * T::BYTES >= AHEAD_BYTES;
+        Self { columns, lanes, threads, rows, ctas, steps, ctas_per_sm, stays: false, looks_ahead, overlaps }
     }
 
-    /// The same rows shared by another number of threads and CTAs, and held in rings of another number of stages: to find out what is fastest.
+    /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
     ///
     /// # Errors
     /// No plan has such numbers.
-    pub fn shared_by<T: Element>(
-        &self,
-        sources: u32,
-        [threads, ctas, stages]: [u32; 3],
-        capability: &Capability,
-    ) -> Result<Self> {
+    pub fn shared_by<T: Element>(&self, [threads, ctas]: [u32; 2], capability: &Capability) -> Result<Self> {
         let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
         let whole_warps = threads.is_multiple_of(32) && (32..=1024).contains(&threads);
@@ -110,16 +104,7 @@ impl Plan {
                 "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
             ));
         }
-        let plan =
-            Self::of_shares::<T>(self.columns, self.lanes, sources, [threads, ctas, stages], capability);
-        let is_whole = plan.lanes * T::BYTES == vector::WIDEST_BYTES && plan.threads >= 32;
-        if stages > 0 && !(plan.overlaps && is_whole) {
-            return refuse(
-                "rings hold rows of whole vectors of 16 bytes, each for a warp or more, on sm_90 and later"
-                    .to_owned(),
-            );
-        }
-        Ok(plan)
+        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], capability))
     }
 
     /// Columns of a row that one CTA takes; the last may take fewer.
@@ -147,21 +132,15 @@ impl Plan {
         self.overlaps && self.rows == 1 && self.lanes * T::BYTES == vector::WIDEST_BYTES
     }
 
-    /// Whether it pays to ask L2 for the row that will be read in this one's place.
-    pub(super) fn looks_ahead<T: Element>(&self) -> bool {
-        self.prefetches::<T>() && self.part() * T::BYTES >= AHEAD_BYTES
-    }
-
     /// Teams that a GPU of `sms` SMs has room for at once.
     pub fn teams(&self, sms: u32) -> u32 {
         let sms = if self.ctas > 1 { (sms / GPC_SMS * GPC_SMS).max(sms.min(GPC_SMS)) } else { sms };
         (sms * self.ctas_per_sm / self.ctas).max(1) * self.rows
     }
 
-    /// CTAs for `rows` rows, whole clusters, on a GPU of `sms` SMs. Teams with a ring stay and go from row to row; others do where a grid
-    /// may have no more.
+    /// CTAs for `rows` rows, whole clusters, on a GPU of `sms` SMs. CTAs go on with further rows where a grid may have no more.
     pub fn grid(&self, rows: u32, sms: u32) -> u32 {
-        let most = if self.stages > 0 { self.teams(sms) / self.rows } else { i32::MAX as u32 / self.ctas };
+        let most = if self.stays { self.teams(sms) } else { i32::MAX as u32 / self.ctas };
         rows.div_ceil(self.rows).min(most) * self.ctas
     }
 }

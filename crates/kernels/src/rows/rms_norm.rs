@@ -12,8 +12,8 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::rounds::{Turn, each_row};
-use super::row::{Row, Share, start};
+use super::rounds::{Rounds, Turn};
+use super::row::{Common, Row, Share, start};
 use super::team::{Sum, Team};
 
 /// What the weights multiply by.
@@ -66,8 +66,11 @@ impl RmsNorm {
         let (plan, gain, w, y) = (self.plan, self.gain, *w, *y);
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, share, (&[*x], 0), rows, |Turn { team, index, wanted, row: x }| {
-            let (y, w) = (start(y, index, plan.columns), Row::common(share, w));
+        let matrices = [*x];
+        let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
+        let common = Common::new(share, w);
+        rounds.each(|Turn { team, index, wanted, row: x }| {
+            let (y, w) = (start(y, index, plan.columns), common.row(false));
             let root = reciprocal_root(&x, team, plan, epsilon);
             x.for_each(|place, values| {
                 let weights = w.at(place);
@@ -104,9 +107,12 @@ impl AddRmsNorm {
         let (plan, gain, w, s, y) = (self.plan, self.gain, *w, *s, *y);
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(plan, team, share, (&[*x, *r], 0), rows, |Turn { team, index, wanted, row: sum }| {
+        let matrices = [*x, *r];
+        let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
+        let common = Common::new(share, w);
+        rounds.each(|Turn { team, index, wanted, row: sum }| {
             let (s, y) = (start(s, index, plan.columns), start(y, index, plan.columns));
-            let w = Row::common(share, w);
+            let w = common.row(false);
             sum.for_each(|place, values| share.store(s, place, wanted, &values));
             let root = reciprocal_root(&sum, team, plan, epsilon);
             sum.for_each(|place, values| {

@@ -14,7 +14,7 @@ use warpwright::prelude::*;
 
 use super::element::{Chunk, RowElement};
 use super::plan::Plan;
-use super::rounds::{Turn, each_row};
+use super::rounds::{Rounds, Turn};
 use super::row::{Place, Row, Share, pairwise, start};
 use super::team::{Merge, Team, butterfly};
 
@@ -67,7 +67,7 @@ impl LogSum {
         let (mut sum, mut all) = (sum * exp(maximum - base), Vec::new());
         for (_, chunk) in vectors {
             let terms: Vec<_> = chunk.values().into_iter().map(|value| exp(value - base)).collect();
-            sum = sum + pairwise(&terms, |a, b| a + b);
+            sum += pairwise(&terms, |a, b| a + b);
             all.extend(terms);
         }
         ([larger, sum], all)
@@ -109,46 +109,41 @@ impl Softmax {
         let (plan, form, y) = (self.plan, self.form, *y);
         let team = Team::new(plan);
         let share = Share::new(plan, &team);
-        each_row(
-            plan,
-            team,
-            share,
-            (&[*x], T::NEGATIVE_INFINITIES),
-            rows,
-            |Turn { team, index, wanted, row: x }| {
-                let y = start(y, index, plan.columns);
-                let store = |place, values: &[_]| share.store(y, place, wanted, values);
-                match (form, x.resident()) {
-                    (Form::Probabilities, Some(vectors)) if plan.steps * plan.lanes <= KEPT_TERMS => {
-                        // The exponentials are taken once and kept.
-                        let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
-                        let [maximum, sum] = team.reduce::<LogSum, 2>(mine);
-                        let factor = exp(mine[0] - base(maximum)) / sum;
-                        for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
-                            let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();
-                            store(*place, &scaled);
-                        }
-                    }
-                    (Form::Probabilities, _) => {
-                        let [maximum, sum] = log_sum(&x, team);
-                        let factor = constant(1f32) / sum;
-                        x.for_each(|place, values| {
-                            let scaled: Vec<_> =
-                                values.into_iter().map(|value| exp(value - maximum) * factor).collect();
-                            store(place, &scaled);
-                        });
-                    }
-                    (Form::Logarithms, _) => {
-                        let [maximum, sum] = log_sum(&x, team);
-                        let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
-                        x.for_each(|place, values| {
-                            let logarithms: Vec<_> =
-                                values.into_iter().map(|value| value - maximum - logarithm).collect();
-                            store(place, &logarithms);
-                        });
+        let matrices = [*x];
+        let input = (&matrices[..], T::NEGATIVE_INFINITIES);
+        Rounds::begin(plan, team, share, input, rows).each(|Turn { team, index, wanted, row: x }| {
+            let y = start(y, index, plan.columns);
+            let store = |place, values: &[_]| share.store(y, place, wanted, values);
+            match (form, x.resident()) {
+                (Form::Probabilities, Some(vectors)) if plan.steps * plan.lanes <= KEPT_TERMS => {
+                    // The exponentials are taken once and kept.
+                    let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
+                    let [maximum, sum] = team.reduce::<LogSum, 2>(mine);
+                    let factor = exp(mine[0] - base(maximum)) / sum;
+                    for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
+                        let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();
+                        store(*place, &scaled);
                     }
                 }
-            },
-        );
+                (Form::Probabilities, _) => {
+                    let [maximum, sum] = log_sum(&x, team);
+                    let factor = constant(1f32) / sum;
+                    x.for_each(|place, values| {
+                        let scaled: Vec<_> =
+                            values.into_iter().map(|value| exp(value - maximum) * factor).collect();
+                        store(place, &scaled);
+                    });
+                }
+                (Form::Logarithms, _) => {
+                    let [maximum, sum] = log_sum(&x, team);
+                    let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
+                    x.for_each(|place, values| {
+                        let logarithms: Vec<_> =
+                            values.into_iter().map(|value| value - maximum - logarithm).collect();
+                        store(place, &logarithms);
+                    });
+                }
+            }
+        });
     }
 }

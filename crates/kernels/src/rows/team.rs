@@ -7,12 +7,15 @@
 //! lanes    butterfly: 5 exchanges                                   all lanes have their warp's value
 //! warps    one value a warp to shared memory, barrier, each lane
 //!          reads one, butterfly                                     all threads have their CTA's value
-//! CTAs     one value a CTA to every peer, cluster barrier, each
-//!          lane reads one, butterfly                                all threads have the row's value
+//! CTAs     one value a CTA to every peer, whose mbarrier counts
+//!          them, each lane reads one, butterfly                     all threads have the row's value
 //! ```
+//!
+//! Values go to peers by `st.async`, which an mbarrier there counts. A cluster barrier would do too, but its arrival is a release: it waits
+//! for all that the CTA has stored, and that is the row before.
 
-use warpwright::lang::cluster::cluster_sync;
-use warpwright::lang::pointer::ClusterShared;
+use warpwright::lang::fence::fence_mbarrier_init;
+use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 
 use super::plan::Plan;
@@ -34,6 +37,9 @@ pub(super) struct Team {
     /// another's are written.
     places: Option<Shared<f32>>,
     turn: Reg<u32>,
+    /// For each of the two, when the peers' values are there.
+    arrived: Option<Mbarriers>,
+    parity: Reg<u32>,
 }
 
 /// How two values become one, `K` at a time: a share of partial values is merged over a number of neighbouring lanes.
@@ -87,14 +93,12 @@ impl Team {
         let levels = u32::from(plan.threads > 32) + u32::from(plan.ctas > 1);
         let places =
             (levels > 0).then(|| shared_array::<f32>((2 * levels * MOST_PARTIALS * MOST_VALUES) as usize));
-        let turn = constant(0u32).duplicate();
-        Self { plan, rank, cta, places, turn }
-    }
-
-    /// Waits until all of the team's threads in this CTA are here.
-    #[track_caller]
-    pub(super) fn sync(&self) {
-        if self.plan.threads > 32 { sync_threads() } else { sync_warp(ALL_LANES) }
+        let arrived = (plan.ctas > 1).then(|| Mbarriers::new(2));
+        if let Some(arrived) = arrived {
+            initialise(arrived);
+        }
+        let (turn, parity) = (constant(0u32).duplicate(), constant(0u32).duplicate());
+        Self { plan, rank, cta, places, turn, arrived, parity }
     }
 
     /// Merges what each thread has into what all of them have together.
@@ -114,13 +118,18 @@ impl Team {
                 sync_threads();
                 values = take::<M, K>(mine, lane, warps);
             }
-            if plan.ctas > 1 {
-                let mine = mine.at(level);
-                if self.rank < plan.ctas {
-                    put_remotely(mine.at(self.cta * K as u32).map_to_block(self.rank), values);
+            if let Some(arrived) = self.arrived {
+                let (mine, arrived) = (mine.at(level), arrived.at(self.turn));
+                if self.rank == 0 {
+                    arrived.arrive_and_expect(plan.ctas * K as u32 * 4);
                 }
-                cluster_sync();
+                if self.rank < plan.ctas {
+                    let there = mine.at(self.cta * K as u32).map_to_block(self.rank);
+                    there.store_vector_async(values, arrived.at_rank(self.rank));
+                }
+                arrived.wait_parity(self.parity);
                 values = take::<M, K>(mine, self.rank % 32, plan.ctas);
+                self.parity = self.parity ^ self.turn;
             }
             self.turn = self.turn ^ 1;
         }
@@ -147,7 +156,13 @@ fn put<const K: usize>(to: Shared<f32>, values: [Reg<f32>; K]) {
     to.store_vector(values);
 }
 
-#[track_caller]
-fn put_remotely<const K: usize>(to: ClusterShared<f32>, values: [Reg<f32>; K]) {
-    to.store_vector(values);
+/// Makes barriers of one arrival a phase; the cluster synchronises before it uses them.
+#[device]
+fn initialise(barriers: Mbarriers) {
+    if thread_idx().x == 0 {
+        for barrier in barriers.iter() {
+            barrier.init(1);
+        }
+        fence_mbarrier_init();
+    }
 }

@@ -29,6 +29,7 @@
 //! one is written to a record of its own first, and its status stored with release semantics; a lane that reads the
 //! status with acquire semantics sees the record. A tile's record is written once a launch.
 
+use warpwright::lang::control::nanosleep;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
@@ -38,6 +39,8 @@ use crate::reduce::block::reduce_warp;
 /// What a published word says; the launch's number stands above it.
 pub(crate) const AGGREGATE: u32 = 1;
 pub(crate) const PREFIX: u32 = 2;
+/// Nanoseconds from a look that was too early to the next.
+const PAUSE: u32 = 64;
 /// Bits that they take.
 const STATUS_BITS: u32 = 2;
 
@@ -170,7 +173,13 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         M: Monoid<T, State = V>,
     {
         let identity = monoid.identity();
-        Self { monoid, identity, words: *words, records: ValueRecords::new(identity, records.cast()), windows }
+        Self {
+            monoid,
+            identity,
+            words: *words,
+            records: ValueRecords::new(identity, records.cast()),
+            windows,
+        }
     }
 
     /// Publishes what a tile's elements combine to; by one thread.
@@ -222,6 +231,9 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
                     between = monoid.combine(between, of_window);
                 }
                 next += 32 * self.windows;
+            } else {
+                // Looking without a pause, CTAs that wait would keep the memory from taking in the words they wait for.
+                nanosleep(PAUSE);
             }
         }
         let all = if M::COMMUTES { reduce_warp(monoid, between) } else { between };

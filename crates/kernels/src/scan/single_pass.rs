@@ -4,25 +4,26 @@
 //! round of tile k,
 //!
 //! ```text
-//! tile k + 2, k + 1    coming in
-//! tile k               is combined: what each thread's run comes to, what each warp's, what the tile's, and that is published
-//! tile k - 1           is scanned, from what stands before it
-//! tile k - 2           its results, where the elements were, going out
+//! tile k + 1    is coming in, where tile k - 3 was, whose results have gone
+//! tile k        is combined: what each thread's run comes to, each warp's, and the tile's, which is published
+//! tile k - 1    waits
+//! tile k - 2    is scanned, from what stands before it, and goes out
 //! ```
 //!
-//! What is published in one round is looked for in the next, and so nearly always there. In a stage, each thread has a run of neighbours, an odd
-//! number of vectors of 16 bytes, so that the vectors that eight neighbouring threads read at once lie in different banks:
+//! So what a CTA looks for was published a whole round before, and is there. (One round less, and a round lasts as long as it takes for a word to get
+//! from every CTA to every other: 3.0 TB/s in place of 4.1 on the H200.) In a stage, each thread has a run of neighbours, an odd number of
+//! vectors of 16 bytes, so that the vectors that eight neighbouring threads read at once lie in different banks:
 //!
 //! ```text
-//! thread 0   | v0 | v1 | v2 | v3 | v4 |      one thread after the other; the scan of a run is a thread's own work,
-//! thread 1   | v0 | v1 | v2 | v3 | v4 |      and a warp's lanes exchange but once for a tile
+//! thread 0   | v0 | v1 | v2 | .. | v6 |      one thread after the other; the scan of a run is a thread's own work,
+//! thread 1   | v0 | v1 | v2 | .. | v6 |      and a warp's lanes exchange but once for a tile
 //! ```
 //!
 //! The roles, and the two barriers of a round:
 //!
 //! ```text
-//! workers     combine their runs of tile k     | scan their runs of tile k - 1    |
-//! last warp   look back from tile k - 1        | publish tile k, ask for k + 2    | send tile k - 1 out
+//! workers     combine their runs of tile k     | scan their runs of tile k - 2        |
+//! last warp   look back from tile k - 2        | publish tile k, ask for tile k + 1   | send tile k - 2 out
 //! ```
 //!
 //! From sm_90 on tiles travel by bulk copies, which one thread starts; before that every worker copies a part, in by `cp.async`. Either way an
@@ -33,6 +34,7 @@ use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
 use warpwright::lang::control::wait_until;
 use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
 use warpwright::lang::mbarrier::{Mbarrier, Mbarriers};
+use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -56,6 +58,8 @@ pub struct SinglePass<M> {
     pub vectors: u32,
     /// Tiles in shared memory at once.
     pub stages: u32,
+    /// Rounds from a tile's publication to its scan.
+    pub lag: u32,
     /// CTAs that an SM shall have room for: it bounds the registers.
     pub blocks_per_sm: u32,
     /// Windows of 32 tiles that a look back sees at once.
@@ -94,14 +98,19 @@ struct Tile {
 
 impl<M> SinglePass<M> {
     /// The configuration that is fastest on an H200, for a GPU of that capability.
-    pub fn new<T: Element>(monoid: M, kind: ScanKind, capability: &Capability) -> Self {
-        // As many elements as leave a thread's in registers where four CTAs share an SM.
-        const ELEMENT_REGISTERS: u32 = 24;
+    pub fn new<T: Element>(monoid: M, kind: ScanKind, capability: &Capability) -> Self
+    where
+        M: Monoid<T>,
+    {
+        // As many elements as a thread's registers hold, and results as a stage of 28 KB: an SM has room for two rings of four.
+        const ELEMENT_REGISTERS: u32 = 28;
+        const VECTORS: u32 = 7;
         let registers = vector::width::<T>() * T::BYTES.div_ceil(4);
-        let vectors = (ELEMENT_REGISTERS / registers).max(1);
+        let growth = <M::Output as Element>::BYTES.div_ceil(T::BYTES);
+        let vectors = (ELEMENT_REGISTERS / registers).min(VECTORS / growth).max(1);
         let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
         let is_bulk = capability.compute_capability >= (9, 0);
-        Self { monoid, kind, threads: 256, vectors, stages: 4, blocks_per_sm: 2, windows: 9, is_bulk }
+        Self { monoid, kind, threads: 256, vectors, stages: 4, lag: 2, blocks_per_sm: 2, windows: 9, is_bulk }
     }
 
     /// Threads of a CTA: the workers, and the warp that looks back.
@@ -109,15 +118,21 @@ impl<M> SinglePass<M> {
         self.threads + 32
     }
 
-    /// Tickets that a CTA holds: that of the tile that it has, and those of the tiles that are coming.
-    pub fn held(&self) -> u32 {
-        self.stages - 1
+    /// Tiles that are on their way when a tile's round begins, its own among them.
+    fn ahead(&self) -> u32 {
+        self.stages - self.lag - 1
     }
 
-    /// The stage before another in the ring.
+    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for next.
+    pub fn held(&self) -> u32 {
+        self.ahead() + 1
+    }
+
+    /// The stage `rounds` before another in the ring.
     #[track_caller]
-    fn stage_before(&self, stage: Reg<u32>) -> Reg<u32> {
-        stage.eq(0u32).select(self.stages - 1, stage - 1)
+    fn stage_before(&self, stage: Reg<u32>, rounds: u32) -> Reg<u32> {
+        let back = self.stages - rounds;
+        stage.lt(rounds).select(stage + back, stage - rounds)
     }
 
     /// Elements of a thread.
@@ -178,25 +193,29 @@ impl<M> SinglePass<M> {
         let is_courier = thread == self.threads;
 
         let mut tickets = queue.first();
-        for stage in 0..self.stages - 2 {
+        for stage in 0..self.ahead() {
             let tile = self.place::<T>(tickets[stage as usize].tile, length);
             self.fetch(input, &ring, constant(stage), tile, is_courier);
         }
         let mut stage = constant(0u32);
         let mut parity = constant(0u32);
-        // The tile of the round before: its ticket, and what this thread knows of it.
-        let mut last = Ticket { tile: tiles, ..tickets[0] };
-        let mut scanned = monoid.identity();
-        let mut before_warps = monoid.identity();
-        // Up to where the look-back's warp knows what stands before, and what that is.
+        // The tiles that are published and not scanned yet, the latest first: of each its ticket, what a worker's run and those before it in its warp
+        // combine to, and in the last warp, what stands before each warp, and what all combines to.
+        let none = Ticket { tile: tiles, ..tickets[0] };
+        let mut published = vec![none; self.lag as usize];
+        let mut scanned = vec![monoid.identity(); self.lag as usize];
+        let mut before_warps = vec![monoid.identity(); self.lag as usize];
+        let mut aggregates = vec![monoid.identity(); self.lag as usize];
+        // Up to where the last warp knows what stands before, and what that is.
         let mut known_to = constant(0u32);
         let mut before = monoid.identity();
-        let mut of_last = monoid.identity();
-        while queue.has(tickets[0]) | queue.has(last) {
-            let ticket = tickets[0];
-            let last_stage = self.stage_before(stage);
+        let oldest = self.lag as usize - 1;
+        let mut is_going = queue.has(tickets[0]);
+        while is_going {
+            let (ticket, due) = (tickets[0], published[oldest]);
+            let due_stage = self.stage_before(stage, self.lag);
             let mut upcoming = constant(0u64);
-            let last_scanned = scanned;
+            let mut now = monoid.identity();
             if is_worker {
                 if queue.has(ticket) {
                     let tile = self.place::<T>(ticket.tile, length);
@@ -205,23 +224,24 @@ impl<M> SinglePass<M> {
                         self.fill(input, ring.at(stage), tile);
                     }
                     let elements = self.load::<T>(ring.at(stage));
-                    let of_run = monoid.accumulate_run(monoid.identity(), &elements, self.first_of_run::<T>(tile));
-                    scanned = scan_warp(monoid, of_run);
+                    let of_run =
+                        monoid.accumulate_run(monoid.identity(), &elements, self.first_of_run::<T>(tile));
+                    now = scan_warp(monoid, of_run);
                     if lane == 31 {
-                        totals.set(warp, scanned);
+                        totals.set(warp, now);
                     }
                 }
             } else {
                 if (lane == 0) & queue.has(ticket) {
                     upcoming = queue.take();
                 }
-                if queue.has(last) {
-                    before = monoid.combine(before, chain.between(known_to, last));
+                if queue.has(due) {
+                    before = monoid.combine(before, chain.between(known_to, due));
                     if lane < warps {
-                        befores.set(lane, monoid.combine(before, before_warps));
+                        befores.set(lane, monoid.combine(before, before_warps[oldest]));
                     }
-                    before = monoid.combine(before, of_last);
-                    known_to = last.tile + 1;
+                    before = monoid.combine(before, aggregates[oldest]);
+                    known_to = due.tile + 1;
                 }
                 if (lane == 0) & queue.has(ticket) {
                     queue.show(upcoming);
@@ -230,37 +250,44 @@ impl<M> SinglePass<M> {
             sync_threads();
 
             let next = queue.see();
+            let mut of_warps = monoid.identity();
+            let mut aggregate = monoid.identity();
             if !is_worker {
                 if queue.has(ticket) {
-                    let mut of_warps = monoid.identity();
                     if lane < warps {
                         of_warps = totals.get(lane);
                     }
                     let scanned_warps = scan_warp(monoid, of_warps);
-                    before_warps = before_lane(monoid, scanned_warps);
-                    of_last = shuffle_value(scanned_warps, warps - 1);
+                    of_warps = before_lane(monoid, scanned_warps);
+                    aggregate = shuffle_value(scanned_warps, warps - 1);
                     if lane == 0 {
-                        chain.publish(ticket, of_last);
+                        chain.publish(ticket, aggregate);
                     }
                 }
-            } else if queue.has(last) {
-                let tile = self.place::<T>(last.tile, length);
-                let elements = self.load::<T>(ring.at(last_stage));
-                let before = monoid.combine(befores.get(warp), before_lane(monoid, last_scanned));
-                self.leave::<T>(ring.at(last_stage), &self.results(before, &elements, self.first_of_run::<T>(tile)));
+            } else if queue.has(due) {
+                let tile = self.place::<T>(due.tile, length);
+                let elements = self.load::<T>(ring.at(due_stage));
+                let before = monoid.combine(befores.get(warp), before_lane(monoid, scanned[oldest]));
+                self.leave::<T>(
+                    ring.at(due_stage),
+                    &self.results(before, &elements, self.first_of_run::<T>(tile)),
+                );
             }
-            // The stage of the tile before the last is the next to be filled.
-            let coming = self.place::<T>(tickets[self.stages as usize - 2].tile, length);
-            self.fetch(input, &ring, self.stage_before(last_stage), coming, is_courier);
+            // The stage of the tile before the one that is due is the next to be filled.
+            let coming = self.place::<T>(tickets[self.ahead() as usize].tile, length);
+            self.fetch(input, &ring, self.stage_before(stage, self.lag + 1), coming, is_courier);
             if self.is_bulk {
                 fence_proxy_async_shared();
             }
             sync_threads();
-            if queue.has(last) {
-                self.send::<T>(output, ring.at(last_stage), self.place::<T>(last.tile, length), is_courier);
+            if queue.has(due) {
+                self.send::<T>(output, ring.at(due_stage), self.place::<T>(due.tile, length), is_courier);
             }
 
-            last = ticket;
+            shift_in(&mut published, ticket);
+            shift_in(&mut scanned, now);
+            shift_in(&mut before_warps, of_warps);
+            shift_in(&mut aggregates, aggregate);
             for held in 1..tickets.len() {
                 tickets[held - 1] = tickets[held];
             }
@@ -270,6 +297,10 @@ impl<M> SinglePass<M> {
             if stage == self.stages {
                 stage = constant(0u32);
                 parity = parity ^ 1;
+            }
+            is_going = queue.has(tickets[0]);
+            for tile in &published {
+                is_going = is_going | queue.has(*tile);
             }
         }
         if self.is_bulk {
@@ -450,6 +481,15 @@ impl<M> SinglePass<M> {
             }
         }
     }
+}
+
+/// Puts a value first in a queue, and drops the last.
+#[device]
+fn shift_in<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
+    for place in (1..queue.len()).rev() {
+        queue[place] = queue[place - 1];
+    }
+    queue[0] = value;
 }
 
 /// Scratch memory of a stream's look-backs.
