@@ -263,10 +263,11 @@ fn prepare_add_rms_norm<T: RowNumber>(
 /// LayerNorm of a row, and how far off f32 may be.
 fn standardised(row: &[f64], weights: &[f64], biases: &[f64]) -> Vec<(f64, f64)> {
     let count = row.len() as f64;
-    let mean = row.iter().sum::<f64>() / count;
+    // Sums and squares overflow in f32 where they do not in f64.
+    let single = |sum: f64| if sum.abs() > f64::from(f32::MAX) { sum * f64::INFINITY } else { sum };
+    let mean = single(row.iter().sum()) / count;
     let size = row.iter().map(|x| x.abs()).sum::<f64>() / count;
-    let squares: f64 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
-    let squares = if squares > f64::from(f32::MAX) { f64::INFINITY } else { squares };
+    let squares = single(row.iter().map(|x| (x - mean) * (x - mean)).sum());
     let root = 1.0 / (squares / count + f64::from(EPSILON)).sqrt();
     let error = SINGLE + sum_error(row.len() as u32);
     // The mean is off by a part of the terms' size, which may be larger than it.
