@@ -64,6 +64,13 @@ impl Access {
             && (self.spread != 0 || self.lanes.is_power_of_two())
     }
 
+    /// Whether every lane touches all bytes of the granule in this access that it touches in the other one.
+    fn includes(&self, other: &Access) -> bool {
+        let same = (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start);
+        let all_of_all = self.spread == 0 && other.spread == 0 && other.lanes & !self.lanes == 0;
+        other.bytes & !self.bytes == 0 && (same || all_of_all)
+    }
+
     /// Of the lanes of this access that touch bytes which the other one touches, too, those that are not just the lane
     /// that does so: for all others, program order says nothing.
     pub(super) fn strangers(&self, other: &Access) -> u32 {
@@ -141,7 +148,7 @@ impl Granule {
             if !writes && !earlier.touch.writes() {
                 let same =
                     (earlier.cta, earlier.agent, earlier.time) == (access.cta, access.agent, access.time);
-                if same && earlier.is_alike(&access) && common == access.bytes {
+                if same && earlier.includes(&access) {
                     subsumed = true;
                     return true;
                 }
@@ -242,22 +249,31 @@ pub(super) fn cut_range(first: u64, bytes: u64, lanes: u32, mut act: impl FnMut(
     }
 }
 
-/// Cuts what the lanes of a mask touch at their addresses into granules.
-pub(super) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Piece)) {
+/// The lanes of a mask that follow its first one and have its address: they touch the same bytes.
+fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
     let first = addresses[mask.trailing_zeros() as usize & 31];
-    if lanes(mask).all(|lane| addresses[lane] == first) {
-        return cut_range(first, size, mask, act);
-    }
-    if size >= GRANULE {
-        for lane in lanes(mask) {
-            cut_range(addresses[lane], size, 1 << lane, &mut act);
-        }
-        return;
-    }
-    // Addresses are multiples of the size, so that no lane's bytes lie in two granules.
+    let differing = lanes(mask).find(|&lane| addresses[lane] != first);
+    differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
+}
+
+/// Cuts what the lanes of a mask touch at their addresses into granules. Neighbouring lanes that touch the same bytes are one
+/// piece, and so are those that touch bytes one after another.
+pub(super) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Piece)) {
+    let mut left = mask;
     let mut open: Option<(Piece, usize, u64)> = None;
-    for lane in lanes(mask) {
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize;
         let address = addresses[lane];
+        let group = alike(addresses, left);
+        left &= !group;
+        // Addresses are multiples of the size, so that bytes of less than a granule do not lie in two.
+        if size >= GRANULE || group != 1 << lane {
+            if let Some((piece, ..)) = open.take() {
+                act(piece);
+            }
+            cut_range(address, size, group, &mut act);
+            continue;
+        }
         let granule = address & !(GRANULE - 1);
         let bytes = bytes_in(granule, address, address + size);
         if let Some((piece, last, next)) = &mut open {
@@ -314,7 +330,7 @@ mod tests {
     #[test]
     fn pieces_hold_every_byte_of_every_lane() {
         type Pattern = (&'static str, fn(u64) -> u64, u64);
-        let patterns: [Pattern; 7] = [
+        let patterns: [Pattern; 10] = [
             ("contiguous words", |lane| 0x1004 + 4 * lane, 4),
             ("contiguous bytes", |lane| 0x2000 + lane, 1),
             ("one word for all", |_| 0x1008, 4),
@@ -322,6 +338,9 @@ mod tests {
             ("pairs of 16", |lane| 0x4000 + 32 * lane, 32),
             ("backwards", |lane| 0x8000 - 8 * lane, 8),
             ("two lanes to each", |lane| 0x1000 + lane / 2 * 2, 2),
+            ("half a warp to each", |lane| 0x1000 + lane / 16 * 4, 4),
+            ("a vector for each half", |lane| 0x1000 + lane / 16 * 64, 16),
+            ("the same again", |lane| 0x1000 + lane % 16 * 4, 4),
         ];
         for (name, address, size) in patterns {
             for mask in [FULL, 0x0000_ff0f, 1 << 7, 0xaaaa_aaaa] {
