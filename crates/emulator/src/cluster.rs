@@ -325,7 +325,10 @@ impl Cluster {
             ptx_text: Some(origin.text.to_string()),
             source: origin.location.map(|location| launch.kernel.source(location)),
             message: trouble.message,
+            what: trouble.what,
+            also: trouble.also.into_iter().map(|(pc, what)| launch.kernel.label(pc, what)).collect(),
             notes: trouble.notes,
+            help: trouble.help,
             findings: Vec::new(),
         })
     }

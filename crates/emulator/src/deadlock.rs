@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::cta::Block;
 use crate::fault::{Fault, FaultKind, lane_list};
 use crate::launch::LaunchContext;
-use crate::mbarrier::{Mbarrier, MbarrierAddress};
+use crate::mbarrier::{Arrivals, Mbarrier, MbarrierAddress};
 use crate::memory::Trouble;
 use crate::operation::Kind;
 use crate::path::{Path, Wait, Watched};
@@ -12,6 +12,8 @@ use crate::warp::{Located, Warp};
 
 /// Places that are told of; a grid has many threads, and most wait for the same.
 const MOST_PLACES: usize = 24;
+/// Places of others that wait which are pointed at.
+const MOST_LABELS: usize = 3;
 
 /// How it is known that nothing will happen any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,14 @@ struct Waiting<'a> {
     warps: Vec<&'a Warp>,
     path: &'a Path,
     reason: String,
+}
+
+impl Waiting<'_> {
+    fn verb(&self) -> &'static str {
+        let alone = self.warps.len() == 1
+            && (self.path.mask == self.warps[0].alive || self.path.mask.count_ones() == 1);
+        if alone { "waits" } else { "wait" }
+    }
 }
 
 impl Cluster {
@@ -51,12 +61,18 @@ impl Cluster {
         let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
         let told = places.iter().find(awaited).unwrap_or(&places[0]);
         let mut trouble = Trouble::new(FaultKind::Deadlock, told.path.mask, message);
+        trouble.what = Some(format!("{} {} here", self.who(told), told.verb()));
+        for waiting in places.iter().filter(|waiting| waiting.path.pc != told.path.pc).take(MOST_LABELS) {
+            trouble.also.push((waiting.path.pc, format!("{} {} here", self.who(waiting), waiting.verb())));
+        }
+        if let Some(Watched::Mbarrier { address, .. }) = told.path.watched {
+            trouble.also.extend(self.arrival_labels(address));
+        }
+        trouble.help = self.help(told);
         for waiting in places.iter().take(MOST_PLACES) {
             trouble = trouble.note(format!(
-                "{}{}, {} at {}: {}",
-                self.cta_words(waiting.rank),
-                warp_list(&waiting.warps),
-                lane_list(waiting.path.mask),
+                "{} at {}: {}",
+                self.who(waiting),
                 self.place(launch, waiting.path.pc),
                 waiting.reason
             ));
@@ -100,11 +116,60 @@ impl Cluster {
         if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") }
     }
 
-    /// The source line of an instruction, and its text.
+    /// `CTA of rank 1, warps 0-3`, with their lanes unless it is all of them.
+    fn who(&self, waiting: &Waiting<'_>) -> String {
+        let who = format!("{}{}", self.cta_words(waiting.rank), warp_list(&waiting.warps));
+        if waiting.warps.iter().all(|warp| warp.alive == waiting.path.mask) {
+            who
+        } else {
+            format!("{who}, {}", lane_list(waiting.path.mask))
+        }
+    }
+
+    /// Who has arrived at an mbarrier that is waited for; if nobody has in the open phase, who did in the one before.
+    fn arrival_labels(&self, address: MbarrierAddress) -> Vec<(u32, String)> {
+        let Some(record) = self.blocks[address.rank as usize].mbarriers.get(&address.offset) else {
+            return Vec::new();
+        };
+        let (arrivals, when) = match record.arrivals.as_slice() {
+            [] => (&record.arrivals_before, ", in the phase before"),
+            _ => (&record.arrivals, ""),
+        };
+        let mut labels: Vec<(u32, String)> = Vec::new();
+        for arrival in arrivals {
+            let who = format!("{}warp {}", self.cta_words(arrival.rank as usize), arrival.warp);
+            let text = format!("{who} arrived here {}{when}", times(arrival.count));
+            match labels.iter_mut().find(|(pc, _)| *pc == arrival.pc) {
+                Some((_, known)) => *known = format!("{known}; {who} {}", times(arrival.count)),
+                None => labels.push((arrival.pc, text)),
+            }
+        }
+        labels
+    }
+
+    /// What to do, by what is waited for.
+    fn help(&self, told: &Waiting<'_>) -> Option<String> {
+        if let Wait::Barrier { id, .. } = told.path.wait {
+            return Some(format!(
+                "let every thread that barrier {id} counts reach it, at the same barrier and in the same order; or count only those that do"
+            ));
+        }
+        let Some(Watched::Mbarrier { address, .. }) = told.path.watched else { return None };
+        let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
+        Some(match (barrier.pending, barrier.bytes) {
+            (0, _) => "announce (`expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
+            (pending, _) if pending < barrier.expected => {
+                "initialise the mbarrier for as many arrivals as there are in a phase; `arrive` counts one for each thread that executes it".to_owned()
+            }
+            _ => "look who should arrive in this phase, and what keeps them from it; if none should, the wait has the parity of the wrong phase".to_owned(),
+        })
+    }
+
+    /// The source line of an instruction, or of the PTX with its text.
     fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
         let origin = &launch.kernel.origins[pc as usize];
         match origin.location {
-            Some(location) => format!("{} (`{}`)", launch.kernel.source(location), origin.text),
+            Some(location) => launch.kernel.source(location).to_string(),
             None => format!("PTX line {} (`{}`)", origin.line, origin.text),
         }
     }
@@ -114,24 +179,28 @@ impl Cluster {
         match path.wait {
             Wait::Ready => self.looks_at(launch, path),
             Wait::Together => {
-                format!("needs the whole warp, and waits for {}", lane_list(warp.alive & !path.mask))
+                format!(
+                    "waiting for {}: the instruction needs the whole warp",
+                    lane_list(warp.alive & !path.mask)
+                )
             }
             Wait::Members(members) => {
                 let missing = members & warp.alive & !path.mask;
-                format!("its member mask is {members:#010x}, and {} are elsewhere", lane_list(missing))
+                let verb = if missing.count_ones() == 1 { "is" } else { "are" };
+                format!("its member mask is {members:#010x}, and {} {verb} elsewhere", lane_list(missing))
             }
             Wait::Barrier { id, .. } => {
                 let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
-                format!("waits at barrier {id}, where {count} of {wanted} threads have arrived")
+                format!("waiting at barrier {id}, where {count} of {wanted} threads have arrived")
             }
             Wait::Warpgroup => {
                 let missing = block.warpgroups.missing(warp.index);
                 let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
-                format!("waits for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
+                format!("waiting for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
             }
             Wait::Attempt => match &launch.kernel.operations[path.pc as usize].kind {
                 Kind::Attempt(attempt) => attempt.reason(block, warp.index),
-                _ => "waits".to_owned(),
+                _ => "waiting".to_owned(),
             },
             Wait::Cluster => {
                 let missing: Vec<String> = self
@@ -142,7 +211,7 @@ impl Cluster {
                     .map(|(rank, missing)| format!("{missing} threads of the CTA of rank {rank}"))
                     .collect();
                 format!(
-                    "waits at the barrier of the cluster, where {} have not arrived",
+                    "waiting at the barrier of the cluster, where {} have not arrived",
                     missing.join(" and ")
                 )
             }
@@ -155,11 +224,11 @@ impl Cluster {
             Some(Watched::Mbarrier { address, parity }) => self.awaits(launch, address, parity),
             Some(Watched::Memory { space, address }) => {
                 format!(
-                    "looks again and again at {} address {address:#x}, to which nothing is stored",
+                    "looking again and again at {} address {address:#x}, to which nothing is stored",
                     space.name()
                 )
             }
-            None => "goes round a loop that changes nothing and looks at nothing that may change".to_owned(),
+            None => "going round a loop that changes nothing and looks at nothing that may change".to_owned(),
         }
     }
 
@@ -168,15 +237,16 @@ impl Cluster {
         let block = &self.blocks[address.rank as usize];
         let of_rank =
             if self.blocks.len() == 1 { String::new() } else { format!(" of rank {}", address.rank) };
-        let named = format!(
-            "waits for the phase of parity {} of the mbarrier at shared address {:#x}{of_rank}",
-            u32::from(parity),
-            address.offset
-        );
+        let parity = u32::from(parity);
+        let at = format!("the mbarrier at shared address {:#x}{of_rank}", address.offset);
+        let phase = block.mbarriers.get(&address.offset).map_or(0, |record| record.phase);
+        let named = format!("waiting for phase {phase} (parity {parity}) of {at}");
         match block.mbarrier(address.offset) {
-            Err(_) => format!("{named}, which is not initialised any more"),
-            Ok(barrier) if barrier.parity != parity => {
-                format!("{named}, which has ended meanwhile: the one after it is open")
+            Err(_) => {
+                format!("waiting for a phase of parity {parity} of {at}, which is not initialised any more")
+            }
+            Ok(barrier) if u32::from(barrier.parity) != parity => {
+                format!("waiting for the phase before phase {phase} of {at}, which has ended meanwhile")
             }
             Ok(barrier) => {
                 format!("{named}, which {}; {}", lacks(barrier), self.arrived(launch, block, address.offset))
@@ -187,21 +257,22 @@ impl Cluster {
     /// Who has arrived in the open phase of an mbarrier.
     fn arrived(&self, launch: &LaunchContext<'_>, block: &Block, offset: u64) -> String {
         let Some(record) = block.mbarriers.get(&offset) else { return String::new() };
-        let mut parts: Vec<String> = record
-            .arrivals
-            .iter()
-            .map(|arrivals| {
-                format!(
-                    "{}warp {} arrived {} at {}",
-                    self.cta_words(arrivals.rank as usize),
-                    arrivals.warp,
-                    times(arrivals.count),
-                    self.place(launch, arrivals.pc)
-                )
-            })
-            .collect();
+        let told = |arrivals: &Arrivals| {
+            format!(
+                "{}warp {} arrived {} at {}",
+                self.cta_words(arrivals.rank as usize),
+                arrivals.warp,
+                times(arrivals.count),
+                self.place(launch, arrivals.pc)
+            )
+        };
+        let mut parts: Vec<String> = record.arrivals.iter().map(told).collect();
         if parts.is_empty() {
-            parts.push("no thread has arrived in it".to_owned());
+            parts.push("no thread has arrived in this phase".to_owned());
+            let before: Vec<String> = record.arrivals_before.iter().map(told).collect();
+            if !before.is_empty() {
+                parts.push(format!("in the phase before it {}", before.join(", ")));
+            }
         }
         if record.bytes_expected > 0 || record.bytes_arrived > 0 {
             parts.push(format!(
@@ -209,7 +280,7 @@ impl Cluster {
                 record.bytes_expected, record.bytes_arrived
             ));
         }
-        format!("{} phases ended before; {}", record.phase, parts.join(", "))
+        parts.join(", ")
     }
 }
 
@@ -218,8 +289,8 @@ fn lacks(barrier: Mbarrier) -> String {
     let arrivals = format!("{} of {} arrivals", barrier.pending, barrier.expected);
     match (barrier.pending, barrier.bytes) {
         (_, 0) => format!("lacks {arrivals}"),
-        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} bytes"),
-        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} bytes"),
+        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} of the bytes announced"),
+        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} of the bytes announced"),
         (0, bytes) => format!("has all its arrivals, and {} bytes more than were announced", -bytes),
         (_, bytes) => format!("lacks {arrivals}, and has {} bytes more than were announced", -bytes),
     }

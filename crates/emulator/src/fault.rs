@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::check::Finding;
+use crate::check::{Finding, Label};
 use crate::registers::lanes;
 
 /// The kinds of fault.
@@ -121,8 +121,14 @@ pub struct Fault {
     pub source: Option<Source>,
     /// What is wrong, in a sentence.
     pub message: String,
+    /// What happened there, if it is known.
+    pub what: Option<String>,
+    /// Other places that have to do with it.
+    pub also: Vec<Label>,
     /// What helps to understand it.
     pub notes: Vec<String>,
+    /// What to do about it.
+    pub help: Option<String>,
     /// What the checkers had found before, if they watched.
     pub findings: Vec<Finding>,
 }
@@ -140,7 +146,10 @@ impl Fault {
             ptx_text: None,
             source: None,
             message: message.into(),
+            what: None,
+            also: Vec::new(),
             notes: Vec::new(),
+            help: None,
             findings: Vec::new(),
         }
     }
@@ -156,12 +165,18 @@ pub(crate) fn lane_list(mask: u32) -> String {
         }
     }
     let word = if mask.count_ones() == 1 { "lane" } else { "lanes" };
+    let left: usize = runs.iter().skip(MOST_RUNS).map(|(first, last)| last - first + 1).sum();
+    runs.truncate(MOST_RUNS);
     let runs: Vec<String> = runs
         .into_iter()
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
         .collect();
-    format!("{word} {}", runs.join(", "))
+    let rest = if left > 0 { format!(" and {left} more") } else { String::new() };
+    format!("{word} {}{rest}", runs.join(", "))
 }
+
+/// Runs of lanes that are told one by one.
+const MOST_RUNS: usize = 5;
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,8 +197,14 @@ impl fmt::Display for Fault {
         if let (Some(line), Some(text)) = (self.ptx_line, &self.ptx_text) {
             write!(f, "\n  at PTX line {line}: {text}")?;
         }
+        for label in &self.also {
+            write!(f, "\n  and {label}")?;
+        }
         for note in &self.notes {
             write!(f, "\n  note: {note}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
         }
         Ok(())
     }

@@ -114,8 +114,9 @@ pub(crate) struct Arrivals {
 pub(crate) struct MbarrierRecord {
     /// Phases completed.
     pub(crate) phase: u64,
-    /// Who has arrived in the open phase.
+    /// Who has arrived in the open phase, and who did in the one before.
     pub(crate) arrivals: Vec<Arrivals>,
+    pub(crate) arrivals_before: Vec<Arrivals>,
     /// Bytes announced and bytes arrived in the open phase.
     pub(crate) bytes_expected: u64,
     pub(crate) bytes_arrived: u64,
@@ -182,11 +183,16 @@ impl Block {
         };
         let address = shared_base(self.rank) | offset;
         let after = after.ok_or_else(|| refused(address, before, change))?;
+        if let Change::Complete { bytes } = change {
+            self.observer.mbarrier_bytes_arrive(MbarrierAddress { rank: self.rank, offset }, bytes);
+        }
         self.shared.write_u64(offset, after.to_bits());
         let record = self.mbarriers.entry(offset).or_default();
         if after.parity != before.parity {
             self.observer.mbarrier_phase_ends(MbarrierAddress { rank: self.rank, offset });
-            *record = MbarrierRecord { phase: record.phase + 1, ..MbarrierRecord::default() };
+            let arrivals_before = std::mem::take(&mut record.arrivals);
+            *record =
+                MbarrierRecord { phase: record.phase + 1, arrivals_before, ..MbarrierRecord::default() };
         } else {
             match change {
                 Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => {
@@ -198,19 +204,20 @@ impl Block {
         Ok(before)
     }
 
-    /// Notes who arrived, if the phase is still the one that was open before.
+    /// Notes who arrived, in the phase that was open before.
     pub(crate) fn note_arrival(&mut self, offset: u64, before: Mbarrier, arrival: Arrivals) {
         let open = Mbarrier::from_bits(self.shared.read_u64(offset));
         let Some(record) = self.mbarriers.get_mut(&offset) else { return };
-        if open.is_none_or(|open| open.parity != before.parity) {
-            return;
-        }
+        let arrivals = match open {
+            Some(open) if open.parity == before.parity => &mut record.arrivals,
+            _ => &mut record.arrivals_before,
+        };
         let same = |other: &&mut Arrivals| {
             (other.rank, other.warp, other.pc) == (arrival.rank, arrival.warp, arrival.pc)
         };
-        match record.arrivals.iter_mut().find(same) {
+        match arrivals.iter_mut().find(same) {
             Some(known) => known.count += arrival.count,
-            None => record.arrivals.push(arrival),
+            None => arrivals.push(arrival),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpwright_ptx::syntax::SourceLocation;
 
+use crate::check::Label;
 use crate::fault::Source;
 use crate::operation::Operation;
 use crate::registers::{FrameBase, Slot};
@@ -91,6 +92,15 @@ pub struct Kernel {
     /// Where dynamic shared memory starts.
     pub(crate) dynamic_shared_offset: u32,
     pub(crate) bounds: LaunchBounds,
+    /// By operation: what else it does with registers that some `wgmma` of its function uses. Empty without `wgmma`.
+    pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
+}
+
+/// An instruction's use of a register of up to 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegisterUse {
+    pub(crate) slot: Slot,
+    pub(crate) writes: bool,
 }
 
 /// A kernel's formal parameter.
@@ -152,6 +162,17 @@ impl Kernel {
     /// How many operations it was decoded to, device functions included.
     pub fn operations(&self) -> usize {
         self.operations.len()
+    }
+
+    /// An instruction as a report points at it.
+    pub(crate) fn label(&self, pc: u32, text: String) -> Label {
+        let origin = &self.origins[pc as usize];
+        Label {
+            source: origin.location.map(|location| self.source(location)),
+            ptx_line: origin.line,
+            ptx_text: origin.text.to_string(),
+            text,
+        }
     }
 
     pub(crate) fn source(&self, location: SourceLocation) -> Source {

@@ -32,6 +32,15 @@ enum Next {
     Stop(Stop),
 }
 
+/// Who is told of every instruction.
+#[derive(Clone, Copy)]
+struct Told {
+    /// The counters.
+    counters: bool,
+    /// The checkers, of registers that multiplies use, too.
+    registers: bool,
+}
+
 /// A path of a warp that moves.
 pub(crate) struct Step<'w> {
     /// The paths of the warp.
@@ -51,21 +60,32 @@ pub(crate) struct Step<'w> {
 impl Step<'_> {
     /// Moves the path, until it comes to `limit` at the latest.
     pub(crate) fn run(&mut self, limit: u32) -> Result<Stop, Located> {
-        match self.execution.block.observer.counts() {
-            true => self.go::<true>(limit),
-            false => self.go::<false>(limit),
+        let observer = &self.execution.block.observer;
+        let uses_matter = !self.execution.launch.kernel.register_uses.is_empty();
+        let told = Told { counters: observer.counts(), registers: uses_matter && observer.listens() };
+        match told.counters || told.registers {
+            true => self.go::<true>(limit, told),
+            false => self.go::<false>(limit, told),
         }
     }
 
-    fn go<const COUNTED: bool>(&mut self, limit: u32) -> Result<Stop, Located> {
+    /// The same; whom to tell of every instruction is asked only if it is `OBSERVED`.
+    fn go<const OBSERVED: bool>(&mut self, limit: u32, told: Told) -> Result<Stop, Located> {
         let code = self.execution.launch.kernel.operations.as_slice();
         let mut pc = self.paths[self.index].pc;
         self.counted_from = pc;
         loop {
             let operation = &code[pc as usize];
             let active = operation.guard.apply(self.execution.registers, self.mask);
-            if COUNTED && active != self.mask && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_)) {
+            if OBSERVED
+                && told.counters
+                && active != self.mask
+                && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_))
+            {
                 self.execution.block.observer.predicated_off(pc, self.mask & !active);
+            }
+            if OBSERVED && told.registers && active != 0 {
+                self.tell_of_registers(pc, active);
             }
             match &operation.kind {
                 Kind::Lanes(lanes) => {
@@ -106,6 +126,15 @@ impl Step<'_> {
                 self.count(pc);
                 return Ok(self.stop(pc));
             }
+        }
+    }
+
+    fn tell_of_registers(&mut self, pc: u32, active: u32) {
+        let uses = &self.execution.launch.kernel.register_uses[pc as usize];
+        if !uses.is_empty() {
+            self.execution.pc = pc;
+            let base = self.execution.registers.base().words;
+            self.execution.block.observer.registers_used(self.execution.actor(active), base, uses);
         }
     }
 

@@ -86,6 +86,9 @@ impl Warp {
         let function = &launch.kernel.functions[0];
         warp.registers.enter(FrameBase::default(), function.frame);
         warp.local.reserve(function.frame.local);
+        if launch.checks.is_some() {
+            warp.local.track();
+        }
         let position = WarpPosition { cta, warp: index };
         for preload in &function.preloads {
             preload.fill(&mut warp.registers, launch, position, u32::MAX);

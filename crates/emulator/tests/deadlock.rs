@@ -35,9 +35,9 @@ fn a_phase_that_lacks_an_arrival() {
         shape(1, 128),
         &[
             "every thread of the CTA that has not exited waits, and nothing changes what it waits for",
-            "warps 0-1, lanes 0-31 at PTX line",
-            "waits for the phase of parity 0 of the mbarrier at shared address 0x0, which lacks 1 of 2 arrivals",
-            "0 phases ended before; warp 0 arrived once at PTX line",
+            "warps 0-1 at PTX line",
+            "waiting for phase 0 (parity 0) of the mbarrier at shared address 0x0, which lacks 1 of 2 arrivals",
+            "; warp 0 arrived once at PTX line",
             "warps 2-3 have exited",
         ],
     );
@@ -53,7 +53,11 @@ fn a_phase_that_lacks_bytes() {
     deadlock(
         &body,
         shape(3, 32),
-        &["has all its arrivals and lacks 96 bytes", "128 bytes were announced and 32 came", "2 others"],
+        &[
+            "has all its arrivals and lacks 96 of the bytes announced",
+            "128 bytes were announced and 32 came",
+            "2 others",
+        ],
     );
 }
 
@@ -68,8 +72,8 @@ fn a_consumer_one_phase_ahead() {
         &body,
         shape(1, 64),
         &[
-            "the phase of parity 1",
-            "lacks 1 of 1 arrivals; 1 phases ended before; no thread has arrived in it",
+            "phase 1 (parity 1)",
+            "lacks 1 of 1 arrivals; no thread has arrived in this phase, in the phase before it warp 0 arrived once",
         ],
     );
 }
@@ -98,34 +102,34 @@ fn a_flag_that_nobody_sets() {
     deadlock(
         "wait: ld.volatile.global.u32 %r1, [%p0+64]; setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
         shape(2, 32),
-        &["looks again and again at global address", "to which nothing is stored"],
+        &["looking again and again at global address", "to which nothing is stored"],
     );
 }
 
 #[test]
 fn a_lock_that_nobody_releases() {
     let body = "lock: atom.cas.global.b32 %r1, [%p0], 0, 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
-    deadlock(body, shape(2, 1), &["looks again and again at global address"]);
+    deadlock(body, shape(2, 1), &["looking again and again at global address"]);
     let body = "lock: atom.exch.global.b32 %r1, [%p0], 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
-    deadlock(body, shape(2, 1), &["looks again and again at global address"]);
+    deadlock(body, shape(2, 1), &["looking again and again at global address"]);
 }
 
 #[test]
 fn loops_with_states_of_their_own() {
-    deadlock("round: bra round;", shape(1, 32), &["goes round a loop that changes nothing"]);
+    deadlock("round: bra round;", shape(1, 32), &["going round a loop that changes nothing"]);
     // Looks at three flags in turn, and calls a function that uses its stack.
     deadlock(
         "mov.u32 %r2, 0; wait: mad.wide.u32 %d0, %r2, 4, %p0; ld.volatile.global.u32 %r1, [%d0];
          add.u32 %r2, %r2, 1; setp.eq.u32 %q2, %r2, 3; selp.u32 %r2, 0, %r2, %q2;
          setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
         shape(1, 40),
-        &["looks again and again"],
+        &["looking again and again"],
     );
     deadlock(
         ".local .b32 spill[2]; wait: ld.volatile.global.u32 %r1, [%p0]; st.local.u32 [spill], %r1; ld.local.u32 %r2, [spill];
          setp.eq.u32 %q1, %r2, 0; @%q1 bra wait;",
         shape(1, 32),
-        &["looks again and again"],
+        &["looking again and again"],
     );
     // Lane 0 polls for the whole warp, which waits for it.
     deadlock(
@@ -134,7 +138,7 @@ fn loops_with_states_of_their_own() {
              together: bar.warp.sync 0xffffffff;"
         ),
         shape(1, 32),
-        &["its member mask is 0xffffffff, and lane 0 are elsewhere", "which lacks 2 of 2 arrivals"],
+        &["its member mask is 0xffffffff, and lane 0 is elsewhere", "which lacks 2 of 2 arrivals"],
     );
 }
 

@@ -37,7 +37,7 @@ impl TiledCopy {
         let shape = (threads.size()?, values.size()?);
         let back = to_thread_value.right_inverse()?;
         if back.size()? != to_thread_value.size()? {
-            let legal = "a bijection onto [0, size)";
+            let legal = "one that covers the tile exactly once: threads and values of Layout::row_major or column_major do";
             return Err(Error::bad_argument(
                 "the threads and values of a tiled copy",
                 to_thread_value,

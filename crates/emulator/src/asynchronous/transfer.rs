@@ -233,6 +233,7 @@ impl Transfer {
     fn complete(&self, blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Trouble>> {
         let Completion::Mbarriers { offset, ranks } = self.completion else { return Ok(()) };
         for rank in ranks_of(ranks) {
+            blocks.own.observer.mbarrier_copy_completes(MbarrierAddress { rank, offset });
             complete_tx(blocks, MbarrierAddress { rank, offset }, self.bytes()).map_err(|trouble| {
                 let origin = &launch.kernel.origins[self.issuer.pc as usize];
                 trouble.note(format!(

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::agents::Role;
 use super::clock::Time;
-use super::event::{Actor, Awaited, Completion, Fence, GroupKind, Scope, Site, Strength, Touch};
+use super::event::{Actor, Awaited, Completion, Fence, FenceOrder, GroupKind, Scope, Site, Strength, Touch};
 use super::launch::LaunchChecks;
 use super::locations::{Releases, SyncLocations};
+use super::mbarrier::MbarrierState;
 use super::memory::SharedShadow;
 use super::report::Conflict;
 use super::shadow::Piece;
@@ -15,7 +16,7 @@ use super::unwritten::Unwritten;
 use super::warp::{Knowledge, WarpState};
 use crate::barrier::BARRIERS;
 use crate::mbarrier::MbarrierAddress;
-use crate::registers::{FULL, LANES, lanes};
+use crate::registers::{LANES, lanes};
 
 /// How many generations of a barrier are remembered: as many as the barriers themselves do.
 const GENERATIONS: usize = 4;
@@ -29,8 +30,12 @@ pub(super) const OBJECT: Strength =
 struct Gathering {
     generation: u32,
     brought: Knowledge,
-    /// Whether it waits for all threads of the CTA.
+    /// Whether it waits for all threads of the CTA, of those that have exited for their exits.
     all: bool,
+    /// Whether threads have gone on from it. Exits since then are no part of it.
+    left: bool,
+    /// Who has arrived: a warp, its lanes, and from where.
+    places: Vec<(u32, u32, u32)>,
 }
 
 /// A barrier: what was brought to its last generations.
@@ -38,31 +43,42 @@ struct Gathering {
 struct Gatherings([Gathering; GENERATIONS]);
 
 impl Gatherings {
-    fn bring(&mut self, generation: u32, all: bool, knowledge: &Knowledge) {
+    /// Lanes arrive. If others of their warp have done so from elsewhere in the program: who, and from where.
+    fn bring(
+        &mut self,
+        generation: u32,
+        all: bool,
+        knowledge: &Knowledge,
+        actor: Actor,
+    ) -> Option<(u32, u32)> {
         let gathering = &mut self.0[generation as usize % GENERATIONS];
         if gathering.generation != generation {
-            *gathering = Gathering { generation, brought: Knowledge::default(), all };
+            *gathering = Gathering { generation, ..Gathering::default() };
         }
         gathering.all = all;
         gathering.brought.join(knowledge);
+        let own = gathering.places.iter_mut().filter(|(warp, ..)| *warp == actor.warp);
+        let mut elsewhere = None;
+        for (_, lanes, pc) in own {
+            if *pc == actor.pc {
+                *lanes |= actor.lanes;
+                return None;
+            }
+            elsewhere = Some((*lanes, *pc));
+        }
+        gathering.places.push((actor.warp, actor.lanes, actor.pc));
+        elsewhere
     }
 
-    fn of(&self, generation: u32) -> &Gathering {
-        &self.0[generation as usize % GENERATIONS]
+    /// What threads know that go on from a generation; `exited` is what threads knew that have exited.
+    fn leave(&mut self, generation: u32, exited: &Knowledge) -> Knowledge {
+        let gathering = &mut self.0[generation as usize % GENERATIONS];
+        if gathering.all && !gathering.left {
+            gathering.brought.join(exited);
+        }
+        gathering.left = true;
+        gathering.brought.clone()
     }
-}
-
-/// An mbarrier object.
-#[derive(Debug)]
-struct MbarrierState {
-    /// What it is called as an agent.
-    role: Role,
-    /// The phase under way.
-    phase: Time,
-    /// What this phase's arrivals have brought.
-    arrived: Knowledge,
-    /// What who sees the last ended phase learns.
-    ended: Knowledge,
 }
 
 /// One CTA of the cluster.
@@ -75,7 +91,7 @@ pub(super) struct CtaState {
     barriers: Vec<Gatherings>,
     /// What threads knew that have exited.
     exited: Knowledge,
-    mbarriers: u32,
+    pub(super) mbarriers: u32,
 }
 
 /// The checkers of a cluster.
@@ -86,7 +102,7 @@ pub(crate) struct Checker {
     /// What has been brought to the barrier of the cluster in the phase that is open, and in the last one that ended.
     cluster_arrived: Knowledge,
     cluster_completed: Knowledge,
-    mbarriers: HashMap<MbarrierAddress, MbarrierState>,
+    pub(super) mbarriers: HashMap<MbarrierAddress, MbarrierState>,
     /// Strong accesses to shared memory.
     shared_locations: SyncLocations,
     /// The linear indices of the CTAs.
@@ -167,17 +183,15 @@ impl Checker {
 
     pub(super) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32, all: bool) {
         let brought = self.release(actor);
-        self.ctas[actor.rank as usize].barriers[barrier as usize].bring(generation, all, &brought);
+        let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
+        if let Some(elsewhere) = gatherings.bring(generation, all, &brought, actor) {
+            self.report_split_barrier(barrier, actor, elsewhere);
+        }
     }
 
     pub(super) fn barrier_leave(&mut self, actor: Actor, barrier: u32, generation: u32) {
         let cta = &mut self.ctas[actor.rank as usize];
-        let gathering = cta.barriers[barrier as usize].of(generation);
-        let mut gathered = gathering.brought.clone();
-        if gathering.all {
-            // Instead of the arrivals of threads that have exited, it waited for their exits.
-            gathered.join(&cta.exited);
-        }
+        let gathered = cta.barriers[barrier as usize].leave(generation, &cta.exited);
         cta.warps[actor.warp as usize].agree(actor.lanes, gathered);
     }
 
@@ -188,12 +202,13 @@ impl Checker {
 
     pub(super) fn cluster_completes(&mut self) {
         self.cluster_completed = std::mem::take(&mut self.cluster_arrived);
+        // Threads that have exited do not arrive; it waited for their exits.
+        self.ctas.iter().for_each(|cta| self.cluster_completed.join(&cta.exited));
     }
 
     pub(super) fn cluster_leave(&mut self, actor: Actor) {
         // No phase completes before all who wait for the last one have gone on and arrived again.
-        let mut gathered = self.cluster_completed.clone();
-        self.ctas.iter().for_each(|cta| gathered.join(&cta.exited));
+        let gathered = self.cluster_completed.clone();
         self.learn(actor, &gathered);
     }
 
@@ -204,7 +219,11 @@ impl Checker {
 
     pub(super) fn fence(&mut self, actor: Actor, fence: Fence) {
         match fence {
-            Fence::Memory(scope) => {
+            Fence::Memory(scope, order) => {
+                if order == FenceOrder::Sequential && scope >= Scope::Gpu {
+                    let before = self.release(actor).known;
+                    self.warp(actor).1.sequence(actor.lanes, before);
+                }
                 let (cta, warp) = self.warp(actor);
                 warp.fence(cta, actor.warp, actor.lanes, scope);
             }
@@ -230,31 +249,19 @@ impl Checker {
         touch: Touch,
         strength: Strength,
     ) {
-        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, touch, strength, None);
-    }
-
-    pub(super) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress) {
-        let cta = &mut self.ctas[address.rank as usize];
-        let state = self.mbarriers.entry(address).or_insert_with(|| {
-            cta.mbarriers += 1;
-            MbarrierState {
-                role: Role::Mbarrier(cta.mbarriers - 1),
-                phase: 0,
-                arrived: Knowledge::default(),
-                ended: Knowledge::default(),
+        if strength == OBJECT {
+            // Where there is none, that is what is told.
+            if !self.mbarriers.contains_key(&address) {
+                return;
             }
-        });
-        state.phase += 1;
-        (state.arrived, state.ended) = (Knowledge::default(), Knowledge::default());
-        self.touch_object(actor, address, Touch::Object, Strength::Weak);
-    }
-
-    pub(super) fn mbarrier_invalidate(&mut self, actor: Actor, address: MbarrierAddress) {
-        self.touch_object(actor, address, Touch::Object, Strength::Weak);
+            self.check_initialised(actor, address);
+        }
+        self.access(actor, Site::Shared, &[address.shared(); LANES], 8, touch, strength, None);
     }
 
     pub(super) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
         self.touch_object(actor, address, Touch::Atomic, OBJECT);
+        self.mbarrier_notes_arrival(actor, address);
         let brought = self.bring(actor, releases);
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.join(&brought);
@@ -270,16 +277,6 @@ impl Checker {
         }
     }
 
-    pub(super) fn mbarrier_phase_ends(&mut self, address: MbarrierAddress) {
-        let cta = self.ctas[address.rank as usize].linear;
-        if let Some(state) = self.mbarriers.get_mut(&address) {
-            let arrived = std::mem::take(&mut state.arrived);
-            state.ended.join(&arrived);
-            state.ended.known.raise(cta, state.role.agent(), FULL, state.phase);
-            state.phase += 1;
-        }
-    }
-
     pub(super) fn mbarrier_test(
         &mut self,
         actor: Actor,
@@ -287,6 +284,7 @@ impl Checker {
         ended: bool,
         acquires: bool,
     ) {
+        self.mbarrier_notes_test(actor, address, ended);
         if !ended {
             return;
         }
@@ -318,6 +316,7 @@ impl Checker {
             let actor = Actor { lanes: 1 << lane, ..actor };
             let cta = self.ctas[actor.rank as usize].linear;
             let mut releases = self.warp(actor).1.fenced(lane, cta, scope);
+            releases.extend(self.warp(actor).1.sequenced(lane, cta, scope));
             if release {
                 let knowledge = self.release(actor);
                 releases.push(Releases { cta, scope, knowledge });
@@ -349,7 +348,7 @@ impl Checker {
                 if !reaches {
                     continue;
                 }
-                if acquire {
+                if acquire || !release.knowledge.observed.is_empty() {
                     self.learn(actor, &release.knowledge);
                 } else {
                     self.warp(actor).1.learn_at_fence(actor.lanes, release);
@@ -371,6 +370,9 @@ impl Checker {
 
     pub(super) fn wait(&mut self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
         self.warp(actor).1.work(kind).wait(actor.lanes, latest, awaited);
+        if kind == GroupKind::Multiply {
+            self.registers_awaited(actor);
+        }
     }
 
     /// The agent that stands for a piece of work, of which CTA it is, and its time.

@@ -105,6 +105,11 @@ impl Part {
 }
 
 impl Clock {
+    /// Whether nothing came before.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     fn part(&self, cta: u32) -> Option<&Part> {
         match self.parts.as_slice() {
             [(only, part)] if *only == cta => Some(part),

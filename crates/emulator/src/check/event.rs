@@ -62,13 +62,22 @@ pub(crate) enum Strength {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// `fence.{sc, acq_rel, acquire, release}` and `membar`.
-    Memory(Scope),
+    Memory(Scope, FenceOrder),
     /// `fence.proxy.async`: between the generic and the asynchronous proxy.
     AsyncProxy,
     /// `fence.proxy.tensormap`: between the generic proxy and the one that reads tensor maps.
     TensormapProxy,
     /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.
     Other,
+}
+
+/// Whether fences are ordered among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceOrder {
+    /// Only with what a thread writes after, and another has read before it.
+    Acquire,
+    /// `fence.sc` and `membar`: all such fences are in one order, too.
+    Sequential,
 }
 
 /// The proxy that asynchronous work accesses memory through (PTX ISA, "Proxies").

@@ -18,6 +18,8 @@ pub enum FindingKind {
     Uninitialised,
     /// The kernel ends with asynchronous work under way that it has not waited for.
     Leak,
+    /// A barrier or an mbarrier is used in a way that it does not allow, or counts wrong.
+    Barrier,
     /// What stopped the kernel.
     Fault(FaultKind),
 }
@@ -31,6 +33,7 @@ impl FindingKind {
             FindingKind::ProxyFence,
             FindingKind::Uninitialised,
             FindingKind::Leak,
+            FindingKind::Barrier,
         ];
         found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
     }
@@ -43,6 +46,7 @@ impl FindingKind {
             FindingKind::ProxyFence => "proxy-fence",
             FindingKind::Uninitialised => "uninitialised",
             FindingKind::Leak => "leak",
+            FindingKind::Barrier => FaultKind::Barrier.code(),
             FindingKind::Fault(kind) => kind.code(),
         }
     }
@@ -109,6 +113,19 @@ impl fmt::Display for Finding {
     }
 }
 
+/// The first sentence of a message as a title: without a capital, and a full stop.
+fn as_title(message: &str) -> String {
+    let message = message.strip_prefix("Deadlock: ").unwrap_or(message);
+    let message = message.strip_suffix('.').unwrap_or(message);
+    let mut letters = message.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain(message.chars().skip(1)).collect()
+        }
+        _ => message.to_owned(),
+    }
+}
+
 impl From<&Fault> for Finding {
     /// A fault, told as findings are.
     fn from(fault: &Fault) -> Self {
@@ -126,15 +143,15 @@ impl From<&Fault> for Finding {
             source: fault.source.clone(),
             ptx_line,
             ptx_text: fault.ptx_text.clone().unwrap_or_default(),
-            text: who,
+            text: fault.what.clone().unwrap_or(who),
         });
         Self {
             kind: FindingKind::Fault(fault.kind),
             kernel: fault.kernel.clone(),
-            message: fault.message.clone(),
-            labels: label.into_iter().collect(),
+            message: as_title(&fault.message),
+            labels: label.into_iter().chain(fault.also.iter().cloned()).collect(),
             notes: fault.notes.clone(),
-            help: None,
+            help: fault.help.clone(),
             count: 1,
         }
     }

@@ -8,6 +8,7 @@ use super::finding::{Finding, FindingKind};
 use super::guess::Guesses;
 use super::locations::SyncLocations;
 use super::memory::GlobalShadow;
+use super::misuse::Misuse;
 use super::report::Conflict;
 use crate::memory::InitialisedBytes;
 use crate::program::Kernel;
@@ -15,6 +16,9 @@ use crate::registers::LANES;
 
 /// The first conflict of each kind between two lines, and how many there were.
 type Conflicts = BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>;
+
+/// The first misuse of each kind between two lines, and how many there were.
+type Misuses = BTreeMap<(FindingKind, u32, u32), (Misuse, u64)>;
 
 /// The checkers of a launch.
 #[derive(Debug)]
@@ -27,6 +31,7 @@ pub(crate) struct LaunchChecks {
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
     conflicts: Mutex<Conflicts>,
+    misuses: Mutex<Misuses>,
     /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
     /// tile that a problem does not fill, whose values nobody uses.
     good_reads: Mutex<BTreeSet<u32>>,
@@ -48,6 +53,7 @@ impl LaunchChecks {
             global: GlobalShadow::new(initialised),
             guesses: Guesses::default(),
             conflicts: Mutex::default(),
+            misuses: Mutex::default(),
             good_reads: Mutex::default(),
         }
     }
@@ -62,12 +68,31 @@ impl LaunchChecks {
         [linear % width, linear / width % height, linear / (width * height)]
     }
 
+    /// `CTA (1, 0, 0)`
+    pub(super) fn cta_name(&self, linear: u32) -> String {
+        let [x, y, z] = self.cta_index(linear);
+        format!("CTA ({x}, {y}, {z})")
+    }
+
     pub(super) fn report(&self, conflict: Conflict) {
         let mut conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, count) = conflicts.entry(conflict.key()).or_insert((conflict, 0));
         *count += 1;
         if conflict.rank() < held.rank() {
             *held = conflict;
+        }
+    }
+
+    pub(super) fn report_misuse(&self, misuse: Misuse) {
+        let mut misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        match misuses.get_mut(&misuse.key()) {
+            Some((held, count)) => {
+                *count += 1;
+                if misuse.rank() < held.rank() {
+                    *held = misuse;
+                }
+            }
+            None => drop(misuses.insert(misuse.key(), (misuse, 1))),
         }
     }
 
@@ -88,12 +113,21 @@ impl LaunchChecks {
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialised
-                && conflict.site == Site::Shared
+                && conflict.site != Site::Global
                 && conflict.later.touch == Touch::Read
                 && is_good(conflict.later.pc)
         };
-        let mut sorted: Vec<_> = conflicts.values().filter(|(conflict, _)| !of_padding(conflict)).collect();
-        sorted.sort_by_key(|(conflict, _)| (conflict.later.pc, conflict.earlier.pc));
-        sorted.into_iter().map(|(conflict, count)| conflict.finding(self, kernel, *count)).collect()
+        let misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        // One who initialises an mbarrier again races with who did before.
+        let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
+            misuses.contains_key(&(FindingKind::Barrier, later, earlier))
+        };
+        let told = conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
+        let told = told.map(|(key, (conflict, count))| (*key, conflict.finding(self, kernel, *count)));
+        let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(kernel));
+        let misused = misused.map(|(key, (misuse, count))| (*key, misuse.finding(kernel, *count)));
+        let mut findings: Vec<_> = told.chain(misused).collect();
+        findings.sort_by_key(|&((kind, later, earlier), _)| (later, earlier, kind));
+        findings.into_iter().map(|(_, finding)| finding).collect()
     }
 }

@@ -27,8 +27,11 @@ mod finding;
 mod guess;
 mod launch;
 mod locations;
+mod mbarrier;
 mod memory;
+mod misuse;
 mod race;
+mod registers;
 mod render;
 mod report;
 mod shadow;
@@ -42,7 +45,7 @@ use std::sync::Arc;
 
 use checker::Checker;
 pub(crate) use event::{
-    Actor, Awaited, Completion, Fence, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
+    Actor, Awaited, Completion, Fence, FenceOrder, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
 };
 pub use explain::{codes, explain};
 pub use finding::{Finding, FindingKind, Label};
@@ -52,6 +55,7 @@ pub(crate) use shadow::Value;
 
 use crate::count::{Counter, LaunchCounting};
 use crate::mbarrier::MbarrierAddress;
+use crate::program::RegisterUse;
 use crate::registers::LANES;
 
 /// Whether a launch is checked.
@@ -174,6 +178,11 @@ impl Observer {
         self.count(|counter| counter.access(actor, site, addresses, size, touch, strength));
     }
 
+    /// Lanes load `size` bytes each from local memory, of which some lanes have written none.
+    pub(crate) fn local_load(&self, actor: Actor, unwritten: u32, addresses: &[u64; LANES], size: u64) {
+        self.tell(|checker| checker.local_load(actor, unwritten, addresses, size));
+    }
+
     /// Before a strong store or an atomic takes place: what it releases becomes visible with it.
     #[inline(always)]
     pub(crate) fn publish(
@@ -262,6 +271,21 @@ impl Observer {
         self.count(|counter| counter.lean(actor));
     }
 
+    /// A lane announces bytes to an mbarrier.
+    pub(crate) fn mbarrier_expect(&self, actor: Actor, address: MbarrierAddress, bytes: u32) {
+        self.tell(|checker| checker.mbarrier_counts_bytes(Some(actor), address, bytes.into()));
+    }
+
+    /// Bytes arrive at an mbarrier; before its phase ends on account of that.
+    pub(crate) fn mbarrier_bytes_arrive(&self, address: MbarrierAddress, bytes: u32) {
+        self.tell(|checker| checker.mbarrier_counts_bytes(None, address, -i64::from(bytes)));
+    }
+
+    /// A copy that was issued to an mbarrier has moved its bytes, which arrive next.
+    pub(crate) fn mbarrier_copy_completes(&self, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_copy_completes(address));
+    }
+
     /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
     pub(crate) fn mbarrier_phase_ends(&self, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_phase_ends(address));
@@ -290,6 +314,33 @@ impl Observer {
     pub(crate) fn wait(&self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
         self.tell(|checker| checker.wait(actor, kind, latest, awaited));
         self.count(|counter| counter.lean(actor));
+    }
+
+    /// A warp executes `wgmma.fence`.
+    pub(crate) fn registers_fenced(&self, actor: Actor) {
+        self.tell(|checker| checker.registers_fenced(actor));
+    }
+
+    /// A warp waits for all its multiplies, as ptxas makes it do before it moves accumulators.
+    pub(crate) fn registers_settled(&self, actor: Actor) {
+        self.tell(|checker| checker.registers_settled(actor));
+    }
+
+    /// A warp issues a multiply that uses these columns of its registers, as accumulators and as A; `shape` is
+    /// the columns and the depth of its tile.
+    pub(crate) fn registers_multiplied(
+        &self,
+        actor: Actor,
+        accumulators: &[u32],
+        fragments: &[u32],
+        shape: (usize, usize),
+    ) {
+        self.tell(|checker| checker.registers_multiplied(actor, accumulators, fragments, shape));
+    }
+
+    /// A warp executes an ordinary instruction on registers that multiplies use, too. Their columns count from `base`.
+    pub(crate) fn registers_used(&self, actor: Actor, base: u32, uses: &[RegisterUse]) {
+        self.tell(|checker| checker.registers_used(actor, base, uses));
     }
 
     /// All CTAs of the cluster have ended.

@@ -1,7 +1,10 @@
 //! Whether an access came after those it is at odds with.
 
+use smallvec::SmallVec;
+
 use super::agents::Role;
 use super::checker::{Checker, OBJECT};
+use super::clock::Time;
 use super::event::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Scope, Site, Strength, Touch};
 use super::finding::FindingKind;
 use super::report::{Conflict, Party};
@@ -149,6 +152,9 @@ impl Checker {
     pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
         if let Completion::Mbarrier(address) = completion {
             self.touch_object(actor, address, Touch::Atomic, OBJECT);
+            if proxy != Proxy::Tensormap {
+                self.mbarrier_expects_copy(actor, address);
+            }
         }
         self.serial += 1;
         let mut pieces = std::mem::take(&mut self.pieces);
@@ -198,6 +204,7 @@ impl Checker {
         completion: Option<Completion>,
         values: Option<&[Value; LANES]>,
     ) {
+        let mut times = SmallVec::<[Time; 2]>::new();
         let Self { ctas, shadows, launch, cluster, conflicts, unwritten, .. } = self;
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
@@ -215,6 +222,7 @@ impl Checker {
             let unread = granule.record(access, written, |earlier, seen| {
                 let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
+                    times.push(earlier.time);
                     let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
                     let common = earlier.bytes & access.bytes;
                     conflicts.push(Conflict {
@@ -225,6 +233,7 @@ impl Checker {
                         later: Party::of(&access, common, actor.warp, accessor.cta, completion),
                         earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
                         issuer_waited: accessor.issuer_waited(earlier),
+                        phases: None,
                     });
                 }
                 verdict
@@ -242,6 +251,10 @@ impl Checker {
                 }
             }
             Site::Local => {}
+        }
+        for (index, time) in times.into_iter().enumerate() {
+            let phases = self.phases_of(actor, &self.conflicts[index], time);
+            self.conflicts[index].phases = phases;
         }
         self.report_conflicts();
     }
@@ -263,13 +276,45 @@ impl Checker {
                 later: reader,
                 earlier: reader,
                 issuer_waited: false,
+                phases: None,
             });
         }
+    }
+
+    /// Tells of lanes that load local memory of which they have written nothing.
+    pub(super) fn local_load(&mut self, actor: Actor, unwritten: u32, addresses: &[u64; LANES], size: u64) {
+        if unwritten != actor.lanes {
+            self.unwritten.note_good(actor.pc);
+        }
+        if unwritten == 0 {
+            return;
+        }
+        let reader = Party {
+            cta: self.ctas[actor.rank as usize].linear,
+            role: Role::Warp(actor.warp),
+            warp: Some(actor.warp),
+            lanes: unwritten,
+            pc: actor.pc,
+            touch: Touch::Read,
+            strength: Strength::Weak,
+            proxy: None,
+        };
+        self.launch.report(Conflict {
+            kind: FindingKind::Uninitialised,
+            site: Site::Local,
+            address: addresses[unwritten.trailing_zeros() as usize],
+            length: size,
+            later: reader,
+            earlier: reader,
+            issuer_waited: false,
+            phases: None,
+        });
     }
 
     /// Tells of work that a warp has not waited for when the cluster ends.
     pub(super) fn finish(&mut self) {
         self.launch.note_good_reads(self.unwritten.good());
+        self.finish_mbarriers();
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
                 for (lanes, pc, kind) in warp.leaks() {
@@ -291,6 +336,7 @@ impl Checker {
                         later: worker,
                         earlier: worker,
                         issuer_waited: false,
+                        phases: None,
                     });
                 }
             }

@@ -39,6 +39,13 @@ impl SourceFiles {
         self.file(file)?.lines().nth((line as usize).checked_sub(1)?)
     }
 
+    /// The same, and a text that stands for the file of that path, wherever that is.
+    #[must_use]
+    pub fn with(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
+        self.texts.insert(path.into(), Some(text.into()));
+        self
+    }
+
     fn load(&mut self, file: &str) {
         let root = &self.root;
         self.texts.entry(file.to_owned()).or_insert_with(|| {
@@ -52,17 +59,70 @@ impl SourceFiles {
     }
 }
 
-/// What is underlined of a position: from its column to the end of the statement on its line.
+/// What is underlined of a position: the expression that it names, as far as that is on its line.
 fn span(text: &str, source: &Source) -> Option<Range<usize>> {
     let line = (source.line as usize).checked_sub(1)?;
     let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
     let text = text.split_inclusive('\n').nth(line)?.trim_end();
     let indent = text.len() - text.trim_start().len();
     let column = (source.column as usize).saturating_sub(1).max(indent);
-    let from =
-        if text.is_char_boundary(column.min(text.len())) && column < text.len() { column } else { indent };
-    let to = text.trim_end_matches([';', '{', ',', ' ']).len().max(from + 1).min(text.len());
-    Some(start + from..start + to)
+    let from = if text.is_char_boundary(column) && column < text.len() { column } else { indent };
+    let (from, to) = (receiver(text, from).max(indent), expression(text, from));
+    let whole = text.split(" // ").next().unwrap_or(text).trim_end_matches([';', '{', ',', ' ']).len();
+    let to = if to > from { to } else { whole };
+    Some(start + from..start + to.max(from + 1).min(text.len()))
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Where the expression begins whose method, or whose index in brackets, stands at a position.
+fn receiver(text: &str, position: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = position;
+    if bytes.get(at) != Some(&b'[') && (at == 0 || bytes[at - 1] != b'.') {
+        return at;
+    }
+    let mut depth = 0;
+    while let Some(&byte) = at.checked_sub(1).and_then(|before| bytes.get(before)) {
+        match byte {
+            b')' | b']' => depth += 1,
+            b'(' | b'[' if depth == 0 => break,
+            b'(' | b'[' => depth -= 1,
+            _ if depth > 0 || is_of_name(byte) || byte == b'.' || byte == b':' => {}
+            _ => break,
+        }
+        at -= 1;
+    }
+    at
+}
+
+/// Where the expression ends that a position is in: a path, and the calls and indices that follow it.
+fn expression(text: &str, position: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = position;
+    let (mut depth, mut generics) = (0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'<' if depth == 0 && (generics > 0 || bytes[..at].ends_with(b"::")) => generics += 1,
+            b'>' if generics > 0 => generics -= 1,
+            _ if generics > 0 => {}
+            b'(' | b'[' => depth += 1,
+            b')' | b']' if depth == 0 => break,
+            b')' | b']' => {
+                depth -= 1;
+                // A method of the result is another expression.
+                if depth == 0 && !matches!(bytes.get(at + 1), Some(b'[' | b'(')) {
+                    return at + 1;
+                }
+            }
+            _ if depth > 0 || is_of_name(byte) || byte == b':' => {}
+            _ => break,
+        }
+        at += 1;
+    }
+    if depth > 0 { text.len() } else { at }
 }
 
 /// A finding as text; `styled` for a terminal that shows colours.
@@ -128,4 +188,33 @@ fn of_ptx(label: &Label, kind: AnnotationKind) -> Snippet<'_, annotate_snippets:
         .line_start(label.ptx_line as usize)
         .path(path)
         .annotation(kind.span(0..label.ptx_text.trim_end_matches(';').len()).label(&label.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expression_at_a_position_is_underlined() {
+        let cases = [
+            ("    a[i] = b[63 - i] + 1; // note", "[63", "b[63 - i]"),
+            ("    full.at(slot).wait_parity(parity ^ 1);", "wait", "full.at(slot).wait_parity(parity ^ 1)"),
+            ("    sync_threads();", "sync", "sync_threads()"),
+            (
+                "    bulk::load(*input + 32, 32, tile, full);",
+                "bulk",
+                "bulk::load(*input + 32, 32, tile, full)",
+            ),
+            ("    tile[thread] = input[thread];", "tile", "tile[thread]"),
+            ("    f(a[i], b);", "[i]", "a[i]"),
+            ("    x.store(", "store", "x.store("),
+            ("    let [a] = load::<f16, 1>(row);", "load", "load::<f16, 1>(row)"),
+        ];
+        for (line, at, underlined) in cases {
+            let column = line.find(at).expect("it is there") as u32 + 1;
+            let text = format!("first\n{line}\nlast\n");
+            let span = span(&text, &Source { file: String::new(), line: 2, column }).expect("a line");
+            assert_eq!(&text[span], underlined, "{line}");
+        }
+    }
 }

@@ -2,12 +2,22 @@
 
 use super::agents::Role;
 use super::event::{Awaited, Completion, GroupKind, Proxy, Site, Strength, Touch};
-use super::finding::{Finding, FindingKind, Label};
+use super::finding::{Finding, FindingKind};
 use super::launch::LaunchChecks;
 use super::shadow::Access;
 use crate::fault::lane_list;
 use crate::memory::split_shared;
 use crate::program::Kernel;
+
+/// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
+pub(super) fn who(launch: &LaunchChecks, cta: u32, warp: u32, lanes: u32) -> String {
+    let cta = launch.cta_name(cta);
+    if lanes == u32::MAX {
+        format!("warp {warp} of {cta}")
+    } else {
+        format!("warp {warp}, {} of {cta}", lane_list(lanes))
+    }
+}
 
 /// One side of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +61,10 @@ impl Party {
         }
     }
 
-    /// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
     fn who(&self, launch: &LaunchChecks) -> String {
-        let [x, y, z] = launch.cta_index(self.cta);
-        let cta = format!("CTA ({x}, {y}, {z})");
         match self.warp {
-            Some(warp) if self.lanes == u32::MAX => format!("warp {warp} of {cta}"),
-            Some(warp) => format!("warp {warp}, {} of {cta}", lane_list(self.lanes)),
-            None => cta,
+            Some(warp) => who(launch, self.cta, warp, self.lanes),
+            None => launch.cta_name(self.cta),
         }
     }
 
@@ -87,6 +93,8 @@ pub(super) struct Conflict {
     pub(super) earlier: Party,
     /// Of asynchronous work: whether its issuer has waited for it.
     pub(super) issuer_waited: bool,
+    /// Of a copy that an mbarrier tells of: the phase that it completes, and the last one whose end the accessor has seen.
+    pub(super) phases: Option<(u32, Option<u32>)>,
 }
 
 impl Conflict {
@@ -115,8 +123,11 @@ impl Conflict {
         let place = self.place();
         let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
         match self.kind {
-            FindingKind::Race | FindingKind::Fault(_) => format!(
-                "{} {earlier} and {} {later} of {bytes} at {place} happen in no order",
+            FindingKind::Race | FindingKind::Barrier | FindingKind::Fault(_) if earlier == later => {
+                format!("nothing orders two {later}s of {bytes} at {place}")
+            }
+            FindingKind::Race | FindingKind::Barrier | FindingKind::Fault(_) => format!(
+                "nothing orders {} {earlier} and {} {later} of {bytes} at {place}",
                 article(earlier),
                 article(later),
             ),
@@ -145,9 +156,10 @@ impl Conflict {
         if self.kind == FindingKind::Uninitialised {
             let whose = match self.site {
                 Site::Shared => "shared memory holds whatever was left there: it is not zeroed for a CTA",
-                Site::Global | Site::Local => {
-                    "fresh memory holds anything: on the emulator 0xff in every byte"
+                Site::Local => {
+                    "a thread's local memory (arrays that are indexed by device values, and what does not fit its registers) holds whatever was left there"
                 }
+                Site::Global => "fresh memory holds anything: on the emulator 0xff in every byte",
             };
             return (whose.to_owned(), "write it before it is read".to_owned());
         }
@@ -200,9 +212,10 @@ impl Conflict {
                     },
                 )
             }
-            Role::Mbarrier(_) => (
-                "this thread has not waited for the phase of the mbarrier that the copy completes".to_owned(),
-                "wait on the mbarrier with the parity of the phase that the copy was issued in".to_owned(),
+            Role::Mbarrier(_) => self.missing_phase(),
+            Role::Warp(_) if later.proxy.is_some() && later.touch.writes() && !earlier.touch.writes() => (
+                "nothing says that the read is over when the copy begins".to_owned(),
+                "let who reads tell who copies, by a barrier or an mbarrier, after the read and before the copy is issued; if the read was to see what this copy brings, let it wait for the copy".to_owned(),
             ),
             Role::Warp(_) if later.cta != earlier.cta && self.site == Site::Global => {
                 let strong = |party: &Party| party.strength != Strength::Weak;
@@ -214,7 +227,7 @@ impl Conflict {
                 } else {
                     (
                         "nothing orders the two CTAs: no release by the first that the second acquires, at .gpu scope".to_owned(),
-                        "publish with a release at .gpu scope (or fence.acq_rel.gpu and a relaxed store) and read with an acquire, or use atomics".to_owned(),
+                        "publish with a release at .gpu scope (or `fence.acq_rel.gpu` and a relaxed store) and read with an acquire; the thread that publishes for others meets them at a barrier before its release. Or use atomics".to_owned(),
                     )
                 }
             }
@@ -222,25 +235,37 @@ impl Conflict {
                 "there is no barrier.cluster, nor an mbarrier, between the two CTAs".to_owned(),
                 "let both CTAs arrive at and wait for the cluster's barrier between the two".to_owned(),
             ),
+            Role::Warp(_) if later.pc == earlier.pc && later.touch == Touch::Write => (
+                "the instruction is the same, and the threads write different values".to_owned(),
+                "let one thread write, or each to a place of its own".to_owned(),
+            ),
             Role::Warp(_) if later.warp == earlier.warp => (
                 "there is no bar.warp.sync between the two lanes".to_owned(),
-                "put a warp barrier (`bar.warp.sync`) between the two: shuffles and votes do not order memory".to_owned(),
+                "put a barrier of the warp (`__syncwarp`, `bar.warp.sync`) between the two; shuffles and votes do not order memory".to_owned(),
             ),
             Role::Warp(_) => (
-                    "there is no barrier between the two warps".to_owned(),
-                    "put a barrier (`bar.sync`) between the two".to_owned(),
+                "there is no barrier between the two warps".to_owned(),
+                "put a barrier of the CTA (`__syncthreads`, `bar.sync`) between the two".to_owned(),
             ),
         }
     }
 
-    fn label(party: &Party, launch: &LaunchChecks, kernel: &Kernel, rest: &str) -> Label {
-        let origin = &kernel.origins[party.pc as usize];
-        Label {
-            source: origin.location.map(|location| kernel.source(location)),
-            ptx_line: origin.line,
-            ptx_text: origin.text.to_string(),
-            text: format!("{} by {}{rest}", party.what(), party.who(launch)),
-        }
+    /// That the phase which a copy completes was not waited for.
+    fn missing_phase(&self) -> (String, String) {
+        let Some((phase, seen)) = self.phases else {
+            return (
+                "this thread has not waited for the phase of the mbarrier that the copy completes".to_owned(),
+                "wait on the mbarrier with the parity of the phase that the copy was issued in".to_owned(),
+            );
+        };
+        let seen = match seen {
+            None => "this thread has seen the end of none of its phases".to_owned(),
+            Some(seen) => format!("the last phase whose end this thread has seen is phase {seen}"),
+        };
+        (
+            format!("the copy completes phase {phase} of its mbarrier, and {seen}"),
+            format!("wait on the mbarrier for phase {phase}, which has the parity {}", phase % 2),
+        )
     }
 
     /// The finding, as it is told.
@@ -249,13 +274,24 @@ impl Conflict {
         let mut message = self.message();
         let initialises = |party: &Party| kernel.origins[party.pc as usize].text.contains("mbarrier.init");
         if self.kind == FindingKind::Race && (initialises(&self.earlier) || initialises(&self.later)) {
-            message = format!("the mbarrier at {} is used and initialised in no order", self.place());
+            message =
+                format!("nothing orders the initialisation of the mbarrier at {} and its use", self.place());
             missing.push_str(": this thread may come before the mbarrier is there");
             help = "initialise it in one thread, then meet at a barrier (in a cluster: `fence.mbarrier_init`, then `barrier.cluster`) before any other thread uses it".to_owned();
         }
-        let mut labels = vec![Self::label(&self.later, launch, kernel, "")];
+        let of_mbarrier = |party: &Party| {
+            let done = if initialises(party) { "initialised" } else { "used" };
+            format!("{done} by {}", party.who(launch))
+        };
+        let is_initialisation = initialises(&self.earlier) || initialises(&self.later);
+        let text = |party: &Party| match is_initialisation && self.kind == FindingKind::Race {
+            true => of_mbarrier(party),
+            false => format!("{} by {}", party.what(), party.who(launch)),
+        };
+        let mut labels = vec![kernel.label(self.later.pc, text(&self.later))];
         if self.earlier != self.later {
-            labels.push(Self::label(&self.earlier, launch, kernel, ", before it in this run"));
+            let before = format!("{}, before it in this run", text(&self.earlier));
+            labels.push(kernel.label(self.earlier.pc, before));
         }
         Finding {
             kind: self.kind,

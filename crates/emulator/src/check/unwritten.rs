@@ -25,12 +25,17 @@ impl Unwritten {
     /// The instruction has read. Those that read something written are remembered.
     pub(super) fn end(&mut self, pc: u32) {
         if self.any_written {
-            let word = (pc / 64) as usize;
-            if self.good.len() <= word {
-                self.good.resize(word + 1, 0);
-            }
-            self.good[word] |= 1 << (pc % 64);
+            self.note_good(pc);
         }
+    }
+
+    /// An instruction has read something which was written.
+    pub(super) fn note_good(&mut self, pc: u32) {
+        let word = (pc / 64) as usize;
+        if self.good.len() <= word {
+            self.good.resize(word + 1, 0);
+        }
+        self.good[word] |= 1 << (pc % 64);
     }
 
     /// The instructions that have read something which was written.

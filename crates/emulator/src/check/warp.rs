@@ -4,6 +4,7 @@ use super::agents::Role;
 use super::clock::{Clock, Time};
 use super::event::{Awaited, GroupKind, Scope};
 use super::locations::Releases;
+use super::registers::RegisterState;
 use crate::registers::{FULL, LANES, lanes};
 
 /// What has happened before, as someone knows it.
@@ -15,6 +16,10 @@ pub(crate) struct Knowledge {
     pub(super) proxied: Clock,
     /// The same of the proxy that reads tensor maps.
     pub(super) mapped: Clock,
+    /// Of what is known, what lies before a `fence.sc` of the GPU's threads, whichever thread executed it.
+    pub(super) sequenced: Clock,
+    /// What lies before a `fence.sc` that something seen came after: known, after a `fence.sc` of one's own.
+    pub(super) observed: Clock,
 }
 
 impl Knowledge {
@@ -22,6 +27,8 @@ impl Knowledge {
         self.known.join(&other.known);
         self.proxied.join(&other.proxied);
         self.mapped.join(&other.mapped);
+        self.sequenced.join(&other.sequenced);
+        self.observed.join(&other.observed);
     }
 }
 
@@ -124,6 +131,7 @@ pub(crate) struct WarpState {
     fences: Vec<(u32, Scope, Knowledge)>,
     /// What lanes have read with strong loads, and learn of at their next fence.
     read: Vec<(u32, Releases)>,
+    pub(super) registers: RegisterState,
 }
 
 impl WarpState {
@@ -135,6 +143,7 @@ impl WarpState {
             work: [Work::new(), Work::new(), Work::new()],
             fences: Vec::new(),
             read: Vec::new(),
+            registers: RegisterState::default(),
         }
     }
 
@@ -262,6 +271,24 @@ impl WarpState {
                 knowledge: knowledge.clone(),
             })
             .collect()
+    }
+
+    /// What a strong store of a lane passes on to another thread's `fence.sc` on account of those that came before it, other
+    /// threads' included: the one that was reached first is first in the order of all such fences, or the store would not
+    /// have been seen (PTX ISA, "Fence-SC Order"). So a thread may write for others that have fenced and met it.
+    pub(super) fn sequenced(&self, lane: usize, cta: u32, scope: Scope) -> Option<Releases> {
+        let sequenced = &self.knowledge(lane as u32).sequenced;
+        let knowledge = Knowledge { observed: sequenced.clone(), ..Knowledge::default() };
+        (!sequenced.is_empty()).then_some(Releases { cta, scope, knowledge })
+    }
+
+    /// Lanes execute a `fence.sc` of the GPU's threads, having known `before`.
+    pub(super) fn sequence(&mut self, mask: u32, before: Clock) {
+        self.learn(mask, &Knowledge { sequenced: before, ..Knowledge::default() });
+        for group in self.groups.iter_mut().filter(|group| group.lanes & mask != 0) {
+            let observed = group.knowledge.observed.clone();
+            group.knowledge.known.join(&observed);
+        }
     }
 
     /// Lanes have read what was released; they learn of it at their next fence.

@@ -10,7 +10,9 @@ use super::{DecodeError, Words, variables};
 use crate::instructions::{WarpgroupOperation, accumulators};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::{Guard, Kind, Operation};
-use crate::program::{CodeFunction, Formal, LoadError, Origin, Preload, PreloadPlace, PreloadValue};
+use crate::program::{
+    CodeFunction, Formal, LoadError, Origin, Preload, PreloadPlace, PreloadValue, RegisterUse,
+};
 use crate::registers::{FrameBase, Slot};
 
 /// Local frames are multiples of this, so that any variable in them keeps its alignment.
@@ -20,7 +22,35 @@ const FRAME_ALIGNMENT: u32 = 16;
 pub(super) struct DecodedFunction {
     pub(super) operations: Vec<Operation>,
     pub(super) origins: Vec<Origin>,
+    /// By operation, if the function has a `wgmma` (see [`Kernel`](crate::program::Kernel)).
+    pub(super) register_uses: Vec<Box<[RegisterUse]>>,
     pub(super) function: CodeFunction,
+}
+
+/// Of what operations do with registers, that which concerns registers of multiplies; none if there is no multiply.
+fn uses_beside_multiplies(
+    operations: &[Operation],
+    uses: Vec<(usize, Box<[RegisterUse]>)>,
+) -> Vec<Box<[RegisterUse]>> {
+    let multiplication = |operation: &Operation| match &operation.kind {
+        Kind::Warpgroup(operation) => {
+            operation.multiplication().map(|found| found.registers().collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    let multiplied: HashSet<Slot> = operations.iter().filter_map(multiplication).flatten().collect();
+    if multiplied.is_empty() {
+        return Vec::new();
+    }
+    let mut by_operation: Vec<Box<[RegisterUse]>> = Vec::new();
+    by_operation.resize_with(operations.len(), Box::default);
+    for (operation, uses) in uses {
+        if !matches!(operations[operation].kind, Kind::Warpgroup(_)) {
+            by_operation[operation] =
+                uses.iter().copied().filter(|used| multiplied.contains(&used.slot)).collect();
+        }
+    }
+    by_operation
 }
 
 /// A function being decoded.
@@ -42,6 +72,10 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     accumulators: HashSet<String>,
     /// Where the code goes on after a `mov` of an accumulator, straight from which no multiply can be under way.
     settled: Option<usize>,
+    /// What the instruction does with registers of up to 32 bits.
+    used: Vec<RegisterUse>,
+    /// That of all instructions, by the operation that stands for it.
+    register_uses: Vec<(usize, Box<[RegisterUse]>)>,
 }
 
 impl<'k, 'm> FunctionDecoder<'k, 'm> {
@@ -61,6 +95,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             carry: None,
             accumulators: HashSet::new(),
             settled: None,
+            used: Vec::new(),
+            register_uses: Vec::new(),
         }
     }
 
@@ -81,7 +117,9 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.emit(Kind::Return);
         self.resolve_labels();
         self.frame.local = self.frame.local.next_multiple_of(FRAME_ALIGNMENT);
+        let register_uses = uses_beside_multiplies(&self.operations, self.register_uses);
         Ok(DecodedFunction {
+            register_uses,
             operations: self.operations,
             origins: self.origins,
             function: CodeFunction {
@@ -191,9 +229,13 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
         }
         let mut words = Words::of(&instruction.opcode);
+        self.used.clear();
         crate::instructions::decode(self, instruction, &mut words)?;
         if moves && self.guard == Guard::NONE {
             self.settled = Some(self.operations.len());
+        }
+        if !self.used.is_empty() && !self.operations.is_empty() {
+            self.register_uses.push((self.operations.len() - 1, self.used.as_slice().into()));
         }
         words.finish()
     }
@@ -343,6 +385,13 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     /// Whether the function is a kernel.
     pub(crate) fn is_kernel(&self) -> bool {
         self.function.is_entry
+    }
+
+    /// Notes that the instruction uses a register.
+    pub(super) fn note_use(&mut self, register: Register, writes: bool) {
+        if register.file == File::Word {
+            self.used.push(RegisterUse { slot: register.slot, writes });
+        }
     }
 
     /// Appends an operation under the instruction's guard.

@@ -170,6 +170,7 @@ impl<'m> KernelDecoder<'m> {
             static_shared_bytes: 0,
             dynamic_shared_offset: 0,
             bounds: bounds(root),
+            register_uses: Vec::new(),
         };
         let mut next = 0;
         while next < self.reached.len() {
@@ -207,6 +208,12 @@ fn append(kernel: &mut Kernel, mut decoded: DecodedFunction) {
             Kind::BranchTable { targets, .. } => targets.iter_mut().for_each(|target| *target += start),
             _ => {}
         }
+    }
+    if !decoded.register_uses.is_empty() {
+        kernel.register_uses.resize_with(start as usize, Box::default);
+        kernel.register_uses.append(&mut decoded.register_uses);
+    } else if !kernel.register_uses.is_empty() {
+        kernel.register_uses.resize_with(start as usize + decoded.operations.len(), Box::default);
     }
     kernel.operations.append(&mut decoded.operations);
     kernel.origins.append(&mut decoded.origins);

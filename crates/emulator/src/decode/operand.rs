@@ -65,6 +65,7 @@ impl FunctionDecoder<'_, '_> {
         }
         let register = self.register(operand)?;
         check_file(operand, register, ty)?;
+        self.note_use(register, true);
         Ok(register.slot)
     }
 
@@ -75,6 +76,7 @@ impl FunctionDecoder<'_, '_> {
             Operand::Name(_) | Operand::Offset(..) => {
                 let register = self.value(operand, ty)?;
                 check_file(operand, register, ty)?;
+                self.note_use(register, false);
                 Ok(register.slot)
             }
             _ => Err(DecodeError::new(format!(
@@ -90,7 +92,11 @@ impl FunctionDecoder<'_, '_> {
             Operand::Number(number) => {
                 Ok(Register { file: File::of(ty), slot: self.constant(*number, ty)?, ty })
             }
-            Operand::Name(_) | Operand::Offset(..) => self.value(operand, ty),
+            Operand::Name(_) | Operand::Offset(..) => {
+                let register = self.value(operand, ty)?;
+                self.note_use(register, false);
+                Ok(register)
+            }
             _ => Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
         }
     }

@@ -86,7 +86,7 @@ impl Attempt for SetRegisters {
 
     fn reason(&self, block: &Block, warp: u32) -> String {
         format!(
-            "waits for {} registers a thread, for which the CTA lacks {}: {} are free",
+            "waiting for {} registers a thread, for which the CTA lacks {}: {} are free",
             self.count,
             block.registers.lacking(warp, self.count),
             block.registers.free()

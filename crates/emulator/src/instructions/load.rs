@@ -205,6 +205,9 @@ impl<T: Element> Load<T> {
         if execution.block.observer.counts() {
             execution.block.observer.local(execution.actor(mask), addresses, size, Touch::Read);
         }
+        if execution.block.observer.listens() {
+            observe_local_load(execution, addresses, mask, size);
+        }
         if size_of::<T>() >= 4
             && let Some(start) = common_address(addresses, mask)
             && start.is_multiple_of(size)
@@ -241,6 +244,13 @@ impl<T: Element> Load<T> {
         }
         Ok(())
     }
+}
+
+/// Tells the checkers which lanes read local memory that they have not written.
+#[cold]
+fn observe_local_load(execution: &Execution<'_>, addresses: &[u64; LANES], mask: u32, size: u64) {
+    let unwritten = execution.local.unwritten(addresses, mask, size);
+    execution.block.observer.local_load(execution.actor(mask), unwritten, addresses, size);
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {

@@ -324,6 +324,11 @@ impl Instruct {
         let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
         let arrives = matches!(change, Change::Arrive { .. });
         execution.block.observer.mbarrier_arrive(actor, object, self.orders && arrives);
+        if let Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } = change
+            && bytes > 0
+        {
+            execution.block.observer.mbarrier_expect(actor, object, bytes);
+        }
         let mut cluster = execution.cluster();
         let block = running(&mut cluster, object)?;
         if let Change::Arrive { count, .. } = change {

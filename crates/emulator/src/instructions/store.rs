@@ -210,6 +210,9 @@ impl<T: Element> Store<T> {
             && start.is_multiple_of(size)
             && self.local_columns(execution, start, mask).is_some()
         {
+            if execution.block.observer.listens() {
+                execution.local.note_write(addresses, mask, size);
+            }
             return Ok(());
         }
         self.local_bytes(execution, addresses, mask, size)

@@ -8,7 +8,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 use super::memory_words::SCOPES;
 use super::{Decoder, unsupported};
 use crate::barrier::{BarrierAction, BarrierOperation};
-use crate::check::{Fence, Scope};
+use crate::check::{Fence, FenceOrder, Scope};
 use crate::collective::{Collective, Exchange, Place, Reduction, Shuffle, Vote};
 use crate::decode::{DecodeError, File, Words};
 use crate::memory::Trouble;
@@ -21,7 +21,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "barrier" if i.opcode.has("cluster") => cluster_barrier(d, w),
         "bar" | "barrier" => barrier(d, i, w),
         "membar" | "fence" => {
-            let kind = fence(w);
+            let kind = fence(w, i.opcode.base() == "membar");
             // `fence.proxy.tensormap::generic.acquire` names the 128 bytes it is about.
             if let [address, size] = i.operands.as_slice() {
                 d.memory(address)?;
@@ -43,16 +43,16 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 
 /// What fences may be of, besides their scope and the spaces they are restricted to.
 const FENCE_WORDS: &[(&str, Fence)] = &[
-    ("sc", Fence::Memory(Scope::Gpu)),
-    ("acq_rel", Fence::Memory(Scope::Gpu)),
-    ("acquire", Fence::Memory(Scope::Gpu)),
-    ("release", Fence::Memory(Scope::Gpu)),
+    ("sc", Fence::Memory(Scope::Gpu, FenceOrder::Sequential)),
+    ("acq_rel", Fence::Memory(Scope::Gpu, FenceOrder::Acquire)),
+    ("acquire", Fence::Memory(Scope::Gpu, FenceOrder::Acquire)),
+    ("release", Fence::Memory(Scope::Gpu, FenceOrder::Acquire)),
     ("alias", Fence::Other),
     ("async", Fence::AsyncProxy),
     ("async::generic", Fence::AsyncProxy),
     ("tensormap::generic", Fence::TensormapProxy),
     // PTX ISA, "membar": it releases what `mbarrier.init` wrote, to the cluster.
-    ("mbarrier_init", Fence::Memory(Scope::Cluster)),
+    ("mbarrier_init", Fence::Memory(Scope::Cluster, FenceOrder::Acquire)),
 ];
 const FENCE_SPACES: &[(&str, ())] = &[
     ("sync_restrict::shared::cta", ()),
@@ -63,14 +63,14 @@ const FENCE_SPACES: &[(&str, ())] = &[
 ];
 
 /// The kind of a fence. `membar.gl` is `fence.sc.gpu` (PTX ISA, "membar").
-fn fence(w: &mut Words<'_>) -> Fence {
+fn fence(w: &mut Words<'_>, is_membar: bool) -> Fence {
     w.take("proxy");
     let mut kind = None;
     let mut scope = Scope::Gpu;
     loop {
         if let Some(named) = w.choose(FENCE_WORDS) {
             // `fence.proxy.tensormap::generic.acquire` is of the proxy, not of the memory.
-            kind = kind.filter(|kind| !matches!(kind, Fence::Memory(_))).or(Some(named));
+            kind = kind.filter(|kind| !matches!(kind, Fence::Memory(..))).or(Some(named));
         } else if let Some(named) = w.choose(SCOPES) {
             scope = named;
         } else if w.choose(FENCE_SPACES).is_none() && !w.take("gl") {
@@ -78,7 +78,10 @@ fn fence(w: &mut Words<'_>) -> Fence {
         }
     }
     match kind {
-        None | Some(Fence::Memory(_)) => Fence::Memory(scope),
+        // PTX ISA, "membar": `fence` alone is `fence.acq_rel`, and `membar` is `fence.sc`.
+        None if is_membar => Fence::Memory(scope, FenceOrder::Sequential),
+        None => Fence::Memory(scope, FenceOrder::Acquire),
+        Some(Fence::Memory(_, order)) => Fence::Memory(scope, order),
         Some(kind) => kind,
     }
 }

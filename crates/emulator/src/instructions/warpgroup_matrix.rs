@@ -232,7 +232,10 @@ impl WarpgroupOperation {
         }
         let warpgroups = &mut execution.block.warpgroups;
         Ok(match self {
-            WarpgroupOperation::Fence => Next::GoesOn,
+            WarpgroupOperation::Fence => {
+                execution.block.observer.registers_fenced(execution.actor(mask));
+                Next::GoesOn
+            }
             WarpgroupOperation::Commit => {
                 warpgroups.commit(warp);
                 execution.block.observer.commit(execution.actor(mask), GroupKind::Multiply);
@@ -240,13 +243,17 @@ impl WarpgroupOperation {
             }
             WarpgroupOperation::Wait(latest) if warpgroups.wait(warp, *latest) => Next::Waits,
             WarpgroupOperation::Wait(_) => Next::GoesOn,
-            WarpgroupOperation::Settle if warpgroups.wait_for_all(warp) => Next::Waits,
-            WarpgroupOperation::Settle => Next::GoesOn,
+            WarpgroupOperation::Settle => {
+                let waits = warpgroups.wait_for_all(warp);
+                execution.block.observer.registers_settled(execution.actor(mask));
+                if waits { Next::Waits } else { Next::GoesOn }
+            }
             WarpgroupOperation::Multiply(multiplication) => {
                 let operands = multiplication.operands(execution.registers)?;
                 let base = execution.registers.base();
                 if execution.block.observer.listens() {
                     multiplication.observe(execution, mask, operands);
+                    multiplication.observe_registers(execution, mask);
                 }
                 let warpgroups = &mut execution.block.warpgroups;
                 warpgroups.issue(warp, Issue { pc, base, operands })?;
@@ -294,6 +301,32 @@ impl WarpgroupMultiplication {
             ));
         }
         Ok(IssueOperands { a, b, accumulates: bits != 0 })
+    }
+
+    /// The registers that it uses by itself: its accumulators, and A if that is in registers.
+    pub(crate) fn registers(&self) -> impl Iterator<Item = Slot> {
+        self.d.iter().chain(self.fragments()).copied()
+    }
+
+    fn fragments(&self) -> &[Slot] {
+        match &self.a {
+            LeftSource::Shared(_) => &[],
+            LeftSource::Registers(slots) => slots,
+        }
+    }
+
+    /// Tells the checkers which registers a warp's share uses.
+    #[cold]
+    fn observe_registers(&self, execution: &Execution<'_>, mask: u32) {
+        let base = execution.registers.base().words;
+        let columns = |slots: &[Slot]| -> Vec<u32> { slots.iter().map(|slot| base + slot).collect() };
+        let Shape { n, k, .. } = self.multiply.shape;
+        execution.block.observer.registers_multiplied(
+            execution.actor(mask),
+            &columns(&self.d),
+            &columns(self.fragments()),
+            (n, k),
+        );
     }
 
     /// Tells the checkers what a warp's share reads of shared memory.

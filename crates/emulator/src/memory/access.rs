@@ -11,11 +11,25 @@ pub(crate) struct Trouble {
     pub(crate) lanes: u32,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
+    /// What happened where it is told, if that is more than who was there.
+    pub(crate) what: Option<String>,
+    /// Other instructions that have to do with it, and what happened there.
+    pub(crate) also: Vec<(u32, String)>,
+    /// What to do about it.
+    pub(crate) help: Option<String>,
 }
 
 impl Trouble {
     pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self { kind, lanes, message: message.into(), notes: Vec::new() })
+        Box::new(Self {
+            kind,
+            lanes,
+            message: message.into(),
+            notes: Vec::new(),
+            what: None,
+            also: Vec::new(),
+            help: None,
+        })
     }
 
     pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {

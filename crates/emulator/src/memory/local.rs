@@ -4,12 +4,15 @@
 //! they do for spills and local arrays, an access is one column.
 
 use super::global::POISON;
-use crate::registers::{Column, LANES};
+use crate::registers::{Column, LANES, lanes};
 
 /// The local memory of 32 threads, grown as their stacks grow.
 #[derive(Debug, Default, Hash)]
 pub(crate) struct LocalMemory {
     words: Vec<Column<u32>>,
+    /// Of each word, the bytes of each lane that have been written, four bits a lane. Kept for the checkers alone: empty if
+    /// there are none.
+    written: Vec<[u8; LANES]>,
 }
 
 impl LocalMemory {
@@ -24,6 +27,35 @@ impl LocalMemory {
     /// Bytes a thread.
     pub(crate) fn size(&self) -> u64 {
         self.words.len() as u64 * 4
+    }
+
+    /// Keeps account from now on of what is written.
+    pub(crate) fn track(&mut self) {
+        self.written.resize(self.words.len().max(1), [0; LANES]);
+    }
+
+    /// Notes that lanes write so many bytes each at their addresses, which are inside.
+    #[cold]
+    pub(crate) fn note_write(&mut self, addresses: &[u64; LANES], mask: u32, size: u64) {
+        self.written.resize(self.words.len().max(1), [0; LANES]);
+        for lane in lanes(mask) {
+            for at in addresses[lane]..addresses[lane] + size {
+                self.written[(at / 4) as usize][lane] |= 1 << (at % 4);
+            }
+        }
+    }
+
+    /// Of lanes that read so many bytes each at their addresses, which are inside: those of which none was written.
+    #[cold]
+    pub(crate) fn unwritten(&self, addresses: &[u64; LANES], mask: u32, size: u64) -> u32 {
+        let is_written = |lane: usize, at: u64| {
+            self.written.get((at / 4) as usize).is_some_and(|bytes| bytes[lane] >> (at % 4) & 1 != 0)
+        };
+        let inside = |lane: usize| addresses[lane].checked_add(size).is_some_and(|end| end <= self.size());
+        let unread = |&lane: &usize| {
+            inside(lane) && !(addresses[lane]..addresses[lane] + size).any(|at| is_written(lane, at))
+        };
+        lanes(mask).filter(unread).fold(0, |bits, lane| bits | 1 << lane)
     }
 
     /// Reads up to 16 bytes of one lane; `None` past the end.
@@ -49,6 +81,9 @@ impl LocalMemory {
             let mut held = word.to_le_bytes();
             held[at % 4] = *byte;
             *word = u32::from_le_bytes(held);
+        }
+        if !self.written.is_empty() {
+            self.note_write(&[address; LANES], 1 << lane, bytes.len() as u64);
         }
         Some(())
     }

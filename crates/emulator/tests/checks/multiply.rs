@@ -1,4 +1,4 @@
-//! Rows 17, 18 and 19 of the catalogue: `wgmma` and the shared memory it reads.
+//! Rows 17, 18 and 19 of the catalogue: `wgmma`, the shared memory it reads, and its registers.
 
 use warpwright_emulator::FindingKind::{InFlight, ProxyFence, Race};
 
@@ -104,4 +104,115 @@ fn one_lane_of_the_warpgroup_may_tell_others() {
     let arrive = "@%p1 mbarrier.arrive.shared.b64 _, [%r8];";
     clean(&program(&format!("{DONE} {arrive}")), five);
     found(&program(&format!("{arrive} {DONE}")), five, InFlight, ["st.shared", "wgmma.mma_async"]);
+}
+
+/// The multiply of [`MULTIPLY`] without what belongs around it, with A in shared memory or in registers.
+const BARE: &str =
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %p3, 1, 1, 0, 0;";
+const OF_REGISTERS: &str = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, {%r4, %r5, %r6, %r7}, %rd2, %p3, 1, 1, 0;";
+const WGMMA_FENCE: &str = "wgmma.fence.sync.aligned;";
+const COMMIT: &str = "wgmma.commit_group.sync.aligned;";
+const ZEROS: &str = "mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;";
+const FRAGMENT: &str = "mov.u32 %r4, 0; mov.u32 %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0;";
+
+/// The tiles, their descriptors, and nothing else.
+fn prepared() -> String {
+    let descriptors = MULTIPLY.split("mov.f32").next().expect("they come first");
+    body(&[FILL, FENCE, SYNC, descriptors])
+}
+
+#[test]
+fn registers_are_fenced_after_they_are_written() {
+    let start = prepared();
+    clean(&body(&[&start, ZEROS, WGMMA_FENCE, BARE, COMMIT, DONE]), WARPGROUP);
+    let finding = found(
+        &body(&[&start, ZEROS, BARE, COMMIT, DONE]),
+        WARPGROUP,
+        InFlight,
+        ["wgmma.mma_async", "mov.f32"],
+    );
+    assert!(finding.message.contains("no wgmma.fence"), "{finding}");
+    found(
+        &body(&[&start, WGMMA_FENCE, ZEROS, BARE, COMMIT, DONE]),
+        WARPGROUP,
+        InFlight,
+        ["wgmma.mma_async", "mov.f32"],
+    );
+    // Before the first multiply there is a fence even where no register was written.
+    found(&body(&[&start, BARE, COMMIT, DONE]), WARPGROUP, InFlight, ["wgmma.mma_async"]);
+    // Multiplies of the same accumulators follow each other without.
+    clean(&body(&[&start, ZEROS, WGMMA_FENCE, BARE, BARE, COMMIT, BARE, COMMIT, DONE]), WARPGROUP);
+    // Written after the wait, they need another fence.
+    let again = body(&[&start, ZEROS, WGMMA_FENCE, BARE, COMMIT, DONE, ZEROS]);
+    found(&body(&[&again, BARE, COMMIT, DONE]), WARPGROUP, InFlight, ["wgmma.mma_async", "mov.f32"]);
+    clean(&body(&[&again, WGMMA_FENCE, BARE, COMMIT, DONE]), WARPGROUP);
+}
+
+#[test]
+fn fragments_in_registers_are_fenced_and_left_alone() {
+    let start = body(&[&prepared(), ZEROS]);
+    clean(&body(&[&start, FRAGMENT, WGMMA_FENCE, OF_REGISTERS, COMMIT, DONE, FRAGMENT]), WARPGROUP);
+    let finding = found(
+        &body(&[&start, WGMMA_FENCE, FRAGMENT, OF_REGISTERS, COMMIT, DONE]),
+        WARPGROUP,
+        InFlight,
+        ["wgmma.mma_async", "mov.u32"],
+    );
+    assert!(finding.message.contains("fragments of A"), "{finding}");
+    let issued = body(&[&start, FRAGMENT, WGMMA_FENCE, OF_REGISTERS, COMMIT]);
+    found(
+        &body(&[&issued, "add.u32 %r6, %r6, 1;", DONE]),
+        WARPGROUP,
+        InFlight,
+        ["add.u32", "wgmma.mma_async"],
+    );
+    clean(&body(&[&issued, "add.u32 %r8, %r6, 1;", DONE]), WARPGROUP);
+}
+
+#[test]
+fn accumulators_are_left_alone_until_the_wait() {
+    let issued = body(&[&prepared(), ZEROS, WGMMA_FENCE, BARE, COMMIT]);
+    let read = "add.f32 %f7, %f2, %f2;";
+    clean(&body(&[&issued, DONE, read]), WARPGROUP);
+    found(&body(&[&issued, read, DONE]), WARPGROUP, InFlight, ["add.f32", "wgmma.mma_async"]);
+    found(&body(&[&issued, SYNC, read, DONE]), WARPGROUP, InFlight, ["add.f32", "wgmma.mma_async"]);
+    found(
+        &body(&[&issued, "mov.f32 %f1, 0f00000000;", DONE]),
+        WARPGROUP,
+        InFlight,
+        ["mov.f32", "wgmma.mma_async"],
+    );
+    found(
+        &body(&[&issued, "st.shared.f32 [%tile+3072], %f0;", DONE]),
+        WARPGROUP,
+        InFlight,
+        ["st.shared", "wgmma.mma_async"],
+    );
+    // A batch of other registers is waited for by the count.
+    let other = BARE.replace("{%f0, %f1, %f2, %f3}", "{%f4, %f5, %f6, %f7}");
+    let two = body(&[
+        &prepared(),
+        ZEROS,
+        "mov.f32 %f4, %f0; mov.f32 %f5, %f0; mov.f32 %f6, %f0; mov.f32 %f7, %f0;",
+        WGMMA_FENCE,
+        BARE,
+        COMMIT,
+        &other,
+        COMMIT,
+        "wgmma.wait_group.sync.aligned 1;",
+    ]);
+    clean(&body(&[&two, "add.f32 %f0, %f0, %f1;", DONE]), WARPGROUP);
+    found(
+        &body(&[&two, "add.f32 %f4, %f4, %f5;", DONE]),
+        WARPGROUP,
+        InFlight,
+        ["add.f32", "wgmma.mma_async"],
+    );
+    // Without a commit there is nothing to wait for.
+    found(
+        &body(&[&prepared(), ZEROS, WGMMA_FENCE, BARE, DONE, read, COMMIT, DONE]),
+        WARPGROUP,
+        InFlight,
+        ["add.f32", "wgmma.mma_async"],
+    );
 }

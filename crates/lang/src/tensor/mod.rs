@@ -122,10 +122,14 @@ impl<T: Element, S: Space> Tensor<T, S> {
 /// The value of a layout operation; a mistake becomes a build error at the author's line, and `otherwise` stands in.
 #[track_caller]
 pub(crate) fn legal<T>(result: Result<T, Error>, otherwise: impl FnOnce() -> T) -> T {
-    result.unwrap_or_else(|error| {
-        refuse(error.to_string());
-        otherwise()
-    })
+    // No closure: it would stand between the author and `refuse`.
+    match result {
+        Ok(value) => value,
+        Err(error) => {
+            refuse(error.to_string());
+            otherwise()
+        }
+    }
 }
 
 /// A size that must be known when the kernel is built.

@@ -6,7 +6,7 @@ use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
 
 use super::{Coordinates, Fragment, Tensor, known, legal};
 use crate::element::Element;
-use crate::operation::record;
+use crate::operation::{record, refuse};
 use crate::space::Space;
 use crate::value::Reg;
 
@@ -74,6 +74,34 @@ impl ThreadMma {
         }
     }
 
+    /// Refuses a tile that the multiply's own does not divide: the last repetition would reach past its end.
+    #[track_caller]
+    fn demand_whole_repetitions(&self, operand: Operand, tile: (i64, i64)) {
+        let Some(plan) = self.mma.plan() else { return };
+        let axes = match operand {
+            Operand::A => (1, 3),
+            Operand::B => (2, 3),
+            Operand::C | Operand::D => (1, 2),
+        };
+        let threads = |axis: usize| {
+            let size = plan.thread_layout().mode(axis).and_then(|mode| mode.size());
+            size.ok().and_then(|size| size.known()).unwrap_or(1)
+        };
+        let (rows, columns) = plan.atom().tile(operand);
+        let (rows, columns) = (rows * threads(axes.0), columns * threads(axes.1));
+        if tile.0 % rows != 0 || tile.1 % columns != 0 {
+            let up = |extent: i64, step: i64| (extent + step - 1) / step * step;
+            refuse(format!(
+                "a tile {} x {} of {operand:?} is no multiple of the {rows} x {columns} that {} multiplies at a time; {} x {} is",
+                tile.0,
+                tile.1,
+                plan.atom().name(),
+                up(tile.0, rows),
+                up(tile.1, columns)
+            ));
+        }
+    }
+
     /// This thread's elements of a C tile (m, n): (values, repetitions along m, along n).
     #[track_caller]
     pub fn c<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
@@ -109,6 +137,7 @@ impl ThreadMma {
 
     #[track_caller]
     fn fragment<T: Element>(&self, operand: Operand, tile: (i64, i64)) -> Fragment<T> {
+        self.demand_whole_repetitions(operand, tile);
         let tile = legal(Layout::column_major(tile), Layout::unit);
         Fragment::like(&self.partition(operand, &tile.into()))
     }

@@ -134,7 +134,7 @@ impl<T: Element> TileRing<T> {
     /// Room for `stages` tiles.
     #[track_caller]
     pub fn new(tile: Result<TmaTile, Error>, stages: u32) -> Self {
-        let fallback = || TmaTile::new::<u8>((8, 16), Major::K).expect("the smallest tile is one");
+        let fallback = || TmaTile::new::<T>((8, 16), Major::K).expect("the smallest tile is one");
         let tile = legal(tile, fallback);
         if 8 * i64::from(T::BYTES) != tile.atom.element_bits {
             refuse(format!("a tile of {}-bit elements cannot hold {}", tile.atom.element_bits, T::NAME));

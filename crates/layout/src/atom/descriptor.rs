@@ -113,7 +113,9 @@ fn mn_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
     let block = span * 8;
     let along_mn = if columns == 1 { block } else { along_mn };
     let along_k = if groups == 1 { block } else { along_k };
-    let canonical = row == span && (span == 1 || run == 1);
+    // Rows of which each holds 16 bytes along k are none of a matrix that is contiguous along mn.
+    let whole = units.mode(1).ok()?.size().ok()?.known()? % 8 == 0;
+    let canonical = whole && row == span && (span == 1 || run == 1);
     canonical.then_some(if span == 1 { (along_k, along_mn) } else { (along_mn, along_k) })
 }
 
@@ -123,7 +125,7 @@ fn not_canonical(operand: &ComposedLayout, major: Major, swizzle: SharedSwizzle)
     let picture = Illustration::new(summary).show("operand", operand);
     Error::NotRepresentable(Box::new(
         picture
-            .suggest("the nearest legal choice is the tile that SharedTile::fill gives, cut by local_tile"),
+            .suggest("the nearest legal choice is a tile swizzled for wgmma: the layout of a TmaTile, or of SharedTile::fill, cut by local_tile"),
     ))
 }
 
@@ -164,6 +166,17 @@ mod tests {
                     let before = before.linear().unwrap().known().unwrap() * 2 - descriptor.start_bytes;
                     assert_eq!(before, expected, "{major:?} {swizzle:?} at {mn},{k}: {descriptor:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn plain_rows_are_no_operand() {
+        let rows = ComposedLayout::from(Layout::row_major((64, 16)).unwrap());
+        let columns = ComposedLayout::from(Layout::column_major((64, 16)).unwrap());
+        for operand in [rows, columns] {
+            for major in [Major::K, Major::Mn] {
+                assert!(SharedDescriptor::of_operand(&operand, major, 16).is_err(), "{operand} {major:?}");
             }
         }
     }

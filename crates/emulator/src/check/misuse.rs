@@ -1,0 +1,150 @@
+//! What is wrong with the use of a barrier or of registers: not two accesses that are at odds, but a rule that is broken.
+
+use super::checker::Checker;
+use super::event::Actor;
+use super::finding::{Finding, FindingKind};
+use super::launch::LaunchChecks;
+use super::report::who;
+use crate::program::Kernel;
+use crate::registers::FULL;
+
+/// Someone at an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    /// The linear index of the CTA.
+    pub(super) cta: u32,
+    pub(super) warp: u32,
+    pub(super) lanes: u32,
+    pub(super) pc: u32,
+}
+
+impl Mark {
+    /// `warp 3, lane 0 of CTA (1, 0, 0)`
+    pub(super) fn who(self, launch: &LaunchChecks) -> String {
+        who(launch, self.cta, self.warp, self.lanes)
+    }
+}
+
+/// A rule that is broken, in words.
+#[derive(Clone, Debug)]
+pub(super) struct Misuse {
+    pub(super) kind: FindingKind,
+    pub(super) message: String,
+    /// Where, first what was found out; and what happened there.
+    pub(super) places: Vec<(Mark, String)>,
+    pub(super) note: String,
+    pub(super) help: String,
+}
+
+impl Misuse {
+    /// Misuses of the same key are told once.
+    pub(super) fn key(&self) -> (FindingKind, u32, u32) {
+        let pc = |place: usize| self.places.get(place).map_or(u32::MAX, |(mark, _)| mark.pc);
+        (self.kind, pc(0), pc(1))
+    }
+
+    /// What of several misuses of one key is told: the first in the grid.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        let mark = |place: usize| self.places.get(place).map(|(mark, _)| *mark);
+        (mark(0), mark(1))
+    }
+
+    /// Whether an aligned barrier is at fault: others may be executed by the lanes of a warp one by one.
+    pub(super) fn holds(&self, kernel: &Kernel) -> bool {
+        let text = |mark: &Mark| &kernel.origins[mark.pc as usize].text;
+        let unaligned = |mark: &Mark| text(mark).contains("barrier.") && !text(mark).contains(".aligned");
+        self.kind != FindingKind::Barrier
+            || !self.places.iter().any(|(mark, _)| unaligned(mark) && !text(mark).contains("mbarrier"))
+    }
+
+    pub(super) fn finding(&self, kernel: &Kernel, count: u64) -> Finding {
+        let places = self.places.iter();
+        Finding {
+            kind: self.kind,
+            kernel: kernel.name.clone(),
+            message: self.message.clone(),
+            labels: places.map(|(mark, what)| kernel.label(mark.pc, what.clone())).collect(),
+            notes: vec![self.note.clone()],
+            help: Some(self.help.clone()),
+            count,
+        }
+    }
+}
+
+impl Checker {
+    pub(super) fn mark(&self, actor: Actor) -> Mark {
+        let cta = self.ctas[actor.rank as usize].linear;
+        Mark { cta, warp: actor.warp, lanes: actor.lanes, pc: actor.pc }
+    }
+
+    /// Lanes of one warp have come to the same generation of a barrier from two places.
+    pub(super) fn report_split_barrier(&self, barrier: u32, later: Actor, (lanes, pc): (u32, u32)) {
+        let later = self.mark(later);
+        let earlier = Mark { lanes, pc, ..later };
+        let come = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch)));
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Barrier,
+            message: format!("lanes of one warp meet at barrier {barrier} from two places of the program"),
+            places: vec![come(later), come(earlier)],
+            note: "all lanes of a warp execute the same `bar.sync` together: where only some of them come, which threads a barrier waits for is undefined (PTX ISA, \"bar\")".to_owned(),
+            help: "move the barrier out of the branch, to where all lanes of the warp come by".to_owned(),
+        });
+    }
+
+    /// A multiply is issued with no `wgmma.fence` since its registers were written, by `written` if that was not before
+    /// the kernel's first fence.
+    pub(super) fn report_unfenced(&self, multiply: Mark, written: Option<u32>, accumulators: bool) {
+        let what = if accumulators { "accumulators" } else { "fragments of A" };
+        let warp = |pc: u32| Mark { lanes: FULL, pc, ..multiply };
+        let mut places = vec![(multiply, format!("wgmma by {}", multiply.who(&self.launch)))];
+        places.extend(written.map(|pc| (warp(pc), "a register of it is written here".to_owned())));
+        let message = match written {
+            Some(_) => format!("a wgmma uses {what} that were written with no wgmma.fence between the two"),
+            None => "a wgmma is issued with no wgmma.fence before it".to_owned(),
+        };
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::InFlight,
+            message,
+            places,
+            note: "the tensor cores read and write registers by themselves: without the fence they may see what was there before (PTX ISA, \"wgmma.fence\")".to_owned(),
+            help: "execute `wgmma.fence` after the registers are written, before the first wgmma of each batch".to_owned(),
+        });
+    }
+
+    /// A register of a multiply under way is touched.
+    pub(super) fn report_touched(&self, touch: Mark, multiply: u32, touched: Touched) {
+        let (message, what) = match touched {
+            Touched::Read => ("an accumulator is read while the wgmma that writes it is under way", "read"),
+            Touched::Written => ("a register is written while a wgmma that uses it is under way", "written"),
+            Touched::Multiplied => (
+                "a wgmma takes the accumulators of another one of a different shape that is under way",
+                "used by another wgmma",
+            ),
+            Touched::Multiplicand => {
+                ("a wgmma takes fragments of A that a wgmma under way still writes", "used as A")
+            }
+        };
+        let issue = Mark { lanes: FULL, pc: multiply, ..touch };
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::InFlight,
+            message: message.to_owned(),
+            places: vec![
+                (touch, format!("{what} by {}", touch.who(&self.launch))),
+                (issue, "the wgmma is issued here".to_owned()),
+            ],
+            note: "no wgmma.wait_group covers the wgmma before this: a barrier of threads, or a fence, does not wait for it".to_owned(),
+            help: "commit the wgmma to a group, and wait with `wgmma.wait_group` before its registers are touched".to_owned(),
+        });
+    }
+}
+
+/// What happens to a register of a multiply under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    Read,
+    Written,
+    /// It is the accumulator of another multiply, of another shape.
+    Multiplied,
+    /// It is an accumulator, and A of another multiply.
+    Multiplicand,
+}

@@ -1,0 +1,129 @@
+//! Rows 9 and 14: barriers of the CTA that not all threads reach, or not the same ones.
+
+use warpwright::prelude::*;
+
+use crate::fault::{Twin, faults, input, run};
+
+faults! {
+    barrier_that_one_warp_skips: [9], "race", run(1, 64, |i| input(63 - i));
+    barrier_that_some_lanes_skip: [9, 26], "barrier", run(1, 64, |i| input(63 - i));
+    barrier_for_more_threads_than_come: [9, 14], "deadlock", run(1, 96, |i| if i < 64 { input(63 - i) } else { 0 });
+    barriers_in_two_orders: [9, 14], "deadlock", run(1, 64, |i| input(63 - i));
+    barrier_with_two_counts: [9], "barrier", run(1, 96, |i| if i < 32 { input(i + 32) } else { 0 });
+    barrier_after_some_threads_left: [9, 14], "deadlock", run(1, 64, |i| if i < 32 { input(31 - i) } else { 0 });
+    barrier_between_the_wrong_warps: [9], "race", run(1, 96, |i| if i < 32 { input(i + 64) } else { 0 });
+}
+
+impl Twin {
+    /// Reverses 64 elements; only the threads that have something to exchange meet, it was thought.
+    #[kernel]
+    fn barrier_that_one_warp_skips(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread]; // (2)
+        if self.mended {
+            sync_threads();
+        } else if thread < 32 {
+            sync_threads();
+        }
+        output[thread] = tile[63 - thread]; // (1)
+    }
+
+    /// Reverses 64 elements; even threads write, and meet while odd ones wait elsewhere.
+    #[kernel]
+    fn barrier_that_some_lanes_skip(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        if thread % 2 == 0 {
+            tile[thread] = input[thread];
+            tile[thread + 1] = input[thread + 1];
+            if !self.mended {
+                sync_threads(); // (2)
+            }
+        }
+        sync_threads(); // (1)
+        output[thread] = tile[63 - thread];
+    }
+
+    /// Two of three warps reverse 64 elements.
+    #[kernel]
+    fn barrier_for_more_threads_than_come(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let pair = NamedBarrier::new(1, self.number(96, 64));
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        if thread < 64 {
+            tile[thread] = input[thread];
+            pair.sync(); // (1)
+            output[thread] = tile[63 - thread];
+        }
+    }
+
+    /// Reverses 64 elements; two warps meet at two barriers, each at another one first.
+    #[kernel]
+    fn barriers_in_two_orders(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let (first, second) = (NamedBarrier::new(1, 64), NamedBarrier::new(2, 64));
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread];
+        if thread < 32 {
+            first.sync(); // (1)
+            second.sync();
+        } else if self.mended {
+            first.sync();
+            second.sync();
+        } else {
+            second.sync(); // (2)
+            first.sync();
+        }
+        output[thread] = tile[63 - thread];
+    }
+
+    /// Warp 1 hands what it read to warp 0; they do not agree how many threads that takes.
+    #[kernel]
+    fn barrier_with_two_counts(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(96);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread];
+        if thread < 32 {
+            NamedBarrier::new(1, 64).sync();
+            output[thread] = tile[thread + 32];
+        } else if thread < 64 {
+            NamedBarrier::new(1, self.number(96, 64)).arrive(); // (1)
+        }
+    }
+
+    /// Reverses 32 elements; threads that have none leave first, and the barrier waits for them.
+    #[kernel]
+    fn barrier_after_some_threads_left(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let thread = thread_idx().x;
+        if thread >= 32 {
+            return;
+        }
+        tile[thread] = input[thread];
+        if self.mended {
+            NamedBarrier::new(1, 32).sync();
+        } else {
+            NamedBarrier::new(1, 64).sync(); // (1)
+        }
+        output[thread] = tile[31 - thread];
+    }
+
+    /// Warp 0 takes what warp 2 wrote, and meets warp 1.
+    #[kernel]
+    fn barrier_between_the_wrong_warps(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(96);
+        let thread = thread_idx().x;
+        tile[thread] = input[thread]; // (2)
+        if thread < 32 {
+            NamedBarrier::new(1, 64).sync();
+            output[thread] = tile[thread + 64]; // (1)
+        } else if self.mended {
+            if thread >= 64 {
+                NamedBarrier::new(1, 64).arrive();
+            }
+        } else if thread < 64 {
+            NamedBarrier::new(1, 64).arrive();
+        }
+    }
+}

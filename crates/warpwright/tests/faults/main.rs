@@ -1,0 +1,73 @@
+//! The catalogue of faults as broken kernels, each found at the author's lines; and their mended twins, which are clean.
+//!
+//! One module a family of faults, one kernel a fault. A kernel is staged twice: broken, and mended, which is the same text with the
+//! one thing put right that [`Twin`](fault::Twin) is asked about. Lines at which the report must point, and at no others, end in
+//! `// (1)` and `// (2)`: at (1) for what is found out, at (2) for what it is at odds with (where the schedule makes it the other way
+//! round, the other way round). Where another schedule lets another consequence come first, that one's lines are marked (a)
+//! and (b). Snapshots hold the reports as they are read.
+
+mod addresses;
+mod barriers;
+mod build_time;
+mod clusters;
+mod copies;
+mod fault;
+mod global_memory;
+mod mbarriers;
+mod multiplication;
+mod proxies;
+mod shared_memory;
+mod uninitialised;
+mod warps;
+
+use std::collections::BTreeSet;
+
+use fault::Fault;
+
+/// Rows of the catalogue that kernels for this architecture cannot have: tensor memory is Blackwell's.
+const NOT_YET: [u32; 1] = [21];
+/// The row that is no error: what is slow, which `warpwright report` tells.
+const SLOW: u32 = 28;
+
+fn all() -> impl Iterator<Item = &'static Fault> {
+    [
+        addresses::FAULTS,
+        barriers::FAULTS,
+        clusters::FAULTS,
+        copies::FAULTS,
+        global_memory::FAULTS,
+        mbarriers::FAULTS,
+        multiplication::FAULTS,
+        proxies::FAULTS,
+        shared_memory::FAULTS,
+        uninitialised::FAULTS,
+        warps::FAULTS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[test]
+fn every_row_of_the_catalogue_has_faults() {
+    let mut rows: BTreeSet<u32> = all().flat_map(|fault| fault.rows).copied().collect();
+    rows.extend(build_time::REFUSALS.iter().map(|refusal| refusal.row));
+    let missing: Vec<u32> = (1..SLOW).filter(|row| !NOT_YET.contains(row) && !rows.contains(row)).collect();
+    assert!(missing.is_empty(), "rows {missing:?} have no broken kernel");
+}
+
+#[test]
+fn rows_of_execution_have_several_faults() {
+    let single = [14];
+    for row in (8..SLOW).filter(|row| !NOT_YET.contains(row) && !single.contains(row)) {
+        let count = all().filter(|fault| fault.rows.contains(&row)).count();
+        assert!(count > 1, "row {row} has {count} broken kernels");
+    }
+    assert!(all().count() + build_time::REFUSALS.len() >= 60);
+}
+
+#[test]
+fn every_code_has_a_page() {
+    for fault in all() {
+        assert!(warpwright::runtime::explain(fault.code).is_some(), "`{}` has no page", fault.code);
+    }
+}

@@ -1,0 +1,274 @@
+//! Rows 17 to 19: `wgmma`, its operands in shared memory, and its registers.
+//!
+//! A batch without `wgmma.fence`, or without a commit, cannot be written in the language: `multiply` is all of them. The emulator's
+//! own tests have those faults in PTX.
+
+use warpwright::lang::pointer::Out;
+use warpwright::layout::{Error as LayoutError, atom::Major};
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Error};
+
+use crate::fault::{Twin, faults};
+
+faults! {
+    operands_written_without_a_proxy_fence: [17, 18], "proxy-fence", run;
+    operands_written_without_a_barrier: [8, 18], "race", run;
+    operand_overwritten_in_flight: [18, 16], "in-flight", run;
+    operand_overwritten_behind_a_barrier: [19, 16], "in-flight", run;
+    results_read_before_the_wait: [18], "in-flight", run;
+    results_read_behind_a_barrier: [19], "in-flight", run;
+    sums_cleared_in_flight: [18], "in-flight", run;
+    wait_that_leaves_the_last_batch: [18, 20], "in-flight", run;
+    batch_that_nobody_waits_for: [18], "leak", run;
+    multiply_by_three_warps: [18, 26], "warpgroup", run;
+}
+
+/// A tile of ones, of `rows` rows of 64, as `wgmma` reads it.
+#[device]
+fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
+    let place = dynamic_shared_aligned::<u32>((rows * 32) as usize, 1024);
+    for word in 0..rows * 32 / 128 {
+        place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
+    }
+    let layout = TmaTile::new::<bf16>((rows.into(), 64), Major::K).and_then(|tile| tile.layout(1));
+    Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")))
+}
+
+/// The product of two tiles of ones, that a warpgroup makes.
+struct Product {
+    mma: TiledMma,
+    a: MatrixOperand,
+    b: MatrixOperand,
+    sums: Fragment<f32>,
+}
+
+impl Product {
+    fn new(a: &Tensor<bf16, SharedSpace>, b: &Tensor<bf16, SharedSpace>) -> Self {
+        let mma = TiledMma::warpgroups("SM90_64x8x16_F32BF16BF16_SS", 1);
+        let whole = || (All, All, 0i64);
+        let (a, b) = (mma.a_operand(a, 0i64).slice(whole()), mma.b_operand(b).slice(whole()));
+        let mut sums = mma.thread(thread_idx().x).c_fragment((64, 8));
+        sums.clear();
+        Self { mma, a, b, sums }
+    }
+
+    #[track_caller]
+    fn multiply(&mut self) {
+        multiply(&self.mma, &mut self.sums, &self.a, &self.b, false);
+    }
+}
+
+impl Twin {
+    /// Multiplies what threads have written, which the asynchronous proxy has not seen.
+    #[kernel]
+    fn operands_written_without_a_proxy_fence(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let place = dynamic_shared_aligned::<u32>(64 * 32, 1024);
+        let layout = TmaTile::new::<bf16>((64, 64), Major::K).and_then(|tile| tile.layout(1));
+        let a =
+            Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")));
+        let b = tile_of_ones(8);
+        fence_proxy_async_shared();
+        for word in 0..16 {
+            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
+        }
+        if self.mended {
+            fence_proxy_async_shared();
+        }
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Multiplies while other warps still write.
+    #[kernel]
+    fn operands_written_without_a_barrier(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let place = dynamic_shared_aligned::<u32>(64 * 32, 1024);
+        let layout = TmaTile::new::<bf16>((64, 64), Major::K).and_then(|tile| tile.layout(1));
+        let a =
+            Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")));
+        let b = tile_of_ones(8);
+        fence_proxy_async_shared();
+        sync_threads();
+        for word in 0..16 {
+            place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32); // (2)
+        }
+        fence_proxy_async_shared();
+        if self.mended {
+            sync_threads();
+        }
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Fills A again while it is multiplied.
+    #[kernel]
+    fn operand_overwritten_in_flight(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        if self.mended {
+            wait_multiplications(0);
+            sync_threads();
+        }
+        a.set((thread_idx().x % 64, 0i64, 0i64), bf16::from_f32(2.0)); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// The same; all threads have issued the multiply, which does not mean that it is done.
+    #[kernel]
+    fn operand_overwritten_behind_a_barrier(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        if self.mended {
+            wait_multiplications(0);
+        }
+        sync_threads();
+        a.set((thread_idx().x % 64, 0i64, 0i64), bf16::from_f32(2.0)); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Stores sums that are still being made.
+    #[kernel]
+    fn results_read_before_the_wait(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        if self.mended {
+            wait_multiplications(0);
+        }
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i); // (1)
+        }
+        wait_multiplications(0);
+    }
+
+    /// The same, behind a barrier of threads.
+    #[kernel]
+    fn results_read_behind_a_barrier(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        if self.mended {
+            wait_multiplications(0);
+        }
+        sync_threads();
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i); // (1)
+        }
+        wait_multiplications(0);
+    }
+
+    /// Sets the sums to zero when the multiply that writes them is under way.
+    #[kernel]
+    fn sums_cleared_in_flight(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        if self.mended {
+            product.sums.clear();
+            product.multiply();
+        } else {
+            product.multiply(); // (2)
+            product.sums.clear(); // (1)
+        }
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Waits for all batches but one, where there is one.
+    #[kernel]
+    fn wait_that_leaves_the_last_batch(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply(); // (2)
+        wait_multiplications(self.number(1, 0));
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i); // (1)
+        }
+        wait_multiplications(0);
+    }
+
+    /// Ends with a batch under way, whose sums nobody wants.
+    #[kernel]
+    fn batch_that_nobody_waits_for(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.multiply();
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+        let mut more = Product::new(&a, &b);
+        more.multiply(); // (1)
+        if self.mended {
+            wait_multiplications(0);
+        }
+    }
+
+    /// One warp of the warpgroup has left before it multiplies.
+    #[kernel]
+    fn multiply_by_three_warps(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        let lane_that_leaves = self.number(3, 999);
+        if thread_idx().x.eq(lane_that_leaves) {
+            return;
+        }
+        product.multiply(); // (1)
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+}
+
+/// Runs a kernel whose product is 64 in every element.
+fn run(device: &Device, kernel: Result<Kernel<(Out<f32>,)>, StagingErrors>) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let mut output = device.zeros::<f32>(512)?;
+    kernel.launch(&device.stream()?, 1, 128, (&mut output,))?;
+    assert_eq!(output.to_vec()?, [64.0; 512]);
+    Ok(())
+}

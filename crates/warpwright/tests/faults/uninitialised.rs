@@ -1,0 +1,123 @@
+//! Row 24: memory that is read before anything has written it.
+
+use warpwright::lang::pointer::{In, Out};
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Error};
+
+use crate::fault::{Twin, faults, input, run};
+
+faults! {
+    sum_that_is_not_zeroed: [24], "uninitialised", run(1, 64, |_| (0..64).map(input).sum());
+    halo_that_nobody_fills: [24], "uninitialised", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
+    local_array_read_first: [24], "uninitialised", run(1, 64, |i| input(i));
+    result_added_to: [24], "uninitialised", run_on_fresh_memory;
+    workspace_that_nobody_clears: [24], "uninitialised", run_on_fresh_memory;
+    matrix_of_an_empty_tile: [24], "uninitialised", run(1, 32, |i| if i < 32 { i * 0x0001_0001 } else { 0 });
+}
+
+impl Twin {
+    /// Sums 64 elements in a word of shared memory that starts with what was left there.
+    #[kernel]
+    fn sum_that_is_not_zeroed(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let sum = shared_array::<u32>(1);
+        let thread = thread_idx().x;
+        if self.mended {
+            if thread == 0 {
+                sum[0] = constant(0u32);
+            }
+        }
+        sync_threads();
+        sum.reduce_add(input[thread]); // (1)
+        sync_threads();
+        output[thread] = sum[0];
+    }
+
+    /// Adds each element's left neighbour, which the first one has not.
+    #[kernel]
+    fn halo_that_nobody_fills(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let row = shared_array::<u32>(65);
+        let thread = thread_idx().x;
+        row[thread + 1] = input[thread];
+        if self.mended {
+            if thread == 0 {
+                row[0] = constant(0u32);
+            }
+        }
+        sync_threads();
+        let own = row[thread + 1];
+        if thread == 0 {
+            output[0] = own + row[0]; // (1)
+        } else {
+            output[thread] = own + row[thread];
+        }
+    }
+
+    /// Keeps four elements in an array of its own, and reads the first one before it is there.
+    #[kernel]
+    fn local_array_read_first(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let own = local_array::<u32>(4);
+        let thread = thread_idx().x;
+        if self.mended {
+            own[thread % 4] = input[thread];
+        }
+        output[thread] = own[thread % 4]; // (1)
+    }
+
+    /// Adds to a result that nobody has set to zero.
+    #[kernel]
+    fn result_added_to(&self, input: &Global<u32>, scratch: &mut Global<u32>, output: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        if self.mended {
+            scratch[thread] = constant(0u32);
+        }
+        scratch[thread] += input[thread]; // (1)
+        output[thread] = scratch[thread];
+    }
+
+    /// Counts with a word of the workspace that is taken to be zero.
+    #[kernel]
+    fn workspace_that_nobody_clears(
+        &self,
+        input: &Global<u32>,
+        scratch: &mut Global<u32>,
+        output: &mut Global<u32>,
+    ) {
+        let thread = thread_idx().x;
+        if self.mended {
+            if thread == 0 {
+                scratch[0] = constant(0u32);
+            }
+        }
+        sync_threads();
+        scratch.reduce_add(1u32); // (1)
+        output[thread] = input[thread];
+    }
+
+    /// Loads an 8 by 8 matrix of 16-bit elements by `ldmatrix`.
+    #[kernel]
+    fn matrix_of_an_empty_tile(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = dynamic_shared_aligned::<u32>(32, 128);
+        let lane = thread_idx().x;
+        if self.mended {
+            tile[lane] = lane * 0x0001_0001;
+        }
+        sync_warp(ALL_LANES);
+        let row = tile.cast::<f16>() + lane % 8 * 8;
+        let [pair] = ldmatrix::<f16, 1>(row); // (1)
+        output[lane] = pair + input[0];
+    }
+}
+
+/// Runs a kernel that copies 64 elements, and has fresh memory for as many.
+fn run_on_fresh_memory(
+    device: &Device,
+    kernel: Result<Kernel<(In<u32>, Out<u32>, Out<u32>)>, StagingErrors>,
+) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let numbers: Vec<u32> = (0..64).map(input).collect();
+    let given = device.buffer_from(&numbers)?;
+    let (mut scratch, mut output) = (device.uninitialized::<u32>(64)?, device.zeros::<u32>(64)?);
+    kernel.launch(&device.stream()?, 1, 64, (&given, &mut scratch, &mut output))?;
+    assert_eq!(output.to_vec()?, numbers);
+    Ok(())
+}

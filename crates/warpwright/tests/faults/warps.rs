@@ -1,0 +1,100 @@
+//! Row 26: what the lanes of a warp do together.
+
+use warpwright::prelude::*;
+
+use crate::fault::{Twin, faults, input, run};
+
+faults! {
+    shuffle_in_a_branch: [26], "deadlock", run(1, 32, |i| if i < 16 { input(i ^ 1) } else { input(i) });
+    shuffle_that_leaves_itself_out: [26], "lane-mask", run(1, 32, |i| input(i ^ 1));
+    vote_that_half_a_warp_holds: [26], "lane-mask", run(1, 32, |i| if i < 16 { 0x5555 } else { input(i) });
+    matrix_load_in_a_branch: [26], "deadlock", run(1, 32, |i| i * 0x0001_0001);
+    warp_barrier_for_some: [26, 8], "race", run(1, 32, |i| input(31 - i));
+    shuffle_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i) + input(0));
+}
+
+impl Twin {
+    /// Half a warp exchanges neighbours, in the name of all its lanes.
+    #[kernel]
+    fn shuffle_in_a_branch(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let own = input[lane];
+        output[lane] = own;
+        if lane < 16 {
+            if self.mended {
+                output[lane] = own.shuffle_xor_masked(1u32, 0xffffu32).0;
+            } else {
+                output[lane] = own.shuffle_xor(1u32); // (1)
+            }
+        }
+        sync_threads(); // (2)
+    }
+
+    /// All lanes exchange neighbours, in the name of half of them.
+    #[kernel]
+    fn shuffle_that_leaves_itself_out(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let mask = if self.mended { ALL_LANES } else { 0xffff };
+        output[lane] = input[lane].shuffle_xor_masked(1u32, mask).0; // (1)
+    }
+
+    /// The lower half of a warp votes, in the name of the upper half.
+    #[kernel]
+    fn vote_that_half_a_warp_holds(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        output[lane] = input[lane];
+        if lane < 16 {
+            let mask = self.number(0xffff_0000, 0xffff);
+            output[lane] = ballot((lane % 2).eq(0), mask); // (1)
+        }
+    }
+
+    /// Half a warp loads a matrix, which takes all of it.
+    #[kernel]
+    fn matrix_load_in_a_branch(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = dynamic_shared_aligned::<u32>(32, 128);
+        let lane = thread_idx().x;
+        tile[lane] = lane * 0x0001_0001;
+        sync_warp(ALL_LANES);
+        let row = tile.cast::<f16>() + lane % 8 * 8;
+        if self.mended {
+            let [pair] = ldmatrix::<f16, 1>(row);
+            output[lane] = pair + input[0];
+        } else {
+            if lane < 16 {
+                let [pair] = ldmatrix::<f16, 1>(row); // (1)
+                output[lane] = pair + input[0];
+            }
+            sync_threads(); // (2)
+        }
+    }
+
+    /// Reverses 32 elements; each half of the warp meets by itself.
+    #[kernel]
+    fn warp_barrier_for_some(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(32);
+        let lane = thread_idx().x;
+        tile[lane] = input[lane]; // (2)
+        if self.mended {
+            sync_warp(ALL_LANES);
+        } else if lane < 16 {
+            sync_warp(0xffffu32);
+        } else {
+            sync_warp(0xffff_0000u32);
+        }
+        output[lane] = tile[31 - lane]; // (1)
+    }
+
+    /// Reverses 32 elements; a shuffle takes the place of a barrier, and orders nothing in memory.
+    #[kernel]
+    fn shuffle_for_a_barrier(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let tile = shared_array::<u32>(32);
+        let lane = thread_idx().x;
+        tile[lane] = input[lane]; // (2)
+        let first = input[lane].shuffle(0u32);
+        if self.mended {
+            sync_warp(ALL_LANES);
+        }
+        output[lane] = tile[31 - lane] + first; // (1)
+    }
+}
