@@ -9,6 +9,8 @@ use warpwright_kernels::registry::{self, Options};
 struct Counted {
     total: LineCounts,
     lines: Vec<LineCounts>,
+    sectors_read: u64,
+    sectors_written: u64,
 }
 
 impl Counted {
@@ -25,7 +27,8 @@ impl Counted {
         prepared.launch(&device.stream().expect("a stream")).expect("launched");
         prepared.verify().unwrap_or_else(|error| panic!("{command}: {error}"));
         let [counters] = device.take_counters().try_into().expect("one kernel");
-        Self { total: counters.total(), lines: counters.lines() }
+        let (sectors_read, sectors_written) = (counters.sectors_read, counters.sectors_written);
+        Self { total: counters.total(), lines: counters.lines(), sectors_read, sectors_written }
     }
 
     /// The one line of the source that holds these words.
@@ -102,4 +105,37 @@ fn transposes_conflict_as_their_tiles_do() {
         assert_eq!(counts.global.excess(), 0, "{way}: both sides are coalesced");
         assert_eq!(counts.global.sectors, requests * (4 + 4), "{way}");
     }
+}
+
+#[test]
+fn tensor_cores_and_copies_do_what_the_product_takes() {
+    let (m, n, k) = (256u64, 256u64, 128u64);
+    for instruction in ["mma", "wgmma"] {
+        let counted = Counted::of(&format!("gemm --m {m} --n {n} --k {k} --instruction {instruction}"));
+        let counts = counted.total.counts;
+        let operations = counted.total.operations[&Unit::TensorBf16];
+        assert_eq!(counted.sectors_read, (m * k + n * k) * 2 / 32, "{instruction}: A and B, once each");
+        assert_eq!(counted.sectors_written, m * n * 4 / 32, "{instruction}: C");
+        if instruction == "mma" {
+            assert_eq!(operations, 2 * m * n * k, "whole tiles");
+            assert!(counts.shared.requests > 0 && counts.copies.copies == 0);
+            assert_eq!(counts.shared.conflicts(), 0, "cp.async and ldmatrix through swizzled tiles");
+        } else {
+            // The plan may choose tiles that the product does not fill; then they are multiplied all the same.
+            assert!((2 * m * n * k..3 * m * n * k).contains(&operations), "{operations}");
+            assert!(counts.copies.bytes >= (m * k + n * k) * 2, "by TMA, each tile as often as it is used");
+            assert_eq!(counts.copies.sectors, counts.copies.ideal);
+        }
+    }
+}
+
+#[test]
+fn each_unit_and_each_memory_is_told() {
+    let units = Counted::of("hardware-demonstration").total;
+    assert_eq!(units.operations[&Unit::Special], 32, "a sine a lane");
+    assert_eq!(units.operations[&Unit::TensorF16], 2 * 16 * 8 * 16);
+    let memories = Counted::of("mem-walkthrough").total.counts;
+    assert!(memories.global.requests > 0 && memories.shared.requests > 0);
+    assert!(memories.local.requests > 0, "an array with an index that is known only when the kernel runs");
+    assert_eq!((memories.barriers, memories.idle_barriers), (1, 1), "each thread reads what it wrote itself");
 }

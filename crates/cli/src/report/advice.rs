@@ -61,8 +61,8 @@ fn on_line(line: &LineCounts) -> Vec<String> {
             100.0 * lost
         ));
     }
-    if counts.narrow > 0 {
-        let accesses = global.requests + shared.requests + counts.local.requests;
+    let accesses = global.requests + shared.requests + counts.local.requests;
+    if counts.narrow * 4 >= accesses.max(1) {
         advice.push(format!(
             "{} of {} accesses continue the one before; one access of up to 16 bytes a thread would do for several",
             grouped(counts.narrow),
