@@ -1,13 +1,29 @@
 //! Choosing a kernel of the library: each kernel is a subcommand, and its options are flags.
 
+use anyhow::{Result, anyhow, bail};
 use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand};
 use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, OptionSpec, Options};
+use warpwright_runtime::Device;
 
 /// A kernel, and the values of its options.
 #[derive(Clone)]
 pub(crate) struct KernelChoice {
     pub(crate) kernel: &'static dyn LibraryKernel,
     pub(crate) options: Options,
+}
+
+impl KernelChoice {
+    /// What the way of the launch is chosen among, which it is and why, if that is asked for.
+    pub(crate) fn explanation(&self, asked: bool, device: &Device) -> Result<Option<String>> {
+        if !asked {
+            return Ok(None);
+        }
+        let Self { kernel, options } = self;
+        let Some(explanation) = kernel.explain(device, options) else {
+            bail!("{} is launched in one way only: there is nothing to explain", kernel.name());
+        };
+        explanation.map(Some).map_err(|error| anyhow!("{} {options}: {error}", kernel.name()))
+    }
 }
 
 impl std::fmt::Debug for KernelChoice {

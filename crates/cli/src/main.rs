@@ -18,6 +18,7 @@ mod roofline;
 mod run;
 mod subject;
 mod target;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ enum Verb {
     Run(run::Run),
     Bench(bench::Bench),
     Ladder(ladder::Ladder),
+    Tune(tune::Tune),
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
     Check(check::Check),
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Run(run) => run.run(output),
         Verb::Bench(bench) => bench.run(output),
         Verb::Ladder(ladder) => ladder.run(output),
+        Verb::Tune(tune) => tune.run(output),
         Verb::Ptx(ptx) => ptx.run(output),
         Verb::Exec(exec) => exec.run(output),
         Verb::Check(check) => return check.run(output),

@@ -15,6 +15,9 @@ use crate::target::DeviceOptions;
 pub(crate) struct Run {
     #[command(flatten)]
     device: DeviceOptions,
+    /// Say what the kernel's configuration is chosen among, which it is and why.
+    #[arg(long, global = true)]
+    explain: bool,
     #[command(subcommand)]
     choice: KernelChoice,
 }
@@ -23,6 +26,7 @@ impl Run {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let KernelChoice { kernel, options } = &self.choice;
         let device = self.device.open()?;
+        let explanation = self.choice.explanation(self.explain, &device)?;
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
         let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
         progress.step("preparing");
@@ -39,6 +43,7 @@ impl Run {
         output.json(|| {
             json!({
                 "status": "ok",
+                "explanation": explanation,
                 "kernel": kernel.name(),
                 "options": options.to_string(),
                 "device": device.name(),
@@ -51,8 +56,9 @@ impl Run {
             })
         });
         output.text(|| {
+            let explanation = explanation.map_or(String::new(), |text| format!("{text}\n"));
             format!(
-                "{} {options} on {}: all {} elements agree with the reference (worst error {:.3} of what is tolerated), {seconds:.6} s",
+                "{explanation}{} {options} on {}: all {} elements agree with the reference (worst error {:.3} of what is tolerated), {seconds:.6} s",
                 kernel.name(),
                 device.name(),
                 verified.elements,

@@ -17,12 +17,15 @@
 
 pub mod epilogue;
 pub mod hopper;
+pub mod legal;
 mod library;
 pub mod multiply;
 mod operand;
 pub mod plan;
 mod schedule;
 mod split;
+pub mod tune;
+pub mod tuned;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::PathBuf;
 
 use warpwright::arch::Capability;
 use warpwright::runtime::{Device, Function, Launch, LaunchCounts, Stream};
@@ -84,6 +85,16 @@ pub trait LibraryKernel: Sync {
         None
     }
 
+    /// A search for the fastest way to launch it with these options, if it has several.
+    fn search(&self, _device: &Device, _options: &Options) -> Option<Result<Box<dyn Search>>> {
+        None
+    }
+
+    /// What the way of a launch with these options is chosen among, which it is and why: several lines. `None` if there is one way.
+    fn explain(&self, _device: &Device, _options: &Options) -> Option<Result<String>> {
+        None
+    }
+
     /// The steps on the way to its fastest form, if it keeps them.
     fn ladder(&self) -> Option<Ladder> {
         None
@@ -101,6 +112,29 @@ pub struct Ladder {
     pub rival: Option<&'static str>,
     /// Options of a launch small enough to be emulated, where instructions and conflicts are counted.
     pub counted: &'static [(&'static str, &'static str)],
+}
+
+/// A way to launch a kernel, to be timed.
+pub struct Candidate {
+    /// What it is, in a line.
+    pub name: String,
+    /// A launch of it.
+    pub prepared: Box<dyn Prepared>,
+}
+
+/// A search for the fastest way to launch a kernel. Candidates count from 0 on, in the order in which they were given.
+pub trait Search {
+    /// At most so many candidates to begin with, the likeliest first. All can be launched: none breaks a rule of the device.
+    fn first(&mut self, most: usize) -> Vec<Candidate>;
+
+    /// Candidates like the fastest one so far.
+    fn around(&mut self, fastest: usize) -> Vec<Candidate>;
+
+    /// Keeps the fastest for later launches with the same options on such a device; returns the file it is in.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    fn keep(&self, fastest: usize, seconds: f64) -> Result<PathBuf>;
 }
 
 /// A kernel with its inputs on a device.
@@ -515,8 +549,21 @@ mod tests {
                 again.set(spec.name, &spec.default_text()).expect("a default is a value");
                 assert_eq!(again, options);
                 assert!(
-                    !["device", "schedule", "json", "arch", "all", "out", "vs", "batches", "svg", "help"]
-                        .contains(&spec.name),
+                    ![
+                        "device",
+                        "schedule",
+                        "json",
+                        "arch",
+                        "all",
+                        "out",
+                        "vs",
+                        "batches",
+                        "svg",
+                        "explain",
+                        "candidates",
+                        "help"
+                    ]
+                    .contains(&spec.name),
                     "{}",
                     spec.name
                 );

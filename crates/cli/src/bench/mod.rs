@@ -24,6 +24,9 @@ pub(crate) struct Bench {
     /// How many batches to time; their median counts.
     #[arg(long, global = true, default_value_t = 21, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
+    /// Say what the kernel's configuration is chosen among, which it is and why.
+    #[arg(long, global = true)]
+    explain: bool,
     #[command(subcommand)]
     what: What,
 }
@@ -78,8 +81,10 @@ impl Bench {
         }
     }
 
-    fn kernel(&self, KernelChoice { kernel, options }: &KernelChoice, output: Output) -> Result<()> {
+    fn kernel(&self, choice: &KernelChoice, output: Output) -> Result<()> {
+        let KernelChoice { kernel, options } = choice;
         let device = self.device.open()?;
+        let explanation = choice.explanation(self.explain, &device)?;
         let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
         let stream = device.stream()?;
@@ -110,6 +115,7 @@ impl Bench {
         output.json(|| {
             json!({
                 "status": "ok",
+                "explanation": explanation,
                 "kernel": kernel.name(),
                 "options": options.to_string(),
                 "device": device.name(),
@@ -122,7 +128,8 @@ impl Bench {
         output.text(|| {
             let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
             let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
-            let mut lines = vec![format!("{} {options} on {on}", kernel.name())];
+            let mut lines = explanation.into_iter().collect::<Vec<_>>();
+            lines.push(format!("{} {options} on {on}", kernel.name()));
             lines.extend(timed.iter().map(|timed| as_text(timed, &work)));
             if let [ours, theirs] = timed.as_slice() {
                 let ratio = theirs.timing.median() / ours.timing.median();

@@ -1,6 +1,8 @@
 //! [`Gemm`](super::Gemm) for the command line: inputs, the f64 reference, and the tolerance it is held to.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use warpwright::prelude::*;
@@ -11,11 +13,16 @@ use warpwright::arch::Capability;
 
 use super::hopper::HopperGemm;
 use super::multiply::{Factor, Product, Way};
+use super::plan::{self, Configuration};
+use super::tune::GemmSearch;
+use super::tuned::{self, Key};
 use super::{GemmOutput, Order, WarpgroupInput, multiply};
 use crate::operations::Operations;
 use crate::prepared::{Ready, ptx};
 use crate::reference::{Random, Rounded, Strided, product};
-use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::registry::{
+    self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
+};
 
 /// The tensor-core GEMM for the command line.
 pub(crate) struct Library;
@@ -26,7 +33,34 @@ struct Problem {
     seed: u64,
     instruction: &'static str,
     rank: usize,
+    /// Whether what a search has found counts.
+    uses_tuned: bool,
 }
+
+/// Why a way was chosen.
+enum Reason {
+    /// An option says so.
+    Flag(&'static str),
+    /// A search found it; the file it is in.
+    Tuned(PathBuf),
+    /// It is the cheapest by the model.
+    Model,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Flag(flag) => write!(f, "{flag} asks for it"),
+            Reason::Tuned(file) => {
+                write!(f, "`warpwright tune gemm` found it to be the fastest ({})", file.display())
+            }
+            Reason::Model => write!(f, "it is the cheapest by the model, and no search has been kept"),
+        }
+    }
+}
+
+/// Lines of the model's table that are shown.
+const SHOWN: usize = 12;
 
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
@@ -45,6 +79,7 @@ impl Problem {
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
             rank: options.number("rank") as usize,
+            uses_tuned: options.choice("plan") == "tuned",
         })
     }
 
@@ -85,6 +120,69 @@ impl Problem {
             .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
     }
 
+    /// The way on a device, and why: an option's, or what a search has found there, or the model's.
+    fn way_on<T: WarpgroupInput, C: Element>(&self, device: &Device) -> Result<(Way, Reason)> {
+        let properties = device.properties();
+        let way = self.way::<T, C>(properties.capability, properties.sm_count)?;
+        if self.instruction == "mma" {
+            return Ok((way, Reason::Flag("--instruction")));
+        }
+        if self.rank != 0 {
+            return Ok((way, Reason::Flag("--rank")));
+        }
+        if !self.uses_tuned {
+            return Ok((way, Reason::Flag("--plan")));
+        }
+        if way != Way::Warps && !properties.is_emulated {
+            let key = Key::of::<T, C>(&properties.product, self.product);
+            if let Some((found, file)) = tuned::find(&key, self.product.shape::<T, C>())? {
+                return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
+            }
+        }
+        Ok((way, Reason::Model))
+    }
+
+    /// The model's table, and which way was chosen and why.
+    fn explanation<T: Factor, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+        let properties = device.properties();
+        let (way, reason) = self.way_on::<T, C>(device)?;
+        let Way::Warpgroups(chosen) = way else {
+            return Ok(format!(
+                "by mma.sync: {}",
+                match reason {
+                    Reason::Flag(_) => reason.to_string(),
+                    _ => "warpgroups need sm_90a, and rows of A and B that TMA can read".to_owned(),
+                }
+            ));
+        };
+        let costs = plan::costs(self.product.shape::<T, C>(), properties.sm_count);
+        let mut lines = vec![format!("rank  of {} configurations, by the model", costs.len())];
+        lines.extend(costs.iter().take(SHOWN).enumerate().map(|(rank, cost)| {
+            let mark = if cost.configuration == chosen { "->" } else { "" };
+            format!("{mark:>2}{rank:>3} {cost}")
+        }));
+        let Configuration { stages, raster, .. } = chosen;
+        lines.push(format!("{chosen}, {stages} slots, raster {raster}: {reason}"));
+        Ok(lines.join("\n"))
+    }
+
+    /// A search for the fastest configuration on a device.
+    fn search<T, C>(&self, device: &Device) -> Result<Box<dyn Search>>
+    where
+        T: Factor + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let properties = device.properties();
+        if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
+            return Err(multiply::no_warpgroups::<T>(self.product).into());
+        }
+        let (product, extents) = (self.product, self.extents());
+        let (a, b) = self.factors::<T>();
+        let factors = (a.clone(), b.clone());
+        let verify = move |c: &Buffer<C>| verify(extents, (product.a, product.b), &factors.0, &factors.1, c);
+        Ok(Box::new(GemmSearch::<T, C>::new(device, product, (&a, &b), self.work::<T, C>(), verify)?))
+    }
+
     fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
@@ -111,7 +209,7 @@ impl Problem {
         let (a, b) = self.factors::<T>();
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
         let c_there = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
-        let way = self.way::<T, C>(device.properties().capability, device.properties().sm_count)?;
+        let (way, _) = self.way_on::<T, C>(device)?;
         let (operations, result) = (Operations::new(device), Rc::clone(&c_there));
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
@@ -223,6 +321,11 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),
+    OptionSpec::choice(
+        "plan",
+        &["tuned", "model"],
+        "whether what `warpwright tune` has found goes before the model",
+    ),
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 
@@ -247,6 +350,22 @@ impl LibraryKernel for Library {
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let problem = Problem::of(options)?;
         with_types!(options, problem.prepare(device))
+    }
+
+    fn search(&self, device: &Device, options: &Options) -> Option<Result<Box<dyn Search>>> {
+        let search = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.search(device))
+        };
+        Some(search())
+    }
+
+    fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {
+        let explain = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.explanation(device))
+        };
+        Some(explain())
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {

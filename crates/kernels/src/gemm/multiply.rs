@@ -30,7 +30,7 @@ impl Product {
         Self { m, n, k, a: Order::RowMajor, b: Order::ColumnMajor }
     }
 
-    fn shape<T: Element, C: Element>(self) -> Shape {
+    pub(super) fn shape<T: Element, C: Element>(self) -> Shape {
         Shape { m: self.m, n: self.n, k: self.k, input_bytes: T::BYTES, output_bytes: C::BYTES }
     }
 

@@ -18,6 +18,10 @@ pub struct Configuration {
     pub split: bool,
     /// Whether C's transpose is computed, Bᵀ·Aᵀ: the tensor cores take 64 rows at least, and 8 columns.
     pub transposed: bool,
+    /// Slots of the ring.
+    pub stages: u32,
+    /// Rows of clusters' tiles that are walked together.
+    pub raster: u32,
 }
 
 /// What is multiplied: (m, n, k), and bytes of an input's and an output's element.
@@ -63,6 +67,9 @@ const SHARED_MARGIN: u32 = 2 * 1024;
 /// A row of a slot: the widest swizzle's span.
 const SLOT_BYTES: u32 = 128;
 
+/// Rows of clusters' tiles that are walked together.
+const RASTER: u32 = 8;
+
 /// More slots than this hide nothing more.
 const MOST_STAGES: u32 = 16;
 
@@ -72,10 +79,10 @@ impl Configuration {
         SLOT_BYTES / shape.input_bytes
     }
 
-    /// Slots that fit beside the buffers of the epilogue.
-    fn stages(self, shape: Shape) -> u32 {
-        let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(self.tile.1) * 2 } else { 0 };
-        let slot = (self.tile.0 + self.tile.1) * SLOT_BYTES;
+    /// Slots of a tile that fit beside the buffers of the epilogue.
+    pub(super) fn most_stages(tile: (u32, u32), shape: Shape) -> u32 {
+        let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(tile.1) * 2 } else { 0 };
+        let slot = (tile.0 + tile.1) * SLOT_BYTES;
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(MOST_STAGES)
     }
 
@@ -90,13 +97,15 @@ impl Configuration {
         for &(tile, consumers) in TILES {
             for &cluster in CLUSTERS {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
-                    let configuration = Self { tile, consumers, cluster, split, transposed };
+                    let stages = Self::most_stages(tile, shape);
+                    let configuration =
+                        Self { tile, consumers, cluster, split, transposed, stages, raster: RASTER };
                     let (_, columns) = configuration.extents(shape);
                     // A tile far wider than the matrix multiplies nothing; narrow ones are for narrow matrices.
                     let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
                     let too_narrow = tile.1 < 96 && columns > tile.1;
                     let too_long = split && u64::from(shape.k) > MOST_SPLIT_DEPTH;
-                    if !(too_wide || too_narrow || too_long) && configuration.stages(shape) >= 2 {
+                    if !(too_wide || too_narrow || too_long) && stages >= 2 {
                         all.push(configuration);
                     }
                 }
@@ -107,7 +116,7 @@ impl Configuration {
 }
 
 /// The schedule of split tiles counts clusters times steps in 32 bits.
-const MOST_SPLIT_DEPTH: u64 = 1 << 20;
+pub(super) const MOST_SPLIT_DEPTH: u64 = 1 << 20;
 
 /// What a configuration costs for a shape, in cycles of an SM.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -229,7 +238,7 @@ fn efficiency(tile: (u32, u32), consumers: Consumers) -> f64 {
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tile, consumers, cluster, split, transposed } = self;
+        let Self { tile, consumers, cluster, split, transposed, .. } = self;
         let consumers = match consumers {
             Consumers::Cooperate => "cooperate",
             Consumers::Alternate => "alternate",
@@ -270,7 +279,7 @@ pub fn costs(shape: Shape, sms: u32) -> Vec<Cost> {
 
 /// The kernel of a configuration, for A, B and C in the orders given. Transposed, its A is Bᵀ and its B is Aᵀ.
 pub fn kernel(configuration: Configuration, shape: Shape, [a, b, c]: [Order; 3]) -> HopperGemm {
-    let Configuration { tile, consumers, cluster, split, transposed } = configuration;
+    let Configuration { tile, consumers, cluster, split, transposed, stages, raster } = configuration;
     let [a, b, c] = if transposed { [b, a, c].map(Order::transposed) } else { [a, b, c] };
     HopperGemm {
         a,
@@ -279,8 +288,8 @@ pub fn kernel(configuration: Configuration, shape: Shape, [a, b, c]: [Order; 3])
         tile: (tile.0.into(), tile.1.into(), Configuration::depth(shape).into()),
         consumers,
         cluster,
-        stages: configuration.stages(shape),
-        raster: 8,
+        stages,
+        raster,
         split,
     }
 }

@@ -1,0 +1,139 @@
+//! `warpwright tune`: searches for the fastest way to launch a kernel, and keeps it.
+//!
+//! All candidates are timed in turns, in one process. The fastest few are timed again, longer; then those around the fastest one; then its
+//! result is checked, and it is kept.
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use serde_json::json;
+use warpwright_kernels::registry::{Candidate, Prepared};
+use warpwright_runtime::{Device, Stream};
+
+use crate::bench::timing;
+use crate::kernel::KernelChoice;
+use crate::output::{Output, Progress};
+use crate::target::DeviceOptions;
+
+/// Batches of the first round, in which all candidates are timed.
+const FIRST_BATCHES: usize = 2;
+
+/// Candidates of the second round.
+const FINALISTS: usize = 5;
+
+/// Searches for the fastest way to launch a kernel of the library on a GPU, and keeps it for later runs.
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    #[command(flatten)]
+    device: DeviceOptions,
+    /// How many candidates to begin with.
+    #[arg(long, global = true, default_value_t = 24, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    candidates: u32,
+    /// How many batches of each of the last candidates to time; their median counts.
+    #[arg(long, global = true, default_value_t = 11, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batches: u32,
+    #[command(subcommand)]
+    choice: KernelChoice,
+}
+
+/// A candidate, its number, and its median time.
+struct Timed {
+    index: usize,
+    candidate: Candidate,
+    seconds: f64,
+}
+
+impl Tune {
+    pub(crate) fn run(&self, output: Output) -> Result<()> {
+        let KernelChoice { kernel, options } = &self.choice;
+        let device = self.device.open()?;
+        let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
+        let Some(search) = kernel.search(&device, options) else {
+            bail!("{} is launched in one way only: there is nothing to search for", kernel.name());
+        };
+        let mut search = search.map_err(failed)?;
+        let stream = device.stream()?;
+        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
+        let emulated = device.properties().is_emulated;
+        let batches = if emulated { 1 } else { self.batches as usize };
+
+        let first = search.first(self.candidates as usize);
+        let mut all = numbered(first, 0);
+        let tried = all.len();
+        time(&mut all, &device, &stream, FIRST_BATCHES.min(batches), &progress)?;
+        let others = all.split_off(FINALISTS.min(all.len()));
+        let Some(fastest) = all.first() else { bail!("{} has no candidates", kernel.name()) };
+        all.extend(numbered(search.around(fastest.index), tried));
+        time(&mut all, &device, &stream, batches, &progress)?;
+        progress.step("checking");
+        let winner = &mut all[0];
+        // The others have written the same result since.
+        winner.candidate.prepared.launch(&stream).map_err(failed)?;
+        winner.candidate.prepared.verify().map_err(failed)?;
+        let (index, seconds) = (winner.index, winner.seconds);
+        // An emulator's times say nothing about the GPU's.
+        let file = if emulated { None } else { Some(search.keep(index, seconds).map_err(failed)?) };
+        let work = winner.candidate.prepared.work();
+        drop(progress);
+
+        let speed = |timed: &Timed| work.operations / timed.seconds / 1e12;
+        let entry = |timed: &Timed| json!({"candidate": timed.candidate.name, "seconds": timed.seconds, "operations_per_second": speed(timed) * 1e12});
+        output.json(|| {
+            json!({
+                "status": "ok",
+                "kernel": kernel.name(),
+                "options": options.to_string(),
+                "device": device.name(),
+                "product": device.properties().product,
+                "kept_in": file.as_ref().map(|file| file.display().to_string()),
+                "finalists": all.iter().map(entry).collect::<Vec<_>>(),
+                "others": others.iter().map(entry).collect::<Vec<_>>(),
+            })
+        });
+        output.text(|| {
+            let mut lines = vec![format!("{} {options} on {}", kernel.name(), device.properties().product)];
+            let line = |timed: &Timed| {
+                format!(
+                    "{:>10.1} us {:>8.1} TFLOP/s  {}",
+                    timed.seconds * 1e6,
+                    speed(timed),
+                    timed.candidate.name
+                )
+            };
+            lines.extend(all.iter().map(line));
+            lines.push(format!("the first round's others, {} batches each:", FIRST_BATCHES.min(batches)));
+            lines.extend(others.iter().map(line));
+            lines.push(match &file {
+                Some(file) => format!("kept in {}: {}", file.display(), all[0].candidate.name),
+                None => "emulated: nothing is kept".to_owned(),
+            });
+            lines.join("\n")
+        });
+        Ok(())
+    }
+}
+
+fn numbered(candidates: Vec<Candidate>, from: usize) -> Vec<Timed> {
+    let number = |(index, candidate)| Timed { index: from + index, candidate, seconds: f64::INFINITY };
+    candidates.into_iter().enumerate().map(number).collect()
+}
+
+/// Times candidates in turns, and puts the fastest first.
+fn time(
+    all: &mut [Timed],
+    device: &Device,
+    stream: &Stream,
+    batches: usize,
+    progress: &Progress,
+) -> Result<()> {
+    progress.step(format!("timing {} candidates", all.len()));
+    let mut kernels: Vec<&mut dyn Prepared> = Vec::new();
+    for timed in all.iter_mut() {
+        kernels.push(timed.candidate.prepared.as_mut());
+    }
+    let timings = timing::time(&mut kernels, device, stream, batches)?;
+    for (timed, timing) in all.iter_mut().zip(timings) {
+        timed.seconds = timing.median();
+    }
+    all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The search for the fastest configuration of a product on a device: what is tried, and what it is tried on.
+//!
+//! ```text
+//! all legal points -> the model's cheapest -> timed in turns -> the fastest -> those around it -> timed in turns -> kept
+//! ```
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+
+use super::GemmOutput;
+use super::hopper::Consumers;
+use super::multiply::{Factor, Product, Way};
+use super::plan::{Configuration, Cost, Shape};
+use super::tuned::{self, Key};
+use crate::operations::Operations;
+use crate::registry::{Candidate, Prepared, Result, Search, Verified, Work};
+
+/// Rows of tiles that are tried.
+const ROWS: [u32; 3] = [64, 128, 256];
+
+/// Columns of tiles that are tried. C is stored in pieces of 64, 32, 16 or 8 columns, whatever divides the tile's; 8 only where there are no more.
+const COLUMNS: [u32; 15] = [8, 16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256];
+
+/// Clusters that are tried.
+const CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
+
+/// Rows of clusters' tiles walked together that are tried around the fastest.
+const RASTERS: [u32; 4] = [4, 8, 16, 32];
+
+/// All legal configurations for a shape on a device of `sms` SMs, the model's cheapest first.
+pub fn legal(shape: Shape, sms: u32) -> Vec<Cost> {
+    let mut costs = Vec::new();
+    for tile in ROWS.into_iter().flat_map(|rows| COLUMNS.map(|columns| (rows, columns))) {
+        for consumers in [Consumers::Alternate, Consumers::Cooperate] {
+            for cluster in CLUSTERS {
+                for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let stages = Configuration::most_stages(tile, shape);
+                    let raster = 8;
+                    let configuration =
+                        Configuration { tile, consumers, cluster, split, transposed, stages, raster };
+                    if configuration.check(shape).is_ok() {
+                        costs.push(Cost::of(configuration, shape, sms));
+                    }
+                }
+            }
+        }
+    }
+    costs.sort_by(|one, other| one.cycles.total_cmp(&other.cycles));
+    costs
+}
+
+/// The legal configurations that differ from one in its slots or its raster alone.
+pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> {
+    let rasters = RASTERS.map(|raster| Configuration { raster, ..configuration });
+    let fewer = Configuration { stages: configuration.stages - 1, ..configuration };
+    let others = rasters.into_iter().chain([fewer]);
+    others.filter(|other| *other != configuration && other.check(shape).is_ok()).collect()
+}
+
+/// The buffers that all configurations work on.
+struct Bench<T, C> {
+    operations: Operations,
+    product: Product,
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: RefCell<Buffer<C>>,
+    verify: Box<dyn Fn(&Buffer<C>) -> Result<Verified>>,
+    work: Work,
+}
+
+/// One configuration on them.
+struct Point<T, C> {
+    bench: Rc<Bench<T, C>>,
+    configuration: Configuration,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Prepared for Point<T, C> {
+    fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
+        let Bench { operations, product, a, b, c, .. } = &*self.bench;
+        let way = Way::Warpgroups(self.configuration);
+        Ok(operations.multiply_by(stream, *product, way, a, b, &mut c.borrow_mut())?)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        (self.bench.verify)(&self.bench.c.borrow())
+    }
+
+    fn work(&self) -> Work {
+        self.bench.work
+    }
+}
+
+/// The search for a product's configuration.
+pub(super) struct GemmSearch<T, C> {
+    bench: Rc<Bench<T, C>>,
+    shape: Shape,
+    sms: u32,
+    key: Key,
+    tried: Vec<Configuration>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> GemmSearch<T, C> {
+    /// Of a product of A and B on a device; `verify` holds what is found in C to the reference.
+    pub(super) fn new(
+        device: &Device,
+        product: Product,
+        (a, b): (&[T], &[T]),
+        work: Work,
+        verify: impl Fn(&Buffer<C>) -> Result<Verified> + 'static,
+    ) -> Result<Self> {
+        let properties = device.properties();
+        let c = device.uninitialized::<C>(product.m as usize * product.n as usize)?;
+        let bench = Bench {
+            operations: Operations::new(device),
+            product,
+            a: device.buffer_from(a)?,
+            b: device.buffer_from(b)?,
+            c: RefCell::new(c),
+            verify: Box::new(verify),
+            work,
+        };
+        Ok(Self {
+            bench: Rc::new(bench),
+            shape: product.shape::<T, C>(),
+            sms: properties.sm_count,
+            key: Key::of::<T, C>(&properties.product, product),
+            tried: Vec::new(),
+        })
+    }
+
+    fn candidates(&mut self, configurations: Vec<Configuration>) -> Vec<Candidate> {
+        let candidates = configurations.iter().map(|&configuration| Candidate {
+            name: format!("{configuration}, {} slots, raster {}", configuration.stages, configuration.raster),
+            prepared: Box::new(Point { bench: Rc::clone(&self.bench), configuration }),
+        });
+        let candidates = candidates.collect();
+        self.tried.extend(configurations);
+        candidates
+    }
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Search for GemmSearch<T, C> {
+    fn first(&mut self, most: usize) -> Vec<Candidate> {
+        let costs = legal(self.shape, self.sms);
+        self.candidates(costs.into_iter().take(most).map(|cost| cost.configuration).collect())
+    }
+
+    fn around(&mut self, fastest: usize) -> Vec<Candidate> {
+        self.candidates(around(self.tried[fastest], self.shape))
+    }
+
+    fn keep(&self, fastest: usize, seconds: f64) -> Result<PathBuf> {
+        Ok(tuned::keep(&self.key, self.tried[fastest], seconds)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { m: 8192, n: 8192, k: 8192, input_bytes: 2, output_bytes: 2 };
+
+    #[test]
+    fn only_legal_points_are_tried_and_none_twice() {
+        for shape in [
+            SHAPE,
+            Shape { m: 1, ..SHAPE },
+            Shape { output_bytes: 4, ..SHAPE },
+            Shape { k: 1 << 21, ..SHAPE },
+        ] {
+            let costs = legal(shape, 132);
+            assert!(costs.len() > 100, "{} for {shape:?}", costs.len());
+            for (index, cost) in costs.iter().enumerate() {
+                let configuration = cost.configuration;
+                assert_eq!(configuration.check(shape), Ok(()), "{configuration}");
+                assert!(costs[..index].iter().all(|other| other.configuration != configuration));
+                for other in around(configuration, shape) {
+                    assert_eq!(other.check(shape), Ok(()), "{other}");
+                    assert_ne!(other, configuration);
+                }
+            }
+            assert!(costs.is_sorted_by(|one, other| one.cycles <= other.cycles));
+        }
+    }
+
+    #[test]
+    fn the_plan_s_choice_is_among_them() {
+        let planned = super::super::plan::costs(SHAPE, 132)[0].configuration;
+        assert!(legal(SHAPE, 132).iter().any(|cost| cost.configuration == planned));
+    }
+}

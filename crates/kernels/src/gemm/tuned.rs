@@ -1,0 +1,209 @@
+//! Configurations that a search found to be the fastest, kept in a file of the user's cache folder.
+//!
+//! The file is `gemm.json` in `$WARPWRIGHT_CACHE`, or else in `warpwright` below `$XDG_CACHE_HOME`, `~/.cache` or, on Windows,
+//! `%LOCALAPPDATA%`. An entry counts for one device, shape, pair of types, orders and version of the kernel's text.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use serde::{Deserialize, Serialize};
+use warpwright::prelude::*;
+
+use super::Order;
+use super::hopper::Consumers;
+use super::multiply::Product;
+use super::plan::{Configuration, Shape};
+
+/// What a configuration was found for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    device: String,
+    /// (m, n, k).
+    shape: (u32, u32, u32),
+    input: String,
+    output: String,
+    /// Whether A's rows, and B's, are contiguous.
+    row_major: (bool, bool),
+    /// A hash of the kernel's text.
+    kernel: u64,
+}
+
+/// A configuration that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    key: Key,
+    tile: (u32, u32),
+    cooperate: bool,
+    cluster: (u32, u32),
+    split: bool,
+    transposed: bool,
+    stages: u32,
+    raster: u32,
+    seconds: f64,
+}
+
+/// Why configurations cannot be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum TunedError {
+    /// The environment names no folder.
+    #[error("there is no folder for what a search finds: set WARPWRIGHT_CACHE to one")]
+    NoFolder,
+    /// The file cannot be read or written.
+    #[error("{} cannot be read or written", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is not what `tune` writes.
+    #[error("{} is not what `warpwright tune gemm` writes: delete it", file.display())]
+    Content {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+impl Key {
+    /// For a product of `T` into `C` on a device of that name.
+    pub(super) fn of<T: Element, C: Element>(device: &str, product: Product) -> Self {
+        let Product { m, n, k, a, b } = product;
+        Self {
+            device: device.to_owned(),
+            shape: (m, n, k),
+            input: T::NAME.to_owned(),
+            output: C::NAME.to_owned(),
+            row_major: (a == Order::RowMajor, b == Order::RowMajor),
+            kernel: kernel_version(),
+        }
+    }
+}
+
+/// A hash of the kernel's text (FNV-1a): what was found for another text says nothing about this one.
+fn kernel_version() -> u64 {
+    let text = [
+        include_str!("hopper.rs"),
+        include_str!("epilogue.rs"),
+        include_str!("schedule.rs"),
+        include_str!("split.rs"),
+    ];
+    let bytes = text.iter().flat_map(|text| text.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The file in the user's cache folder.
+fn default_file() -> Result<PathBuf, TunedError> {
+    let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let own = folder("WARPWRIGHT_CACHE");
+    let shared = || {
+        let home = || folder("HOME").map(|home| home.join(".cache"));
+        let caches = folder("XDG_CACHE_HOME").or_else(home).or_else(|| folder("LOCALAPPDATA"));
+        caches.map(|caches| caches.join("warpwright"))
+    };
+    own.or_else(shared).map(|folder| folder.join("gemm.json")).ok_or(TunedError::NoFolder)
+}
+
+/// The configuration that was found for a key and is legal for the shape, and the file that says so.
+///
+/// # Errors
+/// There is a file, but it cannot be read.
+pub(super) fn find(key: &Key, shape: Shape) -> Result<Option<(Configuration, PathBuf)>, TunedError> {
+    let file = match default_file() {
+        Ok(file) => file,
+        Err(TunedError::NoFolder) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = entries(&file)?.into_iter().find(|entry| entry.key == *key);
+    let legal = found.map(|entry| entry.configuration()).filter(|found| found.check(shape).is_ok());
+    Ok(legal.map(|configuration| (configuration, file)))
+}
+
+/// Keeps a configuration in place of the one that was found before for the key; returns the file.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub(super) fn keep(key: &Key, configuration: Configuration, seconds: f64) -> Result<PathBuf, TunedError> {
+    let file = default_file()?;
+    keep_in(&file, key, configuration, seconds)?;
+    Ok(file)
+}
+
+fn keep_in(file: &Path, key: &Key, configuration: Configuration, seconds: f64) -> Result<(), TunedError> {
+    let mut all = entries(file)?;
+    all.retain(|entry| entry.key != *key);
+    all.push(Entry::of(key.clone(), configuration, seconds));
+    let refused = |source| TunedError::File { file: file.to_owned(), source };
+    let text = serde_json::to_string_pretty(&all)
+        .map_err(|source| TunedError::Content { file: file.to_owned(), source })?;
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(refused)?;
+    }
+    // Whoever reads meanwhile finds the old file or the new one, never half of one.
+    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, file)).map_err(refused)
+}
+
+/// All that a file has; nothing, if there is none.
+fn entries(file: &Path) -> Result<Vec<Entry>, TunedError> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(TunedError::File { file: file.to_owned(), source }),
+    };
+    serde_json::from_str(&text).map_err(|source| TunedError::Content { file: file.to_owned(), source })
+}
+
+impl Entry {
+    fn of(key: Key, configuration: Configuration, seconds: f64) -> Self {
+        let Configuration { tile, consumers, cluster, split, transposed, stages, raster } = configuration;
+        let cooperate = consumers == Consumers::Cooperate;
+        Self { key, tile, cooperate, cluster, split, transposed, stages, raster, seconds }
+    }
+
+    fn configuration(&self) -> Configuration {
+        let &Self { tile, cooperate, cluster, split, transposed, stages, raster, .. } = self;
+        let consumers = if cooperate { Consumers::Cooperate } else { Consumers::Alternate };
+        Configuration { tile, consumers, cluster, split, transposed, stages, raster }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_found_again_and_replaced() {
+        let folder = env::temp_dir().join(format!("warpwright-tuned-{}", std::process::id()));
+        let file = folder.join("below").join("gemm.json");
+        let product = Product::new(64, 128, 256);
+        let key = Key::of::<bf16, f32>("a GPU", product);
+        let shape = Shape { m: 64, n: 128, k: 256, input_bytes: 2, output_bytes: 4 };
+        let [first, second] = [0, 1].map(|index| Configuration::all(shape)[index]);
+        assert_eq!(entries(&file).expect("no file is no entries"), []);
+        keep_in(&file, &key, first, 2.0).expect("kept");
+        let others = [
+            Key::of::<bf16, f32>("another GPU", product),
+            Key::of::<f16, f32>("a GPU", product),
+            Key::of::<bf16, bf16>("a GPU", product),
+            Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 264)),
+            Key::of::<bf16, f32>("a GPU", Product { b: Order::RowMajor, ..product }),
+            Key { kernel: 1, ..key.clone() },
+        ];
+        for other in &others {
+            assert_ne!(*other, key);
+            keep_in(&file, other, first, 1.0).expect("kept");
+        }
+        keep_in(&file, &key, second, 1.5).expect("kept");
+        let found = entries(&file).expect("readable");
+        assert_eq!(found.len(), 1 + others.len());
+        let of_key: Vec<_> = found.iter().filter(|entry| entry.key == key).collect();
+        assert_eq!((of_key.len(), of_key[0].configuration(), of_key[0].seconds), (1, second, 1.5));
+        fs::write(&file, "[{}]").expect("writable");
+        let error = entries(&file).expect_err("no entries");
+        assert!(matches!(error, TunedError::Content { .. }) && error.to_string().ends_with("delete it"));
+        fs::remove_dir_all(&folder).expect("removable");
+    }
+}

@@ -1,0 +1,79 @@
+//! The GEMM's search tries legal points only, and each of them computes the product.
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+use warpwright_kernels::registry::{self, Candidate, Options, Search};
+
+fn search(device: &Device, given: &[(&str, &str)]) -> Box<dyn Search> {
+    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let mut options = Options::defaults(gemm.options());
+    for (name, value) in given {
+        options.set(name, value).expect("a value of the option");
+    }
+    gemm.search(device, &options).expect("it has a search").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(device: &Device, Candidate { name, mut prepared }: Candidate) {
+    let stream = device.stream().expect("a stream");
+    prepared.launch(&stream).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let verified = prepared.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(verified.elements > 0, "{name}: nothing was compared");
+}
+
+/// Every so many of the legal points, over all of them: each tile, cluster and way to share is met.
+#[test]
+fn legal_points_compute_the_product() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    for (output, step) in [("bf16", 7), ("f32", 31)] {
+        let mut search = search(&device, &[("m", "200"), ("n", "264"), ("k", "328"), ("output", output)]);
+        let candidates = search.first(usize::MAX);
+        assert!(candidates.len() > 200, "{} candidates", candidates.len());
+        candidates.into_iter().step_by(step).for_each(|candidate| run(&device, candidate));
+    }
+}
+
+#[test]
+fn points_around_the_fastest_compute_it_too() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let mut search = search(&device, &[("m", "600"), ("n", "520"), ("k", "200"), ("output", "bf16")]);
+    let first = search.first(3);
+    assert_eq!(first.len(), 3);
+    let around = search.around(1);
+    assert!(!around.is_empty());
+    around.into_iter().for_each(|candidate| run(&device, candidate));
+}
+
+#[test]
+fn what_warpgroups_cannot_multiply_has_no_search() {
+    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let mut options = Options::defaults(gemm.options());
+    options.set("k", "7").expect("an extent");
+    for name in ["emu:h200", "emu:a100"] {
+        let device = Device::named(name).expect("emulators are always there");
+        let Some(Err(error)) = gemm.search(&device, &options) else { panic!("{name} searches") };
+        assert!(error.to_string().contains("by wgmma needs sm_90a"), "{error}");
+    }
+}
+
+#[test]
+fn the_explanation_says_what_was_chosen_and_why() {
+    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let explained = |given: &[(&str, &str)]| {
+        let mut options = Options::defaults(gemm.options());
+        for (name, value) in given {
+            options.set(name, value).expect("a value of the option");
+        }
+        gemm.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
+    };
+    let model = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096")]);
+    assert!(
+        model.contains("->  0 ")
+            && model.ends_with("it is the cheapest by the model, and no search has been kept"),
+        "{model}"
+    );
+    let ranked = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096"), ("rank", "2")]);
+    assert!(ranked.contains("->  2 ") && ranked.ends_with("--rank asks for it"), "{ranked}");
+    assert_eq!(explained(&[("instruction", "mma")]), "by mma.sync: --instruction asks for it");
+    assert!(explained(&[("k", "7")]).starts_with("by mma.sync: warpgroups need"));
+}
