@@ -164,3 +164,42 @@ fn what_has_no_ladder_is_refused_with_what_has() {
     assert!(!output.status.success(), "{message}");
     assert!(message.contains("vector-add has no ladder; these have one: "), "{message}");
 }
+
+#[test]
+fn tune_times_candidates_in_turns_and_keeps_nothing_of_an_emulator() {
+    let report = json(&[
+        "tune",
+        "--device",
+        "emu:h200",
+        "--candidates",
+        "6",
+        "gemm",
+        "--m",
+        "64",
+        "--n",
+        "72",
+        "--k",
+        "136",
+    ]);
+    assert_eq!(report["status"], "ok", "{report}");
+    assert!(report["kept_in"].is_null(), "{report}");
+    let finalists = report["finalists"].as_array().expect("finalists").clone();
+    let seconds: Vec<_> = finalists.iter().map(|one| one["seconds"].as_f64().expect("a time")).collect();
+    assert!(seconds.len() > 5 && seconds.is_sorted(), "{report}");
+    assert_eq!(report["others"].as_array().expect("the others").len(), 1);
+    let refused = warpwright(&["tune", "vector-add"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("launched in one way only"), "{message}");
+}
+
+#[test]
+fn explain_shows_the_model_s_table_and_the_choice() {
+    let report =
+        json(&["run", "gemm", "--device", "emu:h200", "--explain", "--m", "64", "--n", "72", "--k", "136"]);
+    let text = report["explanation"].as_str().expect("an explanation");
+    assert!(
+        text.starts_with("rank") && text.contains("->  0") && text.contains("cheapest by the model"),
+        "{text}"
+    );
+    assert!(json(&["run", "gemm"])["explanation"].is_null());
+}

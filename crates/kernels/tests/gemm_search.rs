@@ -32,6 +32,20 @@ fn legal_points_compute_the_product() {
     }
 }
 
+/// A CTA that computes several tiles of three pieces begins each in the buffer that it ended the last one with.
+#[test]
+fn tiles_of_an_odd_number_of_pieces_wait_for_their_buffers() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let mut search = search(&device, &[("m", "260"), ("n", "13000"), ("k", "72"), ("output", "bf16")]);
+    let candidates = search.first(usize::MAX).into_iter();
+    let odd = candidates.filter(|candidate| {
+        let name = &candidate.name;
+        (name.contains(" 64x96 ") || name.contains("128x96 ")) && name.contains("1x1 whole of C,")
+    });
+    let ran = odd.map(|candidate| run(&device, candidate)).count();
+    assert!(ran >= 2, "{ran} of them");
+}
+
 #[test]
 fn points_around_the_fastest_compute_it_too() {
     let device = Device::named("emu:h200").expect("emulators are always there");

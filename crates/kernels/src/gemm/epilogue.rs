@@ -122,8 +122,9 @@ impl<C: GemmOutput> BoxStore<C> {
             let sums = tile.sums.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
             let rounded: Fragment<C> = sums.packed(C::pair);
             if tile.leads {
-                // The store before last has read this buffer.
-                bulk_wait_read(BUFFERS - 1);
+                // The store before last has read this buffer; or the last one, where a tile with an odd number of pieces ended here.
+                let begins_where_the_last_ended = index == 0 && blocks * pieces % i64::from(BUFFERS) != 0;
+                bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }
             tile.role.sync_warpgroup();
             let target = copy.target(&self.buffers.tensor().slice((All, All, stage)));
