@@ -60,6 +60,9 @@ pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> 
     others.filter(|other| *other != configuration && other.check(shape).is_ok()).collect()
 }
 
+/// What holds C to the reference.
+type Verification<C> = Box<dyn Fn(&Buffer<C>) -> Result<Verified>>;
+
 /// The buffers that all configurations work on.
 struct Bench<T, C> {
     operations: Operations,
@@ -67,7 +70,7 @@ struct Bench<T, C> {
     a: Buffer<T>,
     b: Buffer<T>,
     c: RefCell<Buffer<C>>,
-    verify: Box<dyn Fn(&Buffer<C>) -> Result<Verified>>,
+    verify: Verification<C>,
     work: Work,
 }
 
