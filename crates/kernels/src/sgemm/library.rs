@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use warpwright::runtime::cublas::{CublasProduct, Order, ProductShape};
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Stream};
 
-use super::plan::{self, CONFIGURATIONS};
+use super::plan::{self, COPIED, FED};
 use super::thread_tile::ThreadTile;
 use super::vectorised::Vectorised;
 use super::warp_tile::WarpTile;
@@ -58,7 +58,7 @@ const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::choice(
         "tile",
-        &["planned", "128x128", "256x128", "64x64"],
+        &["planned", "128x128", "256x128", "128x256", "64x64"],
         "tile of C a CTA (double-buffered, tma)",
     ),
     OptionSpec::number(
@@ -121,23 +121,25 @@ impl Problem {
         }
     }
 
-    /// The kernel that the options choose, on a GPU of that capability and size.
-    fn method(&self, options: &Options, sms: u32, tma: bool) -> Method {
+    /// The kernel that the options choose, on a GPU of that size, with a TMA that reads A and B or without.
+    fn method(&self, options: &Options, sms: u32, tma: bool) -> Result<Method> {
         let (_, n, k) = self.extents;
         let widths = (plan::width(k), plan::width(n));
-        let (mut tiles, mut ctas_per_sm, planned_splits) = plan::choose(sms, self.extents);
-        let named = CONFIGURATIONS.iter().find(|(name, ..)| *name == options.choice("tile"));
-        if let Some(&(_, chosen, ctas)) = named {
-            (tiles, ctas_per_sm) = (chosen, ctas);
-        }
+        let step = options.choice("step");
+        let fed = step == "tma" || step == "best" && tma;
+        let configurations = if fed { FED } else { COPIED };
+        let ((_, tiles, ctas_per_sm), planned) = match options.choice("tile") {
+            "planned" => plan::choose(sms, configurations, self.extents),
+            tile => {
+                let found = configurations.iter().find(|(name, ..)| *name == tile);
+                (*found.ok_or_else(|| format!("--tile {tile} is no tile of this step"))?, 1)
+            }
+        };
         let splits = match options.number("splits") {
-            0 if named.is_none() => planned_splits,
-            0 => 1,
+            0 => planned,
             splits => u32::try_from(splits).unwrap_or(u32::MAX),
         };
-        let fed = || Method::TmaFed(plan::tma_fed(tiles, ctas_per_sm), splits);
-        let buffered = || Method::DoubleBuffered(plan::double_buffered(tiles, ctas_per_sm, n), splits);
-        match options.choice("step") {
+        Ok(match step {
             "naive" => Method::Naive,
             "coalesced" => Method::Coalesced,
             "shared" => Method::Shared,
@@ -146,14 +148,12 @@ impl Problem {
             "coalesced-copies" => Method::ThreadTile(ThreadTile::COALESCED),
             "vectorised" => Method::Vectorised(Vectorised { tiles: Vectorised::TILES, widths }),
             "warp-tile" => Method::WarpTile(WarpTile { tiles: WarpTile::TILES, widths }),
-            "double-buffered" => buffered(),
-            "tma" => fed(),
-            _ if tma => fed(),
-            _ => buffered(),
-        }
+            _ if fed => Method::TmaFed(plan::tma_fed(tiles, ctas_per_sm), splits),
+            _ => Method::DoubleBuffered(plan::double_buffered(tiles, ctas_per_sm, n), splits),
+        })
     }
 
-    fn method_on(&self, options: &Options, device: &Device) -> Method {
+    fn method_on(&self, options: &Options, device: &Device) -> Result<Method> {
         let properties = device.properties();
         self.method(options, properties.sm_count, plan::tma_reads(properties.capability, self.extents))
     }
@@ -246,7 +246,7 @@ impl LibraryKernel for Library {
         let capability = warpwright::arch::Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         let tma = plan::tma_reads(capability, problem.extents);
-        match problem.method(options, PLANNED_SMS, tma) {
+        match problem.method(options, PLANNED_SMS, tma)? {
             Method::Naive => ptx(super::naive::Naive.run()?, target),
             Method::Coalesced => ptx(super::coalesced::Coalesced.run()?, target),
             Method::Shared => ptx(super::shared::SharedBlock.run()?, target),
@@ -260,7 +260,7 @@ impl LibraryKernel for Library {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let problem = Problem::of(options)?;
-        let method = problem.method_on(options, device);
+        let method = problem.method_on(options, device)?;
         let operations = Operations::new(device);
         let ready = operations.sgemm_kernel(method, problem.extents)?;
         let (function, launch) = ready.launch_of();

@@ -8,18 +8,22 @@ use super::operation::Method;
 use super::tiles::Tiles;
 use super::tma::TmaFed;
 
-/// Tiles of C that are worth trying, with the CTAs of an SM: large ones compute more for what they copy, small ones leave fewer SMs
-/// without work. A thread has 8 columns and 16 or 8 rows.
-pub const CONFIGURATIONS: &[(&str, Tiles, u32)] =
-    &[("128x128", large((128, 128)), 2), ("256x128", large((256, 128)), 1), ("64x64", small((64, 64)), 8)];
+/// A tile of C by name, its tiles, and how many CTAs of it an SM shall hold.
+pub type Configuration = (&'static str, Tiles, u32);
 
-const fn large((bm, bn): (u32, u32)) -> Tiles {
-    Tiles { block: (bm, bn, 16), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }
-}
+/// What the TMA-fed kernel is fastest with, the one for large products first.
+pub const FED: &[Configuration] = &[
+    ("128x128", Tiles { block: (128, 128, 16), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 2),
+    ("256x128", Tiles { block: (256, 128, 16), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 1),
+    ("64x64", Tiles { block: (64, 64, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 3 }, 6),
+];
 
-const fn small((bm, bn): (u32, u32)) -> Tiles {
-    Tiles { block: (bm, bn, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 3 }
-}
+/// What the kernel that copies by `cp.async` is fastest with.
+pub const COPIED: &[Configuration] = &[
+    ("128x256", Tiles { block: (128, 256, 8), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 1),
+    ("128x128", Tiles { block: (128, 128, 8), warp: (64, 64), steps: (4, 2), thread: (4, 4), stages: 4 }, 2),
+    ("64x64", Tiles { block: (64, 64, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 3 }, 6),
+];
 
 /// Rows of tiles that are walked together.
 const RASTER: u32 = 8;
@@ -51,7 +55,7 @@ pub fn method(device: &DeviceProperties, extents: (u32, u32, u32)) -> Method {
 
 /// What is fastest for a shape on that many SMs, fed by TMA or not.
 pub(super) fn for_sms(sms: u32, tma: bool, extents: (u32, u32, u32)) -> Method {
-    let (tiles, ctas_per_sm, splits) = choose(sms, extents);
+    let ((_, tiles, ctas_per_sm), splits) = choose(sms, if tma { FED } else { COPIED }, extents);
     if tma {
         Method::TmaFed(tma_fed(tiles, ctas_per_sm), splits)
     } else {
@@ -59,15 +63,55 @@ pub(super) fn for_sms(sms: u32, tma: bool, extents: (u32, u32, u32)) -> Method {
     }
 }
 
-/// The configuration, its CTAs of an SM, and the splits of k.
-pub(super) fn choose(sms: u32, (m, n, k): (u32, u32, u32)) -> (Tiles, u32, u32) {
-    let (_, large, ctas) = CONFIGURATIONS[0];
-    let (_, small, small_ctas) = CONFIGURATIONS[2];
-    if large.ctas(m, n) >= u64::from(sms) {
-        return (large, ctas, 1);
+/// Fewer slices than this are not worth a split: each split's sums are written and read once more.
+const FEWEST_SLICES: u32 = 8;
+
+/// The configuration and the splits of k: the first one, with the largest tile, of which every SM gets one; else the smallest, and k split
+/// until there are enough CTAs for a few of each SM.
+pub(super) fn choose(
+    sms: u32,
+    configurations: &[Configuration],
+    (m, n, k): (u32, u32, u32),
+) -> (Configuration, u32) {
+    let fills = |(_, tiles, _): &&Configuration| tiles.ctas(m, n) >= u64::from(sms) * 15 / 16;
+    if let Some(configuration) = configurations.iter().find(fills) {
+        return (*configuration, 1);
     }
-    let tiles = small.ctas(m, n).max(1);
-    let slices = k.div_ceil(small.block.2).max(1);
-    let wanted = (u64::from(sms) * 4 / tiles).clamp(1, u64::from(slices.div_ceil(8)));
-    (small, small_ctas, wanted as u32)
+    let smallest = configurations[configurations.len() - 1];
+    let (_, tiles, ctas_per_sm) = smallest;
+    let slices = k.div_ceil(tiles.block.2);
+    let room = u64::from(sms * ctas_per_sm.min(4)) / tiles.ctas(m, n).max(1);
+    let splits = room.clamp(1, u64::from((slices / FEWEST_SLICES).max(1)));
+    (smallest, splits as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_is_legal() {
+        let h200 = Capability::for_target("sm_90a").expect("it is in the table");
+        for &(name, tiles, ctas_per_sm) in FED {
+            assert_eq!(tma_fed(tiles, ctas_per_sm).check(h200), Ok(()), "{name}");
+        }
+        for &(name, tiles, ctas_per_sm) in COPIED {
+            for n in [1, 2, 4] {
+                assert_eq!(double_buffered(tiles, ctas_per_sm, n).check(h200), Ok(()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_products_get_large_tiles_and_small_ones_splits() {
+        let chosen = |extents| {
+            let ((name, ..), splits) = choose(132, FED, extents);
+            (name, splits)
+        };
+        assert_eq!(chosen((8192, 8192, 8192)), ("128x128", 1));
+        assert_eq!(chosen((2048, 2048, 64)), ("128x128", 1));
+        assert_eq!(chosen((1024, 1024, 1024)), ("64x64", 1));
+        assert_eq!(chosen((128, 128, 8192)), ("64x64", 64));
+        assert_eq!(chosen((1, 1, 64)), ("64x64", 1));
+    }
 }

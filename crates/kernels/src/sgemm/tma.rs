@@ -1,18 +1,25 @@
-//! Step 10: the tensor memory accelerator fills the ring, asked by one thread; no other thread computes an address of A or B.
+//! Step 10: the tensor memory accelerator fills the ring, asked by one thread; no thread computes an address of A or B in global memory.
 //!
 //! ```text
-//!   thread 0            wait until the slot is empty, expect its bytes, ask for a box of A (BM, BK) and one of B (BK, BN)
-//!   all warps           wait until the slot is full, multiply, say that the slot is empty
+//!   thread 0       after each slice: ask for the one that will take its slot: a box of A (BM, BK) and one of B (BK, BN)
+//!   all warps      multiply the first 4 k of slice s
+//!                  slice s + 1 is here: read 32 rows by 16 k of its A into registers      A [row][k] in the slot, as TMA brings it
+//!                  multiply 8 k more
+//!                  write them transposed into the other of two buffers                    A [k][row], as fragments are read
+//!                  multiply the last 4 k; one barrier for all warps
 //!
-//!   full[slot]          1 arrival and the bytes of both boxes
-//!   empty[slot]         an arrival of each warp
+//!   a warp's block of A: lane (g, q) of 8 x 4 reads rows g, g + 8, g + 16, g + 24 at k = 4q .. 4q + 3, and writes at each k its four
+//!   rows side by side, so that position 4g + e of 32 holds row g + 8e: the thread that reads them computes these rows of C
 //! ```
 //!
-//! Nothing waits for the whole CTA any more: a warp may be as far ahead of another as the ring is long. Thread 0 asks for a slice in the
-//! middle of multiplying: by then the other warps have long read the slot that it is to fill.
+//! TMA cannot transpose 32-bit elements. One could read A along k instead, four at a time: such a kernel has as few instructions, and on an
+//! H200 reached 0.94 of cuBLAS where this one reaches 1.02. Then all of a thread's rows at one k come from registers of the same parity, and the
+//! register file has two banks, even and odd, that give one operand a cycle each: a multiply-add that wants two of one bank takes two cycles.
+//! Transposed, the rows at one k are four neighbouring registers, and the assembler finds an order in which nearly every multiply-add takes
+//! one operand of each bank, and the third from the one before it.
 //!
-//! Boxes are dense, without a swizzle: rows of A are BK = 16 elements, 64 bytes, so that the two rows that half a warp reads together lie
-//! in different halves of the banks. What is past the ends of A and B, the accelerator fills with zeros.
+//! The question whether the next slice is here is asked well before its answer is used: it takes as long as a load.
+//! What is past the ends of A and B, the accelerator fills with zeros.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
@@ -75,49 +82,46 @@ impl Position {
     }
 }
 
-/// Rows and k of A that a warp transposes at a time: a lane 4 rows by 4 k.
+/// Rows and k of A that a warp transposes: a lane 4 rows by 4 k.
 const BLOCK: (u32, u32) = (32, 16);
 
 /// What a thread transposes of each slice: from where to where.
 #[derive(Clone, Copy, DeviceValue)]
 struct Transposition {
-    /// Row g of 32, four k from 4 (lane % 4) on.
+    /// Row g of the warp's 32, at k = 4q.
     source: Shared<f32>,
-    /// Where four rows lie at each of these k.
+    /// Where its four rows lie at each of its four k.
     targets: [Shared<f32>; 4],
+    /// Elements of a slice of A.
+    slice: u32,
 }
 
 impl Transposition {
     #[track_caller]
-    fn new(
-        thread: Reg<u32>,
-        a_slots: Shared<f32>,
-        transposed: Shared<f32>,
-        (bm, _, bk): (u32, u32, u32),
-    ) -> Self {
+    fn new(thread: Reg<u32>, a_slots: Shared<f32>, transposed: Shared<f32>, bm: u32) -> Self {
         let (warp, lane) = (thread / 32, thread % 32);
-        let (row, k) = (lane / 4, lane % 4 * 4);
+        let (g, q) = (lane / 4, lane % 4);
         let first = warp * BLOCK.0;
-        let source = a_slots.at((first + row) * bk + k);
+        let source = a_slots.at((first + g) * BLOCK.1 + q * 4);
         let targets = std::array::from_fn(|step| {
-            let k = k + step as u32;
-            transposed.at(k * bm + ((first + row * 4) ^ exchange_at(k)))
+            let k = q * 4 + step as u32;
+            transposed.at(k * bm + ((first + g * 4) ^ exchange_at(k)))
         });
-        Self { source, targets }
+        Self { source, targets, slice: bm * BLOCK.1 }
     }
 
-    /// Reads four rows, 8 apart, of the slice in a slot.
+    /// Reads the thread's four rows of the slice in a slot.
     #[track_caller]
-    fn load(self, slot: Reg<u32>, (bm, _, bk): (u32, u32, u32)) -> [[Reg<f32>; 4]; 4] {
-        let source = self.source.at(slot * (bm * bk));
-        std::array::from_fn(|row| source.at(8 * row as u32 * bk).load_vector())
+    fn load(self, slot: Reg<u32>) -> [[Reg<f32>; 4]; 4] {
+        let source = self.source.at(slot * self.slice);
+        std::array::from_fn(|row| source.at(8 * row as u32 * BLOCK.1).load_vector())
     }
 
     /// Writes them transposed, side by side.
     #[track_caller]
-    fn store(self, buffer: Reg<u32>, rows: [[Reg<f32>; 4]; 4], (bm, _, bk): (u32, u32, u32)) {
+    fn store(self, buffer: Reg<u32>, rows: [[Reg<f32>; 4]; 4]) {
         for (k, target) in self.targets.into_iter().enumerate() {
-            target.at(buffer * (bm * bk)).store_vector(rows.map(|row| row[k]));
+            target.at(buffer * self.slice).store_vector(rows.map(|row| row[k]));
         }
     }
 }
@@ -188,24 +192,30 @@ impl TmaFed {
         }
 
         let place = Place::of(thread, &tiles, LaneOrder::Pairs);
-        let transposition = Transposition::new(thread, ring.a_slots, transposed, tiles.block);
+        let transposition = Transposition::new(thread, ring.a_slots, transposed, bm);
         let (a_rows, b_mine) = (Rows::new(transposed, place.row), ring.b_slots.at(place.column));
         let mut sums = zeros(tiles.sums());
         let mut read = Position { slot: constant(0u32), parity: constant(0u32) };
         let mut buffer = constant(0u32);
         if share.first < share.end {
             ring.full.at(read.slot).wait_parity(read.parity);
-            transposition.store(buffer, transposition.load(read.slot, tiles.block), tiles.block);
+            transposition.store(buffer, transposition.load(read.slot));
             sync_threads();
             for slice in share.first + 1..share.end {
                 let next = read.next(stages);
-                ring.full.at(next.slot).wait_parity(next.parity);
-                let rows = transposition.load(next.slot, tiles.block);
+                let next_full = ring.full.at(next.slot);
                 let slot = (a_rows.in_slot(buffer * (bm * bk)), b_mine.at(read.slot * (bn * bk)));
-                multiply_slice(&tiles, &mut sums, slot, 0..bk / 2);
                 buffer = buffer ^ 1;
-                transposition.store(buffer, rows, tiles.block);
-                multiply_slice(&tiles, &mut sums, slot, bk / 2..bk);
+                // The answer takes a while: multiplications lie between it and its use.
+                let is_here = next_full.try_wait_parity(next.parity);
+                multiply_slice(&tiles, &mut sums, slot, 0..4);
+                if !is_here {
+                    next_full.wait_parity(next.parity);
+                }
+                let rows = transposition.load(next.slot);
+                multiply_slice(&tiles, &mut sums, slot, 4..12);
+                transposition.store(buffer, rows);
+                multiply_slice(&tiles, &mut sums, slot, 12..16);
                 sync_threads();
                 let ahead = slice + (stages - 1);
                 if thread == 0 && ahead < share.end {
