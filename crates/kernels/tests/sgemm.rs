@@ -211,9 +211,10 @@ fn lanes_meet_in_banks_only_where_the_steps_say_so() {
     for step in ["naive", "coalesced", "shared", "column", "warp-tile", "double-buffered", "tma", "best"] {
         assert_eq!(conflicts(step), 0, "{step}");
     }
-    // A thread's row of 8 columns: 16 lanes, 8 words apart, are in 4 banks, which makes 4 passes of one; two CTAs of 8 warps, 64 k, 8 loads.
-    assert_eq!(conflicts("coalesced-copies"), 2 * 8 * 64 * 8 * 3);
-    // Transposing, 4 lanes meet in a bank: 8 stores of a warp and slice, 3 passes more each; and each of the two vectors of a row of B takes 4
-    // passes where 2 would do for 16 different ones.
-    assert_eq!(conflicts("vectorised"), 2 * 8 * (4 * 8 * 3 + 64 * 2 * 2));
+    // Two CTAs of 8 warps, 64 k, 8 loads: 16 lanes 8 columns apart are in 4 banks, which makes 4 passes of one; the 2 rows of a warp are 64
+    // words apart, in one bank.
+    assert_eq!(conflicts("coalesced-copies"), 2 * 8 * 64 * 8 * (3 + 1));
+    // Four slices: 8 stores of A at which 4 lanes meet in a bank, 3 passes more each; and 32 loads of B, of which each quarter of a warp takes
+    // 2 passes for 8 vectors 32 bytes apart.
+    assert_eq!(conflicts("vectorised"), 2 * 8 * 4 * (8 * 3 + 32 * 4));
 }
