@@ -6,6 +6,7 @@ pub mod elementwise;
 pub mod gemm;
 pub mod histogram;
 pub mod hopper_lessons;
+pub mod launch_cost;
 mod lessons;
 pub mod map2d;
 pub mod matrix_add;

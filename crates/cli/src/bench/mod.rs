@@ -1,6 +1,7 @@
 //! `warpwright bench`: how long a kernel takes, and how fast the emulator is.
 
 mod emulator;
+mod launch;
 pub(crate) mod timing;
 
 use anyhow::{Result, anyhow, bail};
@@ -35,6 +36,7 @@ pub(crate) struct Bench {
 #[derive(Clone, Debug)]
 enum What {
     Emulator,
+    Launch,
     Kernel(KernelChoice),
 }
 
@@ -42,6 +44,7 @@ impl FromArgMatches for What {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
             Some("emulator") => Ok(Self::Emulator),
+            Some("launch") => Ok(Self::Launch),
             _ => KernelChoice::from_arg_matches(matches).map(Self::Kernel),
         }
     }
@@ -55,7 +58,9 @@ impl FromArgMatches for What {
 impl Subcommand for What {
     fn augment_subcommands(command: Command) -> Command {
         let emulator = Command::new("emulator").about("How fast the emulator is on this machine");
-        KernelChoice::augment_subcommands(command).subcommand(emulator)
+        let launch =
+            Command::new("launch").about("What the host pays for a kernel's first use, and for each launch");
+        KernelChoice::augment_subcommands(command).subcommand(emulator).subcommand(launch)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -63,7 +68,7 @@ impl Subcommand for What {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == "emulator" || KernelChoice::has_subcommand(name)
+        ["emulator", "launch"].contains(&name) || KernelChoice::has_subcommand(name)
     }
 }
 
@@ -77,6 +82,7 @@ impl Bench {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         match &self.what {
             What::Emulator => emulator::run(output),
+            What::Launch => launch::run(&self.device.open()?, output),
             What::Kernel(choice) => self.kernel(choice, output),
         }
     }

@@ -85,6 +85,14 @@ impl Context {
         }
     }
 
+    /// Remembers the kernel of a launch.
+    fn note_launch(&self, kernel: &str) {
+        let mut launched = self.launched();
+        if !launched.contains(kernel) {
+            launched.insert(kernel.to_owned());
+        }
+    }
+
     fn launched(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner)
     }

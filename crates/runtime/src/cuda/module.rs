@@ -1,8 +1,9 @@
 //! PTX loaded on a GPU.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::driver::{self, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
 use super::{Context, assemble, raw};
@@ -19,6 +20,18 @@ const PORTABLE_CLUSTER: u32 = 8;
 pub(super) struct CudaModule {
     context: Arc<Context>,
     handle: driver::Handle,
+    /// Its kernels that were asked for, so that a launch asks the driver for nothing that is known.
+    kernels: Mutex<BTreeMap<String, KnownKernel>>,
+}
+
+/// What is known of a kernel.
+#[derive(Clone, Copy)]
+struct KnownKernel {
+    function: driver::Handle,
+    /// Dynamic shared memory that launches may ask for.
+    most_dynamic_shared_bytes: u32,
+    /// Whether launches may ask for clusters beyond the portable size.
+    takes_large_clusters: bool,
 }
 
 // SAFETY: the driver's modules may be used from any thread.
@@ -30,7 +43,7 @@ impl CudaModule {
     /// Assembles PTX for the GPU and loads it.
     pub(super) fn load(context: Arc<Context>, ptx: &str, target: &str) -> Result<Self> {
         let handle = assemble::load(&context, ptx, target)?;
-        Ok(Self { context, handle })
+        Ok(Self { context, handle, kernels: Mutex::default() })
     }
 
     /// The function of that name; `None` if there is none.
@@ -59,21 +72,30 @@ impl CudaModule {
         self.context.check(unsafe { driver.cuFuncSetAttribute(function, which, value as c_int) })
     }
 
-    /// Opts in to what a launch asks for beyond what every kernel may have.
-    fn opt_in(&self, function: driver::Handle, launch: &Launch) -> Result<()> {
+    /// The kernel of that name, which the module has, opted in to what a launch asks for beyond what every kernel may have.
+    fn opted_in(&self, name: &str, launch: &Launch) -> Result<driver::Handle> {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kernels.contains_key(name) {
+            let function = self.find(name)?.expect("the kernel was found when the function was made");
+            let shared_bytes = self.attribute(function, function_attribute::SHARED_BYTES)?;
+            let known = KnownKernel {
+                function,
+                most_dynamic_shared_bytes: SHARED_BYTES_WITHOUT_OPT_IN.saturating_sub(shared_bytes),
+                takes_large_clusters: false,
+            };
+            kernels.insert(name.to_owned(), known);
+        }
+        let known = kernels.get_mut(name).expect("it has just been looked for");
         let shared = launch.dynamic_shared_bytes;
-        // The driver counts static memory in too; asking for what is already allowed changes nothing.
-        if shared > 0
-            && shared + self.attribute(function, function_attribute::SHARED_BYTES)?
-                > SHARED_BYTES_WITHOUT_OPT_IN
-            && shared > self.attribute(function, function_attribute::MAX_DYNAMIC_SHARED_BYTES)?
-        {
-            self.set_attribute(function, function_attribute::MAX_DYNAMIC_SHARED_BYTES, shared)?;
+        if shared > known.most_dynamic_shared_bytes {
+            self.set_attribute(known.function, function_attribute::MAX_DYNAMIC_SHARED_BYTES, shared)?;
+            known.most_dynamic_shared_bytes = shared;
         }
-        if launch.cluster.0.iter().product::<u32>() > PORTABLE_CLUSTER {
-            self.set_attribute(function, function_attribute::NON_PORTABLE_CLUSTER, 1)?;
+        if launch.cluster.0.iter().product::<u32>() > PORTABLE_CLUSTER && !known.takes_large_clusters {
+            self.set_attribute(known.function, function_attribute::NON_PORTABLE_CLUSTER, 1)?;
+            known.takes_large_clusters = true;
         }
-        Ok(())
+        Ok(known.function)
     }
 }
 
@@ -107,8 +129,7 @@ impl LoadedModule for CudaModule {
         arguments: &[Packed<'_>],
     ) -> Result<LaunchCounts> {
         let driver = self.context.enter()?;
-        let function = self.find(name)?.expect("the kernel was found when the function was made");
-        self.opt_in(function, launch)?;
+        let function = self.opted_in(name, launch)?;
         let cluster = launch.has_clusters().then(|| LaunchAttribute::cluster(launch.cluster.0));
         let overlap = launch.overlaps.then(LaunchAttribute::overlapping);
         let mut attributes: Vec<LaunchAttribute> = cluster.into_iter().chain(overlap).collect();
@@ -124,7 +145,7 @@ impl LoadedModule for CudaModule {
         let mut storage: Vec<Vec<u128>> = arguments.iter().map(|argument| aligned(argument.bytes)).collect();
         let mut pointers: Vec<*mut c_void> =
             storage.iter_mut().map(|argument| argument.as_mut_ptr().cast()).collect();
-        self.context.launched().insert(name.to_owned());
+        self.context.note_launch(name);
         // SAFETY: `arguments` were checked against the kernel's parameters where those are known; the driver copies them before it
         // returns. What the kernel does with them on the device is the kernel's own business: it cannot touch the host.
         let outcome =
