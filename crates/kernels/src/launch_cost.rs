@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
 
-use crate::gemm::hopper::{self, HopperGemm};
-use crate::gemm::{Order, plan};
+use crate::gemm::Order;
+use crate::gemm::hopper::{self, Consumers, HopperGemm};
 use crate::registry::Result;
 use crate::vector_add::VectorAdd;
 
-/// The problem that the Hopper GEMM is planned for, as its first use is timed.
-const SHAPE: (u32, u32, u32) = (4096, 4096, 4096);
 /// The problem that is launched: one slot of a few tiles, so that the device keeps up with the host.
 const LAUNCHED: (u32, u32, u32) = (256, 256, 64);
 /// Launches between two waits for the device, fewer than its queue holds (1024): the host never waits in between.
@@ -59,7 +57,7 @@ pub struct LaunchCost {
 pub fn first_use(device: &Device) -> Result<FirstUse> {
     let capability = device.properties().capability;
     let begin = Instant::now();
-    let kernel = product().run()?;
+    let kernel = PRODUCT.run::<bf16, bf16>()?;
     let staged = Instant::now();
     let text = runtime::ptx(&kernel, capability)?;
     let written = Instant::now();
@@ -72,9 +70,18 @@ pub fn first_use(device: &Device) -> Result<FirstUse> {
     })
 }
 
-fn product() -> HopperGemm<bf16, bf16> {
-    plan::kernel(plan::costs(SHAPE, 132)[0].configuration, Order::RowMajor, Order::ColumnMajor)
-}
+/// The kernel whose first use is timed: a large tile, a cluster of two, a ring of three slots.
+const PRODUCT: HopperGemm = HopperGemm {
+    a: Order::RowMajor,
+    b: Order::ColumnMajor,
+    c: Order::RowMajor,
+    tile: (128, 256, 64),
+    consumers: Consumers::Cooperate,
+    cluster: (2, 1),
+    stages: 3,
+    raster: 8,
+    split: false,
+};
 
 /// Times launches of a kernel with buffers, and of one with tensor maps.
 ///
@@ -93,17 +100,17 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     })?;
 
     let (m, n, k) = LAUNCHED;
-    let gemm = product();
     let [a, b, c] = [m * k, n * k, m * n].map(|count| device.zeros::<bf16>(count as usize));
     let (a, b, c) = (a?, b?, c?);
     let extents = |rows: u32, columns: u32| (u64::from(rows), u64::from(columns));
-    let a = runtime::TensorMap::of_tile(&a, extents(m, k), &gemm.a_tile()?)?;
-    let b = runtime::TensorMap::of_tile(&b, extents(n, k), &gemm.b_tile()?)?;
-    let c = runtime::TensorMap::of_tile(&c, extents(m, n), &gemm.c_tile()?)?;
-    let multiply = device.compile(&gemm.run()?)?;
-    let ctas = gemm.cluster.0 * gemm.cluster.1;
+    let a = runtime::TensorMap::of_tile(&a, extents(m, k), &PRODUCT.a_tile::<bf16>()?)?;
+    let b = runtime::TensorMap::of_tile(&b, extents(n, k), &PRODUCT.b_tile::<bf16>()?)?;
+    let c = runtime::TensorMap::of_tile(&c, extents(m, n), &PRODUCT.c_tile::<bf16>()?)?;
+    let multiply = device.compile(&PRODUCT.run::<bf16, bf16>()?)?;
+    let (mut slots, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
+    let ctas = PRODUCT.cluster.0 * PRODUCT.cluster.1;
     let maps = timed(&stream, device, launches, || {
-        multiply.launch(&stream, ctas, hopper::THREADS, (&a, &b, &c, m, n, k))?;
+        multiply.launch(&stream, ctas, hopper::THREADS, (&a, &b, &c, &mut slots, &mut arrived, m, n, k))?;
         Ok(())
     })?;
     let cost = |kernel, arguments, [median, high]: [Duration; 2]| LaunchCost {
@@ -115,7 +122,11 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     };
     Ok(vec![
         cost("vector-add", "three buffers and a scalar", buffers),
-        cost("gemm", "three tensor maps and three scalars, 200 KB of shared memory", maps),
+        cost(
+            "gemm",
+            "three tensor maps, two buffers and three scalars, clusters and 200 KB of shared memory",
+            maps,
+        ),
     ])
 }
 
