@@ -154,6 +154,9 @@ impl Cluster {
                 "let every thread that barrier {id} counts reach it, at the same barrier and in the same order; or count only those that do"
             ));
         }
+        if matches!(told.path.wait, Wait::Together | Wait::Members(_)) {
+            return Some("let all lanes that the instruction needs come to it: move it out of the branch, or name in its member mask those that are there".to_owned());
+        }
         let Some(Watched::Mbarrier { address, .. }) = told.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
         Some(match (barrier.pending, barrier.bytes) {
@@ -161,7 +164,7 @@ impl Cluster {
             (pending, _) if pending < barrier.expected => {
                 "initialise the mbarrier for as many arrivals as there are in a phase; `arrive` counts one for each thread that executes it".to_owned()
             }
-            _ => "look who should arrive in this phase, and what keeps them from it; if none should, the wait has the parity of the wrong phase".to_owned(),
+            _ => "look who should arrive in this phase, and what keeps them from it; if none should, the wait has the parity of the wrong phase, or of one that was over before it was looked for".to_owned(),
         })
     }
 
@@ -268,11 +271,14 @@ impl Cluster {
         };
         let mut parts: Vec<String> = record.arrivals.iter().map(told).collect();
         if parts.is_empty() {
-            parts.push("no thread has arrived in this phase".to_owned());
             let before: Vec<String> = record.arrivals_before.iter().map(told).collect();
-            if !before.is_empty() {
-                parts.push(format!("in the phase before it {}", before.join(", ")));
-            }
+            parts.push(match before.as_slice() {
+                [] => "no thread has arrived in this phase".to_owned(),
+                _ => format!(
+                    "no thread has arrived in this phase; in the one before it, {}",
+                    before.join(", ")
+                ),
+            });
         }
         if record.bytes_expected > 0 || record.bytes_arrived > 0 {
             parts.push(format!(

@@ -272,9 +272,9 @@ fn a_deadlock_of_the_cluster_tells_who_waits_where() {
     for part in [
         "every thread of the cluster that has not exited waits",
         "CTA of rank 0, warps 0-1 at",
-        "waits at the barrier of the cluster, where 64 threads of the CTA of rank 1 have not arrived",
+        "waiting at the barrier of the cluster, where 64 threads of the CTA of rank 1 have not arrived",
         "CTA of rank 1, warp 0",
-        "waits at barrier 2, where 32 of 64 threads have arrived",
+        "waiting at barrier 2, where 32 of 64 threads have arrived",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }

@@ -73,7 +73,7 @@ fn a_consumer_one_phase_ahead() {
         shape(1, 64),
         &[
             "phase 1 (parity 1)",
-            "lacks 1 of 1 arrivals; no thread has arrived in this phase, in the phase before it warp 0 arrived once",
+            "lacks 1 of 1 arrivals; no thread has arrived in this phase; in the one before it, warp 0 arrived once",
         ],
     );
 }

@@ -113,6 +113,19 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What to do about any fault of a kind, where there is something to say of all of them.
+fn general_help(kind: FaultKind) -> Option<&'static str> {
+    match kind {
+        FaultKind::LaneMask => {
+            Some("name in the mask exactly the lanes that execute the instruction together")
+        }
+        FaultKind::Warpgroup => Some(
+            "let the four whole warps of the warpgroup execute it together: threads with nothing to do come along, and leave later",
+        ),
+        _ => None,
+    }
+}
+
 /// The first sentence of a message as a title: without a capital, and a full stop.
 fn as_title(message: &str) -> String {
     let message = message.strip_prefix("Deadlock: ").unwrap_or(message);
@@ -151,7 +164,7 @@ impl From<&Fault> for Finding {
             message: as_title(&fault.message),
             labels: label.into_iter().chain(fault.also.iter().cloned()).collect(),
             notes: fault.notes.clone(),
-            help: fault.help.clone(),
+            help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
             count: 1,
         }
     }

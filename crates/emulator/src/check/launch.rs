@@ -128,6 +128,27 @@ impl LaunchChecks {
         let misused = misused.map(|(key, (misuse, count))| (*key, misuse.finding(kernel, *count)));
         let mut findings: Vec<_> = told.chain(misused).collect();
         findings.sort_by_key(|&((kind, later, earlier), _)| (later, earlier, kind));
-        findings.into_iter().map(|(_, finding)| finding).collect()
+        told_once(findings.into_iter().map(|(_, finding)| finding))
     }
+}
+
+/// Findings of the same kind at the same places of the author's source are one: of several instructions that a line became.
+fn told_once(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut told: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let alike = |other: &&mut Finding| {
+            other.kind == finding.kind
+                && other.labels.len() == finding.labels.len()
+                && other
+                    .labels
+                    .iter()
+                    .zip(&finding.labels)
+                    .all(|(a, b)| a.source.is_some() && a.source == b.source)
+        };
+        match told.iter_mut().find(alike) {
+            Some(known) => known.count += finding.count,
+            None => told.push(finding),
+        }
+    }
+    told
 }

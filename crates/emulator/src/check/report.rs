@@ -134,7 +134,13 @@ impl Conflict {
             FindingKind::Uninitialised => {
                 format!("{} {later} of {bytes} at {place}, which nothing has written", article(later))
             }
-            FindingKind::Leak => "the kernel ends with asynchronous work under way".to_owned(),
+            FindingKind::Leak => match self.earlier.role {
+                Role::Group(_, GroupKind::Multiply, _) => {
+                    "the kernel ends with a wgmma that nothing has waited for"
+                }
+                _ => "the kernel ends with a copy that nothing has waited for",
+            }
+            .to_owned(),
             FindingKind::InFlight => {
                 format!(
                     "{} {later} of {bytes} at {place} while {} {earlier} is under way",
@@ -286,6 +292,7 @@ impl Conflict {
         let is_initialisation = initialises(&self.earlier) || initialises(&self.later);
         let text = |party: &Party| match is_initialisation && self.kind == FindingKind::Race {
             true => of_mbarrier(party),
+            false if self.kind == FindingKind::Leak => format!("issued by {}", party.who(launch)),
             false => format!("{} by {}", party.what(), party.who(launch)),
         };
         let mut labels = vec![kernel.label(self.later.pc, text(&self.later))];
