@@ -216,6 +216,10 @@ impl Step<'_> {
         if matches!(operation, WarpgroupOperation::Settle)
             && (active != FULL || !self.execution.block.warpgroups.has_issued(self.execution.warp))
         {
+            if active == FULL {
+                // Nothing is left to wait for: it has happened early.
+                self.execution.block.observer.registers_settled(self.execution.actor(active));
+            }
             return Ok(Next::At(pc + 1));
         }
         if self.mask != *self.alive {
