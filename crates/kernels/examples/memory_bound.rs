@@ -6,9 +6,11 @@ use std::error::Error;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
+use warpwright_kernels::elementwise::{Copy, Walk};
 use warpwright_kernels::monoid::{ArgMax, Monoid, Sum};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::rows::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, Softmax};
+use warpwright_kernels::select::Predicate;
 use warpwright_kernels::{reduce, scan};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -99,7 +101,7 @@ impl Bench {
         let mut partials = device.uninitialized::<u64>(1 << 16)?;
         let mut arrived = device.zeros::<u32>(1)?;
         let length = input.len() as u64;
-        let shapes: &[[u32; 4]] = &[[256, 8, 3, 1], [256, 8, 3, 0], [256, 8, 6, 1]];
+        let shapes: &[[u32; 4]] = &[[256, 8, 3, 1], [256, 8, 6, 1], [256, 8, 0, 1]];
         for &[threads, unroll, stages, overlaps] in shapes {
             let configuration =
                 reduce::single_pass::SinglePass { monoid, threads, unroll, stages, overlaps: overlaps > 0 };
@@ -132,22 +134,14 @@ impl Bench {
         let mut words = device.zeros::<u64>(length / 1024)?;
         let mut records = device.uninitialized::<u64>(1024)?;
         let capability = device.properties().capability;
+        // The configuration that `scan` takes, and what one thing less or more in it costs.
         let shapes: &[[u32; 6]] = &[
-            [512, 5, 5, 2, 1, 5],
-            [512, 5, 5, 1, 1, 5],
-            [512, 5, 4, 2, 1, 5],
-            [384, 7, 5, 2, 1, 5],
-            [640, 5, 4, 2, 1, 5],
-            [512, 7, 3, 1, 1, 5],
-            [768, 5, 3, 1, 1, 5],
-            [896, 3, 5, 2, 1, 5],
-            [256, 5, 5, 2, 2, 9],
             [256, 7, 4, 2, 2, 9],
-            [256, 9, 5, 2, 1, 5],
-            [512, 3, 4, 2, 2, 9],
+            [256, 7, 3, 1, 2, 9],
+            [256, 5, 4, 2, 2, 9],
+            [512, 7, 3, 1, 1, 5],
+            [512, 5, 5, 2, 1, 5],
             [512, 5, 5, 3, 1, 5],
-            [448, 7, 4, 2, 1, 5],
-            [512, 7, 3, 1, 1, 2],
         ];
         for &[threads, vectors, stages, lag, blocks_per_sm, windows] in shapes {
             let configuration = scan::single_pass::SinglePass {
@@ -185,7 +179,36 @@ impl Bench {
         Ok(())
     }
 
-    fn rows(&self, rows: u32, columns: u32, shares: &[[u32; 2]]) -> Result<()> {
+    /// Copies by every width of access, and what reads once and writes less: selections and histograms.
+    fn streams(&self, length: usize) -> Result<()> {
+        let device = self.operations.device();
+        let (bytes, mut copied) =
+            (self.filled::<u8>(4 * length, 9)?, device.uninitialized::<u8>(4 * length)?);
+        for bits in [8, 16, 32, 64, 128] {
+            let walk = Walk { bits, ..Walk::ONE_INPUT };
+            let kernel = self.operations.kernel(Copy { walk }, Copy::run::<u8>)?;
+            let grid = walk.grid::<u8>(bytes.len() as u64)?;
+            self.time("copy", &format!("u8, {bits} bits"), 8.0 * length as f64, |_| {
+                kernel.launch(&self.stream, grid, walk.threads, (&bytes, &mut copied, bytes.len() as u64))?;
+                Ok(())
+            })?;
+        }
+        drop((bytes, copied));
+        let numbers = self.filled::<f32>(length, 10)?;
+        let mut kept = device.uninitialized::<f32>(length)?;
+        let mut count = device.zeros::<u64>(1)?;
+        self.time("select", "f32 above 0: half of them", 6.0 * length as f64, |_| {
+            self.operations.select_if(&self.stream, &numbers, &mut kept, &mut count, Positive)?;
+            Ok(())
+        })?;
+        let mut counts = device.zeros::<u64>(256)?;
+        self.time("histogram", "f32, 256 even bins", 4.0 * length as f64, |_| {
+            self.operations.histogram_even(&self.stream, &numbers, (-0.5, 0.5), &mut counts)?;
+            Ok(())
+        })
+    }
+
+    fn rows(&self, rows: u32, columns: u32) -> Result<()> {
         let device = self.operations.device();
         let capability = device.properties().capability;
         let length = rows as usize * columns as usize;
@@ -199,87 +222,78 @@ impl Bench {
             .buffer_from(&(0..i64::from(rows)).map(|row| row % i64::from(columns)).collect::<Vec<_>>())?;
         let mut losses = device.uninitialized::<f32>(rows as usize)?;
         let matrix = length as f64 * 2.0;
-        let sms = device.properties().sm_count;
-        for &[threads, ctas] in shares {
-            let share = [threads, ctas];
-            macro_rules! bench {
-                ($name:literal, $sources:literal, $matrices:literal, |$plan:ident| $kernel:expr, $stage:expr, |$turn:ident| $arguments:expr) => {
-                    let $plan = Plan::new::<bf16>(columns, $sources, capability);
-                    let $plan =
-                        if share == [0; 2] { Ok($plan) } else { $plan.shared_by::<bf16>(share, capability) };
-                    if let Ok($plan) = $plan {
-                        let options = format!(
-                            "rows {rows} columns {columns} threads {} ctas {} ahead {} grid {}",
-                            $plan.threads,
-                            $plan.ctas,
-                            $plan.looks_ahead,
-                            $plan.grid(rows, sms)
-                        );
-                        match self.operations.kernel($kernel, $stage) {
-                            Ok(kernel) => {
-                                let shape =
-                                    kernel.shape($plan.grid(rows, sms), $plan.cta_threads()).overlapping();
-                                self.time($name, &options, $matrices * matrix, |turn| {
-                                    let $turn = turn % sets;
-                                    kernel.launch_as(&self.stream, shape, $arguments)?;
-                                    Ok(())
-                                })?;
-                            }
-                            Err(error) => eprintln!(
-                                "{} {options}: {}",
-                                $name,
-                                error.to_string().lines().next().unwrap_or("")
-                            ),
-                        }
-                    }
-                };
-            }
-            bench!(
-                "softmax",
-                1,
-                2.0,
-                |plan| Softmax { plan, form: Form::Probabilities },
-                Softmax::run::<bf16, bf16>,
-                |turn| (&xs[turn], &mut ys[turn], rows)
-            );
-            bench!(
-                "rms-norm",
-                1,
-                2.0,
-                |plan| RmsNorm { plan, gain: Gain::ZeroCentred },
-                RmsNorm::run::<bf16, bf16>,
-                |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6)
-            );
-            bench!("layer-norm", 1, 2.0, |plan| LayerNorm { plan }, LayerNorm::run::<bf16, bf16>, |turn| (
-                &xs[turn],
-                &w,
-                &b,
-                &mut ys[turn],
-                rows,
-                1e-6
-            ));
-            bench!(
-                "add-rms-norm",
-                2,
-                4.0,
-                |plan| AddRmsNorm { plan, gain: Gain::ZeroCentred },
-                AddRmsNorm::run::<bf16>,
-                |turn| (&xs[turn], &rs[turn], &w, &mut ss[turn], &mut ys[turn], rows, 1e-6)
-            );
-            bench!(
-                "cross-entropy",
-                1,
-                1.0,
-                |plan| CrossEntropy { plan },
-                CrossEntropy::run::<bf16>,
-                |turn| (&xs[turn], &targets, &mut losses, rows)
-            );
+        macro_rules! bench {
+            ($name:literal, $matrices:literal, $plan:expr, |$chosen:ident| $kernel:expr, $stage:expr, |$turn:ident| $arguments:expr) => {
+                let $chosen: Plan = $plan;
+                let kernel = self.operations.kernel($kernel, $stage)?;
+                let shape = $chosen.shape(&kernel, rows)?;
+                let options = format!(
+                    "rows {rows} columns {columns} threads {} ctas {} grid {}",
+                    $chosen.threads, $chosen.ctas, shape.grid.0[0]
+                );
+                self.time($name, &options, $matrices * matrix, |turn| {
+                    let $turn = turn % sets;
+                    kernel.launch_as(&self.stream, shape, $arguments)?;
+                    Ok(())
+                })?;
+            };
         }
+        let planned = |sources| Plan::new::<bf16>(columns, sources, capability);
+        bench!(
+            "softmax",
+            2.0,
+            planned(1),
+            |plan| Softmax { plan, form: Form::Probabilities },
+            Softmax::run::<bf16, bf16>,
+            |turn| (&xs[turn], &mut ys[turn], rows)
+        );
+        bench!(
+            "rms-norm",
+            2.0,
+            planned(1).with_common_row(),
+            |plan| RmsNorm { plan, gain: Gain::ZeroCentred },
+            RmsNorm::run::<bf16, bf16>,
+            |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6)
+        );
+        bench!(
+            "layer-norm",
+            2.0,
+            planned(1).with_common_row(),
+            |plan| LayerNorm { plan },
+            LayerNorm::run::<bf16, bf16>,
+            |turn| (&xs[turn], &w, &b, &mut ys[turn], rows, 1e-6)
+        );
+        bench!(
+            "add-rms-norm",
+            4.0,
+            planned(2),
+            |plan| AddRmsNorm { plan, gain: Gain::ZeroCentred },
+            AddRmsNorm::run::<bf16>,
+            |turn| (&xs[turn], &rs[turn], &w, &mut ss[turn], &mut ys[turn], rows, 1e-6)
+        );
+        bench!(
+            "cross-entropy",
+            1.0,
+            planned(1),
+            |plan| CrossEntropy { plan },
+            CrossEntropy::run::<bf16>,
+            |turn| (&xs[turn], &targets, &mut losses, rows)
+        );
         self.time("copy", &format!("driver, {rows} x {columns}"), 2.0 * matrix, |turn| {
             self.stream.copy(&mut ys[turn % sets], &xs[turn % sets])?;
             Ok(())
         })?;
         Ok(())
+    }
+}
+
+/// Wants what is above 0.
+#[derive(Clone, std::marker::Copy, PartialEq, Eq, Hash)]
+struct Positive;
+
+impl Predicate<f32> for Positive {
+    fn wants(&self, element: Reg<f32>) -> Reg<bool> {
+        element.gt(0f32)
     }
 }
 
@@ -291,12 +305,12 @@ fn main() -> Result<()> {
     let batches = arguments.next().map_or(Ok(9), |batches| batches.parse())?;
     let bench = Bench { operations: Operations::new(&device), stream: device.stream()?, only, batches };
     let scale = |length: usize| if is_small { length >> 10 } else { length };
+    bench.streams(scale(1 << 28))?;
     bench.scans(scale(1 << 28))?;
     let rows = |rows: u32| if is_small { rows.min(64) } else { rows };
-    bench.rows(rows(8192), 4096, &[[0, 0], [128, 1], [256, 1]])?;
-    bench.rows(rows(4096), 16384, &[[0, 0], [512, 1], [1024, 1]])?;
-    bench.rows(rows(1024), 262_144, &[[0, 0], [1024, 8], [1024, 16]])?;
-    bench.rows(rows(2048), 65536, &[[0, 0], [1024, 2], [512, 8]])?;
+    for (count, columns) in [(8192, 4096), (4096, 16_384), (2048, 65_536), (1024, 262_144)] {
+        bench.rows(rows(count), columns)?;
+    }
     let input = bench.filled::<f32>(scale(1 << 30), 3)?;
     bench.reductions("sum", Sum, &input)?;
     bench.reductions("argmax", ArgMax, &input)?;

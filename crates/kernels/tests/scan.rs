@@ -175,6 +175,29 @@ fn one_streams_look_back_serves_every_length_and_type_in_turn() {
     }
 }
 
+/// Lengths at which a tile, a round of all CTAs or the ring begins or ends.
+#[test]
+fn more_tiles_than_a_ring_and_all_ctas_hold() {
+    for name in ["emu:a100", "emu:h200"] {
+        let operations = Operations::new(&Device::named(name).expect("emulators are always there"));
+        for length in [1023, 7167, 7168, 7169, 7168 * 5 + 1, (1 << 20) + 7, 7168 * 600 + 3] {
+            let elements: Vec<u32> = scattered(length).map(|element| element as u32).collect();
+            let found = scanned(&operations, &elements, Sum);
+            assert!(found == expected(&elements, 0, u32::wrapping_add), "{length} on {name}");
+        }
+    }
+}
+
+#[test]
+fn negative_zero_stays_until_something_else_is_added() {
+    let operations = Operations::new(&device());
+    let mut elements = vec![-0.0f32; (1 << 20) + 7];
+    elements[700_000] = 0.0;
+    let (largest, _) = scanned(&operations, &elements, Max);
+    assert!(largest[..700_000].iter().all(|value| value.is_sign_negative()));
+    assert!(largest[700_000..].iter().all(|value| value.is_sign_positive() && *value == 0.0));
+}
+
 #[test]
 fn lengths_that_differ_are_refused() {
     let operations = Operations::new(&device());

@@ -76,6 +76,10 @@ pub(crate) trait LoadedModule: Send + Sync {
     fn kernel(&self, name: &str) -> Result<Option<KernelAttributes>>;
     /// Address and size of a global variable; `None` if there is none.
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>>;
+    /// How many clusters of a launch the device holds at once; `None` where nobody tells.
+    fn clusters_at_once(&self, _name: &str, _launch: &Launch) -> Result<Option<u32>> {
+        Ok(None)
+    }
     /// Starts a kernel that `kernel` found.
     fn launch(
         &self,

@@ -123,6 +123,17 @@ impl Function {
             .map_err(|error| Error::BadLaunch { kernel: self.name.clone(), reason: error.to_string() })
     }
 
+    /// How many of its clusters the device holds at once for a launch. A cluster lies in one GPC, and GPCs have unlike numbers of SMs, so
+    /// this may be fewer than all SMs together have room for: the driver knows.
+    ///
+    /// # Errors
+    /// Not even one fits.
+    pub fn clusters_at_once(&self, launch: &Launch) -> Result<u32> {
+        let ctas: u32 = launch.cluster.0.iter().product();
+        let of_sms = self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties().sm_count / ctas;
+        Ok(self.module.loaded.clusters_at_once(&self.name, launch)?.unwrap_or(of_sms).max(1))
+    }
+
     /// Starts the kernel on a stream.
     ///
     /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator returns when the kernel

@@ -195,7 +195,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?.with_common_row();
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -284,7 +284,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?;
+    let plan = problem.plan::<T>(1, device.properties().capability)?.with_common_row();
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -439,7 +439,7 @@ library! {
     /// [`RmsNorm`] for the command line.
     RmsNormLibrary, "rms-norm", "RMSNorm of each row", (1, 1), [INPUT, OUTPUT, GAIN, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(RmsNorm { plan: plan::<T>(1, target, options)?, gain: gain(options) }.run::<T, U>()?, target)
+        ptx(RmsNorm { plan: plan::<T>(1, target, options)?.with_common_row(), gain: gain(options) }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_rms_norm::<T, U>(device, Problem::of(options)?, gain(options))
@@ -462,7 +462,7 @@ library! {
     /// [`LayerNorm`] for the command line.
     LayerNormLibrary, "layer-norm", "LayerNorm of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(LayerNorm { plan: plan::<T>(1, target, options)? }.run::<T, U>()?, target)
+        ptx(LayerNorm { plan: plan::<T>(1, target, options)?.with_common_row() }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_layer_norm::<T, U>(device, Problem::of(options)?)

@@ -29,9 +29,7 @@ pub(super) fn launch<Args: HostParameter>(
     if rows == 0 {
         return Ok(LaunchCounts::default());
     }
-    let sms = stream.device().properties().sm_count;
-    let shape = kernel.shape(plan.grid(rows, sms), plan.cta_threads());
-    let shape = if plan.overlaps { shape.overlapping() } else { shape };
+    let shape = plan.shape(kernel, rows)?;
     Ok(kernel.launch_as(stream, shape, arguments)?)
 }
 
@@ -113,6 +111,7 @@ impl Operations {
         expect_matrix("the output of RMSNorm", shape, y)?;
         expect_row("the weights of RMSNorm", shape, weights)?;
         let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
+        let plan = plan.with_common_row();
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
     }
@@ -156,6 +155,7 @@ impl Operations {
         expect_row("the weights of LayerNorm", shape, weights)?;
         expect_row("the biases of LayerNorm", shape, biases)?;
         let Some(plan) = self.plan::<T>(1, shape) else { return Ok(LaunchCounts::default()) };
+        let plan = plan.with_common_row();
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, shape.0, epsilon))
     }

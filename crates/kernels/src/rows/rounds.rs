@@ -115,5 +115,5 @@ impl<'a, T: RowElement> Rounds<'a, T> {
 /// The rows that the device works on at once.
 #[track_caller]
 fn at_once(plan: Plan) -> Reg<u32> {
-    sm_count() * plan.ctas_per_sm / plan.ctas
+    if plan.stays { grid_dim().x / plan.ctas } else { sm_count() * plan.ctas_per_sm / plan.ctas }
 }

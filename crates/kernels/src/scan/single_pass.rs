@@ -530,3 +530,41 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
         Ok(kernel.launch(stream, grid, configuration.block(), arguments)?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use warpwright::arch::Arch;
+    use warpwright::lang::element::bf16;
+
+    use super::*;
+    use crate::monoid::{ArgMax, Sum};
+
+    /// Elements on both sides of 2^32, whose places no 32 bits hold: the arithmetic alone, since the memory for them is not there.
+    #[test]
+    fn more_elements_than_32_bits_count() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let scan = SinglePass::new::<bf16>(Sum, ScanKind::Inclusive, h200);
+        let tile = u64::from(scan.tile::<bf16>());
+        for length in [(1u64 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 40] {
+            let tiles = length.div_ceil(tile);
+            assert!((tiles - 1) * tile < length && tiles * tile >= length);
+            assert_eq!(grid_of_takers(tiles, 264, scan.held()), Some(264));
+        }
+        assert_eq!(grid_of_takers(1 << 32, 264, scan.held()), None);
+        assert_eq!(grid_of_takers(3, 264, scan.held()), Some(3));
+    }
+
+    #[test]
+    fn a_stage_has_room_for_elements_and_results() {
+        for name in ["a100", "h200"] {
+            let capability = Arch::named(name).expect("in the table").capability;
+            let run = |vectors: u32, bytes: u32| vectors * bytes * 256 * 4;
+            let sum = SinglePass::new::<f32>(Sum, ScanKind::Inclusive, capability);
+            assert_eq!((sum.vectors, run(sum.vectors, 16)), (7, 112 << 10));
+            let half = SinglePass::new::<bf16>(Sum, ScanKind::Inclusive, capability);
+            assert_eq!(half.vectors, 3);
+            let places = SinglePass::new::<f32>(ArgMax, ScanKind::Inclusive, capability);
+            assert!(places.vectors % 2 == 1 && run(places.vectors, 32) <= 112 << 10, "{places:?}");
+        }
+    }
+}

@@ -237,6 +237,7 @@ driver! {
     );
     cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle);
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int);
+    cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: Handle, config: *const LaunchConfig);
     cuLaunchKernelEx(
         config: *const LaunchConfig,
         function: Handle,

@@ -121,6 +121,25 @@ impl LoadedModule for CudaModule {
         }
     }
 
+    fn clusters_at_once(&self, name: &str, launch: &Launch) -> Result<Option<u32>> {
+        let driver = self.context.enter()?;
+        let function = self.opted_in(name, launch)?;
+        let mut cluster = LaunchAttribute::cluster(launch.cluster.0);
+        let config = LaunchConfig {
+            grid: launch.grid.0,
+            block: launch.block.0,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            stream: null_mut(),
+            attributes: &mut cluster,
+            attribute_count: 1,
+        };
+        let mut clusters = 0;
+        // SAFETY: the out-pointer and the configuration, with its one attribute, are valid for the call.
+        let outcome = unsafe { driver.cuOccupancyMaxActiveClusters(&mut clusters, function, &config) };
+        self.context.check(outcome)?;
+        Ok(u32::try_from(clusters).ok())
+    }
+
     fn launch(
         &self,
         name: &str,
