@@ -4,7 +4,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Twin, faults, input, run};
+use crate::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     guard_off_by_one: [23], "out-of-bounds", run(1, 64, |i| if i < 63 { input(i + 1) } else { 0 });
@@ -137,10 +137,7 @@ impl Twin {
 }
 
 /// Passes the address of a buffer that has been let go, and one that is there.
-fn run_on_an_address(
-    device: &Device,
-    kernel: Result<Kernel<(u64, In<u32>, Out<u32>)>, StagingErrors>,
-) -> Result<(), Error> {
+fn run_on_an_address(device: &Device, kernel: Staged<(u64, In<u32>, Out<u32>)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let numbers: Vec<u32> = (0..64).map(input).collect();
     let gone = device.buffer_from(&numbers)?.address();

@@ -5,7 +5,7 @@ use warpwright::layout::atom::Major;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, TensorMap as Map, ptx};
 
-use crate::fault::Twin;
+use crate::fault::{Staged, Twin};
 
 /// Something that cannot be built.
 pub(crate) struct Refusal {
@@ -60,7 +60,7 @@ refusals! {
 }
 
 /// What is said of a kernel, while it is staged or when it is verified.
-fn of_kernel<A>(staged: Result<Kernel<A>, StagingErrors>) -> Vec<(Option<u32>, String)> {
+fn of_kernel<A>(staged: Staged<A>) -> Vec<(Option<u32>, String)> {
     match staged {
         Err(errors) => errors.0.into_iter().map(|error| (Some(error.location.line), error.message)).collect(),
         Ok(kernel) => {

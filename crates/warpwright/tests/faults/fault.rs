@@ -21,6 +21,9 @@ impl Twin {
     }
 }
 
+/// What staging a kernel gives.
+pub(crate) type Staged<A> = Result<Kernel<A>, StagingErrors>;
+
 /// A kernel with something wrong in it.
 pub(crate) struct Fault {
     /// The name of the kernel's function.
@@ -200,6 +203,9 @@ impl KernelText {
     }
 }
 
+/// A kernel from one array to another.
+type FromArrayToArray = Staged<(In<u32>, Out<u32>)>;
+
 /// What the input of [`run`] holds.
 pub(crate) fn input(i: u32) -> u32 {
     i * 37 % 1009
@@ -210,7 +216,7 @@ pub(crate) fn run(
     grid: impl Into<Extents>,
     threads: u32,
     expected: impl Fn(u32) -> u32,
-) -> impl FnOnce(&Device, Result<Kernel<(In<u32>, Out<u32>)>, StagingErrors>) -> Result<(), Error> {
+) -> impl FnOnce(&Device, FromArrayToArray) -> Result<(), Error> {
     let grid = grid.into();
     move |device, kernel| {
         let kernel = device.compile(&kernel.expect("it is staged"))?;

@@ -4,7 +4,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Twin, faults, input, run};
+use crate::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     ctas_write_one_element: [25], "race", run(2, 32, |i| if i < 32 { 2 } else { 0 });
@@ -207,10 +207,11 @@ impl Twin {
     }
 }
 
+/// A kernel from one array to another, with memory of its own between.
+type WithScratch = Staged<(In<u32>, Out<u32>, Out<u32>)>;
+
 /// Runs a kernel that copies 32 elements, and has 65 words of zeros to do it with.
-fn run_with_scratch(
-    ctas: u32,
-) -> impl FnOnce(&Device, Result<Kernel<(In<u32>, Out<u32>, Out<u32>)>, StagingErrors>) -> Result<(), Error> {
+fn run_with_scratch(ctas: u32) -> impl FnOnce(&Device, WithScratch) -> Result<(), Error> {
     move |device, kernel| {
         let kernel = device.compile(&kernel.expect("it is staged"))?;
         let numbers: Vec<u32> = (0..32).map(input).collect();

@@ -8,7 +8,7 @@ use warpwright::layout::{Error as LayoutError, atom::Major};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Twin, faults};
+use crate::fault::{Staged, Twin, faults};
 
 faults! {
     operands_written_without_a_proxy_fence: [17, 18], "proxy-fence", run;
@@ -265,7 +265,7 @@ impl Twin {
 }
 
 /// Runs a kernel whose product is 64 in every element.
-fn run(device: &Device, kernel: Result<Kernel<(Out<f32>,)>, StagingErrors>) -> Result<(), Error> {
+fn run(device: &Device, kernel: Staged<(Out<f32>,)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let mut output = device.zeros::<f32>(512)?;
     kernel.launch(&device.stream()?, 1, 128, (&mut output,))?;

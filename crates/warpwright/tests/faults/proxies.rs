@@ -5,7 +5,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error, TensorMap as Map};
 
-use crate::fault::{Twin, faults, input, run};
+use crate::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     store_of_what_threads_wrote: [17], "proxy-fence", run(1, 64, |i| input(i) + 1);
@@ -261,10 +261,7 @@ fn matrix(device: &Device, element: impl Fn(u32) -> u32) -> Result<(Buffer<u32>,
 }
 
 /// Runs a kernel that adds 1 to a matrix, by maps that are its parameters.
-fn run_on_maps(
-    device: &Device,
-    kernel: Result<Kernel<(TensorMap, TensorMap)>, StagingErrors>,
-) -> Result<(), Error> {
+fn run_on_maps(device: &Device, kernel: Staged<(TensorMap, TensorMap)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (_, source) = matrix(device, input)?;
     let (output, target) = matrix(device, |_| 0)?;
@@ -274,10 +271,7 @@ fn run_on_maps(
 }
 
 /// Runs a kernel that copies a matrix by a map in global memory, and has room for a copy of the map.
-fn run_on_a_map_in_memory(
-    device: &Device,
-    kernel: Result<Kernel<(In<u8>, Out<u8>, Out<u32>)>, StagingErrors>,
-) -> Result<(), Error> {
+fn run_on_a_map_in_memory(device: &Device, kernel: Staged<(In<u8>, Out<u8>, Out<u32>)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (_, map) = matrix(device, input)?;
     let maps = device.buffer_from(&map.as_bytes()[..])?;

@@ -4,12 +4,12 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Twin, faults, input, run};
+use crate::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     sum_that_is_not_zeroed: [24], "uninitialised", run(1, 64, |_| (0..64).map(input).sum());
     halo_that_nobody_fills: [24], "uninitialised", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
-    local_array_read_first: [24], "uninitialised", run(1, 64, |i| input(i));
+    local_array_read_first: [24], "uninitialised", run(1, 64, input);
     result_added_to: [24], "uninitialised", run_on_fresh_memory;
     workspace_that_nobody_clears: [24], "uninitialised", run_on_fresh_memory;
     matrix_of_an_empty_tile: [24], "uninitialised", run(1, 32, |i| if i < 32 { i * 0x0001_0001 } else { 0 });
@@ -109,10 +109,7 @@ impl Twin {
 }
 
 /// Runs a kernel that copies 64 elements, and has fresh memory for as many.
-fn run_on_fresh_memory(
-    device: &Device,
-    kernel: Result<Kernel<(In<u32>, Out<u32>, Out<u32>)>, StagingErrors>,
-) -> Result<(), Error> {
+fn run_on_fresh_memory(device: &Device, kernel: Staged<(In<u32>, Out<u32>, Out<u32>)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let numbers: Vec<u32> = (0..64).map(input).collect();
     let given = device.buffer_from(&numbers)?;
