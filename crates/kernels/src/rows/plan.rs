@@ -90,7 +90,7 @@ impl Plan {
         Self { columns, lanes, threads, rows, ctas, steps, ctas_per_sm, stays: false, looks_ahead, overlaps }
     }
 
-    /// The same, for a kernel that reads a row which all rows have in common: clusters of [`STAYING_CTAS`] or more stay, so that each of their
+    /// The same, for a kernel that reads a row which all rows have in common: clusters of 16 CTAs stay, so that each of their
     /// CTAs reads its part of that row once.
     pub fn with_common_row(self) -> Self {
         Self { stays: self.ctas >= STAYING_CTAS, ..self }
