@@ -19,17 +19,20 @@ pub mod epilogue;
 pub mod hopper;
 pub mod legal;
 mod library;
+pub mod linear;
 pub mod multiply;
 mod operand;
 pub mod plan;
 mod schedule;
 mod split;
+mod store;
 pub mod tune;
 pub mod tuned;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 
+use epilogue::{Epilogue, Place, as_it_is};
 pub(crate) use library::Library;
 use multiply::Product;
 use operand::Strip;
@@ -41,6 +44,9 @@ pub trait GemmOutput: Element {
     fn of(sum: Reg<f32>) -> Reg<Self>;
     /// Two sums, rounded to this type, the first in the lower half of a register; for types of 16 bits.
     fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32>;
+    /// An element of C as a sum.
+    #[track_caller]
+    fn to_sum(element: Reg<Self>) -> Reg<f32>;
 }
 
 impl GemmOutput for f32 {
@@ -50,6 +56,10 @@ impl GemmOutput for f32 {
 
     fn pair(first: Reg<f32>, _: Reg<f32>) -> Reg<u32> {
         bit_cast(first)
+    }
+
+    fn to_sum(element: Reg<f32>) -> Reg<f32> {
+        element
     }
 }
 
@@ -63,6 +73,11 @@ impl GemmOutput for f16 {
     fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
         bit_cast(first.pack_f16x2(second))
     }
+
+    #[track_caller]
+    fn to_sum(element: Reg<Self>) -> Reg<f32> {
+        element.convert()
+    }
 }
 
 impl GemmOutput for bf16 {
@@ -74,6 +89,11 @@ impl GemmOutput for bf16 {
     #[track_caller]
     fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
         bit_cast(first.pack_bf16x2(second))
+    }
+
+    #[track_caller]
+    fn to_sum(element: Reg<Self>) -> Reg<f32> {
+        element.convert()
     }
 }
 
@@ -162,6 +182,19 @@ impl Gemm {
         n: u32,
         k: u32,
     ) {
+        self.compute(a, b, c, (m, n, k), &as_it_is());
+    }
+
+    /// C = A·B, each sum through an epilogue.
+    #[device]
+    pub fn compute<T: GemmInput, C: GemmOutput>(
+        &self,
+        a: &Global<T>,
+        b: &Global<T>,
+        c: &Global<C>,
+        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
+        epilogue: &impl Epilogue,
+    ) {
         launch::threads(THREADS);
         launch::blocks_per_sm(2);
         let (tile_m, tile_n, tile_k) = self.tile;
@@ -245,7 +278,12 @@ impl Gemm {
         let (rows, columns) = (m - row * tile_m as u32, n - column * tile_n as u32);
         for pair in (0..sums.len()).step_by(2) {
             let at = pair as i64;
-            let values = [C::of(sums.get(at)), C::of(sums.get(at + 1))];
+            let values = [0, 1].map(|half| {
+                let index = pair + half;
+                let (row, column) =
+                    (row * tile_m as u32 + places.row(index), column * tile_n as u32 + places.column(index));
+                C::of(epilogue.apply(sums.get(index as i64), Place { row, column, extents: (m, n) }))
+            });
             if self.exact {
                 mine.set_vector(at, values);
             } else if self.paired {

@@ -44,6 +44,18 @@ impl Random {
     }
 }
 
+/// Numbers of the normal distribution in pieces of this many, each of a seed of its own.
+const PIECE: usize = 1 << 16;
+
+/// `count` numbers of the normal distribution, each made into a `T`, by all host threads: the same for the same seed on every machine.
+pub(crate) fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -> T + Sync) -> Vec<T> {
+    let pieces = (0..count.div_ceil(PIECE)).into_par_iter().flat_map_iter(|piece| {
+        let mut random = Random::new(Random::new(seed).0 ^ piece as u64);
+        random.normal(PIECE.min(count - piece * PIECE)).into_iter().map(&of)
+    });
+    pieces.collect()
+}
+
 /// A float that `f32` holds, to and from it.
 pub(crate) trait Rounded: Copy {
     /// Half of the distance between neighbours at 1: the error of one rounding.

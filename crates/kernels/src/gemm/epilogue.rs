@@ -1,167 +1,139 @@
-//! What becomes of a tile's sums: a function of each, rounding, and the way to C.
+//! Epilogues: what becomes of a sum before it is rounded and stored.
+//!
+//! An epilogue is a closure over device values, from a sum and its place in C to a value; small ones compose.
+//!
+//! ```
+//! use warpwright::prelude::*;
+//! use warpwright_kernels::gemm::Gemm;
+//! use warpwright_kernels::gemm::epilogue::{Epilogue, relu, scaled};
+//! use warpwright_kernels::gemm::multiply::Product;
+//!
+//! struct ScaledSquares {
+//!     gemm: Gemm,
+//! }
+//!
+//! impl ScaledSquares {
+//!     /// C = relu(alpha · A·B)².
+//!     #[kernel]
+//!     fn run(&self, a: &Global<bf16>, b: &Global<bf16>, c: &mut Global<f32>, alpha: f32, m: u32, n: u32, k: u32) {
+//!         let epilogue = scaled(alpha).then(relu()).then(|value: Reg<f32>, _| value * value);
+//!         self.gemm.compute(a, b, c, (m, n, k), &epilogue);
+//!     }
+//! }
+//!
+//! let squares = ScaledSquares { gemm: Gemm::for_product(Product::new(256, 256, 64)) };
+//! assert!(squares.run().is_ok());
+//! ```
 
-use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::{GemmOutput, Order};
+use super::GemmOutput;
 
-/// A tile of C whose sums a warpgroup has.
-pub struct Finished {
-    /// The warpgroup's sums: blocks of 64 rows, one below the other.
-    pub(super) sums: Fragment<f32>,
-    pub(super) role: Role,
-    /// Whether this thread acts for its warpgroup.
-    pub(super) leads: Reg<bool>,
-    /// Where the warpgroup's first row and column are in C.
-    pub(super) at: (Reg<u32>, Reg<u32>),
-    /// Columns of the tile.
-    pub(super) columns: i64,
-    /// Rows from one block of 64 to the warpgroup's next.
-    pub(super) block_stride: u32,
+/// Where a sum belongs in C.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Place {
+    /// Its row; outside of C where the tile is.
+    pub row: Reg<u32>,
+    /// Its column.
+    pub column: Reg<u32>,
+    /// C's rows and columns.
+    pub extents: (Reg<u32>, Reg<u32>),
 }
 
-/// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
-
-/// Rows of C that one `wgmma` makes.
-const BLOCK_ROWS: i64 = 64;
-
-impl Finished {
-    /// A tile of so many columns that begins at `at`: its sums, the role that has them and the thread that acts for it.
-    pub(super) fn new(
-        sums: &Fragment<f32>,
-        (role, leads): (Role, Reg<bool>),
-        at: (Reg<u32>, Reg<u32>),
-        columns: i64,
-        block_stride: u32,
-    ) -> Self {
-        // The same registers: the tile is what they hold now.
-        Self { sums: sums.clone(), role, leads, at, columns, block_stride }
+impl Place {
+    /// The place in the transpose.
+    pub fn transposed(self) -> Self {
+        let (rows, columns) = self.extents;
+        Self { row: self.column, column: self.row, extents: (columns, rows) }
     }
 
-    /// Sums of a block of 64 rows that one thread has.
-    fn block_sums(&self) -> i64 {
-        self.columns / 2
-    }
-
-    /// Where this thread's sum number `index` is in C. Each warp has 16 rows of a block, of which a lane has two: lane/4 and 8 below;
-    /// and of every 8 columns the pair at 2*(lane%4). (PTX ISA, "wgmma.mma_async", the fragment of D.)
-    fn place(&self, index: i64) -> (Reg<u32>, Reg<u32>) {
-        let lane = self.role.thread() % WARPGROUP;
-        let (block, value) = ((index / self.block_sums()) as u32, (index % self.block_sums()) as u32);
-        let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;
-        let column = self.at.1 + lane % 4 * 2;
-        (row + (block * self.block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
-    }
-
-    /// Replaces each sum by a function of it and its place in C.
+    /// The nearest row inside of C, to read something there.
     #[track_caller]
-    pub fn apply(&mut self, epilogue: impl Fn(Reg<f32>, (Reg<u32>, Reg<u32>)) -> Reg<f32>) {
-        for index in 0..self.sums.len() as i64 {
-            let value = epilogue(self.sums.get(index), self.place(index));
-            self.sums.set(index, value);
-        }
-    }
-}
-
-/// The way to C through shared memory and TMA: C's type has 16 bits, and its rows (columns, if they are contiguous) are multiples of
-/// 16 bytes.
-pub struct BoxStore<C> {
-    buffers: TileRing<C>,
-    order: Order,
-    /// Columns of a piece.
-    width: i64,
-}
-
-/// Buffers of a warpgroup: one is filled while the other is read.
-const BUFFERS: u32 = 2;
-
-impl<C: GemmOutput> BoxStore<C> {
-    /// Columns of a tile that are stored at once: at most the widest swizzle's span of 16-bit elements.
-    fn width(columns: i64) -> i64 {
-        [64, 32, 16].into_iter().find(|width| columns % width == 0).unwrap_or(8)
+    fn inner_row(self) -> Reg<u32> {
+        self.row.min(self.extents.0 - 1u32)
     }
 
-    /// The piece of a tile of so many columns that a warpgroup stores at once.
-    ///
-    /// # Errors
-    /// If the tile's columns are not a multiple of 8; in row-major order, of 16.
-    pub fn piece(columns: i64, order: Order) -> Result<TmaTile, Error> {
-        let major = if order == Order::RowMajor { Major::K } else { Major::Mn };
-        TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
-    }
-
-    /// Shared memory for it.
+    /// The nearest column inside of C.
     #[track_caller]
-    pub(super) fn new(columns: i64, order: Order, warpgroups: u32) -> Self {
-        let buffers = TileRing::new(Self::piece(columns, order), BUFFERS * warpgroups);
-        Self { buffers, order, width: Self::width(columns) }
+    fn inner_column(self) -> Reg<u32> {
+        self.column.min(self.extents.1 - 1u32)
     }
 }
 
-#[device]
-impl<C: GemmOutput> BoxStore<C> {
-    /// Rounds a tile's sums and sends them to C, a piece at a time through two buffers a warpgroup.
-    pub(super) fn store(&self, c: &TensorMap, tile: &Finished) {
-        let width = self.width;
-        // Any atom of this width has its sums where those of the tile's are.
-        let mma = TiledMma::warpgroups(&format!("SM90_64x{width}x16_F32BF16BF16_SS"), 1);
-        let store = match self.order {
-            Order::RowMajor if width >= 16 => "SM90_U32x4_STSM_N",
-            Order::RowMajor => "SM90_U32x2_STSM_N",
-            Order::ColumnMajor if width >= 16 => "SM90_U16x8_STSM_T",
-            Order::ColumnMajor => "SM90_U16x4_STSM_T",
-        };
-        let copy = TiledCopy::from_c::<C>(store, &mma).thread(tile.role.thread() % WARPGROUP);
-        let first = tile.role.warpgroup() * BUFFERS;
-        let pieces = tile.columns / width;
-        let blocks = tile.sums.len() as i64 / tile.block_sums();
-        for index in 0..blocks * pieces {
-            let (block, piece) = (index / pieces, index % pieces);
-            let stage = first + (index % i64::from(BUFFERS)) as u32;
-            let sums = tile.sums.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
-            let rounded: Fragment<C> = sums.packed(C::pair);
-            if tile.leads {
-                // The store before last has read this buffer; or the last one, where a tile with an odd number of pieces ended here.
-                let begins_where_the_last_ended = index == 0 && blocks * pieces % i64::from(BUFFERS) != 0;
-                bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
-            }
-            tile.role.sync_warpgroup();
-            let target = copy.target(&self.buffers.tensor().slice((All, All, stage)));
-            copy.store_matrix(&target, &copy.retile(&rounded));
-            fence_proxy_async_shared();
-            tile.role.sync_warpgroup();
-            if tile.leads {
-                let row = tile.at.0 + block as u32 * tile.block_stride;
-                self.buffers.store(c, (row, tile.at.1 + (piece * width) as u32), stage);
-                bulk_commit();
-            }
-        }
+/// What becomes of a sum. Any closure of that form is one.
+pub trait Epilogue {
+    /// The value to store for the sum that belongs at `at`.
+    #[track_caller]
+    fn apply(&self, sum: Reg<f32>, at: Place) -> Reg<f32>;
+
+    /// This one, and what `next` makes of it.
+    fn then(self, next: impl Epilogue) -> impl Epilogue
+    where
+        Self: Sized,
+    {
+        move |sum: Reg<f32>, at: Place| next.apply(self.apply(sum, at), at)
     }
 }
 
-/// The way to any C, from registers: each thread writes its sums, where they are inside.
-pub(super) struct ElementStore<C> {
-    pub(super) c: Global<C>,
-    pub(super) extents: (Reg<u32>, Reg<u32>),
-    pub(super) order: Order,
+impl<F: Fn(Reg<f32>, Place) -> Reg<f32>> Epilogue for F {
+    #[track_caller]
+    fn apply(&self, sum: Reg<f32>, at: Place) -> Reg<f32> {
+        self(sum, at)
+    }
 }
 
-#[device]
-impl<C: GemmOutput> ElementStore<C> {
-    /// Rounds a tile's sums and writes them.
-    pub(super) fn store(&self, tile: &Finished) {
-        let (m, n) = self.extents;
-        let strides = match self.order {
-            Order::RowMajor => (n, constant(1u32)),
-            Order::ColumnMajor => (constant(1u32), m),
-        };
-        let c = Tensor::with_layout(self.c, Layout::new((m, n), strides));
-        for index in 0..tile.sums.len() as i64 {
-            let (row, column) = tile.place(index);
-            if row < m && column < n {
-                c.set((row, column), C::of(tile.sums.get(index)));
-            }
-        }
+/// The sum.
+pub fn as_it_is() -> impl Epilogue {
+    |sum: Reg<f32>, _: Place| sum
+}
+
+/// Times a factor, the same for all.
+pub fn scaled(factor: Reg<f32>) -> impl Epilogue {
+    move |sum: Reg<f32>, _: Place| sum * factor
+}
+
+/// Times the factor of its row.
+pub fn scaled_by_row(factors: Global<f32>) -> impl Epilogue {
+    move |sum: Reg<f32>, at: Place| sum * factors.at(at.inner_row()).load_read_only()
+}
+
+/// Times the factor of its column.
+pub fn scaled_by_column(factors: Global<f32>) -> impl Epilogue {
+    move |sum: Reg<f32>, at: Place| sum * factors.at(at.inner_column()).load_read_only()
+}
+
+/// Plus the bias of its column.
+pub fn biased(bias: Global<f32>) -> impl Epilogue {
+    move |sum: Reg<f32>, at: Place| sum + bias.at(at.inner_column()).load_read_only()
+}
+
+/// Plus `factor` times the element of a row-major matrix of C's shape: a residual, or what C held.
+pub fn plus<C: GemmOutput>(factor: Reg<f32>, matrix: Global<C>) -> impl Epilogue {
+    move |sum: Reg<f32>, at: Place| {
+        let row = at.inner_row().convert::<u64>() * at.extents.1.convert::<u64>();
+        let element = matrix.at(row + at.inner_column().convert::<u64>()).load();
+        factor.mul_add(C::to_sum(element), sum)
+    }
+}
+
+/// At least zero.
+pub fn relu() -> impl Epilogue {
+    |sum: Reg<f32>, _: Place| sum.max_nan(0f32)
+}
+
+/// x·Φ(x), by its tanh approximation: x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))).
+pub fn gelu() -> impl Epilogue {
+    |x: Reg<f32>, _: Place| {
+        let inner = x * (x * x).mul_add(0.797_884_6 * 0.044_715, 0.797_884_6f32);
+        let half = x * 0.5f32;
+        half.mul_add(inner.tanh_approx(), half)
+    }
+}
+
+/// x/(1 + e⁻ˣ), as x/2 · (1 + tanh(x/2)).
+pub fn silu() -> impl Epilogue {
+    |x: Reg<f32>, _: Place| {
+        let half = x * 0.5f32;
+        half.mul_add(half.tanh_approx(), half)
     }
 }

@@ -18,10 +18,11 @@
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::epilogue::{BoxStore, ElementStore, Finished};
+use super::epilogue::Epilogue;
 use super::operand::WarpgroupInput;
 use super::schedule::Schedule;
 use super::split::Exchange;
+use super::store::{BoxStore, ElementStore, Finished};
 use super::{GemmOutput, Order};
 
 /// How the two consumer warpgroups share the work.
@@ -80,40 +81,39 @@ impl HopperGemm {
         BoxStore::<C>::piece(self.tile.1, self.c)
     }
 
-    /// C = A·B, stored by TMA: C's type has 16 bits and its contiguous extent is a multiple of 16 bytes.
-    #[kernel]
-    pub fn run<T: WarpgroupInput, C: GemmOutput>(
+    /// C = A·B, each sum through an epilogue, stored by TMA: C's type has 16 bits, and its contiguous extent is a multiple of 16 bytes.
+    #[device]
+    pub fn store_boxes<T: WarpgroupInput, C: GemmOutput>(
         &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &TensorMap,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
+        (a, b, c): (&TensorMap, &TensorMap, &TensorMap),
+        workspace: (&Global<f32>, &Global<u32>),
+        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
+        epilogue: &impl Epilogue,
     ) {
         let way = BoxStore::<C>::new(self.tile.1, self.c, CONSUMERS);
-        self.compute::<T>(a, b, (m, n, k), (slots, arrived), |tile| way.store(c, tile));
+        self.compute::<T>(a, b, (m, n, k), workspace, |tile| {
+            tile.apply(epilogue, (m, n));
+            way.store(c, tile);
+        });
         bulk_wait_read(0);
     }
 
-    /// C = A·B, stored from registers: any C.
-    #[kernel]
-    pub fn run_any<T: WarpgroupInput, C: GemmOutput>(
+    /// C = A·B, each sum through an epilogue, stored from registers: any C.
+    #[device]
+    pub fn store_elements<T: WarpgroupInput, C: GemmOutput>(
         &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &mut Global<C>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
+        (a, b, c): (&TensorMap, &TensorMap, &Global<C>),
+        workspace: (&Global<f32>, &Global<u32>),
+        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
+        epilogue: &impl Epilogue,
     ) {
         let way = ElementStore { c: *c, extents: (m, n), order: self.c };
-        self.compute::<T>(a, b, (m, n, k), (slots, arrived), |tile| way.store(tile));
+        self.compute::<T>(a, b, (m, n, k), workspace, |tile| {
+            tile.apply(epilogue, (m, n));
+            way.store(tile);
+        });
     }
+
     /// Computes this CTA's tiles, and hands each to `finish`. Where tiles are split, their parts meet in `workspace`.
     #[device]
     fn compute<T: WarpgroupInput>(

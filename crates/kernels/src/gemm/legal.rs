@@ -111,7 +111,7 @@ impl Configuration {
                 return Err(Slices { matrix, rows, ctas });
             }
         }
-        let most = Self::most_stages(self.tile, shape);
+        let most = Self::most_stages(self.tile, self.spans, shape);
         if !(LEAST_STAGES..=most).contains(&stages) {
             return Err(Slots { stages, least: LEAST_STAGES, most });
         }
@@ -134,6 +134,7 @@ mod tests {
         tile: (128, 192),
         consumers: Consumers::Alternate,
         cluster: (2, 1),
+        spans: 1,
         split: false,
         transposed: false,
         stages: 4,

@@ -1,28 +1,25 @@
 //! [`Gemm`](super::Gemm) for the command line: inputs, the f64 reference, and the tolerance it is held to.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use warpwright::prelude::*;
 use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use warpwright::arch::Capability;
 
-use super::hopper::HopperGemm;
 use super::multiply::{Factor, Product, Way};
 use super::plan::{self, Configuration};
 use super::tune::GemmSearch;
 use super::tuned::{self, Key};
 use super::{GemmOutput, Order, WarpgroupInput, multiply};
 use crate::operations::Operations;
-use crate::prepared::{Ready, ptx};
-use crate::reference::{Random, Rounded, Strided, product};
+use crate::reference::{Rounded, Strided, normal, product};
 use crate::registry::{
     self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
 };
+use crate::rotation::rotating;
 
 /// The tensor-core GEMM for the command line.
 pub(crate) struct Library;
@@ -86,15 +83,6 @@ impl Problem {
     fn extents(&self) -> (usize, usize, usize) {
         let Product { m, n, k, .. } = self.product;
         (m as usize, n as usize, k as usize)
-    }
-
-    /// A and B, the same for the same seed.
-    fn factors<T: Rounded>(&self) -> (Vec<T>, Vec<T>) {
-        let (m, n, k) = self.extents();
-        let mut random = Random::new(self.seed);
-        let mut factor =
-            |count: usize| -> Vec<T> { random.normal(count).into_iter().map(T::round).collect() };
-        (factor(m * k), factor(k * n))
     }
 
     /// What any way to do it must do: each element of A, B and C moved once.
@@ -177,10 +165,9 @@ impl Problem {
             return Err(multiply::no_warpgroups::<T>(self.product).into());
         }
         let (product, extents) = (self.product, self.extents());
-        let (a, b) = self.factors::<T>();
-        let factors = (a.clone(), b.clone());
-        let verify = move |c: &Buffer<C>| verify(extents, (product.a, product.b), &factors.0, &factors.1, c);
-        Ok(Box::new(GemmSearch::<T, C>::new(device, product, (&a, &b), self.work::<T, C>(), verify)?))
+        let verify = move |set: &Buffers<T, C>| verify(extents, (product.a, product.b), set);
+        let buffers = self.buffers(device)(self.seed)?;
+        Ok(Box::new(GemmSearch::<T, C>::new(device, product, buffers, self.work::<T, C>(), verify)?))
     }
 
     fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
@@ -188,14 +175,7 @@ impl Problem {
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
             Way::Warps => Ok(T::warps_ptx::<C>(self.product, capability)?),
-            Way::Warpgroups(configuration) => {
-                let kernel = self.product.kernel::<T, C>(configuration);
-                if self.product.stores_boxes::<C>() {
-                    ptx(HopperGemm::run::<T, C>(&kernel)?, target)
-                } else {
-                    ptx(HopperGemm::run_any::<T, C>(&kernel)?, target)
-                }
-            }
+            Way::Warpgroups(configuration) => Ok(self.product.ptx::<T, C>(configuration, capability)?),
         }
     }
 
@@ -204,21 +184,31 @@ impl Problem {
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let product = self.product;
-        let (m, n, k) = self.extents();
-        let (a, b) = self.factors::<T>();
-        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-        let c_there = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
+        let (product, extents) = (self.product, self.extents());
         let (way, _) = self.way_on::<T, C>(device)?;
-        let (operations, result) = (Operations::new(device), Rc::clone(&c_there));
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let c = &mut *c_there.borrow_mut();
-                Ok(operations.multiply_by(stream, product, way, &a_there, &b_there, c)?)
-            },
-            verify: move || verify((m, n, k), (product.a, product.b), &a, &b, &result.borrow()),
-            work: self.work::<T, C>(),
-        }))
+        let operations = Operations::new(device);
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+            Ok(operations.multiply_by(stream, product, way, a, b, c)?)
+        };
+        let verify = move |set: &Buffers<T, C>| verify(extents, (product.a, product.b), set);
+        rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
+    }
+
+    /// Makes A, B and C, which is poisoned, for a seed.
+    fn buffers<T, C>(&self, device: &Device) -> impl Fn(u64) -> Result<Buffers<T, C>>
+    where
+        T: Storable + Rounded,
+        C: Storable + Rounded,
+    {
+        let ((m, n, k), device) = (self.extents(), device.clone());
+        move |seed| {
+            let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
+                let values: Vec<T> = normal(seed, count, T::round);
+                Ok(device.buffer_from(&values)?)
+            };
+            let c = device.buffer_from(&vec![C::round(f32::NAN); m * n])?;
+            Ok(Buffers { a: factor(2 * seed, m * k)?, b: factor(2 * seed + 1, k * n)?, c })
+        }
     }
 
     /// The same product by cuBLAS, on the same factors, held to the same tolerance.
@@ -227,27 +217,31 @@ impl Problem {
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
-        let (m, n, k) = self.extents();
-        let (a, b) = self.factors::<T>();
-        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-        let c_there = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
+        let (extents, orders) = (self.extents(), (self.product.a, self.product.b));
+        let (m, n, k) = extents;
         let order = |order: Order| match order {
             Order::RowMajor => cublas::Order::RowMajor,
             Order::ColumnMajor => cublas::Order::ColumnMajor,
         };
-        let shape = ProductShape { m, n, k, a: order(self.product.a), b: order(self.product.b) };
+        let shape = ProductShape { m, n, k, a: order(orders.0), b: order(orders.1) };
+        let make = self.buffers::<T, C>(device);
         let stream = device.stream()?;
-        let product = CublasProduct::new(&stream, shape, &a_there, &b_there, &mut c_there.borrow_mut())?;
-        let (orders, result) = ((self.product.a, self.product.b), Rc::clone(&c_there));
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                product.launch(stream, &a_there, &b_there, &mut c_there.borrow_mut())?;
-                Ok(LaunchCounts::default())
-            },
-            verify: move || verify((m, n, k), orders, &a, &b, &result.borrow()),
-            work: self.work::<T, C>(),
-        }))
+        let Buffers { a, b, mut c } = make(self.seed)?;
+        let product = CublasProduct::new(&stream, shape, &a, &b, &mut c)?;
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+            product.launch(stream, a, b, c)?;
+            Ok(LaunchCounts::default())
+        };
+        let verify = move |set: &Buffers<T, C>| verify(extents, orders, set);
+        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
     }
+}
+
+/// The matrices of one product.
+pub(super) struct Buffers<T, C> {
+    pub(super) a: Buffer<T>,
+    pub(super) b: Buffer<T>,
+    pub(super) c: Buffer<C>,
 }
 
 /// Calls a method of a problem with the types that the options name.
@@ -288,13 +282,11 @@ fn strided(values: &[f64], order: Order, rows: usize, columns: usize) -> Strided
 fn verify<T: Rounded + Storable, C: Rounded + Storable>(
     (m, n, k): (usize, usize, usize),
     (a_order, b_order): (Order, Order),
-    a: &[T],
-    b: &[T],
-    c: &Buffer<C>,
+    set: &Buffers<T, C>,
 ) -> Result<Verified> {
-    let found = c.to_vec()?;
-    let exact = |values: &[T]| -> Vec<f64> { values.iter().map(|value| value.exact()).collect() };
-    let (a, b) = (exact(a), exact(b));
+    let found = set.c.to_vec()?;
+    let exact = |values: Vec<T>| -> Vec<f64> { values.into_iter().map(Rounded::exact).collect() };
+    let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
     let expected = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
     let is_narrow = T::BYTES == 1;
     let size = |value: f64| if is_narrow { value * value } else { value.abs() };

@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::hopper::{self, HopperGemm};
+use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
@@ -35,13 +36,27 @@ impl Product {
     }
 
     /// The Hopper kernel of a configuration.
-    pub(super) fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
+    fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
         plan::kernel(configuration, self.shape::<T, C>(), [self.a, self.b, Order::RowMajor])
     }
 
     /// Whether TMA can store C.
-    pub(super) fn stores_boxes<C: Element>(self) -> bool {
+    fn stores_boxes<C: Element>(self) -> bool {
         C::BYTES == 2 && (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
+    }
+
+    /// The PTX of a configuration.
+    pub(super) fn ptx<T: WarpgroupInput, C: GemmOutput>(
+        self,
+        configuration: Configuration,
+        capability: &'static Capability,
+    ) -> Result<String> {
+        let parts = Parts::of(&Linear::default(), configuration.transposed);
+        let fused = Fused { gemm: self.kernel::<T, C>(configuration), parts };
+        Ok(match self.stores_boxes::<C>() {
+            true => runtime::ptx(&Fused::<HopperGemm>::run::<T, C>(&fused)?, capability)?,
+            false => runtime::ptx(&Fused::<HopperGemm>::run_any::<T, C>(&fused)?, capability)?,
+        })
     }
 
     /// Whether warpgroups can multiply it: TMA reads rows of whole 16 bytes, and `wgmma` operands of other than 16 bits with k
@@ -108,11 +123,13 @@ pub trait Factor: WarpgroupInput + Storable {
     fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String>;
 }
 
-/// The buffers of a product.
+/// The buffers of a product, and its epilogue.
 pub struct Operands<'a, T, C> {
-    a: &'a Buffer<T>,
-    b: &'a Buffer<T>,
-    c: &'a mut Buffer<C>,
+    pub(super) a: &'a Buffer<T>,
+    pub(super) b: &'a Buffer<T>,
+    pub(super) c: &'a mut Buffer<C>,
+    /// What becomes of the sums.
+    pub(super) linear: &'a Linear<'a>,
 }
 
 /// Why a product cannot be computed.
@@ -129,9 +146,14 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     ) -> Result<LaunchCounts> {
         let Product { m, n, k, .. } = product;
         let kernel = Gemm::for_product(product);
-        let compiled = operations.kernel(kernel, Gemm::run::<T, C>)?;
-        let Operands { a, b, c } = operands;
-        Ok(compiled.launch(stream, kernel.grid(m, n), THREADS, (a, b, c, m, n, k))?)
+        let Operands { a, b, c, linear } = operands;
+        let fused = Fused { gemm: kernel, parts: Parts::of(linear, false) };
+        let compiled = operations.kernel(fused, Fused::<Gemm>::run::<T, C>)?;
+        operations.with_scratch(stream, |scratch: &mut ProductScratch| {
+            let [rows, columns, bias] = linear.vectors(scratch.nothing.at_least(operations.device(), 1)?);
+            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k);
+            Ok(compiled.launch(stream, kernel.grid(m, n), THREADS, arguments)?)
+        })
     }
 
     fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String> {
@@ -161,11 +183,12 @@ macro_rules! warpgroups_only {
 
 warpgroups_only! { tf32 e4m3 e5m2 }
 
-/// Sums of split tiles, and how many of them have come.
+/// Sums of split tiles, how many of them have come, and what stands for a vector that an epilogue does not read.
 #[derive(Default)]
-struct SplitScratch {
+pub(super) struct ProductScratch {
     slots: Scratch<f32>,
     arrived: Scratch<u32>,
+    nothing: Scratch<f32>,
 }
 
 impl Operations {
@@ -181,11 +204,17 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
+        let way = self.way::<T, C>(product)?;
+        self.multiply_by(stream, product, way, a, b, c)
+    }
+
+    /// The cheapest way to compute a product.
+    pub(super) fn way<T: WarpgroupInput, C: Element>(&self, product: Product) -> Result<Way> {
         let properties = self.device().properties();
         let way = self.remembered::<(T, C), _, _>(product, |&product| {
             Ok(ways::<T, C>(product, properties.capability, properties.sm_count)[0])
         })?;
-        self.multiply_by(stream, product, *way, a, b, c)
+        Ok(*way)
     }
 
     /// C = A·B in that way.
@@ -201,26 +230,38 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let Product { m, n, k, .. } = product;
-        expect_length("A", m as usize * k as usize, a.len())?;
-        expect_length("B", k as usize * n as usize, b.len())?;
-        expect_length("C", m as usize * n as usize, c.len())?;
-        if c.is_empty() {
-            return Ok(LaunchCounts::default());
-        }
-        if k == 0 {
+        if product.k == 0 {
+            expect_length("C", product.m as usize * product.n as usize, c.len())?;
             stream.fill_zero(c)?;
             return Ok(LaunchCounts::default());
         }
-        let operands = Operands { a, b, c };
+        self.compute(stream, product, way, Operands { a, b, c, linear: &Linear::default() })
+    }
+
+    /// Computes a product of some depth in that way.
+    pub(super) fn compute<T: Factor, C: GemmOutput + Storable>(
+        &self,
+        stream: &Stream,
+        product: Product,
+        way: Way,
+        operands: Operands<'_, T, C>,
+    ) -> Result<LaunchCounts> {
+        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        expect_length("A", m * k, operands.a.len())?;
+        expect_length("B", k * n, operands.b.len())?;
+        expect_length("C", m * n, operands.c.len())?;
+        if operands.c.is_empty() {
+            return Ok(LaunchCounts::default());
+        }
         match way {
             Way::Warps => T::by_warps(self, stream, product, operands),
             Way::Warpgroups(_) if !product.takes_warpgroups::<T>(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(product))
             }
             Way::Warpgroups(configuration) => {
-                let ready = self.remembered::<(T, C), _, _>((product, configuration), |_| {
-                    Ready::<C>::new::<T>(self, product, configuration)
+                let parts = Parts::of(operands.linear, configuration.transposed);
+                let ready = self.remembered::<(T, C), _, _>((product, configuration, parts), |_| {
+                    Ready::<C>::new::<T>(self, product, configuration, parts)
                 })?;
                 ready.launch(self, stream, operands)
             }
@@ -250,6 +291,8 @@ struct Launched<'a, C> {
     c: &'a mut Buffer<C>,
     slots: &'a mut Buffer<f32>,
     arrived: &'a mut Buffer<u32>,
+    /// The factors, the row scales, the column scales and the bias of an epilogue.
+    linear: ([f32; 2], [&'a Buffer<f32>; 3]),
 }
 
 impl<C: GemmOutput + Storable> Ready<C> {
@@ -257,8 +300,10 @@ impl<C: GemmOutput + Storable> Ready<C> {
         operations: &Operations,
         product: Product,
         configuration: Configuration,
+        parts: Parts,
     ) -> Result<Self> {
         let kernel = product.kernel::<T, C>(configuration);
+        let fused = Fused { gemm: kernel, parts };
         let shape = product.shape::<T, C>();
         let cost = plan::Cost::of(configuration, shape, operations.device().properties().sm_count);
         let Product { m, n, k, .. } = product;
@@ -274,18 +319,23 @@ impl<C: GemmOutput + Storable> Ready<C> {
             b_tile: legal(kernel.b_tile::<T>())?,
             split_space: if configuration.split { cost.split_space() } else { (1, 1) },
             start: if product.stores_boxes::<C>() {
-                let compiled = operations.kernel(kernel, HopperGemm::run::<T, C>)?;
-                let tile = legal(kernel.c_tile::<C>())?;
+                let compiled = operations.kernel(fused, Fused::<HopperGemm>::run::<T, C>)?;
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { a, b, c, slots, arrived }| {
-                    let c = runtime::TensorMap::of_tile(c, extents(m, n), &tile)?;
-                    Ok(compiled.launch_as(stream, shape, (&a, &b, &c, slots, arrived, m, n, k))?)
+                let tile = legal(kernel.c_tile::<C>())?;
+                Box::new(move |stream, Launched { a, b, c, slots, arrived, linear }| {
+                    let map = runtime::TensorMap::of_tile(c, extents(m, n), &tile)?;
+                    let (factors, [rows, columns, bias]) = linear;
+                    let arguments =
+                        (&a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k);
+                    Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             } else {
-                let compiled = operations.kernel(kernel, HopperGemm::run_any::<T, C>)?;
+                let compiled = operations.kernel(fused, Fused::<HopperGemm>::run_any::<T, C>)?;
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { a, b, c, slots, arrived }| {
-                    Ok(compiled.launch_as(stream, shape, (&a, &b, c, slots, arrived, m, n, k))?)
+                Box::new(move |stream, Launched { a, b, c, slots, arrived, linear }| {
+                    let (factors, [rows, columns, bias]) = linear;
+                    let arguments = (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k);
+                    Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             },
         })
@@ -295,16 +345,18 @@ impl<C: GemmOutput + Storable> Ready<C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        Operands { a, b, c }: Operands<'_, T, C>,
+        Operands { a, b, c, linear }: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
         let (m, n, k) = self.extents;
         let (a, b) = if self.transposed { (b, a) } else { (a, b) };
         let a = runtime::TensorMap::of_tile(a, extents(m, k), &self.a_tile)?;
         let b = runtime::TensorMap::of_tile(b, extents(n, k), &self.b_tile)?;
-        operations.with_scratch(stream, |scratch: &mut SplitScratch| {
+        operations.with_scratch(stream, |scratch: &mut ProductScratch| {
             let slots = scratch.slots.at_least(operations.device(), self.split_space.0)?;
             let arrived = scratch.arrived.at_least_kept(stream, self.split_space.1)?;
-            (self.start)(stream, Launched { a, b, c, slots, arrived })
+            let nothing = &*scratch.nothing.at_least(operations.device(), 1)?;
+            let linear = (linear.factors(), linear.vectors(nothing));
+            (self.start)(stream, Launched { a, b, c, slots, arrived, linear })
         })
     }
 }

@@ -14,6 +14,8 @@ pub struct Configuration {
     pub consumers: Consumers,
     /// CTAs of a cluster along the tile's rows and columns.
     pub cluster: (u32, u32),
+    /// How deep a slot of the ring is, in rows of 128 bytes, the widest swizzle's: deeper ones read longer runs of memory at a time.
+    pub spans: u32,
     /// Whether the tiles of the last rounds are split along k.
     pub split: bool,
     /// Whether C's transpose is computed, Bᵀ·Aᵀ: the tensor cores take 64 rows at least, and 8 columns.
@@ -64,8 +66,11 @@ const SHARED_BYTES: u32 = 227 * 1024;
 /// Bytes of it that barriers and the alignment of tiles may take.
 const SHARED_MARGIN: u32 = 2 * 1024;
 
-/// A row of a slot: the widest swizzle's span.
-const SLOT_BYTES: u32 = 128;
+/// The widest swizzle's span.
+const SPAN_BYTES: u32 = 128;
+
+/// Spans of a slot of narrow tiles, whose time is that of reading the other matrix.
+const NARROW_SPANS: u32 = 4;
 
 /// Rows of clusters' tiles that are walked together.
 const RASTER: u32 = 8;
@@ -75,14 +80,19 @@ const MOST_STAGES: u32 = 16;
 
 impl Configuration {
     /// Elements of k in a slot.
-    fn depth(shape: Shape) -> u32 {
-        SLOT_BYTES / shape.input_bytes
+    fn depth(self, shape: Shape) -> u32 {
+        self.spans * SPAN_BYTES / shape.input_bytes
+    }
+
+    /// How deep the slots of a tile are.
+    pub(super) fn spans_of(tile: (u32, u32)) -> u32 {
+        if tile.1 <= 32 { NARROW_SPANS } else { 1 }
     }
 
     /// Slots of a tile that fit beside the buffers of the epilogue.
-    pub(super) fn most_stages(tile: (u32, u32), shape: Shape) -> u32 {
+    pub(super) fn most_stages(tile: (u32, u32), spans: u32, shape: Shape) -> u32 {
         let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(tile.1) * 2 } else { 0 };
-        let slot = (tile.0 + tile.1) * SLOT_BYTES;
+        let slot = (tile.0 + tile.1) * spans * SPAN_BYTES;
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(MOST_STAGES)
     }
 
@@ -97,15 +107,18 @@ impl Configuration {
         for &(tile, consumers) in TILES {
             for &cluster in CLUSTERS {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
-                    let stages = Self::most_stages(tile, shape);
+                    let spans = Self::spans_of(tile);
+                    let stages = Self::most_stages(tile, spans, shape);
+                    let raster = RASTER;
                     let configuration =
-                        Self { tile, consumers, cluster, split, transposed, stages, raster: RASTER };
-                    let (_, columns) = configuration.extents(shape);
-                    // A tile far wider than the matrix multiplies nothing; narrow ones are for narrow matrices.
+                        Self { tile, consumers, cluster, spans, split, transposed, stages, raster };
+                    let (rows, columns) = configuration.extents(shape);
+                    // A tile far larger than the matrix multiplies nothing; narrow ones are for narrow matrices.
                     let too_wide = tile.1 > 64 && tile.1 >= 2 * columns;
+                    let too_high = tile.0 >= 2 * rows && columns > rows;
                     let too_narrow = tile.1 < 96 && columns > tile.1;
                     let too_long = split && u64::from(shape.k) > MOST_SPLIT_DEPTH;
-                    if !(too_wide || too_narrow || too_long) && stages >= 2 {
+                    if !(too_wide || too_high || too_narrow || too_long) && stages >= 2 {
                         all.push(configuration);
                     }
                 }
@@ -151,17 +164,26 @@ const L2_BYTES: f64 = 56.0;
 /// Bytes of global memory that an H200 moves in a cycle of its SMs: 4.2 TB/s at 1.7 GHz.
 const MEMORY_BYTES: f64 = 2450.0;
 
+/// The part of the SMs that it takes to read all that memory gives.
+const READING_SMS: f64 = 0.85;
+
 /// Cycles until the first slot of a launch has come.
 const FILL: f64 = 2000.0;
 
 /// Cycles between a CTA's tiles, where no other consumer multiplies meanwhile.
 const GAP: f64 = 600.0;
 
+/// The part of its rate that one consumer reaches while the other has nothing to multiply.
+const ALONE: f64 = 0.9;
+
 /// Cycles a tile's element takes in the epilogue.
 const STORE: f64 = 0.25;
 
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const EXCHANGE: (f64, f64) = (8000.0, 0.6);
+const EXCHANGE: (f64, f64) = (3000.0, 0.9);
+
+/// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the same time.
+const AMONG_ROUNDS: f64 = 1.5;
 
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
@@ -171,30 +193,38 @@ impl Cost {
         let group = cluster.0 * cluster.1;
         let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
         let places = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
-        let steps = shape.k.div_ceil(Configuration::depth(shape));
+        let steps = shape.k.div_ceil(configuration.depth(shape));
         let clusters = clusters(split, places, steps, sms / group);
         let area = f64::from(tile.0) * f64::from(tile.1);
 
         // A step multiplies, reads its operands from shared memory, and receives them from L2: whatever takes longest.
-        let instructions = f64::from(tile.0) / 64.0 * f64::from(SLOT_BYTES) / 32.0;
-        let multiply = area * f64::from(SLOT_BYTES) / MULTIPLY_BYTES / efficiency(tile, consumers);
+        let depth = f64::from(configuration.spans * SPAN_BYTES);
+        let instructions = f64::from(tile.0) / 64.0 * depth / 32.0;
+        let multiply = area * depth / MULTIPLY_BYTES / efficiency(tile, consumers);
         let read = instructions * f64::from(64 + tile.1) * 32.0 / 128.0;
-        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0) * f64::from(SLOT_BYTES) / L2_BYTES;
+        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0) * depth / L2_BYTES;
         let multiply = f64::from(steps) * multiply.max(read).max(received);
 
         let even = f64::from(places) / f64::from(clusters);
         let is_split = split && !places.is_multiple_of(clusters);
         let rounds = if is_split { even } else { even.ceil() };
-        let exchange = if is_split { EXCHANGE.0 + EXCHANGE.1 * area } else { 0.0 };
+        let exchange = match is_split {
+            false => 0.0,
+            true if places > clusters => AMONG_ROUNDS * (EXCHANGE.0 + EXCHANGE.1 * area),
+            true => EXCHANGE.0 + EXCHANGE.1 * area,
+        };
         let store = STORE * area;
         let busy = match consumers {
             Consumers::Cooperate => rounds * (multiply + GAP) + rounds.ceil() * store,
-            // One stores while the other multiplies.
+            // One stores while the other multiplies, if there is more than one piece.
+            Consumers::Alternate if rounds <= 1.0 => rounds * multiply / ALONE + store,
             Consumers::Alternate => rounds * multiply.max((multiply + store) / 2.0) + store,
         };
         let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
         let inputs = f64::from(shape.input_bytes) * (m * k + k * n);
         let memory = (inputs + f64::from(shape.output_bytes) * m * n) / MEMORY_BYTES;
+        // Few SMs do not ask for all that memory gives.
+        let memory = memory * (READING_SMS * f64::from(sms) / f64::from(clusters * group)).max(1.0);
         // What hides behind the other still costs a little.
         let cycles = FILL + busy.max(memory) + 0.1 * busy.min(memory) + exchange;
         let (ctas, tiles) = (clusters * group, places * group);
@@ -238,14 +268,15 @@ fn efficiency(tile: (u32, u32), consumers: Consumers) -> f64 {
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tile, consumers, cluster, split, transposed, .. } = self;
+        let Self { tile, consumers, cluster, spans, split, transposed, .. } = self;
         let consumers = match consumers {
             Consumers::Cooperate => "cooperate",
             Consumers::Alternate => "alternate",
         };
         let split = if *split { "split" } else { "whole" };
         let of = if *transposed { "of C transposed" } else { "of C" };
-        write!(f, "{:>3}x{:<3} {consumers} cluster {}x{} {split} {of}", tile.0, tile.1, cluster.0, cluster.1)
+        let ((rows, columns), (along_m, along_n)) = (tile, cluster);
+        write!(f, "{rows:>3}x{columns:<3} {consumers} cluster {along_m}x{along_n} spans {spans} {split} {of}")
     }
 }
 
@@ -253,7 +284,7 @@ impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<51} {:>4} CTAs, {:>6} tiles, {:>7.2} rounds of {:>8.0} + {:>6.0}, exchange {:>6.0}, memory {:>8.0}: {:>9.0} cycles",
+            "{:<59} {:>4} CTAs, {:>6} tiles, {:>7.2} rounds of {:>8.0} + {:>6.0}, exchange {:>6.0}, memory {:>8.0}: {:>9.0} cycles",
             self.configuration.to_string(),
             self.ctas,
             self.tiles,
@@ -279,17 +310,89 @@ pub fn costs(shape: Shape, sms: u32) -> Vec<Cost> {
 
 /// The kernel of a configuration, for A, B and C in the orders given. Transposed, its A is Bᵀ and its B is Aᵀ.
 pub fn kernel(configuration: Configuration, shape: Shape, [a, b, c]: [Order; 3]) -> HopperGemm {
-    let Configuration { tile, consumers, cluster, split, transposed, stages, raster } = configuration;
+    let Configuration { tile, consumers, cluster, split, transposed, stages, raster, .. } = configuration;
     let [a, b, c] = if transposed { [b, a, c].map(Order::transposed) } else { [a, b, c] };
     HopperGemm {
         a,
         b,
         c,
-        tile: (tile.0.into(), tile.1.into(), Configuration::depth(shape).into()),
+        tile: (tile.0.into(), tile.1.into(), configuration.depth(shape).into()),
         consumers,
         cluster,
         stages,
         raster,
         split,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H200_SMS: u32 = 132;
+
+    fn bf16(m: u32, n: u32, k: u32) -> Shape {
+        Shape { m, n, k, input_bytes: 2, output_bytes: 2 }
+    }
+
+    /// The model's first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.
+    #[test]
+    fn the_model_agrees_with_the_measured_choices() {
+        let best = |m, n, k| {
+            let Configuration { tile, split, transposed, .. } =
+                costs(bf16(m, n, k), H200_SMS)[0].configuration;
+            (tile, split, transposed)
+        };
+        assert_eq!(best(8192, 8192, 8192), ((128, 192), false, false));
+        assert_eq!(best(4096, 4096, 4096), ((128, 128), false, false));
+        assert_eq!(best(3072, 3072, 3072), ((128, 192), false, false));
+        assert_eq!(best(2048, 2048, 2048), ((128, 128), false, false));
+        assert_eq!(best(1024, 1024, 16384), ((128, 128), true, false));
+        assert_eq!(best(128, 12288, 4096), ((128, 96), false, false));
+        assert_eq!(best(16, 12288, 4096), ((128, 16), true, true));
+        assert_eq!(best(1, 12288, 4096), ((128, 8), true, true));
+    }
+
+    #[test]
+    fn the_busiest_cta_decides_unless_tiles_are_split() {
+        let configuration = |split| Configuration {
+            tile: (128, 256),
+            consumers: Consumers::Cooperate,
+            cluster: (2, 1),
+            spans: 1,
+            split,
+            transposed: false,
+            stages: 4,
+            raster: RASTER,
+        };
+        let cost = Cost::of(configuration(false), bf16(8192, 8192, 64), H200_SMS);
+        assert_eq!((cost.ctas, cost.tiles, cost.rounds), (132, 2048, 16.0));
+        let split = Cost::of(configuration(true), bf16(8192, 8192, 64), H200_SMS);
+        assert!(split.rounds < 16.0 && split.exchange > 0.0);
+        let one = Cost::of(configuration(false), bf16(1, 1, 1), H200_SMS);
+        assert_eq!((one.ctas, one.tiles, one.rounds), (2, 2, 1.0));
+    }
+
+    /// Tiles all of which are split get equal numbers of whole parts, where that leaves few SMs idle.
+    #[test]
+    fn parts_are_equal_where_tiles_are_few() {
+        assert_eq!(clusters(true, 32, 256, 66), 64);
+        assert_eq!(clusters(true, 48, 64, 66), 66);
+        assert_eq!(clusters(true, 3, 5, 66), 15);
+        assert_eq!(clusters(true, 100, 64, 66), 66);
+        assert_eq!(clusters(false, 32, 256, 66), 32);
+    }
+
+    #[test]
+    fn every_ring_fits_into_shared_memory() {
+        for shape in
+            [bf16(8192, 8192, 8192), bf16(1, 12288, 4096), Shape { output_bytes: 4, ..bf16(64, 64, 64) }]
+        {
+            for configuration in Configuration::all(shape) {
+                let (rows, columns) = configuration.tile;
+                let slot = (rows + columns) * configuration.spans * SPAN_BYTES;
+                assert!(configuration.stages * slot < SHARED_BYTES, "{configuration}");
+            }
+        }
     }
 }

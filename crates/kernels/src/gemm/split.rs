@@ -5,8 +5,8 @@
 
 use warpwright::prelude::*;
 
-use super::epilogue::Finished;
 use super::schedule::{Piece, Schedule};
+use super::store::Finished;
 
 /// The sums and counters in global memory, and where the last one is announced to its warpgroup.
 #[derive(Clone, Copy, DeviceValue)]

@@ -8,10 +8,11 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
 use super::hopper::Consumers;
+use super::library::Buffers;
 use super::multiply::{Factor, Product, Way};
 use super::plan::{Configuration, Cost, Shape};
 use super::tuned::{self, Key};
@@ -37,10 +38,11 @@ pub fn legal(shape: Shape, sms: u32) -> Vec<Cost> {
         for consumers in [Consumers::Alternate, Consumers::Cooperate] {
             for cluster in CLUSTERS {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
-                    let stages = Configuration::most_stages(tile, shape);
+                    let spans = Configuration::spans_of(tile);
+                    let stages = Configuration::most_stages(tile, spans, shape);
                     let raster = 8;
                     let configuration =
-                        Configuration { tile, consumers, cluster, split, transposed, stages, raster };
+                        Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster };
                     if configuration.check(shape).is_ok() {
                         costs.push(Cost::of(configuration, shape, sms));
                     }
@@ -61,16 +63,14 @@ pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> 
 }
 
 /// What holds C to the reference.
-type Verification<C> = Box<dyn Fn(&Buffer<C>) -> Result<Verified>>;
+type Verification<T, C> = Box<dyn Fn(&Buffers<T, C>) -> Result<Verified>>;
 
 /// The buffers that all configurations work on.
 struct Bench<T, C> {
     operations: Operations,
     product: Product,
-    a: Buffer<T>,
-    b: Buffer<T>,
-    c: RefCell<Buffer<C>>,
-    verify: Verification<C>,
+    buffers: RefCell<Buffers<T, C>>,
+    verify: Verification<T, C>,
     work: Work,
 }
 
@@ -82,13 +82,14 @@ struct Point<T, C> {
 
 impl<T: Factor, C: GemmOutput + Storable> Prepared for Point<T, C> {
     fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
-        let Bench { operations, product, a, b, c, .. } = &*self.bench;
+        let Bench { operations, product, buffers, .. } = &*self.bench;
         let way = Way::Warpgroups(self.configuration);
-        Ok(operations.multiply_by(stream, *product, way, a, b, &mut c.borrow_mut())?)
+        let Buffers { a, b, c } = &mut *buffers.borrow_mut();
+        Ok(operations.multiply_by(stream, *product, way, a, b, c)?)
     }
 
     fn verify(&mut self) -> Result<Verified> {
-        (self.bench.verify)(&self.bench.c.borrow())
+        (self.bench.verify)(&self.bench.buffers.borrow())
     }
 
     fn work(&self) -> Work {
@@ -106,22 +107,19 @@ pub(super) struct GemmSearch<T, C> {
 }
 
 impl<T: Factor, C: GemmOutput + Storable> GemmSearch<T, C> {
-    /// Of a product of A and B on a device; `verify` holds what is found in C to the reference.
+    /// Of a product on a device; `verify` holds what is found in C to the reference.
     pub(super) fn new(
         device: &Device,
         product: Product,
-        (a, b): (&[T], &[T]),
+        buffers: Buffers<T, C>,
         work: Work,
-        verify: impl Fn(&Buffer<C>) -> Result<Verified> + 'static,
+        verify: impl Fn(&Buffers<T, C>) -> Result<Verified> + 'static,
     ) -> Result<Self> {
         let properties = device.properties();
-        let c = device.uninitialized::<C>(product.m as usize * product.n as usize)?;
         let bench = Bench {
             operations: Operations::new(device),
             product,
-            a: device.buffer_from(a)?,
-            b: device.buffer_from(b)?,
-            c: RefCell::new(c),
+            buffers: RefCell::new(buffers),
             verify: Box::new(verify),
             work,
         };

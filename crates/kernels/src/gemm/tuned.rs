@@ -36,6 +36,7 @@ struct Entry {
     tile: (u32, u32),
     cooperate: bool,
     cluster: (u32, u32),
+    spans: u32,
     split: bool,
     transposed: bool,
     stages: u32,
@@ -86,7 +87,7 @@ impl Key {
 fn kernel_version() -> u64 {
     let text = [
         include_str!("hopper.rs"),
-        include_str!("epilogue.rs"),
+        include_str!("store.rs"),
         include_str!("schedule.rs"),
         include_str!("split.rs"),
     ];
@@ -158,15 +159,16 @@ fn entries(file: &Path) -> Result<Vec<Entry>, TunedError> {
 
 impl Entry {
     fn of(key: Key, configuration: Configuration, seconds: f64) -> Self {
-        let Configuration { tile, consumers, cluster, split, transposed, stages, raster } = configuration;
+        let Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster } =
+            configuration;
         let cooperate = consumers == Consumers::Cooperate;
-        Self { key, tile, cooperate, cluster, split, transposed, stages, raster, seconds }
+        Self { key, tile, cooperate, cluster, spans, split, transposed, stages, raster, seconds }
     }
 
     fn configuration(&self) -> Configuration {
-        let &Self { tile, cooperate, cluster, split, transposed, stages, raster, .. } = self;
+        let &Self { tile, cooperate, cluster, spans, split, transposed, stages, raster, .. } = self;
         let consumers = if cooperate { Consumers::Cooperate } else { Consumers::Alternate };
-        Configuration { tile, consumers, cluster, split, transposed, stages, raster }
+        Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster }
     }
 }
 

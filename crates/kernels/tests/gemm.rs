@@ -1,0 +1,272 @@
+//! The GEMM library: every way that the plan knows, every type and order, epilogues, and what is refused.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Small whole numbers: every product and sum of them is exact in every type, so results must be equal.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Where element (row, column) of a matrix of those extents is.
+fn place(order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> usize {
+    match order {
+        Order::RowMajor => row * columns + column,
+        Order::ColumnMajor => column * rows + row,
+    }
+}
+
+/// A·B on the host.
+fn expected(product: Product, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    let mut c = vec![0.0; m * n];
+    for (row, line) in c.chunks_mut(n).enumerate() {
+        for step in 0..k {
+            let factor = a[place(product.a, row, step, (m, k))];
+            for (column, sum) in line.iter_mut().enumerate() {
+                *sum += factor * b[place(product.b, step, column, (k, n))];
+            }
+        }
+    }
+    c
+}
+
+/// A product's matrices on the host and on a device.
+struct Case<T, C> {
+    product: Product,
+    expected: Vec<f32>,
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: Buffer<C>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+    fn new(
+        device: &Device,
+        product: Product,
+        input: impl Fn(f32) -> T,
+        before: C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        let (a, b) = (whole(m * k, 1), whole(k * n, 2));
+        let there = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
+        };
+        Ok(Self {
+            product,
+            expected: expected(product, &a, &b),
+            a: there(&a)?,
+            b: there(&b)?,
+            c: device.buffer_from(&vec![before; m * n])?,
+        })
+    }
+
+    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    fn check(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        way: Way,
+        of: impl Fn(C) -> f32,
+    ) -> Outcome {
+        for _ in 0..2 {
+            operations.multiply_by(stream, self.product, way, &self.a, &self.b, &mut self.c)?;
+        }
+        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
+        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
+        let (columns, what) = (self.product.n as usize, self.product);
+        assert_eq!(
+            wrong.map(|index| (index / columns, index % columns, found[index], self.expected[index])),
+            None,
+            "(row, column, found, expected) of {what:?} by {way:?}"
+        );
+        Ok(())
+    }
+}
+
+fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+fn all_ways<T: Factor, C: Element>(device: &Device, product: Product) -> Vec<Way> {
+    let properties = device.properties();
+    ways::<T, C>(product, properties.capability, properties.sm_count)
+}
+
+#[test]
+fn every_way_of_the_plan_is_right() -> Outcome {
+    for (schedule, (m, n, k)) in [
+        (Schedule::Eager, (200, 328, 264)),
+        (Schedule::Latest, (5, 264, 1032)),
+        (Schedule::Random(7), (72, 264, 520)),
+        (Schedule::Random(8), (1, 136, 264)),
+    ] {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let product = Product::new(m, n, k);
+        let mut case = Case::<bf16, bf16>::new(&device, product, bf16::from_f32, bf16::NAN)?;
+        // Sums of whole numbers are whole, and those above 256 are rounded once.
+        case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
+        let ways = all_ways::<bf16, bf16>(&device, product);
+        assert!(ways.len() > 8, "{} ways", ways.len());
+        for way in ways {
+            case.check(&operations, &stream, way, bf16::to_f32)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let product = Product::new(72, 200, 328);
+    let mut case = Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?;
+    for way in all_ways::<f16, f32>(&device, product) {
+        case.check(&operations, &stream, way, |found| found)?;
+    }
+    Ok(())
+}
+
+fn orders() -> [(Order, Order); 4] {
+    let both = [Order::RowMajor, Order::ColumnMajor];
+    [(both[0], both[0]), (both[0], both[1]), (both[1], both[0]), (both[1], both[1])]
+}
+
+#[test]
+fn every_order_is_right_on_both_generations() -> Outcome {
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (a, b) in orders() {
+            // Rows of 16-byte multiples, and rows that TMA cannot read.
+            for (m, n, k) in [(144, 136, 72), (131, 67, 37)] {
+                let product = Product { m, n, k, a, b };
+                let mut case = Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?;
+                let way = all_ways::<f16, f32>(&device, product)[0];
+                case.check(&operations, &stream, way, |found| found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_type_is_right() -> Outcome {
+    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+        let (operations, stream) = (Operations::new(device), device.stream()?);
+        let product = Product::new(136, 264, 272);
+        let mut case = Case::<T, f32>::new(device, product, input, f32::NAN)?;
+        for way in all_ways::<T, f32>(device, product).into_iter().step_by(9) {
+            if way != Way::Warps {
+                case.check(&operations, &stream, way, |found| found)?;
+            }
+        }
+        Ok(())
+    }
+    let device = Device::named("emu:h200")?;
+    check(&device, bf16::from_f32)?;
+    check(&device, f16::from_f32)?;
+    check(&device, tf32)?;
+    check(&device, e4m3::from_f32)?;
+    check(&device, e5m2::from_f32)
+}
+
+/// What an epilogue makes of a sum, on the host.
+fn activated(activation: Activation, x: f32) -> f32 {
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu => x.max(0.0),
+        Activation::Gelu => x / 2.0 * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()),
+        Activation::Silu => x / (1.0 + (-x).exp()),
+    }
+}
+
+#[test]
+fn epilogues_are_right_in_every_part() -> Outcome {
+    let activations = [Activation::Identity, Activation::Relu, Activation::Gelu, Activation::Silu];
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        // A C of 16-byte rows, one of others, and one that is computed transposed.
+        for (m, n, k) in [(136, 72, 64), (130, 67, 64), (3, 264, 128)] {
+            let product = Product::new(m, n, k);
+            let rows = whole(m as usize, 3);
+            let (columns, bias) = (whole(n as usize, 4), whole(n as usize, 5));
+            let there = |values: &[f32]| device.buffer_from(values);
+            let (row_scales, column_scales, biases) = (there(&rows)?, there(&columns)?, there(&bias)?);
+            for (index, activation) in activations.into_iter().enumerate() {
+                // Parts come and go with the activations.
+                let (scales, biased) = (index % 2 == 0, index < 2);
+                let linear = Linear {
+                    alpha: 0.125,
+                    beta: if index == 3 { 0.0 } else { 0.5 },
+                    row_scales: scales.then_some(&row_scales),
+                    column_scales: scales.then_some(&column_scales),
+                    bias: biased.then_some(&biases),
+                    activation,
+                };
+                let mut case = Case::<bf16, f32>::new(&device, product, bf16::from_f32, 3.0)?;
+                operations.linear(&stream, product, &linear, &case.a, &case.b, &mut case.c)?;
+                for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                    let (row, column) = (place / n as usize, place % n as usize);
+                    let scale = if scales { rows[row] * columns[column] } else { 1.0 };
+                    let inner = 0.125 * scale * sum + if biased { bias[column] } else { 0.0 };
+                    let expected = activated(activation, inner) + 3.0 * linear.beta;
+                    // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), of which the factor is half of the sum.
+                    let tolerance = if index < 2 { 1e-6 } else { inner.abs() / 2048.0 + 1e-6 };
+                    assert!(
+                        (found - expected).abs() <= tolerance,
+                        "{activation:?} on {name}: {found} at ({row}, {column}), not {expected}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let bytes = device.buffer_from(&[e4m3::from_f32(1.0); 64])?;
+    let mut c = device.buffer_from(&[0f32; 64])?;
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let odd = Product { a: Order::ColumnMajor, ..Product::new(8, 8, 8) };
+    let words = refused(operations.multiply(&stream, odd, &bytes, &bytes, &mut c));
+    assert!(words.contains("k contiguous"), "{words}");
+    let words = refused(operations.multiply(&stream, Product::new(8, 8, 16), &bytes, &bytes, &mut c));
+    assert!(words.contains("A has 64 elements where 128 are needed"), "{words}");
+    let linear = Linear { bias: Some(&c.device().buffer_from(&[1f32; 3])?), ..Linear::default() };
+    let halves = device.buffer_from(&[f16::from_f32(1.0); 64])?;
+    let words = refused(operations.linear(&stream, Product::new(8, 8, 8), &linear, &halves, &halves, &mut c));
+    assert!(words.contains("the bias has 3 elements where 8 are needed"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let none = device.uninitialized::<bf16>(0)?;
+    let mut c = device.buffer_from(&[7f32; 64])?;
+    operations.multiply(&stream, Product::new(8, 8, 0), &none, &none, &mut c)?;
+    assert_eq!(c.to_vec()?, [0.0; 64]);
+    let mut empty = device.uninitialized::<f32>(0)?;
+    let b = device.buffer_from(&[bf16::ONE; 64])?;
+    operations.multiply(&stream, Product::new(0, 8, 8), &none, &b, &mut empty)?;
+    Ok(())
+}
