@@ -40,7 +40,9 @@ fn tiles_of_an_odd_number_of_pieces_wait_for_their_buffers() {
     let candidates = search.first(usize::MAX).into_iter();
     let odd = candidates.filter(|candidate| {
         let name = &candidate.name;
-        (name.contains(" 64x96 ") || name.contains("128x96 ")) && name.contains("1x1 whole of C,")
+        (name.contains(" 64x96 ") || name.contains("128x96 "))
+            && name.contains("cluster 1x1 ")
+            && name.contains("whole of C,")
     });
     let ran = odd.map(|candidate| run(&device, candidate)).count();
     assert!(ran >= 2, "{ran} of them");

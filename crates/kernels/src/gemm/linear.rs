@@ -162,8 +162,8 @@ impl Parts {
 
     /// The epilogue of those parts.
     fn epilogue<C: GemmOutput>(self, terms: Terms<C>) -> impl Epilogue {
-        let mut steps: Vec<Box<dyn Fn(Reg<f32>, Place) -> Reg<f32>>> = Vec::new();
-        let mut step = |wanted: bool, step: Box<dyn Fn(Reg<f32>, Place) -> Reg<f32>>| {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut step = |wanted: bool, step: Step| {
             if wanted {
                 steps.push(step);
             }
@@ -183,7 +183,10 @@ impl Parts {
     }
 }
 
-fn boxed(epilogue: impl Epilogue + 'static) -> Box<dyn Fn(Reg<f32>, Place) -> Reg<f32>> {
+/// An epilogue among others.
+type Step = Box<dyn Fn(Reg<f32>, Place) -> Reg<f32>>;
+
+fn boxed(epilogue: impl Epilogue + 'static) -> Step {
     Box::new(move |sum, at| epilogue.apply(sum, at))
 }
 
