@@ -6,7 +6,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
 
 use crate::gemm::Order;
+use crate::gemm::epilogue::as_it_is;
 use crate::gemm::hopper::{self, Consumers, HopperGemm};
+use crate::gemm::multiply::Product;
+use crate::operations::Operations;
 use crate::registry::Result;
 use crate::vector_add::VectorAdd;
 
@@ -57,7 +60,7 @@ pub struct LaunchCost {
 pub fn first_use(device: &Device) -> Result<FirstUse> {
     let capability = device.properties().capability;
     let begin = Instant::now();
-    let kernel = PRODUCT.run::<bf16, bf16>()?;
+    let kernel = PlainGemm.run()?;
     let staged = Instant::now();
     let text = runtime::ptx(&kernel, capability)?;
     let written = Instant::now();
@@ -70,7 +73,28 @@ pub fn first_use(device: &Device) -> Result<FirstUse> {
     })
 }
 
-/// The kernel whose first use is timed: a large tile, a cluster of two, a ring of three slots.
+/// The kernel whose first use is timed.
+struct PlainGemm;
+
+impl PlainGemm {
+    /// C = A·B.
+    #[kernel]
+    fn run(
+        &self,
+        a: &TensorMap,
+        b: &TensorMap,
+        c: &TensorMap,
+        slots: &mut Global<f32>,
+        arrived: &mut Global<u32>,
+        m: u32,
+        n: u32,
+        k: u32,
+    ) {
+        PRODUCT.store_boxes::<bf16, bf16>((a, b, c), (slots, arrived), (m, n, k), &as_it_is());
+    }
+}
+
+/// Its configuration: a large tile, a cluster of two, a ring of three slots.
 const PRODUCT: HopperGemm = HopperGemm {
     a: Order::RowMajor,
     b: Order::ColumnMajor,
@@ -101,12 +125,18 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
 
     let (m, n, k) = LAUNCHED;
     let [a, b, c] = [m * k, n * k, m * n].map(|count| device.zeros::<bf16>(count as usize));
-    let (a, b, c) = (a?, b?, c?);
+    let (a, b, mut c) = (a?, b?, c?);
+    let operations = Operations::new(device);
+    let product = Product::new(m, n, k);
+    let operation = timed(&stream, device, launches, || {
+        operations.multiply(&stream, product, &a, &b, &mut c)?;
+        Ok(())
+    })?;
     let extents = |rows: u32, columns: u32| (u64::from(rows), u64::from(columns));
     let a = runtime::TensorMap::of_tile(&a, extents(m, k), &PRODUCT.a_tile::<bf16>()?)?;
     let b = runtime::TensorMap::of_tile(&b, extents(n, k), &PRODUCT.b_tile::<bf16>()?)?;
     let c = runtime::TensorMap::of_tile(&c, extents(m, n), &PRODUCT.c_tile::<bf16>()?)?;
-    let multiply = device.compile(&PRODUCT.run::<bf16, bf16>()?)?;
+    let multiply = device.compile(&PlainGemm.run()?)?;
     let (mut slots, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
     let ctas = PRODUCT.cluster.0 * PRODUCT.cluster.1;
     let maps = timed(&stream, device, launches, || {
@@ -127,6 +157,7 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
             "three tensor maps, two buffers and three scalars, clusters and 200 KB of shared memory",
             maps,
         ),
+        cost("operations.multiply", "three buffers, of which it makes three tensor maps", operation),
     ])
 }
 
