@@ -113,7 +113,7 @@ fn lines_of_kernel<'a>(text: &'a str, kernel: &str) -> (Vec<&'a str>, std::ops::
                 .is_some_and(|after| after.trim_end().is_empty() || after.starts_with('('))
         })
     };
-    let first = lines.iter().position(|line| begins(&line)).expect("the kernel is there");
+    let first = lines.iter().position(begins).expect("the kernel is there");
     let rest = lines[first + 1..].iter().position(|line| line.contains(".entry "));
     let last = rest.map_or(lines.len(), |after| first + 1 + after);
     (lines, first..last)
