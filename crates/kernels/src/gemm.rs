@@ -28,6 +28,7 @@ mod split;
 mod store;
 pub mod tune;
 pub mod tuned;
+mod verify;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;

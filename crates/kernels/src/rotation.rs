@@ -11,7 +11,7 @@ const CACHES: u64 = 4;
 const MOST_SETS: u64 = 64;
 
 /// How many sets of `bytes` bytes each to rotate through. An emulator has no cache to get past.
-fn sets(device: &Device, bytes: u64) -> u64 {
+pub(crate) fn sets(device: &Device, bytes: u64) -> u64 {
     let properties = device.properties();
     if properties.is_emulated {
         1

@@ -2,12 +2,16 @@
 
 mod emulator;
 mod launch;
+mod list;
 pub(crate) mod timing;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, anyhow, bail};
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::{Value, json};
 use warpwright_kernels::registry::{Prepared, Work};
+use warpwright_runtime::Device;
 
 use crate::kernel::KernelChoice;
 use crate::output::Output;
@@ -37,6 +41,7 @@ pub(crate) struct Bench {
 enum What {
     Emulator,
     Launch,
+    List(PathBuf),
     Kernel(KernelChoice),
 }
 
@@ -45,6 +50,11 @@ impl FromArgMatches for What {
         match matches.subcommand_name() {
             Some("emulator") => Ok(Self::Emulator),
             Some("launch") => Ok(Self::Launch),
+            Some("list") => {
+                let matches = matches.subcommand_matches("list").expect("it is the subcommand");
+                let file = matches.get_one::<PathBuf>("FILE").expect("it is required");
+                Ok(Self::List(file.clone()))
+            }
             _ => KernelChoice::from_arg_matches(matches).map(Self::Kernel),
         }
     }
@@ -60,7 +70,11 @@ impl Subcommand for What {
         let emulator = Command::new("emulator").about("How fast the emulator is on this machine");
         let launch =
             Command::new("launch").about("What the host pays for a kernel's first use, and for each launch");
-        KernelChoice::augment_subcommands(command).subcommand(emulator).subcommand(launch)
+        let file = Arg::new("FILE").required(true).value_parser(clap::value_parser!(PathBuf));
+        let list = Command::new("list")
+            .about("Each line of a file: a kernel and its options; and the mean of all ratios to a rival")
+            .arg(file.help("A kernel and its options on each line; what follows # is a remark"));
+        KernelChoice::augment_subcommands(command).subcommand(emulator).subcommand(launch).subcommand(list)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -68,7 +82,7 @@ impl Subcommand for What {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        ["emulator", "launch"].contains(&name) || KernelChoice::has_subcommand(name)
+        ["emulator", "launch", "list"].contains(&name) || KernelChoice::has_subcommand(name)
     }
 }
 
@@ -78,29 +92,44 @@ struct Timed {
     timing: Timing,
 }
 
+/// What was found out about a kernel: its timing, and its rival's where there is one.
+struct Measured {
+    choice: KernelChoice,
+    explanation: Option<String>,
+    work: Work,
+    timed: Vec<Timed>,
+}
+
 impl Bench {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         match &self.what {
             What::Emulator => emulator::run(output),
             What::Launch => launch::run(&self.device.open()?, output),
-            What::Kernel(choice) => self.kernel(choice, output),
+            What::List(file) => list::run(self, file, output),
+            What::Kernel(choice) => {
+                let device = self.device.open()?;
+                let measured = self.measure(choice, &device, output)?;
+                output.json(|| measured.as_json(&device));
+                output.text(|| measured.as_text(&device));
+                Ok(())
+            }
         }
     }
 
-    fn kernel(&self, choice: &KernelChoice, output: Output) -> Result<()> {
+    /// Times a kernel, and its rival in turns with it, and checks what both left.
+    fn measure(&self, choice: &KernelChoice, device: &Device, output: Output) -> Result<Measured> {
         let KernelChoice { kernel, options } = choice;
-        let device = self.device.open()?;
-        let explanation = choice.explanation(self.explain, &device)?;
+        let explanation = choice.explanation(self.explain, device)?;
         let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
         let stream = device.stream()?;
         // An emulator is slow and always equally so.
         let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
         progress.step("preparing");
-        let mut prepared = vec![(kernel.name(), kernel.prepare(&device, options).map_err(failed)?)];
+        let mut prepared = vec![(kernel.name(), kernel.prepare(device, options).map_err(failed)?)];
         let work = prepared[0].1.work();
         if let Some(rival) = &self.vs {
-            let Some(theirs) = kernel.rival(rival, &device, options) else {
+            let Some(theirs) = kernel.rival(rival, device, options) else {
                 bail!("{} has no rival `{rival}`", kernel.name());
             };
             prepared.push((rival, theirs.map_err(failed)?));
@@ -110,40 +139,51 @@ impl Bench {
         for (_, prepared) in &mut prepared {
             kernels.push(prepared.as_mut());
         }
-        let timings = timing::time(&mut kernels, &device, &stream, batches)?;
+        let timings = timing::time(&mut kernels, device, &stream, batches)?;
         let mut timed = Vec::new();
         for ((name, prepared), timing) in prepared.iter_mut().zip(timings) {
             progress.step(format!("checking {name}"));
             prepared.verify().map_err(|error| anyhow!("{name} {options} on {}: {error}", device.name()))?;
             timed.push(Timed { name: (*name).to_owned(), timing });
         }
-        drop(progress);
-        output.json(|| {
-            json!({
-                "status": "ok",
-                "explanation": explanation,
-                "kernel": kernel.name(),
-                "options": options.to_string(),
-                "device": device.name(),
-                "product": device.properties().product,
-                "operations": work.operations,
-                "bytes": work.bytes,
-                "timings": timed.iter().map(|timed| as_json(timed, &work)).collect::<Vec<_>>(),
-            })
-        });
-        output.text(|| {
-            let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
-            let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
-            let mut lines = explanation.into_iter().collect::<Vec<_>>();
-            lines.push(format!("{} {options} on {on}", kernel.name()));
-            lines.extend(timed.iter().map(|timed| as_text(timed, &work)));
-            if let [ours, theirs] = timed.as_slice() {
-                let ratio = theirs.timing.median() / ours.timing.median();
-                lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
-            }
-            lines.join("\n")
-        });
-        Ok(())
+        Ok(Measured { choice: choice.clone(), explanation, work, timed })
+    }
+}
+
+impl Measured {
+    /// How many times as fast as its rival the kernel is.
+    fn ratio(&self) -> Option<f64> {
+        match self.timed.as_slice() {
+            [ours, theirs] => Some(theirs.timing.median() / ours.timing.median()),
+            _ => None,
+        }
+    }
+
+    fn as_json(&self, device: &Device) -> Value {
+        json!({
+            "status": "ok",
+            "explanation": self.explanation,
+            "kernel": self.choice.kernel.name(),
+            "options": self.choice.options.to_string(),
+            "device": device.name(),
+            "product": device.properties().product,
+            "operations": self.work.operations,
+            "bytes": self.work.bytes,
+            "timings": self.timed.iter().map(|timed| as_json(timed, &self.work)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn as_text(&self, device: &Device) -> String {
+        let KernelChoice { kernel, options } = &self.choice;
+        let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
+        let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
+        let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();
+        lines.push(format!("{} {options} on {on}", kernel.name()));
+        lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
+        if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
+            lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
+        }
+        lines.join("\n")
     }
 }
 

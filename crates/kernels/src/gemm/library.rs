@@ -1,4 +1,4 @@
-//! [`Gemm`](super::Gemm) for the command line: inputs, the f64 reference, and the tolerance it is held to.
+//! [`Gemm`](super::Gemm) for the command line: options, inputs, and ways.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,12 +13,11 @@ use super::multiply::{Factor, Product, Way};
 use super::plan::{self, Configuration};
 use super::tune::GemmSearch;
 use super::tuned::{self, Key};
+use super::verify::verify;
 use super::{GemmOutput, Order, WarpgroupInput, multiply};
 use crate::operations::Operations;
-use crate::reference::{Rounded, Strided, normal, product};
-use crate::registry::{
-    self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
-};
+use crate::reference::{Rounded, normal};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Work};
 use crate::rotation::rotating;
 
 /// The tensor-core GEMM for the command line.
@@ -164,10 +163,8 @@ impl Problem {
         if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
             return Err(multiply::no_warpgroups::<T>(self.product).into());
         }
-        let (product, extents) = (self.product, self.extents());
-        let verify = move |set: &Buffers<T, C>| verify(extents, (product.a, product.b), set);
-        let buffers = self.buffers(device)(self.seed)?;
-        Ok(Box::new(GemmSearch::<T, C>::new(device, product, buffers, self.work::<T, C>(), verify)?))
+        let make = self.buffers(device);
+        Ok(Box::new(GemmSearch::<T, C>::new(device, self.product, (self.seed, make), self.work::<T, C>())?))
     }
 
     fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
@@ -184,13 +181,13 @@ impl Problem {
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let (product, extents) = (self.product, self.extents());
+        let product = self.product;
         let (way, _) = self.way_on::<T, C>(device)?;
         let operations = Operations::new(device);
         let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
             Ok(operations.multiply_by(stream, product, way, a, b, c)?)
         };
-        let verify = move |set: &Buffers<T, C>| verify(extents, (product.a, product.b), set);
+        let verify = move |set: &Buffers<T, C>| verify(product, set);
         rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
     }
 
@@ -232,7 +229,8 @@ impl Problem {
             product.launch(stream, a, b, c)?;
             Ok(LaunchCounts::default())
         };
-        let verify = move |set: &Buffers<T, C>| verify(extents, orders, set);
+        let shape = self.product;
+        let verify = move |set: &Buffers<T, C>| verify(shape, set);
         rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
     }
 }
@@ -264,43 +262,6 @@ macro_rules! with_types {
             _ => with_output!(e5m2),
         }
     }};
-}
-
-/// A factor of that order.
-fn strided(values: &[f64], order: Order, rows: usize, columns: usize) -> Strided<'_> {
-    match order {
-        Order::RowMajor => Strided { values, row_stride: columns, column_stride: 1 },
-        Order::ColumnMajor => Strided { values, row_stride: 1, column_stride: rows },
-    }
-}
-
-/// Holds every element to the f64 product: one rounding to C's type, and the error of the accumulation.
-///
-/// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
-/// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
-/// is taken as four times their standard deviation.
-fn verify<T: Rounded + Storable, C: Rounded + Storable>(
-    (m, n, k): (usize, usize, usize),
-    (a_order, b_order): (Order, Order),
-    set: &Buffers<T, C>,
-) -> Result<Verified> {
-    let found = set.c.to_vec()?;
-    let exact = |values: Vec<T>| -> Vec<f64> { values.into_iter().map(Rounded::exact).collect() };
-    let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
-    let expected = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
-    let is_narrow = T::BYTES == 1;
-    let size = |value: f64| if is_narrow { value * value } else { value.abs() };
-    let sizes = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(size).collect() };
-    let (a, b) = (sizes(a), sizes(b));
-    let magnitudes = product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n));
-    let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
-    let steps = (k as f64 / (32.0 / T::BYTES as f64)).ceil();
-    let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
-    let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
-        let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
-        registry::Element { found: found.exact(), expected: *expected, tolerance }
-    });
-    Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
 }
 
 const OPTIONS: &[OptionSpec] = &[

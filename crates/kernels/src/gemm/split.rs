@@ -84,14 +84,20 @@ impl Exchange {
         role.sync_warpgroup();
         let is_last = last.load().eq(1u32);
         if is_last {
-            tile.sums.clear();
-            for part in 0..parts {
-                for vector in 0..sums / VECTOR {
-                    let values = place(first + part, vector).load_vector::<VECTOR>();
-                    for (lane, value) in values.into_iter().enumerate() {
-                        let index = (VECTOR * vector + lane) as i64;
-                        let sum = tile.sums.get(index) + value;
-                        tile.sums.set(index, sum);
+            // Of two parts it adds the other to its own, for the order of two makes no difference.
+            let has_own = parts.eq(2u32);
+            if !has_own {
+                tile.sums.clear();
+            }
+            for part in first..first + parts {
+                if !(has_own & part.eq(slot)) {
+                    for vector in 0..sums / VECTOR {
+                        let values = place(part, vector).load_vector::<VECTOR>();
+                        for (lane, value) in values.into_iter().enumerate() {
+                            let index = (VECTOR * vector + lane) as i64;
+                            let sum = tile.sums.get(index) + value;
+                            tile.sums.set(index, sum);
+                        }
                     }
                 }
             }

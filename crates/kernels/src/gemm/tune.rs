@@ -4,7 +4,7 @@
 //! all legal points -> the model's cheapest -> timed in turns -> the fastest -> those around it -> timed in turns -> kept
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -16,8 +16,11 @@ use super::library::Buffers;
 use super::multiply::{Factor, Product, Way};
 use super::plan::{Configuration, Cost, Shape};
 use super::tuned::{self, Key};
+use super::verify::verify;
 use crate::operations::Operations;
+use crate::reference::Rounded;
 use crate::registry::{Candidate, Prepared, Result, Search, Verified, Work};
+use crate::rotation;
 
 /// Rows of tiles that are tried.
 const ROWS: [u32; 3] = [64, 128, 256];
@@ -27,6 +30,10 @@ const COLUMNS: [u32; 15] = [8, 16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192,
 
 /// Clusters that are tried.
 const CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
+
+/// Spans of a slot that are tried, and the columns of tiles up to which more than one is: reading the other matrix decides their time.
+const SPANS: [u32; 3] = [1, 2, 4];
+const NARROW: u32 = 64;
 
 /// Rows of clusters' tiles walked together that are tried around the fastest.
 const RASTERS: [u32; 4] = [4, 8, 16, 32];
@@ -38,13 +45,22 @@ pub fn legal(shape: Shape, sms: u32) -> Vec<Cost> {
         for consumers in [Consumers::Alternate, Consumers::Cooperate] {
             for cluster in CLUSTERS {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
-                    let spans = Configuration::spans_of(tile);
-                    let stages = Configuration::most_stages(tile, spans, shape);
-                    let raster = 8;
-                    let configuration =
-                        Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster };
-                    if configuration.check(shape).is_ok() {
-                        costs.push(Cost::of(configuration, shape, sms));
+                    for &spans in if tile.1 <= NARROW { &SPANS[..] } else { &SPANS[..1] } {
+                        let stages = Configuration::most_stages(tile, spans, shape);
+                        let raster = 8;
+                        let configuration = Configuration {
+                            tile,
+                            consumers,
+                            cluster,
+                            spans,
+                            split,
+                            transposed,
+                            stages,
+                            raster,
+                        };
+                        if configuration.check(shape).is_ok() {
+                            costs.push(Cost::of(configuration, shape, sms));
+                        }
                     }
                 }
             }
@@ -62,16 +78,20 @@ pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> 
     others.filter(|other| *other != configuration && other.check(shape).is_ok()).collect()
 }
 
-/// What holds C to the reference.
-type Verification<T, C> = Box<dyn Fn(&Buffers<T, C>) -> Result<Verified>>;
-
-/// The buffers that all configurations work on.
+/// The buffers that all configurations work on, in turn: no launch finds in a cache what the one before it touched.
 struct Bench<T, C> {
     operations: Operations,
     product: Product,
-    buffers: RefCell<Buffers<T, C>>,
-    verify: Verification<T, C>,
+    sets: RefCell<Vec<Buffers<T, C>>>,
+    launches: Cell<usize>,
     work: Work,
+}
+
+impl<T, C> Bench<T, C> {
+    /// The set that launch number `launches` works on.
+    fn turn(&self, launches: usize) -> usize {
+        launches % self.sets.borrow().len()
+    }
 }
 
 /// One configuration on them.
@@ -80,16 +100,24 @@ struct Point<T, C> {
     configuration: Configuration,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Prepared for Point<T, C> {
+impl<T, C> Prepared for Point<T, C>
+where
+    T: Factor + Rounded,
+    C: GemmOutput + Storable + Rounded,
+{
     fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
-        let Bench { operations, product, buffers, .. } = &*self.bench;
+        let Bench { operations, product, sets, launches, .. } = &*self.bench;
         let way = Way::Warpgroups(self.configuration);
-        let Buffers { a, b, c } = &mut *buffers.borrow_mut();
+        let turn = self.bench.turn(launches.get());
+        launches.set(launches.get() + 1);
+        let Buffers { a, b, c } = &mut sets.borrow_mut()[turn];
         Ok(operations.multiply_by(stream, *product, way, a, b, c)?)
     }
 
+    /// Holds what the last launch left to the reference.
     fn verify(&mut self) -> Result<Verified> {
-        (self.bench.verify)(&self.bench.buffers.borrow())
+        let turn = self.bench.turn(self.bench.launches.get() - 1);
+        verify(self.bench.product, &self.bench.sets.borrow()[turn])
     }
 
     fn work(&self) -> Work {
@@ -106,21 +134,25 @@ pub(super) struct GemmSearch<T, C> {
     tried: Vec<Configuration>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> GemmSearch<T, C> {
-    /// Of a product on a device; `verify` holds what is found in C to the reference.
+impl<T, C> GemmSearch<T, C>
+where
+    T: Factor + Rounded,
+    C: GemmOutput + Storable + Rounded,
+{
+    /// Of a product on a device, on buffers that `make` makes, the first of that seed.
     pub(super) fn new(
         device: &Device,
         product: Product,
-        buffers: Buffers<T, C>,
+        (seed, make): (u64, impl Fn(u64) -> Result<Buffers<T, C>>),
         work: Work,
-        verify: impl Fn(&Buffers<T, C>) -> Result<Verified> + 'static,
     ) -> Result<Self> {
         let properties = device.properties();
+        let seeds = (0..rotation::sets(device, work.bytes as u64)).map(|set| seed.wrapping_add(set << 32));
         let bench = Bench {
             operations: Operations::new(device),
             product,
-            buffers: RefCell::new(buffers),
-            verify: Box::new(verify),
+            sets: RefCell::new(seeds.map(make).collect::<Result<_>>()?),
+            launches: Cell::new(0),
             work,
         };
         Ok(Self {
@@ -143,7 +175,11 @@ impl<T: Factor, C: GemmOutput + Storable> GemmSearch<T, C> {
     }
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Search for GemmSearch<T, C> {
+impl<T, C> Search for GemmSearch<T, C>
+where
+    T: Factor + Rounded,
+    C: GemmOutput + Storable + Rounded,
+{
     fn first(&mut self, most: usize) -> Vec<Candidate> {
         let costs = legal(self.shape, self.sms);
         self.candidates(costs.into_iter().take(most).map(|cost| cost.configuration).collect())

@@ -1,0 +1,121 @@
+//! What a GEMM's result is held to: the product in f64 on the host, or on a GPU, where matrices may be large, in f32 by
+//! [`sgemm`](crate::sgemm), whose own error is far below what tensor cores may lose.
+
+use rayon::prelude::*;
+use warpwright::runtime::{Buffer, Device, Storable, Stream};
+
+use super::Order;
+use super::library::Buffers;
+use super::multiply::Product;
+use crate::operations::Operations;
+use crate::reference::{Rounded, Strided, product};
+use crate::registry::{self, Result, Verified, compare};
+use crate::sgemm::{Matrices, Scale};
+
+/// Holds every element to the reference: one rounding to C's type, and the error of the accumulation.
+///
+/// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
+/// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
+/// is taken as four times their standard deviation.
+pub(super) fn verify<T, C>(shape: Product, set: &Buffers<T, C>) -> Result<Verified>
+where
+    T: Rounded + Storable + Sync,
+    C: Rounded + Storable,
+{
+    let exact =
+        |values: Vec<T>| -> Vec<f32> { values.into_par_iter().map(|value| value.exact() as f32).collect() };
+    let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
+    let expected = reference(&set.c.device(), shape, &a, &b)?;
+    let is_narrow = T::BYTES == 1;
+    let size = |value: f32| if is_narrow { value * value } else { value.abs() };
+    let sizes = |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(size).collect() };
+    let magnitudes = reference(&set.c.device(), shape, &sizes(a), &sizes(b))?;
+    let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
+    let steps = (f64::from(shape.k) / (32.0 / T::BYTES as f64)).ceil();
+    let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
+    let found = set.c.to_vec()?;
+    let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
+        let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
+        registry::Element { found: found.exact(), expected: *expected, tolerance }
+    });
+    let columns = shape.n as usize;
+    Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
+}
+
+/// A·B, row-major.
+fn reference(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+    if device.properties().is_emulated {
+        return Ok(on_the_host(shape, a, b));
+    }
+    let product: Vec<f32> = on_the_gpu(device, shape, a, b)?;
+    Ok(product.into_par_iter().map(f64::from).collect())
+}
+
+fn on_the_host(Product { m, n, k, a: a_order, b: b_order }: Product, a: &[f32], b: &[f32]) -> Vec<f64> {
+    let (m, n, k) = (m as usize, n as usize, k as usize);
+    let wide = |values: &[f32]| -> Vec<f64> { values.par_iter().copied().map(f64::from).collect() };
+    let (a, b) = (wide(a), wide(b));
+    product((m, n, k), strided(&a, a_order, m, k), strided(&b, b_order, k, n))
+}
+
+fn on_the_gpu(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f32>> {
+    let (operations, stream) = (Operations::new(device), device.stream()?);
+    let Product { m, n, k, .. } = shape;
+    let a = row_major(&operations, &stream, a, shape.a, (m, k))?;
+    let b = row_major(&operations, &stream, b, shape.b, (k, n))?;
+    let mut c = device.uninitialized(m as usize * n as usize)?;
+    let matrices = Matrices { extents: (m, n, k), a: &a, b: &b, c: &mut c };
+    operations.sgemm(&stream, matrices, Scale::default())?;
+    stream.synchronize()?;
+    Ok(c.to_vec()?)
+}
+
+/// A factor on the device, its columns contiguous.
+fn row_major(
+    operations: &Operations,
+    stream: &Stream,
+    values: &[f32],
+    order: Order,
+    (rows, columns): (u32, u32),
+) -> Result<Buffer<f32>> {
+    let factor = operations.device().buffer_from(values)?;
+    if order == Order::RowMajor {
+        return Ok(factor);
+    }
+    let mut turned = operations.device().uninitialized(values.len())?;
+    operations.transpose(stream, &factor, (columns, rows), &mut turned)?;
+    stream.synchronize()?;
+    Ok(turned)
+}
+
+/// A factor of that order.
+fn strided(values: &[f64], order: Order, rows: usize, columns: usize) -> Strided<'_> {
+    match order {
+        Order::RowMajor => Strided { values, row_stride: columns, column_stride: 1 },
+        Order::ColumnMajor => Strided { values, row_stride: 1, column_stride: rows },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::Random;
+
+    /// What a GPU's results are held to is what the emulator's are.
+    #[test]
+    fn both_references_are_the_same_product() {
+        let device = Device::named("emu:h200").expect("an emulator");
+        for (a_order, b_order) in [
+            (Order::RowMajor, Order::ColumnMajor),
+            (Order::ColumnMajor, Order::RowMajor),
+            (Order::RowMajor, Order::RowMajor),
+        ] {
+            let shape = Product { m: 33, n: 70, k: 45, a: a_order, b: b_order };
+            let (a, b) = (Random::new(1).normal(33 * 45), Random::new(2).normal(45 * 70));
+            let host = on_the_host(shape, &a, &b);
+            let gpu = on_the_gpu(&device, shape, &a, &b).expect("it runs");
+            let furthest = host.iter().zip(&gpu).map(|(host, gpu)| (host - f64::from(*gpu)).abs());
+            assert!(furthest.fold(0.0, f64::max) < 1e-5, "{a_order:?} {b_order:?}");
+        }
+    }
+}
