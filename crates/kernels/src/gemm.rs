@@ -23,6 +23,7 @@ pub mod linear;
 pub mod multiply;
 mod operand;
 pub mod plan;
+pub mod products;
 mod schedule;
 mod split;
 mod store;
@@ -283,7 +284,10 @@ impl Gemm {
                 let index = pair + half;
                 let (row, column) =
                     (row * tile_m as u32 + places.row(index), column * tile_n as u32 + places.column(index));
-                C::of(epilogue.apply(sums.get(index as i64), Place { row, column, extents: (m, n) }))
+                C::of(
+                    epilogue
+                        .apply(sums.get(index as i64), Place { row, column, extents: (m, n), origin: None }),
+                )
             });
             if self.exact {
                 mine.set_vector(at, values);

@@ -9,6 +9,7 @@ use crate::gemm::Order;
 use crate::gemm::epilogue::as_it_is;
 use crate::gemm::hopper::{self, Consumers, HopperGemm};
 use crate::gemm::multiply::Product;
+use crate::gemm::products::Products;
 use crate::operations::Operations;
 use crate::registry::Result;
 use crate::vector_add::VectorAdd;
@@ -90,7 +91,8 @@ impl PlainGemm {
         n: u32,
         k: u32,
     ) {
-        PRODUCT.store_boxes::<bf16, bf16>((a, b, c), (slots, arrived), (m, n, k), &as_it_is());
+        let products = Products::one(a, b, (m, n, k));
+        PRODUCT.store_boxes::<bf16, bf16>(&products, c, (slots, arrived), &as_it_is());
     }
 }
 

@@ -100,10 +100,10 @@ macro_rules! coordinates {
 
 coordinates! { u32 i32 Reg<u32> Reg<i32> }
 
-/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension first: an array or a tuple.
+/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension first: an array, a vector or a tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no coordinates of a tensor copy",
-    label = "coordinates are an array or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
+    label = "coordinates are an array, a vector or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
 )]
 pub trait BoxCoordinates {
     /// The coordinates as operands.
@@ -112,6 +112,13 @@ pub trait BoxCoordinates {
 }
 
 impl<C: BoxCoordinate, const N: usize> BoxCoordinates for [C; N] {
+    #[track_caller]
+    fn operands(self) -> Vec<Operand> {
+        self.into_iter().map(BoxCoordinate::operand).collect()
+    }
+}
+
+impl<C: BoxCoordinate> BoxCoordinates for Vec<C> {
     #[track_caller]
     fn operands(self) -> Vec<Operand> {
         self.into_iter().map(BoxCoordinate::operand).collect()

@@ -77,17 +77,42 @@ impl TensorMap {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn of_tile<T: Storable>(buffer: &Buffer<T>, (mn, k): (u64, u64), tile: &TmaTile) -> Result<Self> {
-        let (rows, columns) = match tile.major() {
-            Major::K => (mn, k),
-            Major::Mn => (k, mn),
-        };
-        let (box_columns, box_rows) = tile.box_extents();
-        Self::row_major(
-            buffer,
-            &[rows, columns],
-            &[box_rows as u32, box_columns as u32],
-            of_shared(tile.swizzle()),
-        )
+        let (extents, box_extents) = rows_and_columns((mn, k), tile);
+        Self::row_major(buffer, &extents, &box_extents, of_shared(tile.swizzle()))
+    }
+
+    /// The map of `count` matrices (mn, k) without gaps, `stride` elements from one to the next, whose boxes a kernel loads or stores as
+    /// `tile`: its third axis counts the matrices.
+    ///
+    /// ```
+    /// use warpwright_lang::tensor::TmaTile;
+    /// use warpwright_layout::atom::Major;
+    /// use warpwright_runtime::{Device, TensorMap};
+    ///
+    /// # let device = Device::named("emu:h200")?;
+    /// // 3 matrices of 64 rows of 32, with 64 elements between them.
+    /// let matrices = device.buffer_from(&vec![1.0f32; 3 * 64 * 32 + 2 * 64])?;
+    /// let tile = TmaTile::new::<f32>((16, 32), Major::K)?;
+    /// let map = TensorMap::of_tiles(&matrices, (64, 32), (3, 64 * 32 + 64), &tile)?;
+    /// assert_eq!(map.description().extents, [32, 64, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new): the stride must be a multiple of 16 bytes, for one.
+    pub fn of_tiles<T: Storable>(
+        buffer: &Buffer<T>,
+        matrix: (u64, u64),
+        (count, stride): (u64, u64),
+        tile: &TmaTile,
+    ) -> Result<Self> {
+        let element = element_type::<T>()?;
+        let ([rows, columns], [box_rows, box_columns]) = rows_and_columns(matrix, tile);
+        let mut description =
+            Description::row_major(element, 0, &[count, rows, columns], &[1, box_rows, box_columns]);
+        description.strides[1] = stride.saturating_mul(u64::from(element.bits())) / 8;
+        description.swizzle = of_shared(tile.swizzle());
+        Self::new(buffer, description)
     }
 
     /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come from the tile, extents and
@@ -157,6 +182,16 @@ impl std::fmt::Debug for TensorMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("TensorMap").field(&self.description).finish()
     }
+}
+
+/// The rows and columns of a matrix (mn, k) as it lies in memory, and those of a tile's box.
+fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> ([u64; 2], [u32; 2]) {
+    let extents = match tile.major() {
+        Major::K => [mn, k],
+        Major::Mn => [k, mn],
+    };
+    let (box_columns, box_rows) = tile.box_extents();
+    (extents, [box_rows as u32, box_columns as u32])
 }
 
 fn bad_mode(mode: &Layout, legal: &str) -> Error {

@@ -38,13 +38,27 @@ pub struct Place {
     pub column: Reg<u32>,
     /// C's rows and columns.
     pub extents: (Reg<u32>, Reg<u32>),
+    /// Where C begins in what the products of a launch share; `None` of a single one.
+    pub origin: Option<Origin>,
+}
+
+/// Where one of several products begins in what they share.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Origin {
+    /// Rows of all before its first.
+    pub row: Reg<u32>,
+    /// Columns of all before its first.
+    pub column: Reg<u32>,
+    /// Elements before its C.
+    pub element: Reg<u64>,
 }
 
 impl Place {
     /// The place in the transpose.
     pub fn transposed(self) -> Self {
         let (rows, columns) = self.extents;
-        Self { row: self.column, column: self.row, extents: (columns, rows) }
+        let origin = self.origin.map(|origin| Origin { row: origin.column, column: origin.row, ..origin });
+        Self { row: self.column, column: self.row, extents: (columns, rows), origin }
     }
 
     /// The nearest row inside of C, to read something there.
@@ -57,6 +71,20 @@ impl Place {
     #[track_caller]
     fn inner_column(self) -> Reg<u32> {
         self.column.min(self.extents.1 - 1u32)
+    }
+
+    /// Its row, counted through the rows of all products.
+    #[track_caller]
+    fn row_of_all(self) -> Reg<u32> {
+        let row = self.inner_row();
+        self.origin.map_or(row, |origin| origin.row + row)
+    }
+
+    /// Its column, counted through the columns of all products.
+    #[track_caller]
+    fn column_of_all(self) -> Reg<u32> {
+        let column = self.inner_column();
+        self.origin.map_or(column, |origin| origin.column + column)
     }
 }
 
@@ -94,24 +122,26 @@ pub fn scaled(factor: Reg<f32>) -> impl Epilogue {
 
 /// Times the factor of its row.
 pub fn scaled_by_row(factors: Global<f32>) -> impl Epilogue {
-    move |sum: Reg<f32>, at: Place| sum * factors.at(at.inner_row()).load_read_only()
+    move |sum: Reg<f32>, at: Place| sum * factors.at(at.row_of_all()).load_read_only()
 }
 
 /// Times the factor of its column.
 pub fn scaled_by_column(factors: Global<f32>) -> impl Epilogue {
-    move |sum: Reg<f32>, at: Place| sum * factors.at(at.inner_column()).load_read_only()
+    move |sum: Reg<f32>, at: Place| sum * factors.at(at.column_of_all()).load_read_only()
 }
 
 /// Plus the bias of its column.
 pub fn biased(bias: Global<f32>) -> impl Epilogue {
-    move |sum: Reg<f32>, at: Place| sum + bias.at(at.inner_column()).load_read_only()
+    move |sum: Reg<f32>, at: Place| sum + bias.at(at.column_of_all()).load_read_only()
 }
 
 /// Plus `factor` times the element of a row-major matrix of C's shape: a residual, or what C held.
 pub fn plus<C: GemmOutput>(factor: Reg<f32>, matrix: Global<C>) -> impl Epilogue {
     move |sum: Reg<f32>, at: Place| {
         let row = at.inner_row().convert::<u64>() * at.extents.1.convert::<u64>();
-        let element = matrix.at(row + at.inner_column().convert::<u64>()).load();
+        let place = row + at.inner_column().convert::<u64>();
+        let place = at.origin.map_or(place, |origin| origin.element + place);
+        let element = matrix.at(place).load();
         factor.mul_add(C::to_sum(element), sum)
     }
 }

@@ -20,6 +20,7 @@ use warpwright::prelude::*;
 
 use super::epilogue::Epilogue;
 use super::operand::WarpgroupInput;
+use super::products::Products;
 use super::schedule::Schedule;
 use super::split::Exchange;
 use super::store::{BoxStore, ElementStore, Finished};
@@ -85,15 +86,15 @@ impl HopperGemm {
     #[device]
     pub fn store_boxes<T: WarpgroupInput, C: GemmOutput>(
         &self,
-        (a, b, c): (&TensorMap, &TensorMap, &TensorMap),
+        products: &Products,
+        c: &TensorMap,
         workspace: (&Global<f32>, &Global<u32>),
-        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &impl Epilogue,
     ) {
         let way = BoxStore::<C>::new(self.tile.1, self.c, CONSUMERS);
-        self.compute::<T>(a, b, (m, n, k), workspace, |tile| {
-            tile.apply(epilogue, (m, n));
-            way.store(c, tile);
+        self.compute::<T>(products, workspace, |tile| {
+            tile.apply(epilogue, products);
+            way.store(products.boxes(c, tile.product), tile);
         });
         bulk_wait_read(0);
     }
@@ -102,15 +103,15 @@ impl HopperGemm {
     #[device]
     pub fn store_elements<T: WarpgroupInput, C: GemmOutput>(
         &self,
-        (a, b, c): (&TensorMap, &TensorMap, &Global<C>),
+        products: &Products,
+        c: &Global<C>,
         workspace: (&Global<f32>, &Global<u32>),
-        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &impl Epilogue,
     ) {
-        let way = ElementStore { c: *c, extents: (m, n), order: self.c };
-        self.compute::<T>(a, b, (m, n, k), workspace, |tile| {
-            tile.apply(epilogue, (m, n));
-            way.store(tile);
+        self.compute::<T>(products, workspace, |tile| {
+            tile.apply(epilogue, products);
+            let (c, extents) = (products.elements(c, tile.product), products.extents_of(tile.product));
+            ElementStore { c, extents, order: self.c }.store(tile);
         });
     }
 
@@ -118,9 +119,7 @@ impl HopperGemm {
     #[device]
     fn compute<T: WarpgroupInput>(
         &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
+        products: &Products,
         workspace: (&Global<f32>, &Global<u32>),
         finish: impl Fn(&mut Finished),
     ) {
@@ -131,11 +130,10 @@ impl HopperGemm {
         let a_ring = TileRing::<T>::new(self.a_tile::<T>(), self.stages);
         let b_ring = TileRing::<T>::new(self.b_tile::<T>(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
-        let steps = (k + (tile_k - 1)) / tile_k;
-        let schedule = Schedule::new(cluster, (tile_m, tile_n), self.raster, (m, n), steps, self.split);
+        let tile = (tile_m, tile_n, tile_k);
+        let schedule = Schedule::new(cluster, tile, self.raster, products, self.split);
         if producer.leads() {
-            a.prefetch();
-            b.prefetch();
+            products.prefetch();
         }
         // All this ran beside the end of the kernel before; from here on, that one's results are there.
         launch::grid_dependency_wait();
@@ -148,7 +146,8 @@ impl HopperGemm {
                 let mut slots = slots.producer();
                 for index in 0..schedule.count {
                     let piece = schedule.piece(index);
-                    let (row, column) = schedule.place(piece.tile);
+                    let (row, column) = schedule.place(piece);
+                    let (a, b) = products.factors(piece.product);
                     for step in piece.first..piece.first + piece.steps {
                         let a = a_ring.load(a, (row * tile_m, step * tile_k), cluster.share_a());
                         let b = b_ring.load(b, (column * tile_n, step * tile_k), cluster.share_b());
@@ -199,9 +198,9 @@ impl HopperGemm {
                 }
                 wait_multiplications(0);
                 slots.release();
-                let (row, column) = schedule.place(piece.tile);
+                let (row, column) = schedule.place(piece);
                 let at = (row * tile_m + part * 64, column * tile_n);
-                let mut tile = Finished::new(&sums, (consumer, leads), at, self.tile.1, 64 * together);
+                let mut tile = Finished::new(&sums, (consumer, leads), piece, at, self.tile.1, 64 * together);
                 match &exchange {
                     None => finish(&mut tile),
                     Some(exchange) => {

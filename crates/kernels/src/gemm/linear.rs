@@ -9,6 +9,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::epilogue::{self, Epilogue, Place};
 use super::hopper::HopperGemm;
 use super::multiply::{Factor, Operands, Product};
+use super::products::Products;
 use super::{Gemm, GemmInput, GemmOutput, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
@@ -241,7 +242,8 @@ impl Fused<HopperGemm> {
         let [alpha, beta] = factors;
         let terms = Terms { alpha, beta, row_scales, column_scales, bias, residual };
         let epilogue = self.parts.epilogue(terms);
-        self.gemm.store_boxes::<T, C>((a, b, c), (slots, arrived), (m, n, k), &epilogue);
+        let products = Products::one(a, b, (m, n, k));
+        self.gemm.store_boxes::<T, C>(&products, c, (slots, arrived), &epilogue);
     }
 
     #[kernel]
@@ -264,6 +266,7 @@ impl Fused<HopperGemm> {
         let [alpha, beta] = factors;
         let terms = Terms { alpha, beta, row_scales, column_scales, bias, residual };
         let epilogue = self.parts.epilogue(terms);
-        self.gemm.store_elements::<T, C>((a, b, c), (slots, arrived), (m, n, k), &epilogue);
+        let products = Products::one(a, b, (m, n, k));
+        self.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
     }
 }

@@ -11,11 +11,17 @@
 
 use warpwright::prelude::*;
 
+use super::products::Products;
+
 /// A run of steps along k of one tile.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Piece {
     /// The cluster's tile, counted in the order of the walk.
     pub(super) tile: Reg<u32>,
+    /// Which of several products it belongs to.
+    pub(super) product: Option<Reg<u32>>,
+    /// The tile, counted in its product.
+    within: Reg<u32>,
     /// The first step along k.
     pub(super) first: Reg<u32>,
     /// How many steps.
@@ -35,6 +41,8 @@ pub(super) struct Schedule {
     /// Rows and columns of clusters' tiles, and how many rows are walked together.
     rows: Reg<u32>,
     columns: Reg<u32>,
+    /// Tiles of each product, where there are several.
+    each: Option<Reg<u32>>,
     raster: u32,
     cluster: ClusterGrid,
     split: Option<Split>,
@@ -54,19 +62,21 @@ struct Split {
 
 #[device]
 impl Schedule {
-    /// The work on C (m, n), k in `steps`, for clusters that walk its tiles in strips of `raster` rows.
+    /// The work on `products` in tiles (m, n, k), for clusters that walk those of each product in strips of `raster` rows.
     pub(super) fn new(
         cluster: ClusterGrid,
-        tile: (u32, u32),
+        tile: (u32, u32, u32),
         raster: u32,
-        (m, n): (Reg<u32>, Reg<u32>),
-        steps: Reg<u32>,
+        products: &Products,
         splits: bool,
     ) -> Self {
+        let (m, n, k) = products.shape_of(None);
+        let steps = (k + (tile.2 - 1)) / tile.2;
         let (along_m, along_n) = cluster.shape();
         let (high, wide) = (tile.0 * along_m, tile.1 * along_n);
         let (rows, columns) = ((m + (high - 1)) / high, (n + (wide - 1)) / wide);
-        let tiles = rows * columns;
+        let each = rows * columns;
+        let tiles = products.count().map_or(each, |count| count * each);
         let (number, clusters) = (block_idx().x / cluster.size(), grid_dim().x / cluster.size());
         let mut schedule = Self {
             count: (tiles + clusters - 1u32 - number) / clusters,
@@ -75,6 +85,7 @@ impl Schedule {
             clusters,
             rows,
             columns,
+            each: products.count().map(|_| each),
             raster,
             cluster,
             split: None,
@@ -95,11 +106,8 @@ impl Schedule {
     /// The piece number `index` of this cluster. Past the last, one of any place and length.
     pub(super) fn piece(&self, index: Reg<u32>) -> Piece {
         let Some(split) = self.split else {
-            return Piece {
-                tile: self.number + index * self.clusters,
-                first: constant(0u32),
-                steps: self.steps,
-            };
+            let tile = self.number + index * self.clusters;
+            return self.part(tile, constant(0u32), self.steps);
         };
         let is_split = index.lt(split.pieces);
         let whole = split.tiles + self.number + (index - split.pieces) * self.clusters;
@@ -107,11 +115,20 @@ impl Schedule {
         let start = tile * self.steps;
         let first = is_split.select(split.begin.max(start) - start, 0u32);
         let end = is_split.select(split.end.min(start + self.steps) - start, self.steps);
-        Piece { tile, first, steps: end - first }
+        self.part(tile, first, end - first)
     }
 
-    /// The row and column of this CTA's tile of the clusters' `tile`: `raster` rows are walked column by column.
-    pub(super) fn place(&self, tile: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+    /// A run of steps of a tile, with the product it belongs to.
+    fn part(&self, tile: Reg<u32>, first: Reg<u32>, steps: Reg<u32>) -> Piece {
+        match self.each {
+            None => Piece { tile, product: None, within: tile, first, steps },
+            Some(each) => Piece { tile, product: Some(tile / each), within: tile % each, first, steps },
+        }
+    }
+
+    /// The row and column of this CTA's tile of the cluster's: `raster` rows are walked column by column.
+    pub(super) fn place(&self, piece: Piece) -> (Reg<u32>, Reg<u32>) {
+        let tile = piece.within;
         let first = tile / (self.columns * self.raster) * self.raster;
         let high = (self.rows - first).min(self.raster);
         let within = tile % (self.columns * self.raster);

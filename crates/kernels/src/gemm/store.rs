@@ -1,9 +1,12 @@
 //! A tile's sums on their way to C: through an epilogue, rounded, and by TMA or from registers.
 
+use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::epilogue::{Epilogue, Place};
+use super::products::Products;
+use super::schedule::Piece;
 use super::{GemmOutput, Order};
 
 /// A tile of C whose sums a warpgroup has.
@@ -13,6 +16,8 @@ pub(super) struct Finished {
     pub(super) role: Role,
     /// Whether this thread acts for its warpgroup.
     pub(super) leads: Reg<bool>,
+    /// Which of several products it belongs to.
+    pub(super) product: Option<Reg<u32>>,
     /// Where the warpgroup's first row and column are in C.
     pub(super) at: (Reg<u32>, Reg<u32>),
     /// Columns of the tile.
@@ -28,16 +33,17 @@ const WARPGROUP: u32 = 128;
 const BLOCK_ROWS: i64 = 64;
 
 impl Finished {
-    /// A tile of so many columns that begins at `at`: its sums, the role that has them and the thread that acts for it.
+    /// A tile of so many columns of a piece, which begins at `at`: its sums, the role that has them and the thread that acts for it.
     pub(super) fn new(
         sums: &Fragment<f32>,
         (role, leads): (Role, Reg<bool>),
+        piece: Piece,
         at: (Reg<u32>, Reg<u32>),
         columns: i64,
         block_stride: u32,
     ) -> Self {
         // The same registers: the tile is what they hold now.
-        Self { sums: sums.clone(), role, leads, at, columns, block_stride }
+        Self { sums: sums.clone(), role, leads, product: piece.product, at, columns, block_stride }
     }
 
     /// Sums of a block of 64 rows that one thread has.
@@ -55,12 +61,13 @@ impl Finished {
         (row + (block * self.block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
     }
 
-    /// Puts each sum through an epilogue; C is (m, n).
+    /// Puts each sum through an epilogue.
     #[track_caller]
-    pub(super) fn apply(&mut self, epilogue: &impl Epilogue, extents: (Reg<u32>, Reg<u32>)) {
+    pub(super) fn apply(&mut self, epilogue: &impl Epilogue, products: &Products) {
+        let (extents, origin) = (products.extents_of(self.product), products.origin(self.product));
         for index in 0..self.sums.len() as i64 {
             let (row, column) = self.place(index);
-            let sum = epilogue.apply(self.sums.get(index), Place { row, column, extents });
+            let sum = epilogue.apply(self.sums.get(index), Place { row, column, extents, origin });
             self.sums.set(index, sum);
         }
     }
@@ -104,7 +111,7 @@ impl<C: GemmOutput> BoxStore<C> {
 #[device]
 impl<C: GemmOutput> BoxStore<C> {
     /// Rounds a tile's sums and sends them to C, a piece at a time through two buffers a warpgroup.
-    pub(super) fn store(&self, c: &TensorMap, tile: &Finished) {
+    pub(super) fn store(&self, c: MappedMatrix, tile: &Finished) {
         let width = self.width;
         // Any atom of this width has its sums where those of the tile's are.
         let mma = TiledMma::warpgroups(&format!("SM90_64x{width}x16_F32BF16BF16_SS"), 1);

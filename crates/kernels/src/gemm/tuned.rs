@@ -87,6 +87,7 @@ impl Key {
 fn kernel_version() -> u64 {
     let text = [
         include_str!("hopper.rs"),
+        include_str!("products.rs"),
         include_str!("store.rs"),
         include_str!("schedule.rs"),
         include_str!("split.rs"),

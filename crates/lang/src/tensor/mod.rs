@@ -21,7 +21,7 @@ pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
-pub use tile::{TileLoad, TileRing, TmaTile};
+pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
 pub use warpgroup::{MatrixOperand, multiply, wait_multiplications};
 
 use crate::element::Element;

@@ -15,6 +15,7 @@ use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use super::{Tensor, legal};
+use crate::DeviceValue;
 use crate::element::Element;
 use crate::mbarrier::Mbarrier;
 use crate::multicast::Multicast;
@@ -122,6 +123,45 @@ impl TmaTile {
     }
 }
 
+/// A matrix (mn, k) that a tensor map describes: all of it, a part of it, or one of the matrices along its third axis.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct MappedMatrix {
+    map: TensorMap,
+    /// Where its first element is in the map's matrix.
+    first: Option<(Reg<u32>, Reg<u32>)>,
+    /// Its number along the map's third axis.
+    number: Option<Reg<u32>>,
+}
+
+impl From<&TensorMap> for MappedMatrix {
+    fn from(map: &TensorMap) -> Self {
+        Self { map: *map, first: None, number: None }
+    }
+}
+
+impl MappedMatrix {
+    /// The part of it that begins at (mn, k).
+    pub fn from_place(self, first: (Reg<u32>, Reg<u32>)) -> Self {
+        Self { first: Some(first), ..self }
+    }
+
+    /// Number `number` of the matrices along the map's third axis.
+    pub fn numbered(self, number: Reg<u32>) -> Self {
+        Self { number: Some(number), ..self }
+    }
+
+    /// Where (mn, k) of this matrix is in the map's.
+    #[track_caller]
+    fn place(&self, (mn, k): (Reg<u32>, Reg<u32>)) -> (Reg<u32>, Reg<u32>) {
+        self.first.map_or((mn, k), |first| (first.0 + mn, first.1 + k))
+    }
+
+    /// The coordinates of a box that begins there, along the contiguous axis and the other.
+    fn coordinates(&self, inner: Reg<u32>, outer: Reg<u32>) -> Vec<Reg<u32>> {
+        [inner, outer].into_iter().chain(self.number).collect()
+    }
+}
+
 /// A ring of tiles in dynamic shared memory.
 #[derive(Clone)]
 pub struct TileRing<T> {
@@ -150,23 +190,33 @@ impl<T: Element> TileRing<T> {
         &self.tensor
     }
 
-    /// The load of the tile whose first element is at (mn, k) of `map`'s matrix; elements outside the matrix become zeros.
-    pub fn load(&self, map: &TensorMap, (mn, k): (Reg<u32>, Reg<u32>), share: Option<Multicast>) -> TileLoad {
-        TileLoad { map: *map, tile: self.tile, start: self.start, at: (mn, k), share, policy: None }
+    /// The load of the tile whose first element is at (mn, k) of `matrix`; elements outside of what its map describes become zeros.
+    #[track_caller]
+    pub fn load(
+        &self,
+        matrix: impl Into<MappedMatrix>,
+        at: (Reg<u32>, Reg<u32>),
+        share: Option<Multicast>,
+    ) -> TileLoad {
+        let matrix = matrix.into();
+        let at = matrix.place(at);
+        TileLoad { matrix, tile: self.tile, start: self.start, at, share, policy: None }
     }
 
-    /// Starts storing the tile of a stage to (mn, k) of `map`'s matrix; elements outside the matrix are not written. One thread does it,
-    /// after the threads that wrote the tile have made it visible to the asynchronous proxy.
+    /// Starts storing the tile of a stage to (mn, k) of `matrix`; elements outside of what its map describes are not written. One thread
+    /// does it, after the threads that wrote the tile have made it visible to the asynchronous proxy.
     #[track_caller]
-    pub fn store(&self, map: &TensorMap, (mn, k): (Reg<u32>, Reg<u32>), stage: impl Value<u32>) {
+    pub fn store(&self, matrix: impl Into<MappedMatrix>, at: (Reg<u32>, Reg<u32>), stage: impl Value<u32>) {
+        let matrix = matrix.into();
+        let (mn, k) = matrix.place(at);
         let stage = self.start + stage.reg() * self.tile.bytes() as u32;
         for (column, row, bytes) in self.tile.boxes() {
             let (inner, outer) = match self.tile.atom.major {
                 Major::K => (k, mn),
                 Major::Mn => (mn, k),
             };
-            let at = [inner + column as u32, outer + row as u32];
-            tma::store(*map, at, stage.byte_offset(bytes));
+            let at = matrix.coordinates(inner + column as u32, outer + row as u32);
+            tma::store(matrix.map, at, stage.byte_offset(bytes));
         }
     }
 }
@@ -174,9 +224,10 @@ impl<T: Element> TileRing<T> {
 /// A tile to be loaded into a slot of a [`Pipeline`](crate::pipeline::Pipeline).
 #[derive(Clone, Copy)]
 pub struct TileLoad {
-    map: TensorMap,
+    matrix: MappedMatrix,
     tile: TmaTile,
     start: Shared<u8>,
+    /// Where it begins in the map's matrix.
     at: (Reg<u32>, Reg<u32>),
     share: Option<Multicast>,
     policy: Option<Reg<u64>>,
@@ -211,7 +262,8 @@ impl TileLoad {
             Major::Mn => (mn, k + slice * outer as u32),
         };
         for (column, row, bytes) in self.tile.boxes() {
-            let load = tma::Load::new(self.map, [inner_at + column as u32, outer_at + row as u32]);
+            let at = self.matrix.coordinates(inner_at + column as u32, outer_at + row as u32);
+            let load = tma::Load::new(self.matrix.map, at);
             let load = match self.share {
                 Some(share) => load.multicast(share.receivers),
                 None => load,
