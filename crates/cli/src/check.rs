@@ -189,6 +189,7 @@ fn as_json(name: &str, schedules: &[Schedule], told: &[Told]) -> Value {
             "kernel": finding.kernel,
             "message": finding.message,
             "labels": finding.labels.iter().map(label).collect::<Vec<_>>(),
+            "memory": finding.memory.iter().map(label).collect::<Vec<_>>(),
             "notes": finding.notes,
             "help": finding.help,
             "count": finding.count,

@@ -314,7 +314,11 @@ impl Cluster {
 
     pub(crate) fn fault(&self, launch: &LaunchContext<'_>, rank: usize, located: Located) -> Box<Fault> {
         let origin = &launch.kernel.origins[located.pc as usize];
-        let trouble = *located.trouble;
+        let mut trouble = *located.trouble;
+        let mut memory = Vec::new();
+        for &(site, address) in &trouble.addresses {
+            launch.place(site, address).tell(&mut memory, &mut trouble.notes);
+        }
         Box::new(Fault {
             kind: trouble.kind,
             kernel: launch.kernel.name.clone(),
@@ -327,6 +331,7 @@ impl Cluster {
             message: trouble.message,
             what: trouble.what,
             also: trouble.also.into_iter().map(|(pc, what)| launch.kernel.label(pc, what)).collect(),
+            memory,
             notes: trouble.notes,
             help: trouble.help,
             findings: Vec::new(),

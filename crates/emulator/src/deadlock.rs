@@ -1,11 +1,12 @@
 //! The story of a deadlock: who waits where, for what, and who could have brought it.
 
+use crate::check::Site;
 use crate::cluster::Cluster;
 use crate::cta::Block;
 use crate::fault::{Fault, FaultKind, lane_list};
 use crate::launch::LaunchContext;
 use crate::mbarrier::{Arrivals, Mbarrier, MbarrierAddress};
-use crate::memory::Trouble;
+use crate::memory::{Trouble, site};
 use crate::operation::Kind;
 use crate::path::{Path, Wait, Watched};
 use crate::warp::{Located, Warp};
@@ -69,6 +70,17 @@ impl Cluster {
             trouble.also.extend(self.arrival_labels(address));
         }
         trouble.help = self.help(told);
+        // What is waited for where the story begins comes first.
+        for waiting in std::iter::once(told).chain(&places).take(MOST_PLACES) {
+            trouble = match waiting.path.watched {
+                Some(Watched::Mbarrier { address, .. }) => trouble.at(Site::Shared, address.shared()),
+                Some(Watched::Memory { space, address }) => match site(space) {
+                    Some(site) => trouble.at(site, address),
+                    None => trouble,
+                },
+                None => trouble,
+            };
+        }
         for waiting in places.iter().take(MOST_PLACES) {
             trouble = trouble.note(format!(
                 "{} at {}: {}",

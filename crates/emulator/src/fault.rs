@@ -125,6 +125,8 @@ pub struct Fault {
     pub what: Option<String>,
     /// Other places that have to do with it.
     pub also: Vec<Label>,
+    /// What lies at the addresses it is about, and where the kernel asks for that memory.
+    pub memory: Vec<Label>,
     /// What helps to understand it.
     pub notes: Vec<String>,
     /// What to do about it.
@@ -148,6 +150,7 @@ impl Fault {
             message: message.into(),
             what: None,
             also: Vec::new(),
+            memory: Vec::new(),
             notes: Vec::new(),
             help: None,
             findings: Vec::new(),
@@ -199,6 +202,9 @@ impl fmt::Display for Fault {
         }
         for label in &self.also {
             write!(f, "\n  and {label}")?;
+        }
+        for label in &self.memory {
+            write!(f, "\n  of {label}")?;
         }
         for note in &self.notes {
             write!(f, "\n  note: {note}")?;

@@ -299,7 +299,7 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
             });
         }
     });
-    let findings = context.checks.as_ref().map_or_else(Vec::new, |checks| checks.findings(context.kernel));
+    let findings = context.checks.as_ref().map_or_else(Vec::new, |checks| checks.findings(context));
     if let Some(mut fault) = grid.fault.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         fault.findings = findings;
         return Err(fault);

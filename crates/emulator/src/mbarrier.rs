@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::check::Site;
 use crate::cluster::Blocks;
 use crate::cta::Block;
 use crate::fault::FaultKind;
@@ -154,7 +155,7 @@ impl Block {
     /// The mbarrier at an aligned offset inside shared memory.
     pub(crate) fn mbarrier(&self, offset: u64) -> Result<Mbarrier, Box<Trouble>> {
         let address = shared_base(self.rank) | offset;
-        let trouble = |message| Err(Trouble::new(FaultKind::Barrier, 0, message));
+        let trouble = |message| Err(Trouble::new(FaultKind::Barrier, 0, message).at(Site::Shared, address));
         if !self.mbarriers.contains_key(&offset) {
             return trouble(format!("There is no initialised mbarrier at shared address {address:#x}."));
         }
@@ -250,7 +251,7 @@ fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Trouble> {
             -before.bytes
         ),
     };
-    Trouble::new(FaultKind::Barrier, 0, message)
+    Trouble::new(FaultKind::Barrier, 0, message).at(Site::Shared, address)
 }
 
 /// Tells an mbarrier that bytes of an asynchronous operation have arrived.
@@ -277,7 +278,7 @@ pub(crate) fn running<'b>(
                 address.shared(),
                 address.rank
             );
-            Err(Trouble::new(FaultKind::PeerNotResident, 0, message))
+            Err(Trouble::new(FaultKind::PeerNotResident, 0, message).at(Site::Shared, address.shared()))
         }
         None => {
             let message = format!("The cluster has no CTA of rank {}.", address.rank);

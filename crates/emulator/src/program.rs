@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warpwright_ptx::syntax::SourceLocation;
+use warpwright_ptx::syntax::{MemoryObject, SourceLocation};
 
 use crate::check::Label;
 use crate::fault::Source;
@@ -88,12 +88,29 @@ pub struct Kernel {
     pub(crate) by_address: BTreeMap<u32, u32>,
     pub(crate) files: Arc<BTreeMap<u32, String>>,
     pub(crate) parameters: Vec<KernelParameter>,
+    /// The variables in shared memory that it uses.
+    pub(crate) shared: Vec<SharedVariable>,
+    /// What its text says that lies in memory.
+    pub(crate) objects: Vec<MemoryObject>,
     pub(crate) static_shared_bytes: u32,
     /// Where dynamic shared memory starts.
     pub(crate) dynamic_shared_offset: u32,
     pub(crate) bounds: LaunchBounds,
     /// By operation: what else it does with registers that some `wgmma` of its function uses. Empty without `wgmma`.
     pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
+}
+
+/// A variable in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedVariable {
+    pub(crate) name: String,
+    /// Where it starts in the memory of a CTA.
+    pub(crate) offset: u32,
+    /// Its size; `None` if it is the dynamic memory.
+    pub(crate) bytes: Option<u64>,
+    /// The line of the PTX text that declares it, and its text.
+    pub(crate) line: u32,
+    pub(crate) text: String,
 }
 
 /// An instruction's use of a register of up to 32 bits.

@@ -207,6 +207,26 @@ pub struct MemoryVariable {
     pub location: Location,
 }
 
+/// What lies in shared memory from a place on: elements, and which coordinates they have. No instruction depends on it; it lets
+/// a report say which element of which tile an address is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryObject {
+    /// The symbol that its place is counted from.
+    pub symbol: String,
+    /// Bytes past the symbol.
+    pub offset: u64,
+    /// The element's name, as messages show it: `bf16`.
+    pub element: &'static str,
+    /// Bits of one element.
+    pub element_bits: u32,
+    /// From coordinates to elements past the place, in the notation of layouts: `Swizzle<3,3,3> o 0 o (64,64):(64,1)`.
+    pub layout: String,
+    /// Whether the last mode of the layout counts the slots of a ring.
+    pub in_slots: bool,
+    /// Where the author asked for it.
+    pub location: Location,
+}
+
 /// What the kernel demands of its launch, and tells the assembler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
@@ -239,6 +259,8 @@ pub struct Kernel {
     pub dynamic_shared_align: Option<u32>,
     /// Bytes of dynamic shared memory that a launch must provide.
     pub dynamic_shared_bytes: u32,
+    /// What lies in shared memory.
+    pub objects: Vec<MemoryObject>,
     /// Launch bounds.
     pub launch: LaunchBounds,
     /// The statements.

@@ -29,6 +29,7 @@ pub mod matrix;
 pub mod mbarrier;
 pub mod memory;
 pub mod multicast;
+mod object;
 mod operation;
 pub mod operators;
 pub mod pipeline;

@@ -11,6 +11,7 @@ use crate::DeviceValue;
 use crate::access::Scope;
 use crate::control::wait_until;
 use crate::index::{ElementOffset, Index};
+use crate::object;
 use crate::operation::{compute, fresh, perform, record, refuse};
 use crate::pointer::{ClusterShared, Shared};
 use crate::requirement::{Feature, require, target};
@@ -61,7 +62,7 @@ impl Mbarrier {
     #[track_caller]
     #[allow(clippy::new_without_default, reason = "it takes shared memory: no value stands for it")]
     pub fn new() -> Self {
-        Self::at(shared_bytes(MBARRIER_BYTES.into(), MBARRIER_BYTES).cast())
+        Self::at(barriers("mbarrier", 1))
     }
 
     /// The barrier at `object`, whose address is a multiple of 8.
@@ -270,8 +271,13 @@ impl Mbarriers {
     /// Room for `count` barriers in static shared memory, not initialised.
     #[track_caller]
     pub fn new(count: u32) -> Self {
-        let bytes = u64::from(count) * u64::from(MBARRIER_BYTES);
-        Self { first: shared_bytes(bytes, MBARRIER_BYTES).cast(), count }
+        Self::called("mbarrier", count)
+    }
+
+    /// Barriers that reports call by a name, which ends in `mbarrier`.
+    #[track_caller]
+    pub(crate) fn called(name: &'static str, count: u32) -> Self {
+        Self { first: barriers(name, count), count }
     }
 
     /// How many they are.
@@ -294,6 +300,14 @@ impl Mbarriers {
     pub fn iter(self) -> impl Iterator<Item = Mbarrier> {
         (0..self.count).map(move |index| Mbarrier::at(self.first.at(index)))
     }
+}
+
+/// Room for `count` barriers in static shared memory.
+#[track_caller]
+fn barriers(name: &'static str, count: u32) -> Shared<u64> {
+    let first = shared_bytes(u64::from(count) * u64::from(MBARRIER_BYTES), MBARRIER_BYTES).cast();
+    object::array(first, name, MBARRIER_BYTES, count.into());
+    first
 }
 
 /// A barrier in the shared memory of some CTA of the cluster, by its address in the cluster; sm_90. One cannot wait for it from afar.

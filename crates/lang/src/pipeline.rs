@@ -86,8 +86,8 @@ impl Pipeline {
             refuse("a pipeline needs at least one stage");
         }
         let pipeline = Self {
-            full: Mbarriers::new(stages),
-            empty: Mbarriers::new(stages),
+            full: Mbarriers::called("`full` mbarrier", stages),
+            empty: Mbarriers::called("`empty` mbarrier", stages),
             stages,
             readers,
             consumer,

@@ -8,6 +8,7 @@ mod region;
 mod variable;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::panic;
 
 use warpwright_ir::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
@@ -43,6 +44,8 @@ pub struct Recorder {
     homes: Vec<RegionId>,
     /// The region for whose sake a register may be written again: it is a variable while that region is open.
     written_for: Vec<Option<RegionId>>,
+    /// The registers that hold the address of a shared variable.
+    symbols: HashMap<Register, String>,
     errors: Vec<StagingError>,
 }
 
@@ -94,6 +97,7 @@ impl Recorder {
             records: Vec::new(),
             homes: Vec::new(),
             written_for: Vec::new(),
+            symbols: HashMap::new(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);
@@ -114,6 +118,16 @@ impl Recorder {
     /// The kernel under construction, for parameters, shared variables and launch bounds.
     pub fn kernel(&mut self) -> &mut Kernel {
         &mut self.kernel
+    }
+
+    /// Notes that a register holds the address of a shared variable.
+    pub(crate) fn remember_symbol(&mut self, register: Register, symbol: String) {
+        self.symbols.insert(register, symbol);
+    }
+
+    /// The shared variable whose address a register holds.
+    pub(crate) fn symbol_in(&self, register: Register) -> Option<&str> {
+        self.symbols.get(&register).map(String::as_str)
     }
 
     /// A fresh virtual register.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use warpwright_ir::{Body, DYNAMIC_SHARED, Instruction, Kernel, MemoryVariable, Operand, Statement};
 
 use crate::element::Element;
+use crate::object;
 use crate::operation::{here, refuse};
 use crate::pointer::{Local, Shared, pointer_to_symbol};
 use crate::recorder;
@@ -20,10 +21,12 @@ const STATIC_LIMIT: u64 = 48 * 1024;
 #[track_caller]
 pub fn shared_array<T: Element>(elements: usize) -> Shared<T> {
     let bytes = elements as u64 * u64::from(T::BYTES);
-    shared_bytes(bytes, ALIGN.max(T::BYTES)).cast()
+    let array = shared_bytes(bytes, ALIGN.max(T::BYTES)).cast();
+    object::array(array, T::NAME, T::BYTES, elements as u64);
+    array
 }
 
-/// `bytes` bytes of the CTA's shared memory, aligned to `align`.
+/// `bytes` bytes of the CTA's shared memory, aligned to `align`. Who asks for them says what [lies](object::array) there.
 #[track_caller]
 pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
     let location = here();
@@ -44,7 +47,15 @@ pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
             "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_LIMIT}; take it from dynamic shared memory (`dynamic_shared`)"
         ));
     }
-    pointer_to_symbol(Operand::Symbol(name))
+    pointer_to_shared(name)
+}
+
+/// A pointer to a variable, of which it is remembered that it is one.
+#[track_caller]
+fn pointer_to_shared<T: Element>(name: String) -> Shared<T> {
+    let pointer: Shared<T> = pointer_to_symbol(Operand::Symbol(name.clone()));
+    recorder::with(|recorder| recorder.remember_symbol(pointer.parts().0, name));
+    pointer
 }
 
 /// Room for `elements` elements in dynamic shared memory, which may be as large as the GPU allows. Each call takes the
@@ -72,7 +83,9 @@ pub fn dynamic_shared_aligned<T: Element>(elements: usize, align: u32) -> Shared
             "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA may have {limit}; use smaller tiles or fewer stages"
         ));
     }
-    pointer_to_symbol(Operand::Symbol(DYNAMIC_SHARED.to_owned())).byte_offset(start as i64)
+    let array = pointer_to_shared(DYNAMIC_SHARED.to_owned()).byte_offset(start as i64);
+    object::array(array, T::NAME, T::BYTES, elements as u64);
+    array
 }
 
 /// Moves a kernel's static variables behind its dynamic shared memory, if it has any.
@@ -88,8 +101,15 @@ pub(crate) fn join_static_to_dynamic(kernel: &mut Kernel) {
         kernel.dynamic_shared_bytes = u32::try_from(start + variable.bytes).unwrap_or(u32::MAX);
         kernel.dynamic_shared_align = Some(align.max(variable.align));
     }
-    if !starts.is_empty() {
-        join_body(&mut kernel.body, &starts);
+    if starts.is_empty() {
+        return;
+    }
+    join_body(&mut kernel.body, &starts);
+    for object in &mut kernel.objects {
+        if let Some(&start) = starts.get(&object.symbol) {
+            object.symbol = DYNAMIC_SHARED.to_owned();
+            object.offset += start as u64;
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use warpwright_ir::Operand;
 use crate::DeviceValue;
 use crate::access::Scope;
 use crate::element::Element;
+use crate::object;
 use crate::operation::{perform, record, refuse};
 use crate::pointer::{Global, Pointer};
 use crate::requirement::{Feature, require};
@@ -66,7 +67,9 @@ impl TensorMapDraft<SharedSpace> {
     /// Room for one in static shared memory.
     #[track_caller]
     pub fn shared() -> Self {
-        Self::at(shared_bytes(TENSOR_MAP_BYTES as u64, TENSOR_MAP_BYTES as u32))
+        let draft = shared_bytes(TENSOR_MAP_BYTES as u64, TENSOR_MAP_BYTES as u32);
+        object::array(draft, "tensor map", TENSOR_MAP_BYTES as u32, 1);
+        Self::at(draft)
     }
 
     /// Copies it to `target` in global memory and releases it there to the threads of `scope`, who [acquire

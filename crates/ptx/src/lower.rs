@@ -12,8 +12,8 @@ use warpwright_ir::{
 };
 
 use crate::syntax::{
-    Address, AddressBase, Function, Guard, Instruction, Linkage, Module, Number, Opcode, Operand,
-    PointerAttribute, SourceLocation, StateSpace, Statement, Type, Variable,
+    Address, AddressBase, Function, Guard, Instruction, Linkage, MemoryObject, Module, Number, Opcode,
+    Operand, PointerAttribute, SourceLocation, StateSpace, Statement, Type, Variable,
 };
 use flow::{Condition, Part, Step, Target};
 use name::{RegisterNames, symbol};
@@ -101,6 +101,9 @@ fn lower_kernel(kernel: &Kernel, files: &mut Files, formats: &mut Formats) -> Fu
     let declarations =
         registers.chain(shared).chain(local).chain(writer.calls.buffer()).map(Statement::Variable);
     let body = declarations.chain(writer.statements).collect();
+    let pointers = kernel.parameters.iter().filter_map(pointed_at);
+    let objects = kernel.objects.iter().map(|object| memory_object(object, files));
+    let objects = objects.chain(pointers).collect();
     Function {
         is_entry: true,
         linkage: Linkage::Visible,
@@ -109,6 +112,7 @@ fn lower_kernel(kernel: &Kernel, files: &mut Files, formats: &mut Formats) -> Fu
         parameters: kernel.parameters.iter().map(parameter).collect(),
         attributes: Vec::new(),
         directives: launch_directives(&kernel.launch),
+        objects,
         body: Some(body),
         line: 0,
     }
@@ -134,6 +138,34 @@ fn memory_variable(space: StateSpace, memory: &MemoryVariable) -> Variable {
         align: Some(memory.align),
         dimensions: vec![Some(memory.bytes)],
         ..variable(space, Type::B8, symbol(&memory.name))
+    }
+}
+
+fn memory_object(object: &ir::MemoryObject, files: &mut Files) -> MemoryObject {
+    MemoryObject {
+        symbol: symbol(&object.symbol),
+        offset: object.offset,
+        element: object.element.to_owned(),
+        element_bits: object.element_bits,
+        layout: Some(object.layout.clone()),
+        in_slots: object.in_slots,
+        location: (object.location.line > 0).then(|| files.position(object.location)),
+    }
+}
+
+/// What a pointer among the parameters points at.
+fn pointed_at(parameter: &ir::Parameter) -> Option<MemoryObject> {
+    match parameter.ty {
+        ParameterType::Pointer { element, element_bytes, .. } if element_bytes > 0 => Some(MemoryObject {
+            symbol: symbol(&parameter.name),
+            offset: 0,
+            element: element.to_owned(),
+            element_bits: 8 * element_bytes,
+            layout: None,
+            in_slots: false,
+            location: None,
+        }),
+        _ => None,
     }
 }
 

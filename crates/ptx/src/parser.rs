@@ -3,6 +3,7 @@
 mod constant;
 mod cursor;
 mod declaration;
+mod object;
 mod operand;
 mod statement;
 
@@ -210,7 +211,9 @@ impl<'text> Parser<'text> {
         let parameters = if self.cursor.peek() == b'(' { self.parameters()? } else { Vec::new() };
         let mut pragmas = Vec::new();
         let directives = self.function_directives(&mut pragmas)?;
+        self.cursor.take_remarks();
         let body = self.function_body(pragmas)?;
+        let objects = self.cursor.take_remarks().into_iter().filter_map(object::read).collect();
         self.arrays.truncate(arrays_outside);
         self.module.functions.push(Function {
             is_entry,
@@ -220,6 +223,7 @@ impl<'text> Parser<'text> {
             parameters,
             attributes,
             directives,
+            objects,
             body,
             line,
         });

@@ -5,7 +5,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::syntax::{
-    Address, AddressBase, Function, Initializer, Instruction, Linkage, Module, Number, Operand,
+    Address, AddressBase, Function, Initializer, Instruction, Linkage, MemoryObject, Module, Number, Operand,
     SourceLocation, Statement, Type, Variable,
 };
 
@@ -157,8 +157,29 @@ impl Display for Function {
             return f.write_str(";\n");
         };
         f.write_str("\n{\n")?;
+        for object in &self.objects {
+            writeln!(f, "    {object}")?;
+        }
         statements(f, body, 1)?;
         f.write_str("}\n")
+    }
+}
+
+impl Display for MemoryObject {
+    /// The comment, without the line's end.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "//@ {}", self.symbol)?;
+        if self.offset != 0 {
+            write!(f, "+{}", self.offset)?;
+        }
+        write!(f, ": {}-bit {}", self.element_bits, self.element)?;
+        if let Some(layout) = &self.layout {
+            write!(f, "{} {layout}", if self.in_slots { " in slots" } else { " in" })?;
+        }
+        if let Some(SourceLocation { file, line, column }) = self.location {
+            write!(f, " at {file} {line} {column}")?;
+        }
+        Ok(())
     }
 }
 

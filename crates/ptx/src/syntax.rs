@@ -289,10 +289,37 @@ pub struct Function {
     pub attributes: Vec<String>,
     /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers. A `.pragma` there opens `body`.
     pub directives: Vec<(String, Vec<i64>)>,
+    /// What lies in the memory that the function uses, as far as its text tells.
+    pub objects: Vec<MemoryObject>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
     /// The line of the text, from 1.
     pub line: u32,
+}
+
+/// What lies in memory from a place on, as the author of the kernel thinks of it. The text has it as a comment that begins with
+/// `//@`: to every other reader it is nothing.
+///
+/// ```text
+/// //@ dynamic_shared+1024: 16-bit bf16 in slots Swizzle<3,3,3> o 0 o (64,64,4):(64,1,4096) at 1 41 20
+/// //@ output: 32-bit f32
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryObject {
+    /// The variable, or the parameter that points there.
+    pub symbol: String,
+    /// Bytes past it.
+    pub offset: u64,
+    /// The element's name.
+    pub element: String,
+    /// Bits of one element.
+    pub element_bits: u32,
+    /// From coordinates to elements past the place, in the notation of layouts; `None` where nothing is known but the element.
+    pub layout: Option<String>,
+    /// Whether the last mode of the layout counts the slots of a ring.
+    pub in_slots: bool,
+    /// Where the author asked for it.
+    pub location: Option<SourceLocation>,
 }
 
 /// One statement of a body.

@@ -312,7 +312,7 @@ fn check_global(global: &Global, writes: bool, lane: u32, memory: &Memory) -> Re
         (_, true) => (FaultKind::UseAfterFree, "in memory that was freed"),
         _ => (FaultKind::OutOfBounds, "which are not all inside an allocation"),
     };
-    let mut trouble = Trouble::new(kind, lane, format!("{what}, {where_}."));
+    let mut trouble = Trouble::new(kind, lane, format!("{what}, {where_}.")).at(Site::Global, row.global);
     if !live {
         trouble = trouble.note(memory.describe(if freed { row.global } else { end - 1 }));
     }
@@ -346,7 +346,7 @@ fn check_shared(
         "A copy takes {bytes} bytes of shared memory from offset {address:#x} on, and they are not there."
     );
     let note = format!("each CTA has {} bytes of it, static and dynamic", block.shared.size());
-    Err(Trouble::new(FaultKind::OutOfBounds, lane, message).note(note))
+    Err(Trouble::new(FaultKind::OutOfBounds, lane, message).note(note).at(Site::Shared, address.into()))
 }
 
 /// The host's bytes of a CTA's shared memory. `check` found them there.

@@ -85,6 +85,8 @@ pub struct Finding {
     pub message: String,
     /// Where: first the access that was found out, then what it is at odds with.
     pub labels: Vec<Label>,
+    /// What lies at the addresses it is about, and where the kernel asks for that memory.
+    pub memory: Vec<Label>,
     /// What helps to understand it.
     pub notes: Vec<String>,
     /// What to do about it.
@@ -99,6 +101,9 @@ impl fmt::Display for Finding {
         write!(f, "\n  in kernel `{}`", self.kernel)?;
         for label in &self.labels {
             write!(f, "\n  at {label}")?;
+        }
+        for label in &self.memory {
+            write!(f, "\n  of {label}")?;
         }
         for note in &self.notes {
             write!(f, "\n  note: {note}")?;
@@ -163,6 +168,7 @@ impl From<&Fault> for Finding {
             kernel: fault.kernel.clone(),
             message: as_title(&fault.message),
             labels: label.into_iter().chain(fault.also.iter().cloned()).collect(),
+            memory: fault.memory.clone(),
             notes: fault.notes.clone(),
             help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
             count: 1,

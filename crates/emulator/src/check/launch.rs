@@ -10,8 +10,8 @@ use super::locations::SyncLocations;
 use super::memory::GlobalShadow;
 use super::misuse::Misuse;
 use super::report::Conflict;
+use crate::launch::LaunchContext;
 use crate::memory::InitialisedBytes;
-use crate::program::Kernel;
 use crate::registers::LANES;
 
 /// The first conflict of each kind between two lines, and how many there were.
@@ -101,7 +101,8 @@ impl LaunchChecks {
     }
 
     /// All that was found, in the order of the program.
-    pub(crate) fn findings(&self, kernel: &Kernel) -> Vec<Finding> {
+    pub(crate) fn findings(&self, context: &LaunchContext<'_>) -> Vec<Finding> {
+        let kernel = context.kernel;
         self.global.finish();
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,20 +124,29 @@ impl LaunchChecks {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
         let told = conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
-        let told = told.map(|(key, (conflict, count))| (*key, conflict.finding(self, kernel, *count)));
+        let told = told
+            .map(|(key, (conflict, count))| (*key, conflict.at(), conflict.finding(self, kernel, *count)));
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(kernel));
-        let misused = misused.map(|(key, (misuse, count))| (*key, misuse.finding(kernel, *count)));
+        let misused =
+            misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(kernel, *count)));
         let mut findings: Vec<_> = told.chain(misused).collect();
-        findings.sort_by_key(|&((kind, later, earlier), _)| (later, earlier, kind));
-        told_once(findings.into_iter().map(|(_, finding)| finding))
+        findings.sort_by_key(|&((kind, later, earlier), ..)| (later, earlier, kind));
+        let told = told_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
+        let with_place = |(mut finding, at): (Finding, Option<(Site, u64)>)| {
+            if let Some((site, address)) = at {
+                context.place(site, address).tell(&mut finding.memory, &mut finding.notes);
+            }
+            finding
+        };
+        told.into_iter().map(with_place).collect()
     }
 }
 
 /// Findings of the same kind at the same places of the author's source are one: of several instructions that a line became.
-fn told_once(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
-    let mut told: Vec<Finding> = Vec::new();
-    for finding in findings {
-        let alike = |other: &&mut Finding| {
+fn told_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
+    let mut told: Vec<(Finding, At)> = Vec::new();
+    for (finding, at) in findings {
+        let alike = |(other, _): &&mut (Finding, At)| {
             other.kind == finding.kind
                 && other.labels.len() == finding.labels.len()
                 && other
@@ -146,8 +156,8 @@ fn told_once(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
                     .all(|(a, b)| a.source.is_some() && a.source == b.source)
         };
         match told.iter_mut().find(alike) {
-            Some(known) => known.count += finding.count,
-            None => told.push(finding),
+            Some((known, _)) => known.count += finding.count,
+            None => told.push((finding, at)),
         }
     }
     told

@@ -107,6 +107,7 @@ impl Checker {
                     (mark, format!("initialised again by {}", mark.who(&self.launch))),
                     (before, format!("initialised by {}", before.who(&self.launch))),
                 ],
+                mbarrier: Some(address),
                 note: "what it has counted is lost, and what threads that wait for it see is undefined (PTX ISA, \"mbarrier.init\")".to_owned(),
                 help: "initialise it once, by one thread; its phases follow each other by themselves. To use its memory anew, execute `mbarrier.inval` first".to_owned(),
             });
@@ -212,6 +213,7 @@ impl Checker {
                 kind: FindingKind::Barrier,
                 message: format!("phase {phase} of {} ends before a copy issued in it has arrived", named(address)),
                 places: state.copy_and_announcement(&self.launch, ", still under way"),
+                mbarrier: Some(address),
                 note: format!(
                     "{} bytes were announced in this phase, and its copies move more: who waits for it reads too early",
                     state.announced
@@ -252,6 +254,7 @@ impl Checker {
             kind: FindingKind::Barrier,
             message: format!("{} runs two phases ahead of a thread that waits for it", named(address)),
             places,
+            mbarrier: Some(address),
             note: format!(
                 "phases {missed} and {} ended before this thread looked again; to a wait by parity, phase {asked} is the same as phase {missed}: it waits on, or takes the one for the other",
                 missed + 1
@@ -270,6 +273,7 @@ impl Checker {
                     kind: FindingKind::Leak,
                     message: "the kernel ends with a copy that nothing has waited for".to_owned(),
                     places: state.copy_and_announcement(&self.launch, "").into_iter().take(1).collect(),
+                    mbarrier: Some(address),
                     note: format!(
                         "no thread has seen the end of phase {} of {}, which the copy completes: it may write shared memory that belongs to another CTA by then",
                         state.number(state.copy_phase),
@@ -302,6 +306,7 @@ impl Checker {
                     kind: FindingKind::Barrier,
                     message,
                     places,
+                    mbarrier: Some(address),
                     note: note.to_owned(),
                     help: "announce (`expect_tx`) exactly the bytes of the copies that complete in a phase"
                         .to_owned(),

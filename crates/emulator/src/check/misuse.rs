@@ -1,10 +1,11 @@
 //! What is wrong with the use of a barrier or of registers: not two accesses that are at odds, but a rule that is broken.
 
 use super::checker::Checker;
-use super::event::Actor;
+use super::event::{Actor, Site};
 use super::finding::{Finding, FindingKind};
 use super::launch::LaunchChecks;
 use super::report::who;
+use crate::mbarrier::MbarrierAddress;
 use crate::program::Kernel;
 use crate::registers::FULL;
 
@@ -32,6 +33,8 @@ pub(super) struct Misuse {
     pub(super) message: String,
     /// Where, first what was found out; and what happened there.
     pub(super) places: Vec<(Mark, String)>,
+    /// The mbarrier it is about.
+    pub(super) mbarrier: Option<MbarrierAddress>,
     pub(super) note: String,
     pub(super) help: String,
 }
@@ -57,6 +60,11 @@ impl Misuse {
             || !self.places.iter().any(|(mark, _)| unaligned(mark) && !text(mark).contains("mbarrier"))
     }
 
+    /// The address it is about.
+    pub(super) fn at(&self) -> Option<(Site, u64)> {
+        self.mbarrier.map(|address| (Site::Shared, address.shared()))
+    }
+
     pub(super) fn finding(&self, kernel: &Kernel, count: u64) -> Finding {
         let places = self.places.iter();
         Finding {
@@ -64,6 +72,7 @@ impl Misuse {
             kernel: kernel.name.clone(),
             message: self.message.clone(),
             labels: places.map(|(mark, what)| kernel.label(mark.pc, what.clone())).collect(),
+            memory: Vec::new(),
             notes: vec![self.note.clone()],
             help: Some(self.help.clone()),
             count,
@@ -86,6 +95,7 @@ impl Checker {
             kind: FindingKind::Barrier,
             message: format!("lanes of one warp meet at barrier {barrier} from two places of the program"),
             places: vec![come(later), come(earlier)],
+            mbarrier: None,
             note: "all lanes of a warp execute the same `bar.sync` together: where only some of them come, which threads a barrier waits for is undefined (PTX ISA, \"bar\")".to_owned(),
             help: "move the barrier out of the branch, to where all lanes of the warp come by".to_owned(),
         });
@@ -106,6 +116,7 @@ impl Checker {
             kind: FindingKind::InFlight,
             message,
             places,
+            mbarrier: None,
             note: "the tensor cores read and write registers by themselves: without the fence they may see what was there before (PTX ISA, \"wgmma.fence\")".to_owned(),
             help: "execute `wgmma.fence` after the registers are written, before the first wgmma of each batch".to_owned(),
         });
@@ -132,6 +143,7 @@ impl Checker {
                 (touch, format!("{what} by {}", touch.who(&self.launch))),
                 (issue, "the wgmma is issued here".to_owned()),
             ],
+            mbarrier: None,
             note: "no wgmma.wait_group covers the wgmma before this: a barrier of threads, or a fence, does not wait for it".to_owned(),
             help: "commit the wgmma to a group, and wait with `wgmma.wait_group` before its registers are touched".to_owned(),
         });

@@ -30,6 +30,7 @@ mod locations;
 mod mbarrier;
 mod memory;
 mod misuse;
+mod place;
 mod race;
 mod registers;
 mod render;

@@ -127,7 +127,7 @@ fn expression(text: &str, position: usize) -> usize {
 
 /// A finding as text; `styled` for a terminal that shows colours.
 pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
-    for label in &finding.labels {
+    for label in finding.labels.iter().chain(&finding.memory) {
         if let Some(source) = &label.source {
             files.load(&source.file);
         }
@@ -156,7 +156,7 @@ fn snippets<'a>(
 ) -> Vec<Snippet<'a, annotate_snippets::Annotation<'a>>> {
     let mut by_file: Vec<(&str, &str, Vec<annotate_snippets::Annotation<'a>>)> = Vec::new();
     let mut alone = Vec::new();
-    for (index, label) in finding.labels.iter().enumerate() {
+    for (index, label) in finding.labels.iter().chain(&finding.memory).enumerate() {
         let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
         let known = label.source.as_ref().and_then(|source| {
             let text = files.text(&source.file)?;

@@ -274,6 +274,11 @@ impl Conflict {
         )
     }
 
+    /// The address it is about; a leak is of none.
+    pub(super) fn at(&self) -> Option<(Site, u64)> {
+        (self.length > 0).then_some((self.site, self.address))
+    }
+
     /// The finding, as it is told.
     pub(super) fn finding(&self, launch: &LaunchChecks, kernel: &Kernel, count: u64) -> Finding {
         let (mut missing, mut help) = self.missing();
@@ -305,6 +310,7 @@ impl Conflict {
             kernel: kernel.name.clone(),
             message,
             labels,
+            memory: Vec::new(),
             notes: vec![missing],
             help: Some(help),
             count,

@@ -11,7 +11,9 @@ use super::function::{DecodedFunction, FunctionDecoder};
 use super::names::{Scope, Symbol};
 use super::{DecodeError, variables};
 use crate::operation::Kind;
-use crate::program::{CodeFunction, Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable};
+use crate::program::{
+    CodeFunction, Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, SharedVariable,
+};
 
 /// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land there.
 const DYNAMIC_SHARED_ALIGNMENT: u64 = 16;
@@ -96,6 +98,7 @@ pub(super) struct KernelDecoder<'m> {
     /// Functions reached so far, by index in the module, in the order of their code.
     reached: Vec<u32>,
     shared: HashMap<&'m str, Symbol>,
+    placed: Vec<SharedVariable>,
     shared_bytes: u64,
     dynamic_alignment: u64,
 }
@@ -106,6 +109,7 @@ impl<'m> KernelDecoder<'m> {
             names,
             reached: vec![root],
             shared: HashMap::new(),
+            placed: Vec::new(),
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
         }
@@ -148,12 +152,22 @@ impl<'m> KernelDecoder<'m> {
     /// Gives a variable its place in shared memory.
     pub(super) fn place_shared(&mut self, variable: &Variable) -> Symbol {
         let alignment = variables::alignment(variable).max(1);
+        let mut placed = SharedVariable {
+            name: variable.name.clone(),
+            offset: 0,
+            bytes: None,
+            line: variable.line,
+            text: format!("{variable};"),
+        };
         if variables::is_dynamic(variable) {
+            self.placed.push(placed);
             self.dynamic_alignment = self.dynamic_alignment.max(alignment);
             return Symbol::DynamicShared;
         }
         let offset = self.shared_bytes.next_multiple_of(alignment);
         self.shared_bytes = offset + variables::size(variable);
+        (placed.offset, placed.bytes) = (offset as u32, Some(variables::size(variable)));
+        self.placed.push(placed);
         Symbol::Shared(offset as u32)
     }
 
@@ -167,6 +181,8 @@ impl<'m> KernelDecoder<'m> {
             by_address: BTreeMap::new(),
             files,
             parameters: Vec::new(),
+            shared: Vec::new(),
+            objects: root.objects.clone(),
             static_shared_bytes: 0,
             dynamic_shared_offset: 0,
             bounds: bounds(root),
@@ -195,6 +211,10 @@ impl<'m> KernelDecoder<'m> {
         }
         kernel.static_shared_bytes = self.shared_bytes as u32;
         kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
+        kernel.shared = self.placed;
+        for variable in kernel.shared.iter_mut().filter(|variable| variable.bytes.is_none()) {
+            variable.offset = kernel.dynamic_shared_offset;
+        }
         Ok(kernel)
     }
 }

@@ -6,6 +6,7 @@ use super::atomic::Update;
 use super::memory_words::policy;
 use super::{Decoder, mbarrier, tensor_copy, unsupported};
 use crate::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
+use crate::check::Site;
 use crate::check::{Awaited, GroupKind};
 use crate::decode::{AddressOperand, DecodeError, Words};
 use crate::fault::FaultKind;
@@ -155,15 +156,24 @@ impl Effect for Copy {
         let sizes = *execution.registers.word(self.size);
         for lane in lanes(mask) {
             let (target, source, bytes) = (targets[lane], sources[lane], sizes[lane]);
-            for (what, number) in
-                [("target address", target), ("source address", source), ("size", bytes.into())]
-            {
+            let (from, to) = match self.route {
+                Route::Load => (Site::Global, Site::Shared),
+                Route::Store => (Site::Shared, Site::Global),
+                Route::Peer => (Site::Shared, Site::Shared),
+            };
+            for (what, number, site) in [
+                ("target address", target, Some(to)),
+                ("source address", source, Some(from)),
+                ("size", bytes.into(), None),
+            ] {
                 if !number.is_multiple_of(16) {
-                    return Err(Trouble::new(
-                        FaultKind::Misaligned,
-                        1 << lane,
-                        format!("The {what} of a bulk copy is {number:#x}; it must be a multiple of 16."),
-                    ));
+                    let message =
+                        format!("The {what} of a bulk copy is {number:#x}; it must be a multiple of 16.");
+                    let trouble = Trouble::new(FaultKind::Misaligned, 1 << lane, message);
+                    return Err(match site {
+                        Some(site) => trouble.at(site, number),
+                        None => trouble,
+                    });
                 }
             }
             let motion = match self.route {

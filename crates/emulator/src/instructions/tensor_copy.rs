@@ -11,6 +11,7 @@ use super::atomic::Update;
 use super::bulk::{begin, manner, own_offset, target_ranks};
 use super::memory_words::policy;
 use crate::asynchronous::{Global, Motion, Reduction};
+use crate::check::Site;
 use crate::decode::{AddressOperand, DecodeError, Words};
 use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble, addresses, split_shared};
@@ -326,11 +327,8 @@ fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Trouble>> {
     if address.is_multiple_of(128) {
         return Ok(());
     }
-    Err(Trouble::new(
-        FaultKind::Misaligned,
-        1 << lane,
-        format!(
-            "The tile of a tensor copy is at shared address {address:#x}; it must be at a multiple of 128."
-        ),
-    ))
+    let message = format!(
+        "The tile of a tensor copy is at shared address {address:#x}; it must be at a multiple of 128."
+    );
+    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message).at(Site::Shared, address))
 }

@@ -1,5 +1,6 @@
 //! What the 32 addresses of an access have in common, and what goes wrong with them.
 
+use crate::check::Site;
 use crate::fault::FaultKind;
 use crate::registers::{FULL, LANES, lanes};
 
@@ -17,6 +18,8 @@ pub(crate) struct Trouble {
     pub(crate) also: Vec<(u32, String)>,
     /// What to do about it.
     pub(crate) help: Option<String>,
+    /// The addresses that it is about.
+    pub(crate) addresses: Vec<(Site, u64)>,
 }
 
 impl Trouble {
@@ -29,11 +32,18 @@ impl Trouble {
             what: None,
             also: Vec::new(),
             help: None,
+            addresses: Vec::new(),
         })
     }
 
     pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
         self.notes.push(note.into());
+        self
+    }
+
+    /// Says which address it is about, so that what lies there is told. Shared addresses are those of `.shared::cluster`.
+    pub(crate) fn at(mut self: Box<Self>, site: Site, address: u64) -> Box<Self> {
+        self.addresses.push((site, address));
         self
     }
 }

@@ -66,7 +66,7 @@ impl Region {
         Layout::from_size_align(usize::try_from(size.max(1)).ok()?, ALIGNMENT as usize).ok()
     }
 
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.base + self.size
     }
 

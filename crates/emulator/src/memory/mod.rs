@@ -16,8 +16,8 @@ mod resolve;
 mod shared;
 
 pub(crate) use access::{Trouble, common_address};
-pub(crate) use global::RegionCache;
 pub use global::{Memory, MemoryError};
+pub(crate) use global::{Region, RegionCache};
 pub(crate) use initialised::{InitialisedBytes, PAGE as INITIALISED_PAGE};
 pub(crate) use local::LocalMemory;
 pub(crate) use resolve::{

@@ -264,9 +264,24 @@ fn resolve_apart(
     Err(bad_access(execution, space, addresses, bad, size, purpose))
 }
 
-/// Says what is wrong with the addresses of the lanes of `bad`.
+/// Says what is wrong with the addresses of the lanes of `bad`, and what lies there.
 #[cold]
 pub(crate) fn bad_access(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    bad: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Box<Trouble> {
+    let trouble = explain_access(execution, space, addresses, bad, size, purpose);
+    match site(space) {
+        Some(site) => trouble.at(site, addresses[bad.trailing_zeros() as usize]),
+        None => trouble,
+    }
+}
+
+fn explain_access(
     execution: &mut Execution<'_>,
     space: Space,
     addresses: &[u64; LANES],

@@ -10,4 +10,5 @@ mod global;
 mod harness;
 mod memory;
 mod multiply;
+mod places;
 mod warpgroup;

@@ -25,6 +25,7 @@ pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
 pub use warpgroup::{MatrixOperand, multiply, wait_multiplications};
 
 use crate::element::Element;
+use crate::object;
 use crate::operation::refuse;
 use crate::pointer::Pointer;
 use crate::space::Space;
@@ -60,9 +61,12 @@ impl<T, S: Space> Clone for Tensor<T, S> {
 }
 
 impl<T: Element, S: Space> Tensor<T, S> {
-    /// The memory at `pointer`, read through `layout`.
+    /// The memory at `pointer`, read through `layout`. Reports tell addresses in it by their coordinates.
+    #[track_caller]
     pub fn new(pointer: Pointer<T, S>, layout: impl Into<ComposedLayout>) -> Self {
-        Self { pointer, layout: layout.into(), addresses: Rc::new(Addresses::default()) }
+        let layout = layout.into();
+        object::tensor(pointer, &layout, false);
+        Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
     }
 
     /// The memory at `pointer`, read through a layout that may be a mistake, which is then reported at the author's line.

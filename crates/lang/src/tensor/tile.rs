@@ -19,6 +19,7 @@ use crate::DeviceValue;
 use crate::element::Element;
 use crate::mbarrier::Mbarrier;
 use crate::multicast::Multicast;
+use crate::object;
 use crate::operation::refuse;
 use crate::pointer::Shared;
 use crate::shared::dynamic_shared_aligned;
@@ -182,6 +183,7 @@ impl<T: Element> TileRing<T> {
         let elements = tile.shape.0 * tile.shape.1 * i64::from(stages);
         let pointer = dynamic_shared_aligned::<T>(elements as usize, tile.alignment());
         let layout = legal(tile.layout(i64::from(stages)), || Layout::unit().into());
+        object::tensor(pointer, &layout, true);
         Self { tile, tensor: Tensor::new(pointer, layout), start: pointer.cast() }
     }
 

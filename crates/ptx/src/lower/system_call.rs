@@ -53,6 +53,7 @@ impl Formats {
             ],
             attributes: Vec::new(),
             directives: Vec::new(),
+            objects: Vec::new(),
             body: None,
             line: 0,
         })

@@ -14,6 +14,9 @@ pub(super) struct Cursor<'text> {
     text: &'text str,
     position: usize,
     line: u32,
+    /// The texts of the comments `//@` passed so far, and where the last one begins.
+    remarks: Vec<&'text str>,
+    last_remark: usize,
 }
 
 /// A place to come back to.
@@ -50,7 +53,7 @@ pub(super) fn opens_word(byte: u8) -> bool {
 impl<'text> Cursor<'text> {
     /// The first token of `text`.
     pub(super) fn new(text: &'text str) -> Self {
-        let mut cursor = Self { text, position: 0, line: 1 };
+        let mut cursor = Self { text, position: 0, line: 1, remarks: Vec::new(), last_remark: 0 };
         cursor.skip_blanks();
         cursor
     }
@@ -115,7 +118,13 @@ impl<'text> Cursor<'text> {
     fn skip_comment(&mut self) -> bool {
         let rest = &self.text.as_bytes()[self.position..];
         if rest.starts_with(b"//") {
+            let start = self.position;
             self.skip_line();
+            // The parser may come back and pass it again.
+            if rest.starts_with(b"//@") && start > self.last_remark {
+                self.remarks.push(&self.text[start + 3..self.position]);
+                self.last_remark = start;
+            }
             return true;
         }
         if !rest.starts_with(b"/*") {
@@ -128,6 +137,11 @@ impl<'text> Cursor<'text> {
         self.line += comment.iter().filter(|&&byte| byte == b'\n').count() as u32;
         self.position += comment.len();
         true
+    }
+
+    /// The texts of the comments `//@` since this was asked for last.
+    pub(super) fn take_remarks(&mut self) -> Vec<&'text str> {
+        std::mem::take(&mut self.remarks)
     }
 
     /// Moves to the end of the line, its line break not included.

@@ -128,6 +128,11 @@ pub(crate) fn marked_lines(file: &'static str, name: &str) -> Vec<u32> {
     KernelText::of(file, name).marked
 }
 
+fn read(file: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + file;
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// The text of a kernel in its file, from its documentation to its closing brace.
 struct KernelText {
     file: &'static str,
@@ -142,8 +147,7 @@ struct KernelText {
 
 impl KernelText {
     fn of(file: &'static str, name: &str) -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + file;
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let text = read(file);
         let lines: Vec<&str> = text.lines().collect();
         let head = format!("fn {name}(");
         let signature =
@@ -174,21 +178,39 @@ impl KernelText {
         lines.into_iter().collect()
     }
 
+    /// The lines around a line of the file up to the next blank ones, and how many come before them.
+    fn paragraph(&self, line: u32) -> (u32, String) {
+        let text = read(self.file);
+        let lines: Vec<&str> = text.lines().collect();
+        let is_blank = |line: &&str| line.trim().is_empty();
+        let (before, after) = lines.split_at(line as usize - 1);
+        let start = before.iter().rposition(is_blank).map_or(0, |blank| blank + 1);
+        let end = after.iter().position(is_blank).map_or(lines.len(), |blank| before.len() + blank);
+        (start as u32, lines[start..end].iter().map(|line| format!("{line}\n")).collect())
+    }
+
     /// The findings as they are shown, as if the kernel were a file of its own: so its place in the real one does not matter.
+    /// So is a function that it calls.
     fn shown(&self, findings: &[Finding]) -> String {
         const ALONE: &str = "kernel.rs";
+        const CALLED: &str = "called.rs";
         let mut files = SourceFiles::here().with(ALONE, &self.text);
         let mut shown = Vec::new();
         for finding in findings {
             let mut finding = finding.clone();
-            for label in &mut finding.labels {
-                if let Some(source) = &mut label.source
-                    && source.file == self.file
-                    && self.lines.contains(&source.line)
-                {
+            for label in finding.labels.iter_mut().chain(&mut finding.memory) {
+                let Some(source) = label.source.as_mut().filter(|source| source.file == self.file) else {
+                    continue;
+                };
+                if self.lines.contains(&source.line) {
                     source.file = ALONE.to_owned();
                     source.line = source.line - self.lines.start + 1;
                     source.column = source.column.saturating_sub(4);
+                } else {
+                    let (start, text) = self.paragraph(source.line);
+                    source.file = CALLED.to_owned();
+                    source.line -= start;
+                    files = files.with(CALLED, text);
                 }
             }
             for note in &mut finding.notes {

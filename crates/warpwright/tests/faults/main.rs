@@ -17,6 +17,7 @@ mod mbarriers;
 mod multiplication;
 mod proxies;
 mod shared_memory;
+mod tiles;
 mod uninitialised;
 mod warps;
 
@@ -40,6 +41,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
         multiplication::FAULTS,
         proxies::FAULTS,
         shared_memory::FAULTS,
+        tiles::FAULTS,
         uninitialised::FAULTS,
         warps::FAULTS,
     ]
