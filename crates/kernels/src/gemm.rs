@@ -15,6 +15,7 @@
 //! so that eight rows of one chunk, which one ldmatrix phase reads, lie in eight different bank groups.
 //! ```
 
+pub mod batched;
 pub mod epilogue;
 pub mod hopper;
 pub mod legal;
@@ -34,6 +35,7 @@ mod verify;
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 
+use batched::Batch;
 use epilogue::{Epilogue, Place, as_it_is};
 pub(crate) use library::Library;
 use multiply::Product;
@@ -150,18 +152,28 @@ pub const THREADS: u32 = 32 * (WARPS.0 * WARPS.1) as u32;
 impl Gemm {
     /// The kernel for a product: the widest copies it allows, and no checks where it needs none.
     pub fn for_product(product: Product) -> Self {
-        let Product { m, n, k, a, b } = product;
+        Self::for_batch(product.into())
+    }
+
+    /// The kernel for a batch of products.
+    pub(crate) fn for_batch(batch: Batch) -> Self {
+        let Product { m, n, k, a, b } = batch.product;
         let tile = (128, 128, 32);
-        let widest =
-            |extent: u32| [8, 4, 2].into_iter().find(|width| extent.is_multiple_of(*width)).unwrap_or(1);
+        // Every matrix begins at a multiple of the width, and so does every row.
+        let widest = |extent: u32, stride: u64| {
+            let fits = |width: &u32| {
+                extent.is_multiple_of(*width) && (batch.count == 1 || stride.is_multiple_of((*width).into()))
+            };
+            [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+        };
         let fits = |extent: u32, tile: i64| i64::from(extent) % tile == 0;
         Self {
             a,
             b,
-            a_vector: widest(if a == Order::RowMajor { k } else { m }),
-            b_vector: widest(if b == Order::ColumnMajor { k } else { n }),
+            a_vector: widest(if a == Order::RowMajor { k } else { m }, batch.a_stride),
+            b_vector: widest(if b == Order::ColumnMajor { k } else { n }, batch.b_stride),
             exact: fits(m, tile.0) && fits(n, tile.1) && fits(k, tile.2),
-            paired: n.is_multiple_of(2),
+            paired: n.is_multiple_of(2) && (batch.count == 1 || batch.c_stride.is_multiple_of(2)),
             tile,
             stages: 4,
             raster: 8,

@@ -26,7 +26,7 @@ fn products_of_every_order_are_right() {
             let a = device.buffer_from(&stored(a_order, m, k, 1)).expect("it fits");
             let b = device.buffer_from(&stored(b_order, k, n, 5)).expect("it fits");
             let mut c = device.zeros::<f32>(m * n).expect("it fits");
-            let shape = ProductShape { m, n, k, a: a_order, b: b_order };
+            let shape = ProductShape { m, n, k, a: a_order, b: b_order, batch: 1 };
             let product = match CublasProduct::new(&stream, shape, &a, &b, &mut c) {
                 Err(Error::NoCublas { reason }) => {
                     eprintln!("not run: {reason}");

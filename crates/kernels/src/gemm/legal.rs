@@ -129,7 +129,7 @@ impl Configuration {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { m: 4096, n: 4096, k: 4096, input_bytes: 2, output_bytes: 2 };
+    const SHAPE: Shape = Shape { m: 4096, n: 4096, k: 4096, batch: 1, input_bytes: 2, output_bytes: 2 };
     const LEGAL: Configuration = Configuration {
         tile: (128, 192),
         consumers: Consumers::Alternate,
@@ -148,7 +148,7 @@ mod tests {
             [(1, 1, 1), (1, 12288, 4096), (2048, 2048, 2048), (8192, 8192, 8192), (64, 64, 1 << 21)]
         {
             for (input_bytes, output_bytes) in [(1, 2), (2, 2), (2, 4), (4, 4)] {
-                let shape = Shape { m, n, k, input_bytes, output_bytes };
+                let shape = Shape { m, n, k, batch: 1, input_bytes, output_bytes };
                 for configuration in Configuration::all(shape) {
                     assert_eq!(configuration.check(shape), Ok(()), "{configuration} for {shape:?}");
                 }

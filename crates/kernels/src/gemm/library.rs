@@ -9,6 +9,7 @@ use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use warpwright::arch::Capability;
 
+use super::batched::Batch;
 use super::multiply::{Factor, Product, Way};
 use super::plan::{self, Configuration};
 use super::tune::GemmSearch;
@@ -26,6 +27,8 @@ pub(crate) struct Library;
 /// What the options ask for.
 struct Problem {
     product: Product,
+    /// How many of them.
+    count: u32,
     seed: u64,
     instruction: &'static str,
     rank: usize,
@@ -72,6 +75,7 @@ impl Problem {
         let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
         Ok(Self {
             product: Product { m, n, k, a: order("a"), b: order("b") },
+            count: extent("batch")?,
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
             rank: options.number("rank") as usize,
@@ -79,22 +83,22 @@ impl Problem {
         })
     }
 
-    fn extents(&self) -> (usize, usize, usize) {
-        let Product { m, n, k, .. } = self.product;
-        (m as usize, n as usize, k as usize)
+    /// All of its products.
+    fn batch(&self) -> Batch {
+        Batch::new(self.product, self.count)
     }
 
     /// What any way to do it must do: each element of A, B and C moved once.
     fn work<T, C>(&self) -> Work {
-        let (m, n, k) = self.extents();
+        let [a, b, c] = self.batch().lengths();
         let elements = |count: usize, bytes: usize| (count * bytes) as f64;
-        let bytes = elements(m * k + k * n, size_of::<T>()) + elements(m * n, size_of::<C>());
-        Work { operations: 2.0 * m as f64 * n as f64 * k as f64, bytes }
+        let bytes = elements(a + b, size_of::<T>()) + elements(c, size_of::<C>());
+        Work { operations: 2.0 * c as f64 * f64::from(self.product.k), bytes }
     }
 
     /// The way that the options ask for: the plan's, where they leave it open.
     fn way<T: WarpgroupInput, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Way> {
-        let ways = multiply::ways::<T, C>(self.product, capability, sms);
+        let ways = multiply::ways::<T, C>(self.batch(), capability, sms);
         let wanted = match self.instruction {
             "mma" => return Ok(Way::Warps),
             "wgmma" if !matches!(ways[0], Way::Warpgroups(_)) => {
@@ -120,7 +124,7 @@ impl Problem {
         if !self.uses_tuned {
             return Ok((way, Reason::Flag("--plan")));
         }
-        if way != Way::Warps && !properties.is_emulated {
+        if way != Way::Warps && !properties.is_emulated && self.count == 1 {
             let key = Key::of::<T, C>(&properties.product, self.product);
             if let Some((found, file)) = tuned::find(&key, self.product.shape::<T, C>())? {
                 return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
@@ -142,7 +146,7 @@ impl Problem {
                 }
             ));
         };
-        let costs = plan::costs(self.product.shape::<T, C>(), properties.sm_count);
+        let costs = plan::costs(self.batch().shape::<T, C>(), properties.sm_count);
         let mut lines = vec![format!("rank  of {} configurations, by the model", costs.len())];
         lines.extend(costs.iter().take(SHOWN).enumerate().map(|(rank, cost)| {
             let mark = if cost.configuration == chosen { "->" } else { "" };
@@ -160,6 +164,9 @@ impl Problem {
         C: GemmOutput + Storable + Rounded,
     {
         let properties = device.properties();
+        if self.count != 1 {
+            return Err("a search is for one product: leave out --batch".into());
+        }
         if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
             return Err(multiply::no_warpgroups::<T>(self.product).into());
         }
@@ -171,8 +178,11 @@ impl Problem {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
-            Way::Warps => Ok(T::warps_ptx::<C>(self.product, capability)?),
-            Way::Warpgroups(configuration) => Ok(self.product.ptx::<T, C>(configuration, capability)?),
+            Way::Warps => Ok(T::warps_ptx::<C>(self.batch(), capability)?),
+            Way::Warpgroups(configuration) if self.count == 1 => {
+                Ok(self.product.ptx::<T, C>(configuration, capability)?)
+            }
+            Way::Warpgroups(configuration) => Ok(self.batch().ptx::<T, C>(configuration, capability)?),
         }
     }
 
@@ -181,13 +191,14 @@ impl Problem {
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let product = self.product;
+        let batch = self.batch();
         let (way, _) = self.way_on::<T, C>(device)?;
         let operations = Operations::new(device);
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
-            Ok(operations.multiply_by(stream, product, way, a, b, c)?)
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| match batch.count {
+            1 => Ok(operations.multiply_by(stream, batch.product, way, a, b, c)?),
+            _ => Ok(operations.multiply_batched_by(stream, &batch, way, a, b, c)?),
         };
-        let verify = move |set: &Buffers<T, C>| verify(product, set);
+        let verify = move |set: &Buffers<T, C>| verify(batch, set);
         rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
     }
 
@@ -197,14 +208,14 @@ impl Problem {
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
-        let ((m, n, k), device) = (self.extents(), device.clone());
+        let ([a, b, c], device) = (self.batch().lengths(), device.clone());
         move |seed| {
             let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
                 let values: Vec<T> = normal(seed, count, T::round);
                 Ok(device.buffer_from(&values)?)
             };
-            let c = device.buffer_from(&vec![C::round(f32::NAN); m * n])?;
-            Ok(Buffers { a: factor(2 * seed, m * k)?, b: factor(2 * seed + 1, k * n)?, c })
+            let c = device.buffer_from(&vec![C::round(f32::NAN); c])?;
+            Ok(Buffers { a: factor(2 * seed, a)?, b: factor(2 * seed + 1, b)?, c })
         }
     }
 
@@ -214,13 +225,13 @@ impl Problem {
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
-        let (extents, orders) = (self.extents(), (self.product.a, self.product.b));
-        let (m, n, k) = extents;
+        let Product { m, n, k, a, b } = self.product;
+        let [m, n, k] = [m, n, k].map(|extent| extent as usize);
         let order = |order: Order| match order {
             Order::RowMajor => cublas::Order::RowMajor,
             Order::ColumnMajor => cublas::Order::ColumnMajor,
         };
-        let shape = ProductShape { m, n, k, a: order(orders.0), b: order(orders.1) };
+        let shape = ProductShape { m, n, k, a: order(a), b: order(b), batch: self.count as usize };
         let make = self.buffers::<T, C>(device);
         let stream = device.stream()?;
         let Buffers { a, b, mut c } = make(self.seed)?;
@@ -229,8 +240,8 @@ impl Problem {
             product.launch(stream, a, b, c)?;
             Ok(LaunchCounts::default())
         };
-        let shape = self.product;
-        let verify = move |set: &Buffers<T, C>| verify(shape, set);
+        let batch = self.batch();
+        let verify = move |set: &Buffers<T, C>| verify(batch, set);
         rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
     }
 }
@@ -268,6 +279,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("m", 512, "rows of A and C"),
     OptionSpec::extent("n", 512, "columns of B and C"),
     OptionSpec::extent("k", 256, "columns of A and rows of B"),
+    OptionSpec::extent("batch", 1, "products of that shape, in one launch"),
     OptionSpec::choice("a", &["row", "column"], "which extent of A is contiguous: its rows or its columns"),
     OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous"),
     OptionSpec::choice("input", &["bf16", "f16", "tf32", "e4m3", "e5m2"], "type of A and B"),

@@ -69,6 +69,29 @@ impl Linear<'_> {
     }
 }
 
+impl Linear<'_> {
+    /// Refuses vectors that have other lengths than `count` products ask for, and products of no depth.
+    pub(super) fn check(&self, product: Product, count: u32) -> Result<()> {
+        if product.k == 0 {
+            return Err(OperationError::Shape {
+                what: "linear",
+                reason: "k is 0: there is nothing to multiply".to_owned(),
+            });
+        }
+        let vectors = [
+            ("the row scales", self.row_scales, product.m),
+            ("the column scales", self.column_scales, product.n),
+            ("the bias", self.bias, product.n),
+        ];
+        for (what, vector, length) in vectors {
+            if let Some(vector) = vector {
+                expect_length(what, count as usize * length as usize, vector.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Operations {
     /// C = activation(alpha · rows · (A·B) · columns + bias) + beta · C, accumulated in f32; C is row-major.
     ///
@@ -103,22 +126,7 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        if product.k == 0 {
-            return Err(OperationError::Shape {
-                what: "linear",
-                reason: "k is 0: there is nothing to multiply".to_owned(),
-            });
-        }
-        let vectors = [
-            ("the row scales", linear.row_scales, product.m),
-            ("the column scales", linear.column_scales, product.n),
-            ("the bias", linear.bias, product.n),
-        ];
-        for (what, vector, length) in vectors {
-            if let Some(vector) = vector {
-                expect_length(what, length as usize, vector.len())?;
-            }
-        }
+        linear.check(product, 1)?;
         let way = self.way::<T, C>(product)?;
         self.compute(stream, product, way, Operands { a, b, c, linear })
     }
@@ -139,13 +147,25 @@ pub(super) struct Parts {
 
 /// The numbers and vectors of an epilogue.
 #[derive(Clone, Copy, DeviceValue)]
-struct Terms<C> {
+pub(super) struct Terms<C> {
     alpha: Reg<f32>,
     beta: Reg<f32>,
     row_scales: Global<f32>,
     column_scales: Global<f32>,
     bias: Global<f32>,
     residual: Global<C>,
+}
+
+impl<C: Element> Terms<C> {
+    /// Of what a kernel is given: alpha and beta; row scales, column scales and bias; and what C holds.
+    pub(super) fn new(
+        [alpha, beta]: [Reg<f32>; 2],
+        [row_scales, column_scales, bias]: [&Global<f32>; 3],
+        residual: &Global<C>,
+    ) -> Self {
+        let (row_scales, column_scales, bias) = (*row_scales, *column_scales, *bias);
+        Self { alpha, beta, row_scales, column_scales, bias, residual: *residual }
+    }
 }
 
 impl Parts {
@@ -162,7 +182,7 @@ impl Parts {
     }
 
     /// The epilogue of those parts.
-    fn epilogue<C: GemmOutput>(self, terms: Terms<C>) -> impl Epilogue {
+    pub(super) fn epilogue<C: GemmOutput>(self, terms: Terms<C>) -> impl Epilogue {
         let mut steps: Vec<Step> = Vec::new();
         let mut step = |wanted: bool, step: Step| {
             if wanted {
@@ -213,9 +233,7 @@ impl Fused<Gemm> {
         n: u32,
         k: u32,
     ) {
-        let (row_scales, column_scales, bias, residual) = (*row_scales, *column_scales, *bias, *c);
-        let [alpha, beta] = factors;
-        let terms = Terms { alpha, beta, row_scales, column_scales, bias, residual };
+        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
         self.gemm.compute(a, b, c, (m, n, k), &self.parts.epilogue(terms));
     }
 }
@@ -238,9 +256,7 @@ impl Fused<HopperGemm> {
         n: u32,
         k: u32,
     ) {
-        let (row_scales, column_scales, bias, residual) = (*row_scales, *column_scales, *bias, *residual);
-        let [alpha, beta] = factors;
-        let terms = Terms { alpha, beta, row_scales, column_scales, bias, residual };
+        let terms = Terms::new(factors, [row_scales, column_scales, bias], residual);
         let epilogue = self.parts.epilogue(terms);
         let products = Products::one(a, b, (m, n, k));
         self.gemm.store_boxes::<T, C>(&products, c, (slots, arrived), &epilogue);
@@ -262,9 +278,7 @@ impl Fused<HopperGemm> {
         n: u32,
         k: u32,
     ) {
-        let (row_scales, column_scales, bias, residual) = (*row_scales, *column_scales, *bias, *c);
-        let [alpha, beta] = factors;
-        let terms = Terms { alpha, beta, row_scales, column_scales, bias, residual };
+        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
         let epilogue = self.parts.epilogue(terms);
         let products = Products::one(a, b, (m, n, k));
         self.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);

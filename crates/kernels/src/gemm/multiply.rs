@@ -4,6 +4,7 @@ use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
+use super::batched::Batch;
 use super::hopper::{self, HopperGemm};
 use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
@@ -32,16 +33,17 @@ impl Product {
     }
 
     pub(super) fn shape<T: Element, C: Element>(self) -> Shape {
-        Shape { m: self.m, n: self.n, k: self.k, input_bytes: T::BYTES, output_bytes: C::BYTES }
+        let Self { m, n, k, .. } = self;
+        Shape { m, n, k, batch: 1, input_bytes: T::BYTES, output_bytes: C::BYTES }
     }
 
     /// The Hopper kernel of a configuration.
-    fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
+    pub(super) fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
         plan::kernel(configuration, self.shape::<T, C>(), [self.a, self.b, Order::RowMajor])
     }
 
     /// Whether TMA can store C.
-    fn stores_boxes<C: Element>(self) -> bool {
+    pub(super) fn stores_boxes<C: Element>(self) -> bool {
         C::BYTES == 2 && (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
     }
 
@@ -61,7 +63,7 @@ impl Product {
 
     /// Whether warpgroups can multiply it: TMA reads rows of whole 16 bytes, and `wgmma` operands of other than 16 bits with k
     /// contiguous. (PTX ISA, "wgmma.mma_async".)
-    fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
+    pub(super) fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
         let reads = self.rows().iter().all(|row| (u64::from(*row) * u64::from(T::BYTES)).is_multiple_of(16));
         let k_contiguous = self.a == Order::RowMajor && self.b == Order::ColumnMajor;
         let is_empty = self.m == 0 || self.n == 0 || self.k == 0;
@@ -85,12 +87,17 @@ pub enum Way {
     Warpgroups(Configuration),
 }
 
-/// The ways to compute a product on a device, the cheapest first: on Hopper, where TMA can read A and B, by warpgroups.
-pub fn ways<T: WarpgroupInput, C: Element>(product: Product, capability: &Capability, sms: u32) -> Vec<Way> {
-    if !product.takes_warpgroups::<T>(capability) {
+/// The ways to compute a product, or a batch, on a device, the cheapest first: on Hopper, where TMA can read A and B, by warpgroups.
+pub fn ways<T: WarpgroupInput, C: Element>(
+    batch: impl Into<Batch>,
+    capability: &Capability,
+    sms: u32,
+) -> Vec<Way> {
+    let batch = batch.into();
+    if !batch.takes_warpgroups::<T>(capability) {
         return vec![Way::Warps];
     }
-    let costs = plan::costs(product.shape::<T, C>(), sms);
+    let costs = plan::costs(batch.shape::<T, C>(), sms);
     costs.iter().map(|cost| Way::Warpgroups(cost.configuration)).chain([Way::Warps]).collect()
 }
 
@@ -112,7 +119,7 @@ pub trait Factor: WarpgroupInput + Storable {
     fn by_warps<C: GemmOutput + Storable>(
         operations: &Operations,
         stream: &Stream,
-        product: Product,
+        batch: Batch,
         operands: Operands<'_, Self, C>,
     ) -> Result<LaunchCounts>;
 
@@ -120,7 +127,7 @@ pub trait Factor: WarpgroupInput + Storable {
     ///
     /// # Errors
     /// There is none for this type.
-    fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String>;
+    fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String>;
 }
 
 /// The buffers of a product, and its epilogue.
@@ -133,7 +140,7 @@ pub struct Operands<'a, T, C> {
 }
 
 /// Why a product cannot be computed.
-fn refused(reason: String) -> OperationError {
+pub(super) fn refused(reason: String) -> OperationError {
     OperationError::Shape { what: "multiply", reason }
 }
 
@@ -141,23 +148,35 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     fn by_warps<C: GemmOutput + Storable>(
         operations: &Operations,
         stream: &Stream,
-        product: Product,
+        batch: Batch,
         operands: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
-        let Product { m, n, k, .. } = product;
-        let kernel = Gemm::for_product(product);
+        let Product { m, n, k, .. } = batch.product;
+        let kernel = Gemm::for_batch(batch);
         let Operands { a, b, c, linear } = operands;
         let fused = Fused { gemm: kernel, parts: Parts::of(linear, false) };
-        let compiled = operations.kernel(fused, Fused::<Gemm>::run::<T, C>)?;
+        let tiles = kernel.grid(m, n);
         operations.with_scratch(stream, |scratch: &mut ProductScratch| {
             let [rows, columns, bias] = linear.vectors(scratch.nothing.at_least(operations.device(), 1)?);
-            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k);
-            Ok(compiled.launch(stream, kernel.grid(m, n), THREADS, arguments)?)
+            if batch.count == 1 {
+                let compiled = operations.kernel(fused, Fused::<Gemm>::run::<T, C>)?;
+                let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k);
+                return Ok(compiled.launch(stream, tiles, THREADS, arguments)?);
+            }
+            let compiled = operations.kernel(fused, Fused::<Gemm>::run_batch::<T, C>)?;
+            let strides = [batch.a_stride, batch.b_stride, batch.c_stride];
+            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k, strides);
+            Ok(compiled.launch(stream, (tiles, batch.count), THREADS, arguments)?)
         })
     }
 
-    fn warps_ptx<C: GemmOutput>(product: Product, capability: &'static Capability) -> Result<String> {
-        Ok(runtime::ptx(&Gemm::for_product(product).run::<T, C>()?, capability)?)
+    fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String> {
+        let gemm = Gemm::for_batch(batch);
+        if batch.count == 1 {
+            return Ok(runtime::ptx(&gemm.run::<T, C>()?, capability)?);
+        }
+        let fused = Fused { gemm, parts: Parts::of(&Linear::default(), false) };
+        Ok(runtime::ptx(&fused.run_batch::<T, C>()?, capability)?)
     }
 }
 
@@ -168,14 +187,14 @@ macro_rules! warpgroups_only {
             fn by_warps<C: GemmOutput + Storable>(
                 _: &Operations,
                 _: &Stream,
-                product: Product,
+                batch: Batch,
                 _: Operands<'_, Self, C>,
             ) -> Result<LaunchCounts> {
-                Err(no_warpgroups::<Self>(product))
+                Err(no_warpgroups::<Self>(batch.product))
             }
 
-            fn warps_ptx<C: GemmOutput>(product: Product, _: &'static Capability) -> Result<String> {
-                Err(no_warpgroups::<Self>(product))
+            fn warps_ptx<C: GemmOutput>(batch: Batch, _: &'static Capability) -> Result<String> {
+                Err(no_warpgroups::<Self>(batch.product))
             }
         })*
     };
@@ -186,9 +205,9 @@ warpgroups_only! { tf32 e4m3 e5m2 }
 /// Sums of split tiles, how many of them have come, and what stands for a vector that an epilogue does not read.
 #[derive(Default)]
 pub(super) struct ProductScratch {
-    slots: Scratch<f32>,
-    arrived: Scratch<u32>,
-    nothing: Scratch<f32>,
+    pub(super) slots: Scratch<f32>,
+    pub(super) arrived: Scratch<u32>,
+    pub(super) nothing: Scratch<f32>,
 }
 
 impl Operations {
@@ -254,7 +273,7 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         match way {
-            Way::Warps => T::by_warps(self, stream, product, operands),
+            Way::Warps => T::by_warps(self, stream, product.into(), operands),
             Way::Warpgroups(_) if !product.takes_warpgroups::<T>(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(product))
             }
@@ -362,6 +381,6 @@ impl<C: GemmOutput + Storable> Ready<C> {
 }
 
 /// The extents of a matrix, as a tensor map counts them.
-fn extents(mn: u32, k: u32) -> (u64, u64) {
+pub(super) fn extents(mn: u32, k: u32) -> (u64, u64) {
     (mn.into(), k.into())
 }

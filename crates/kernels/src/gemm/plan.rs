@@ -26,7 +26,7 @@ pub struct Configuration {
     pub raster: u32,
 }
 
-/// What is multiplied: (m, n, k), and bytes of an input's and an output's element.
+/// What is multiplied: (m, n, k), how many times, and bytes of an input's and an output's element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Rows of A and C.
@@ -35,6 +35,8 @@ pub struct Shape {
     pub n: u32,
     /// Columns of A, rows of B.
     pub k: u32,
+    /// How many products of that shape.
+    pub batch: u32,
     /// Bytes of an element of A or B.
     pub input_bytes: u32,
     /// Bytes of an element of C.
@@ -192,7 +194,8 @@ impl Cost {
         let (rows, columns) = configuration.extents(shape);
         let group = cluster.0 * cluster.1;
         let across = |extent: u32, tile: u32, cluster: u32| extent.div_ceil(tile * cluster);
-        let places = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
+        let of_one = across(rows, tile.0, cluster.0) * across(columns, tile.1, cluster.1);
+        let places = of_one.saturating_mul(shape.batch);
         let steps = shape.k.div_ceil(configuration.depth(shape));
         let clusters = clusters(split, places, steps, sms / group);
         let area = f64::from(tile.0) * f64::from(tile.1);
@@ -222,7 +225,8 @@ impl Cost {
         };
         let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
         let inputs = f64::from(shape.input_bytes) * (m * k + k * n);
-        let memory = (inputs + f64::from(shape.output_bytes) * m * n) / MEMORY_BYTES;
+        let batch = f64::from(shape.batch);
+        let memory = batch * (inputs + f64::from(shape.output_bytes) * m * n) / MEMORY_BYTES;
         // Few SMs do not ask for all that memory gives.
         let memory = memory * (READING_SMS * f64::from(sms) / f64::from(clusters * group)).max(1.0);
         // What hides behind the other still costs a little.
@@ -332,7 +336,7 @@ mod tests {
     const H200_SMS: u32 = 132;
 
     fn bf16(m: u32, n: u32, k: u32) -> Shape {
-        Shape { m, n, k, input_bytes: 2, output_bytes: 2 }
+        Shape { m, n, k, batch: 1, input_bytes: 2, output_bytes: 2 }
     }
 
     /// The model's first choice is the one that was fastest on an H200, or within a few hundredths of it: docs/results.

@@ -14,12 +14,12 @@ pub struct Products {
     maps: (TensorMap, TensorMap),
     /// (m, n, k).
     extents: (Reg<u32>, Reg<u32>, Reg<u32>),
-    batch: Option<Batch>,
+    batch: Option<BatchAxis>,
 }
 
 /// Products of one shape, whose matrices lie one after another.
 #[derive(Clone, Copy)]
-pub struct Batch {
+pub struct BatchAxis {
     /// How many.
     pub count: Reg<u32>,
     /// Whether each has an A, and a B, of its own: the third axis of their maps.
@@ -36,7 +36,7 @@ impl Products {
     }
 
     /// Several of that shape.
-    pub fn in_batch(self, batch: Batch) -> Self {
+    pub fn in_batch(self, batch: BatchAxis) -> Self {
         Self { batch: Some(batch), ..self }
     }
 

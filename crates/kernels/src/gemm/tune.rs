@@ -117,7 +117,7 @@ where
     /// Holds what the last launch left to the reference.
     fn verify(&mut self) -> Result<Verified> {
         let turn = self.bench.turn(self.bench.launches.get() - 1);
-        verify(self.bench.product, &self.bench.sets.borrow()[turn])
+        verify(self.bench.product.into(), &self.bench.sets.borrow()[turn])
     }
 
     fn work(&self) -> Work {
@@ -198,7 +198,7 @@ where
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { m: 8192, n: 8192, k: 8192, input_bytes: 2, output_bytes: 2 };
+    const SHAPE: Shape = Shape { m: 8192, n: 8192, k: 8192, batch: 1, input_bytes: 2, output_bytes: 2 };
 
     #[test]
     fn only_legal_points_are_tried_and_none_twice() {

@@ -183,7 +183,7 @@ mod tests {
         let file = folder.join("below").join("gemm.json");
         let product = Product::new(64, 128, 256);
         let key = Key::of::<bf16, f32>("a GPU", product);
-        let shape = Shape { m: 64, n: 128, k: 256, input_bytes: 2, output_bytes: 4 };
+        let shape = Shape { m: 64, n: 128, k: 256, batch: 1, input_bytes: 2, output_bytes: 4 };
         let [first, second] = [0, 1].map(|index| Configuration::all(shape)[index]);
         assert_eq!(entries(&file).expect("no file is no entries"), []);
         keep_in(&file, &key, first, 2.0).expect("kept");

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
 
 use super::Order;
+use super::batched::Batch;
 use super::library::Buffers;
 use super::multiply::Product;
 use crate::operations::Operations;
@@ -17,7 +18,7 @@ use crate::sgemm::{Matrices, Scale};
 /// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
 /// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
 /// is taken as four times their standard deviation.
-pub(super) fn verify<T, C>(shape: Product, set: &Buffers<T, C>) -> Result<Verified>
+pub(super) fn verify<T, C>(batch: Batch, set: &Buffers<T, C>) -> Result<Verified>
 where
     T: Rounded + Storable + Sync,
     C: Rounded + Storable,
@@ -25,21 +26,37 @@ where
     let exact =
         |values: Vec<T>| -> Vec<f32> { values.into_par_iter().map(|value| value.exact() as f32).collect() };
     let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
-    let expected = reference(&set.c.device(), shape, &a, &b)?;
+    let device = set.c.device();
+    let expected = references(&device, batch, &a, &b)?;
     let is_narrow = T::BYTES == 1;
     let size = |value: f32| if is_narrow { value * value } else { value.abs() };
     let sizes = |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(size).collect() };
-    let magnitudes = reference(&set.c.device(), shape, &sizes(a), &sizes(b))?;
+    let magnitudes = references(&device, batch, &sizes(a), &sizes(b))?;
     let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
-    let steps = (f64::from(shape.k) / (32.0 / T::BYTES as f64)).ceil();
+    let steps = (f64::from(batch.product.k) / (32.0 / T::BYTES as f64)).ceil();
     let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
     let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
         registry::Element { found: found.exact(), expected: *expected, tolerance }
     });
-    let columns = shape.n as usize;
-    Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
+    let (rows, columns) = (batch.product.m as usize, batch.product.n as usize);
+    let place = |index| {
+        let (line, column) = (index as usize / columns, index as usize % columns);
+        if batch.count == 1 { vec![line, column] } else { vec![line / rows, line % rows, column] }
+    };
+    Ok(compare(elements, place)?)
+}
+
+/// A·B of each product of a batch without gaps, one after another.
+fn references(device: &Device, batch: Batch, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+    let mut all = Vec::new();
+    for product in 0..batch.count as usize {
+        let (a, b) = (&a[product * batch.a_stride as usize..], &b[product * batch.b_stride as usize..]);
+        let [a_length, b_length, _] = Batch::from(batch.product).lengths();
+        all.extend(reference(device, batch.product, &a[..a_length], &b[..b_length])?);
+    }
+    Ok(all)
 }
 
 /// A·B, row-major.

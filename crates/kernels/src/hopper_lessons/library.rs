@@ -128,7 +128,8 @@ impl Problem {
         let (a, b) = (device.buffer_from(&inputs.a)?, device.buffer_from(&inputs.b)?);
         let (m, n, k) = (m as usize, n as usize, k as usize);
         let c = Rc::new(RefCell::new(device.uninitialized::<C>(m * n)?));
-        let shape = ProductShape { m, n, k, a: cublas::Order::RowMajor, b: cublas::Order::ColumnMajor };
+        let shape =
+            ProductShape { m, n, k, a: cublas::Order::RowMajor, b: cublas::Order::ColumnMajor, batch: 1 };
         let product = CublasProduct::new(&device.stream()?, shape, &a, &b, &mut c.borrow_mut())?;
         let result = Rc::clone(&c);
         Ok(Box::new(Ready {

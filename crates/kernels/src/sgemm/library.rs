@@ -300,7 +300,7 @@ impl LibraryKernel for Library {
                 return Err("the rival computes A·B alone: time it with --scale plain".into());
             }
             let (m, n, k) = problem.sizes();
-            let shape = ProductShape { m, n, k, a: Order::RowMajor, b: Order::RowMajor };
+            let shape = ProductShape { m, n, k, a: Order::RowMajor, b: Order::RowMajor, batch: 1 };
             let mut first = Set::new(device, &problem, problem.seed)?;
             let stream = device.stream()?;
             let product = CublasProduct::new(&stream, shape, &first.a, &first.b, &mut first.c)?;

@@ -36,6 +36,9 @@ const TRANSPOSE_B: c_int = 4;
 const FAST_ACCUMULATION: c_int = 25;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const MOST_WORKSPACE: c_int = 1;
+/// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`, an `int32_t`, and `CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET`, an `int64_t`, in elements.
+const BATCH_COUNT: c_int = 5;
+const BATCH_STRIDE: c_int = 6;
 
 /// `cublasLtMatmulHeuristicResult_t`
 #[repr(C)]
@@ -100,6 +103,7 @@ library! {
     cublasLtMatmulDescSetAttribute(operation: Handle, attribute: c_int, value: *const c_void, bytes: usize);
     cublasLtMatrixLayoutCreate(layout: *mut Handle, ty: c_int, rows: u64, columns: u64, leading: i64);
     cublasLtMatrixLayoutDestroy(layout: Handle);
+    cublasLtMatrixLayoutSetAttribute(layout: Handle, attribute: c_int, value: *const c_void, bytes: usize);
     cublasLtMatmulPreferenceCreate(preference: *mut Handle);
     cublasLtMatmulPreferenceDestroy(preference: Handle);
     cublasLtMatmulPreferenceSetAttribute(preference: Handle, attribute: c_int, value: *const c_void, bytes: usize);
@@ -191,6 +195,8 @@ pub struct ProductShape {
     pub a: Order,
     /// How `B` lies.
     pub b: Order,
+    /// How many of them, the matrices one after another.
+    pub batch: usize,
 }
 
 /// cuBLASLt's own way to do one matrix product, accumulated in f32: the fastest of the algorithms it proposes.
@@ -242,9 +248,20 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
         })?;
         let layout = |ty, rows: usize, columns: usize| {
             // SAFETY: as above.
-            make(Lt::cublasLtMatrixLayoutDestroy, &|out| unsafe {
+            let layout = make(Lt::cublasLtMatrixLayoutDestroy, &|out| unsafe {
                 lt.cublasLtMatrixLayoutCreate(out, ty, rows as u64, columns as u64, rows as i64)
-            })
+            })?;
+            if shape.batch != 1 {
+                let (count, stride) = (shape.batch as i32, (rows * columns) as i64);
+                for (attribute, value, bytes) in [
+                    (BATCH_COUNT, (&raw const count).cast(), size_of::<i32>()),
+                    (BATCH_STRIDE, (&raw const stride).cast(), size_of::<i64>()),
+                ] {
+                    // SAFETY: the attributes are an int32_t and an int64_t.
+                    unsafe { lt.cublasLtMatrixLayoutSetAttribute(layout.handle, attribute, value, bytes) }?;
+                }
+            }
+            Ok::<_, Error>(layout)
         };
         // The library's matrices are column-major. A row-major C is Cᵀ to it, so it multiplies Bᵀ (first) by Aᵀ (second): a row-major
         // factor is already the transpose it needs.
@@ -362,9 +379,10 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
     /// # Errors
     /// A buffer has another length than the shape asks for, or belongs to another device; the library refuses.
     pub fn launch(&self, stream: &Stream, a: &Buffer<In>, b: &Buffer<In>, c: &mut Buffer<Out>) -> Result<()> {
-        let ProductShape { m, n, k, .. } = self.shape;
+        let ProductShape { m, n, k, batch, .. } = self.shape;
         same_device("the product", &self.backend, &stream.backend)?;
-        let buffers = [("A", a.len(), m * k), ("B", b.len(), k * n), ("C", c.len(), m * n)];
+        let buffers =
+            [("A", a.len(), batch * m * k), ("B", b.len(), batch * k * n), ("C", c.len(), batch * m * n)];
         for (what, given, expected) in buffers {
             if given != expected {
                 return Err(Error::Length { what, expected, given });
@@ -438,7 +456,7 @@ mod tests {
         let stream = device.stream().expect("a stream");
         let a = device.zeros::<half::bf16>(4).expect("it fits");
         let mut c = device.zeros::<f32>(4).expect("it fits");
-        let shape = ProductShape { m: 2, n: 2, k: 2, a: Order::RowMajor, b: Order::RowMajor };
+        let shape = ProductShape { m: 2, n: 2, k: 2, a: Order::RowMajor, b: Order::RowMajor, batch: 1 };
         let refused = CublasProduct::new(&stream, shape, &a, &a, &mut c).map(|_| ()).expect_err("no GPU");
         assert!(refused.to_string().contains("emulated"), "{refused}");
     }

@@ -1,0 +1,276 @@
+//! Batches of products in one launch: every way that the plan knows, strides, shared factors, epilogues, and what is refused.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::batched::Batch;
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Small whole numbers: every product and sum of them is exact, so results must be equal.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// What stands in the gaps between matrices.
+const GAP: f32 = 77.0;
+
+/// Element (row, column) of a matrix of those extents.
+fn element(matrix: &[f32], order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> f32 {
+    match order {
+        Order::RowMajor => matrix[row * columns + column],
+        Order::ColumnMajor => matrix[column * rows + row],
+    }
+}
+
+/// The elements of a batch's matrix and of the gaps up to the last.
+fn length(batch: &Batch, stride: u64, matrix: usize) -> usize {
+    (u64::from(batch.count - 1) * stride) as usize + matrix
+}
+
+/// All of C, with the gaps, from what was there before.
+fn expected(batch: &Batch, a: &[f32], b: &[f32], before: f32) -> Vec<f32> {
+    let [m, n, k] = [batch.product.m, batch.product.n, batch.product.k].map(|extent| extent as usize);
+    let mut c = vec![before; length(batch, batch.c_stride, m * n)];
+    for product in 0..u64::from(batch.count) {
+        let [a, b] = [(a, batch.a_stride), (b, batch.b_stride)]
+            .map(|(all, stride)| &all[(product * stride) as usize..]);
+        let c = &mut c[(product * batch.c_stride) as usize..][..m * n];
+        for (index, sum) in c.iter_mut().enumerate() {
+            let (row, column) = (index / n, index % n);
+            let terms = (0..k).map(|step| {
+                element(a, batch.product.a, row, step, (m, k))
+                    * element(b, batch.product.b, step, column, (k, n))
+            });
+            *sum = terms.sum();
+        }
+    }
+    c
+}
+
+/// A batch's matrices on the host and on a device.
+struct Case<T, C> {
+    batch: Batch,
+    expected: Vec<f32>,
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: Buffer<C>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+    fn new(
+        device: &Device,
+        batch: Batch,
+        input: impl Fn(f32) -> T,
+        output: impl Fn(f32) -> C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let [m, n, k] = [batch.product.m, batch.product.n, batch.product.k].map(|extent| extent as usize);
+        let a = whole(length(&batch, batch.a_stride, m * k), 1);
+        let b = whole(length(&batch, batch.b_stride, k * n), 2);
+        let expected = expected(&batch, &a, &b, GAP);
+        let there = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
+        };
+        let before: Vec<C> = expected.iter().map(|_| output(GAP)).collect();
+        Ok(Self { batch, a: there(&a)?, b: there(&b)?, c: device.buffer_from(&before)?, expected })
+    }
+
+    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    fn check(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        way: Way,
+        of: impl Fn(C) -> f32,
+    ) -> Outcome {
+        for _ in 0..2 {
+            operations.multiply_batched_by(stream, &self.batch, way, &self.a, &self.b, &mut self.c)?;
+        }
+        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
+        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
+        assert_eq!(
+            wrong.map(|index| (index, found[index], self.expected[index])),
+            None,
+            "(place, found, expected) of {:?} by {way:?}",
+            self.batch
+        );
+        Ok(())
+    }
+}
+
+fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+fn all_ways<T: Factor, C: Element>(device: &Device, batch: Batch) -> Vec<Way> {
+    let properties = device.properties();
+    ways::<T, C>(batch, properties.capability, properties.sm_count)
+}
+
+/// With gaps that TMA can step over.
+fn with_gaps(batch: Batch) -> Batch {
+    let Batch { a_stride, b_stride, c_stride, .. } = batch;
+    Batch { a_stride: a_stride + 16, b_stride: b_stride + 8, c_stride: c_stride + 24, ..batch }
+}
+
+#[test]
+fn every_way_of_the_plan_is_right() -> Outcome {
+    for (schedule, batch) in [
+        (Schedule::Eager, Batch::new(Product::new(72, 72, 136), 7)),
+        (Schedule::Latest, with_gaps(Batch::new(Product::new(5, 136, 264), 2))),
+        (Schedule::Random(7), Batch::new(Product::new(136, 136, 72), 2).sharing_b()),
+        (Schedule::Random(8), Batch::new(Product::new(1, 136, 72), 7).sharing_a()),
+        (Schedule::Random(9), Batch::new(Product::new(72, 72, 72), 1)),
+    ] {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let rounded = |value: f32| bf16::from_f32(value);
+        let mut case = Case::<bf16, bf16>::new(&device, batch, rounded, rounded)?;
+        // Sums of whole numbers are whole, and those above 256 are rounded once.
+        case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
+        let ways = all_ways::<bf16, bf16>(&device, batch);
+        assert!(ways.len() > 8, "{} ways", ways.len());
+        for way in ways {
+            case.check(&operations, &stream, way, bf16::to_f32)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let batch = with_gaps(Batch::new(Product::new(72, 200, 72), 3));
+    let mut case = Case::<f16, f32>::new(&device, batch, f16::from_f32, |value| value)?;
+    for way in all_ways::<f16, f32>(&device, batch) {
+        case.check(&operations, &stream, way, |found| found)?;
+    }
+    let mut case = Case::<f16, f16>::new(&device, batch, f16::from_f32, f16::from_f32)?;
+    for way in all_ways::<f16, f16>(&device, batch) {
+        case.check(&operations, &stream, way, f16::to_f32)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_order_is_right_on_both_generations() -> Outcome {
+    let both = [Order::RowMajor, Order::ColumnMajor];
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
+            // Rows of 16-byte multiples; rows that TMA cannot read; and matrices that begin where it cannot.
+            for (m, n, k, gap) in [(72, 136, 40, 0), (67, 35, 37, 0), (64, 72, 40, 1)] {
+                let batch = Batch::new(Product { m, n, k, a, b }, 3);
+                let Batch { a_stride, b_stride, c_stride, .. } = batch;
+                let (a_stride, b_stride, c_stride) = (a_stride + gap, b_stride + gap, c_stride + gap);
+                let batch = Batch { a_stride, b_stride, c_stride, ..batch };
+                let mut case = Case::<f16, f16>::new(&device, batch, f16::from_f32, f16::from_f32)?;
+                let way = all_ways::<f16, f16>(&device, batch)[0];
+                case.check(&operations, &stream, way, f16::to_f32)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_type_is_right() -> Outcome {
+    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+        let (operations, stream) = (Operations::new(device), device.stream()?);
+        let batch = Batch::new(Product::new(72, 136, 80), 2);
+        let mut case = Case::<T, f32>::new(device, batch, input, |value| value)?;
+        for way in all_ways::<T, f32>(device, batch).into_iter().step_by(9) {
+            if way != Way::Warps {
+                case.check(&operations, &stream, way, |found| found)?;
+            }
+        }
+        Ok(())
+    }
+    let device = Device::named("emu:h200")?;
+    check(&device, bf16::from_f32)?;
+    check(&device, f16::from_f32)?;
+    check(&device, tf32)?;
+    check(&device, e4m3::from_f32)?;
+    check(&device, e5m2::from_f32)
+}
+
+#[test]
+fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        // A C of 16-byte rows, one of others, and one that is computed transposed.
+        for (m, n, k) in [(136, 72, 64), (130, 67, 64), (3, 264, 128)] {
+            let (batch, count) = (Batch::new(Product::new(m, n, k), 3), 3);
+            let rows = whole(count * m as usize, 3);
+            let (columns, bias) = (whole(count * n as usize, 4), whole(count * n as usize, 5));
+            let there = |values: &[f32]| device.buffer_from(values);
+            let (row_scales, column_scales, biases) = (there(&rows)?, there(&columns)?, there(&bias)?);
+            let linear = Linear {
+                alpha: 0.125,
+                beta: 0.5,
+                row_scales: Some(&row_scales),
+                column_scales: Some(&column_scales),
+                bias: Some(&biases),
+                activation: Activation::Relu,
+            };
+            let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
+            operations.linear_batched(&stream, &batch, &linear, &case.a, &case.b, &mut case.c)?;
+            for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                let (line, column) = (place / n as usize, place % n as usize);
+                let of_columns = line / m as usize * n as usize + column;
+                let inner = 0.125 * rows[line] * columns[of_columns] * sum + bias[of_columns];
+                let expected = inner.max(0.0) + GAP / 2.0;
+                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {place}, not {expected}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let halves = device.buffer_from(&[f16::from_f32(1.0); 192])?;
+    let mut c = device.buffer_from(&[0f32; 192])?;
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let batch = Batch::new(Product::new(8, 8, 8), 3);
+    let long = Batch::new(Product::new(8, 8, 8), 4);
+    let words = refused(operations.multiply_batched(&stream, &long, &halves, &halves, &mut c));
+    assert!(words.contains("A has 192 elements where 256 are needed"), "{words}");
+    let overlapping = Batch { c_stride: 63, ..batch };
+    let words = refused(operations.multiply_batched(&stream, &overlapping, &halves, &halves, &mut c));
+    assert!(words.contains("64 elements are 63 apart"), "{words}");
+    let bias = device.buffer_from(&[1f32; 8])?;
+    let linear = Linear { bias: Some(&bias), ..Linear::default() };
+    let words = refused(operations.linear_batched(&stream, &batch, &linear, &halves, &halves, &mut c));
+    assert!(words.contains("the bias has 8 elements where 24 are needed"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let none = device.uninitialized::<bf16>(0)?;
+    let mut c = device.buffer_from(&[7f32; 128])?;
+    operations.multiply_batched(&stream, &Batch::new(Product::new(8, 8, 0), 2), &none, &none, &mut c)?;
+    assert_eq!(c.to_vec()?, [0.0; 128]);
+    let mut empty = device.uninitialized::<f32>(0)?;
+    operations.multiply_batched(&stream, &Batch::new(Product::new(8, 8, 8), 0), &none, &none, &mut empty)?;
+    let b = device.buffer_from(&[bf16::ONE; 128])?;
+    operations.multiply_batched(&stream, &Batch::new(Product::new(0, 8, 8), 2), &none, &b, &mut empty)?;
+    Ok(())
+}
