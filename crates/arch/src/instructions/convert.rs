@@ -40,6 +40,7 @@ pub(super) const FORMS: &[Form] = &[
     form("cvt .f32 .bf16", "f32 = bf16").since((7, 1), 80),
     form("cvt .f64 .bf16", "f64 = bf16").since((7, 8), 90),
     form("cvt .$rounding .bf16 .S:f16|f64", "bf16 = S!").since((7, 8), 90),
+    form("cvt .bf16 .f16", "bf16 = f16").since((7, 8), 90),
     form("cvt .$rounding .f16 .bf16", "f16 = bf16").since((7, 8), 90),
     form("cvt .$rounding .ftz? .sat? .f32 .f64", "f32 = f64!"),
     form("cvt .$rounding .ftz? .sat? .f16 .f32", "f16 = f32!"),

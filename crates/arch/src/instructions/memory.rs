@@ -172,6 +172,7 @@ pub(super) const FORMS: &[Form] = &[
     form("atom .global|shared .relaxed|acquire|release|acq_rel .cta|gpu|sys .and|or|xor|exch .T:b32|b64", "T_ = [], T"),
     form("atom .global|shared .relaxed|acquire|release|acq_rel .cta|gpu|sys .cas .T:b16|b32|b64", "T_ = [], T, T"),
     form("atom .global|shared .relaxed|acquire|release|acq_rel .cta|gpu|sys .add .T:u32|s32|u64|f32|f64", "T_ = [], T"),
+    form("atom .global .cta|gpu|sys .relaxed|acquire|release|acq_rel? .add .V:v2|v4 .f32", "{f32*V} = [], {f32*V}").since((8, 1), 90),
     form("atom .global .V:v2|v4 .f32 .add", "{f32*V} = [], {f32*V}").since((8, 1), 90),
     form("atom .global .V:v2|v4|v8 .T:f16|bf16 .add|min|max .noftz", "{T*V} = [], {T*V}").since((8, 1), 90),
     form("red .global .V:v2|v4 .f32 .add", "[], {f32*V}").since((8, 1), 90),
