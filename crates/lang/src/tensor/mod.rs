@@ -22,7 +22,10 @@ pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
 pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
-pub use warpgroup::{MatrixOperand, multiply, wait_multiplications};
+pub use warpgroup::{
+    MatrixOperand, commit_multiplications, fence_multiplications, issue_multiplications, multiply,
+    wait_multiplications,
+};
 
 use crate::element::Element;
 use crate::object;

@@ -155,9 +155,31 @@ fn blocks(
 
 /// Begins `sums += a * b`, or `sums = a * b` where `accumulate` is false: a batch of `wgmma` over all k-steps of the operands.
 ///
-/// The sums and the operands belong to the tensor cores until [`wait_multiplications`] has waited for the batch.
+/// The sums and the operands belong to the tensor cores until [`wait_multiplications`] has waited for the batch. It is
+/// [`fence_multiplications`], [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them itself.
 #[track_caller]
 pub fn multiply<C: Element>(
+    mma: &TiledMma,
+    sums: &mut Fragment<C>,
+    a: &MatrixOperand,
+    b: &MatrixOperand,
+    accumulate: impl Value<bool>,
+) {
+    fence_multiplications();
+    issue_multiplications(mma, sums, a, b, accumulate);
+    commit_multiplications();
+}
+
+/// Makes what the warpgroup's threads wrote to registers visible to the `wgmma` that follow: before the first of a batch, and
+/// after every write of sums. PTX ISA, "wgmma.fence".
+#[track_caller]
+pub fn fence_multiplications() {
+    perform("wgmma.fence.sync.aligned", []);
+}
+
+/// The `wgmma` of one product, over all k-steps of the operands, that join the batch of the warpgroup.
+#[track_caller]
+pub fn issue_multiplications<C: Element>(
     mma: &TiledMma,
     sums: &mut Fragment<C>,
     a: &MatrixOperand,
@@ -172,7 +194,6 @@ pub fn multiply<C: Element>(
     let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
     let steps = extent(a.blocks.layout(), 1);
     let mut accumulate = accumulate.reg();
-    perform("wgmma.fence.sync.aligned", []);
     for step in 0..steps {
         for row in 0..rows {
             for column in 0..columns {
@@ -194,6 +215,11 @@ pub fn multiply<C: Element>(
             accumulate = constant(true);
         }
     }
+}
+
+/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts. PTX ISA, "wgmma.commit_group".
+#[track_caller]
+pub fn commit_multiplications() {
     perform("wgmma.commit_group.sync.aligned", []);
 }
 

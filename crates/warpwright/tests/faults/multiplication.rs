@@ -1,7 +1,4 @@
 //! Rows 17 to 19: `wgmma`, its operands in shared memory, and its registers.
-//!
-//! A batch without `wgmma.fence`, or without a commit, cannot be written in the language: `multiply` is all of them. The emulator's
-//! own tests have those faults in PTX.
 
 use warpwright::lang::pointer::Out;
 use warpwright::layout::{Error as LayoutError, atom::Major};
@@ -20,6 +17,9 @@ faults! {
     sums_cleared_in_flight: [18], "in-flight", run;
     wait_that_leaves_the_last_batch: [18, 20], "in-flight", run;
     batch_that_nobody_waits_for: [18], "leak", run;
+    batch_without_a_fence: [18], "in-flight", run;
+    sums_cleared_behind_the_fence: [18], "in-flight", run;
+    batch_that_is_not_committed: [18, 20], "in-flight", run;
     multiply_by_three_warps: [18, 26], "warpgroup", run;
 }
 
@@ -55,6 +55,12 @@ impl Product {
     #[track_caller]
     fn multiply(&mut self) {
         multiply(&self.mma, &mut self.sums, &self.a, &self.b, false);
+    }
+
+    /// The `wgmma` alone, which add to the sums.
+    #[track_caller]
+    fn issue(&mut self) {
+        issue_multiplications(&self.mma, &mut self.sums, &self.a, &self.b, true);
     }
 }
 
@@ -242,6 +248,68 @@ impl Twin {
         if self.mended {
             wait_multiplications(0);
         }
+    }
+
+    /// Issues a batch with no fence after the sums were set.
+    #[kernel]
+    fn batch_without_a_fence(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        product.sums.clear(); // (2)
+        if self.mended {
+            fence_multiplications();
+        }
+        product.issue(); // (1)
+        commit_multiplications();
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Fences, and only then sets the sums.
+    #[kernel]
+    fn sums_cleared_behind_the_fence(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        fence_multiplications();
+        product.sums.clear(); // (2)
+        if self.mended {
+            fence_multiplications();
+        }
+        product.issue(); // (1)
+        commit_multiplications();
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i);
+        }
+    }
+
+    /// Waits for all batches, of which the product is none yet.
+    #[kernel]
+    fn batch_that_is_not_committed(&self, output: &mut Global<f32>) {
+        launch::threads(128);
+        let (a, b) = (tile_of_ones(64), tile_of_ones(8));
+        fence_proxy_async_shared();
+        sync_threads();
+        let mut product = Product::new(&a, &b);
+        fence_multiplications();
+        product.issue(); // (2)
+        if self.mended {
+            commit_multiplications();
+        }
+        wait_multiplications(0);
+        for i in 0..4 {
+            output[thread_idx().x * 4 + i as u32] = product.sums.get(i); // (1)
+        }
+        commit_multiplications();
+        wait_multiplications(0);
     }
 
     /// One warp of the warpgroup has left before it multiplies.
