@@ -9,6 +9,8 @@
 //! each counts in shared memory of its own first (it is *privatised*) and adds what it found once, at the end. Where the bins do not fit
 //! there, the counters in memory are added to directly; with so many bins two elements seldom meet.
 
+pub(crate) mod library;
+
 use warpwright::lang::conversion::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -38,6 +40,12 @@ struct Histogram {
 const MOST_PRIVATE: u32 = 16 * 1024;
 
 impl Histogram {
+    fn new(binning: Binning, bins: u32) -> Self {
+        // Powers of two, so that few kernels serve every number of bins.
+        let private = if bins <= MOST_PRIVATE { bins.next_power_of_two() } else { 0 };
+        Self { binning, threads: 512, private }
+    }
+
     /// Adds to `counts` how many elements of `input` fall into each of `bins` bins. `lower` and `scale` are for even bins, `edges` (one
     /// more than bins) for ranges.
     #[kernel]
@@ -189,9 +197,7 @@ impl Operations {
             what: "a histogram",
             reason: format!("it has {} bins; give 1 to 2^32 - 1", counts.len()),
         })?;
-        // Powers of two, so that few kernels serve every number of bins.
-        let private = if bins <= MOST_PRIVATE { bins.next_power_of_two() } else { 0 };
-        let configuration = Histogram { binning, threads: 512, private };
+        let configuration = Histogram::new(binning, bins);
         let kernel = self.kernel(configuration, Histogram::run::<T>)?;
         stream.fill_zero(counts)?;
         let length = input.len() as u64;

@@ -7,7 +7,6 @@ pub mod gemm;
 pub mod histogram;
 pub mod hopper_lessons;
 pub mod launch_cost;
-mod lessons;
 pub mod map2d;
 pub mod matrix_add;
 pub mod monoid;

@@ -27,9 +27,9 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::reduce::library::ReduceLibrary,
         &crate::reduce::library::ArgMaxLibrary,
         &crate::scan::library::Library,
-        &crate::lessons::ReduceSteps,
-        &crate::lessons::ScanSections,
         &crate::sort::library::Library,
+        &crate::histogram::library::Library,
+        &crate::select::library::Library,
         &crate::rows::SoftmaxLibrary,
         &crate::rows::LogSoftmaxLibrary,
         &crate::rows::RmsNormLibrary,
@@ -108,10 +108,21 @@ pub struct Ladder {
     pub option: &'static str,
     /// Its values, the first step first.
     pub steps: &'static [&'static str],
+    /// What a step is measured by.
+    pub measure: Measure,
     /// Whose kernel the steps are held against, as [`LibraryKernel::rival`] knows it.
     pub rival: Option<&'static str>,
     /// Options of a launch small enough to be emulated, where instructions and conflicts are counted.
     pub counted: &'static [(&'static str, &'static str)],
+}
+
+/// What a kernel's speed is measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Arithmetic operations a second.
+    Operations,
+    /// Bytes of global memory that must be read or written, a second.
+    Bytes,
 }
 
 /// A way to launch a kernel, to be timed.
@@ -274,6 +285,32 @@ pub fn compare(
             elements: verified.elements,
         })
     })
+}
+
+/// What the comparisons of a result's parts come to, each part compared by itself: the first mismatch, and all that is wrong.
+///
+/// # Errors
+/// A [`Mismatch`] if there is one in any part.
+pub fn together(
+    parts: impl IntoIterator<Item = std::result::Result<Verified, Mismatch>>,
+) -> std::result::Result<Verified, Mismatch> {
+    let mut all = Verified { elements: 0, worst: 0.0 };
+    let mut first: Option<Mismatch> = None;
+    let mut wrong = 0;
+    for part in parts {
+        match part {
+            Ok(verified) => {
+                all.elements += verified.elements;
+                all.worst = all.worst.max(verified.worst);
+            }
+            Err(mismatch) => {
+                all.elements += mismatch.elements;
+                wrong += mismatch.wrong;
+                first.get_or_insert(mismatch);
+            }
+        }
+    }
+    first.map_or(Ok(all), |first| Err(Mismatch { wrong, elements: all.elements, ..first }))
 }
 
 /// One element of a comparison.

@@ -1,5 +1,6 @@
 //! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check results by.
 
+use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 
 use crate::monoid::Searchable;
@@ -18,11 +19,11 @@ macro_rules! with_element_type {
                 $body
             }
             "f16" => {
-                type $alias = f16;
+                type $alias = warpwright::lang::element::f16;
                 $body
             }
             "bf16" => {
-                type $alias = bf16;
+                type $alias = warpwright::lang::element::bf16;
                 $body
             }
             "f64" => {
@@ -53,7 +54,7 @@ pub(crate) use with_element_type;
 /// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
 pub(crate) trait Sampled: Searchable {
     /// What the host computes in: `f64` for floats, the type itself for integers.
-    type Exact: Copy + PartialOrd;
+    type Exact: Copy + PartialOrd + Send + Sync;
     /// The error of one rounding where the device adds, as a part of the result; 0 where it is exact.
     const STEP: f64;
     /// The error of the last rounding, to the type itself.
@@ -65,17 +66,26 @@ pub(crate) trait Sampled: Searchable {
     fn draw(random: &mut Random) -> Self;
     /// The element, exactly.
     fn exact(self) -> Self::Exact;
+    /// The nearest `f64`.
+    fn as_f64(self) -> f64;
     /// The sum; integers wrap.
     fn add(a: Self::Exact, b: Self::Exact) -> Self::Exact;
     /// The magnitude.
     fn magnitude(self) -> f64;
+    /// The number below which that part of those that are drawn lies, from 0 to 1.
+    fn quantile(part: f64) -> Self;
     /// A result beside what it should be.
     fn compared(found: Self, expected: Self::Exact, tolerance: f64) -> Element;
 
     /// `count` elements of a seed.
     fn draw_many(seed: u64, count: usize) -> Vec<Self> {
-        let mut random = Random::new(seed);
-        (0..count).map(|_| Self::draw(&mut random)).collect()
+        // Each piece has a sequence of its own, so that all host threads draw at once.
+        const PIECE: usize = 1 << 16;
+        let pieces = (0..count.div_ceil(PIECE)).into_par_iter().flat_map_iter(|piece| {
+            let mut random = Random::new(seed.wrapping_add((piece as u64).rotate_left(40)));
+            (0..PIECE.min(count - piece * PIECE)).map(move |_| Self::draw(&mut random))
+        });
+        pieces.collect()
     }
 }
 
@@ -98,12 +108,21 @@ macro_rules! floats {
                 to(self)
             }
 
+            fn as_f64(self) -> f64 {
+                Sampled::exact(self)
+            }
+
             fn add(a: f64, b: f64) -> f64 {
                 a + b
             }
 
             fn magnitude(self) -> f64 {
                 Sampled::exact(self).abs()
+            }
+
+            fn quantile(part: f64) -> Self {
+                let from: fn(f64) -> $ty = $from;
+                from(2.0 * part - 1.0)
             }
 
             fn compared(found: Self, expected: f64, tolerance: f64) -> Element {
@@ -138,12 +157,21 @@ macro_rules! integers {
                 self
             }
 
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+
             fn add(a: $ty, b: $ty) -> $ty {
                 a.wrapping_add(b)
             }
 
             fn magnitude(self) -> f64 {
                 0.0
+            }
+
+            fn quantile(part: f64) -> Self {
+                let (least, most) = (<$ty>::MIN as f64, <$ty>::MAX as f64);
+                (least + part * (most - least)) as $ty
             }
 
             fn compared(found: Self, expected: $ty, _tolerance: f64) -> Element {

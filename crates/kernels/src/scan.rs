@@ -29,8 +29,11 @@ pub mod look_back;
 pub mod section;
 pub mod segmented;
 pub mod single_pass;
+pub(crate) mod tile_ring;
 pub mod warp;
 
+use warpwright::lang::staging::Yields;
+use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use crate::monoid::Monoid;
@@ -43,6 +46,15 @@ pub enum ScanKind {
     Inclusive,
     /// It has only those before.
     Exclusive,
+}
+
+/// Puts a value first in a queue, and drops the last.
+#[device]
+pub(crate) fn shift_in<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
+    for place in (1..queue.len()).rev() {
+        queue[place] = queue[place - 1];
+    }
+    queue[0] = value;
 }
 
 impl Operations {

@@ -16,7 +16,7 @@ pub(super) struct Bar {
 
 impl Bar {
     pub(super) fn of(rung: &Rung, ladder: &Ladder) -> Self {
-        let speed = rung.speed().unwrap_or(0.0);
+        let speed = rung.speed(ladder.measure).unwrap_or(0.0);
         let rival = rung.part_of_rival().zip(ladder.rival).map(|(part, name)| (speed / part, name));
         Self { label: rung.step, speed, rival }
     }

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use warpwright_emulator::Counts;
 use warpwright_kernels::registry::{
-    self, Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work,
+    self, Ladder as Steps, LibraryKernel, Measure, Options, Prepared, Resources, Work,
 };
 use warpwright_runtime::{Device, Stream};
 
@@ -62,16 +62,14 @@ impl Rung {
         Some(theirs.as_ref()?.median() / ours.median())
     }
 
-    /// Operations a second in units of 10^12, or bytes a second of a kernel that computes nothing.
-    fn speed(&self) -> Option<f64> {
+    /// Operations or bytes a second, in units of 10^12.
+    fn speed(&self, measure: Measure) -> Option<f64> {
         let Times { ours, .. } = self.times.as_ref()?;
-        Some(
-            if self.work.operations > 0.0 {
-                ours.operations_per_second(&self.work)
-            } else {
-                ours.bytes_per_second(&self.work)
-            } / 1e12,
-        )
+        let speed = match measure {
+            Measure::Operations => ours.operations_per_second(&self.work),
+            Measure::Bytes => ours.bytes_per_second(&self.work),
+        };
+        Some(speed / 1e12)
     }
 }
 
@@ -98,7 +96,7 @@ impl Ladder {
         let title = format!("{} {} on {product}{emulated}", kernel.name(), shape(options, &ladder));
         if let Some(file) = &self.svg {
             let bars: Vec<_> = rungs.iter().map(|rung| chart::Bar::of(rung, &ladder)).collect();
-            std::fs::write(file, chart::svg(&title, unit(&rungs), &bars))
+            std::fs::write(file, chart::svg(&title, unit(ladder.measure), &bars))
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         output.json(|| {
@@ -173,8 +171,11 @@ fn with_ladders() -> String {
     format!("these have one: {}", names.join(", "))
 }
 
-fn unit(rungs: &[Rung]) -> &'static str {
-    if rungs.iter().any(|rung| rung.work.operations > 0.0) { "TFLOP/s" } else { "TB/s" }
+fn unit(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Operations => "TFLOP/s",
+        Measure::Bytes => "TB/s",
+    }
 }
 
 fn as_json(rung: &Rung) -> Value {
@@ -213,7 +214,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
             "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
             "step",
             "us",
-            unit(rungs),
+            unit(ladder.measure),
             versus,
             "registers",
             "shared",
@@ -238,7 +239,7 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
             "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
             rung.step,
             number(rung.times.as_ref().map(|times| times.ours.median() * 1e6), 1),
-            number(rung.speed(), 2),
+            number(rung.speed(ladder.measure), 2),
             percent(rung.part_of_rival()),
             whole(resources.and_then(|resources| resources.registers_per_thread)),
             whole(resources.map(|resources| resources.shared_bytes)),

@@ -16,7 +16,9 @@ use super::{DEPTH, tile};
 use crate::gemm::{self, GemmOutput};
 use crate::prepared::{Ready, ptx, with_resources};
 use crate::reference::Rounded;
-use crate::registry::{Ladder, LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Work};
+use crate::registry::{
+    Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Work,
+};
 
 /// The ladder.
 pub(crate) struct Library;
@@ -228,6 +230,7 @@ impl LibraryKernel for Library {
             option: "step",
             // The first step multiplies nothing: its speed is bytes.
             steps,
+            measure: Measure::Operations,
             rival: Some("cublas"),
             counted: &[("m", "256"), ("n", "512"), ("k", "256")],
         })

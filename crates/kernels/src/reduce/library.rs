@@ -3,15 +3,19 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
 use super::single_pass::SinglePass;
+use super::stepwise::{Step, Stepwise};
 use crate::monoid::{ArgMax, ArgMin, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
-use crate::prepared::{Ready, capability_of, ptx};
-use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
+use crate::prepared::{Ready, capability_of, ptx, with_resources};
+use crate::registry::{
+    Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Work, compare,
+};
 use crate::sample::{ELEMENT_TYPES, Sampled, with_element_type};
 use crate::{copy, registry};
 
@@ -25,8 +29,37 @@ const LENGTH: OptionSpec = OptionSpec::number("length", 1_000_003, "elements");
 const TYPE: OptionSpec = OptionSpec::choice("type", ELEMENT_TYPES, "type of the elements");
 const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the input");
 
-const REDUCE_OPTIONS: &[OptionSpec] =
-    &[LENGTH, TYPE, OptionSpec::choice("by", &["sum", "min", "max"], "what combines two elements"), SEED];
+/// The last step, which the others lead to.
+const SINGLE_PASS: &str = "single-pass";
+
+const REDUCE_OPTIONS: &[OptionSpec] = &[
+    LENGTH,
+    TYPE,
+    OptionSpec::choice("by", &["sum", "min", "max"], "what combines two elements"),
+    OptionSpec::choice(
+        "step",
+        &[SINGLE_PASS, "interleaved", "sequential", "shuffles", "grid-stride"],
+        "how far on the way: in one launch, or in several (sums of f32)",
+    ),
+    OptionSpec::choice("threads", &["256", "512", "1024"], "threads of a CTA, of the steps before the last"),
+    SEED,
+];
+
+/// The reduction in several launches that the options ask for, if they do.
+fn in_steps(options: &Options) -> Result<Option<Stepwise<Sum>>> {
+    let step = match options.choice("step") {
+        "interleaved" => Step::Interleaved,
+        "sequential" => Step::Sequential,
+        "shuffles" => Step::Shuffles,
+        "grid-stride" => Step::GridStride,
+        _ => return Ok(None),
+    };
+    let (ty, by) = (options.choice("type"), options.choice("by"));
+    if (ty, by) != ("f32", "sum") {
+        return Err(format!("the steps before {SINGLE_PASS} are sums of f32, not the {by} of {ty}").into());
+    }
+    Ok(Some(Stepwise { monoid: Sum, step, threads: options.choice("threads").parse()? }))
+}
 
 const ARG_MAX_OPTIONS: &[OptionSpec] =
     &[LENGTH, TYPE, OptionSpec::choice("of", &["max", "min"], "which element is looked for"), SEED];
@@ -48,8 +81,11 @@ fn prepare<T: Sampled, M: Monoid<T>>(
     let input_there = device.buffer_from(&input)?;
     let output = Rc::new(RefCell::new(device.uninitialized::<M::Output>(1)?));
     let operations = Operations::new(device);
+    let single_pass = SinglePass::new(monoid, device.properties().capability);
+    let kernel = operations.kernel(single_pass, SinglePass::<M>::run::<T>)?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1, single_pass.threads))?;
     let result = Rc::clone(&output);
-    Ok(Box::new(Ready {
+    let ready = Ready {
         launch: move |stream: &_| {
             Ok(operations.reduce_into(stream, &input_there, &mut output.borrow_mut(), monoid)?)
         },
@@ -58,13 +94,51 @@ fn prepare<T: Sampled, M: Monoid<T>>(
             Ok(compare([check(found, &input)], |index| vec![index as usize])?)
         },
         work: work::<T>(options),
-    }))
+    };
+    Ok(with_resources(Box::new(ready), resources))
+}
+
+/// Prepares the sum in several launches.
+fn prepare_in_steps(
+    device: &Device,
+    options: &Options,
+    reduction: Stepwise<Sum>,
+) -> Result<Box<dyn Prepared>> {
+    let input = f32::draw_many(options.number("seed"), options.extent("length"));
+    let input_there = device.buffer_from(&input)?;
+    let output = Rc::new(RefCell::new(device.uninitialized::<f32>(1)?));
+    let operations = Operations::new(device);
+    let kernel = operations.kernel(reduction, Stepwise::<Sum>::run::<f32>)?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1, reduction.threads))?;
+    let result = Rc::clone(&output);
+    let ready = Ready {
+        launch: move |stream: &_| {
+            Ok(reduction.reduce(&operations, stream, &input_there, &mut output.borrow_mut())?)
+        },
+        verify: move || {
+            // A tree of every launch, and with a grid's stride at least those CTAs of 256 threads.
+            let steps = 40.0 + input.len() as f64 / f64::from(FEWEST_CTAS * 256);
+            let (exact, magnitude) = sum(&input);
+            let found = f32::compared(result.borrow().to_vec()?[0], exact, steps * f32::STEP * magnitude);
+            Ok(compare([found], |index| vec![index as usize])?)
+        },
+        work: work::<f32>(options),
+    };
+    Ok(with_resources(Box::new(ready), resources))
+}
+
+/// The exact sum, and that of the magnitudes.
+fn sum<T: Sampled>(input: &[T]) -> (T::Exact, f64) {
+    let nothing = || (T::SUM_OF_NOTHING, 0.0);
+    input
+        .par_iter()
+        .map(|element| (element.exact(), element.magnitude()))
+        .reduce(nothing, |a, b| (T::add(a.0, b.0), a.1 + b.1))
 }
 
 /// A sum beside the exact one. The bound is that of the smallest grid, whose threads add the most.
 fn check_sum<T: Sampled>(found: T, input: &[T], capability: &Capability) -> registry::Element {
-    let exact = input.iter().fold(T::SUM_OF_NOTHING, |sum, element| T::add(sum, element.exact()));
-    let magnitude: f64 = input.iter().map(|element| element.magnitude()).sum();
+    let (exact, magnitude) = sum(input);
     let reduction = SinglePass::new(Sum, capability);
     let grid = reduction.grid::<T>(input.len() as u64, FEWEST_CTAS);
     let steps = reduction.rounding_steps::<T>(input.len() as u64, grid);
@@ -74,30 +148,31 @@ fn check_sum<T: Sampled>(found: T, input: &[T], capability: &Capability) -> regi
 /// No device that kernels run on holds fewer CTAs of a reduction at once.
 const FEWEST_CTAS: u32 = 108;
 
+/// The first element that no other is better than, and its place.
+fn best<T: Sampled>(input: &[T], is_better: fn(T::Exact, T::Exact) -> bool) -> Option<(usize, T::Exact)> {
+    input.par_iter().map(|element| element.exact()).enumerate().reduce_with(|a, b| {
+        // Of equals, whichever stands first.
+        let earlier = if a.0 < b.0 { a } else { b };
+        let later = if a.0 < b.0 { b } else { a };
+        if is_better(later.1, earlier.1) { later } else { earlier }
+    })
+}
+
 fn check_extreme<T: Sampled>(
     found: T,
     input: &[T],
-    keep: fn(T::Exact, T::Exact) -> bool,
+    is_better: fn(T::Exact, T::Exact) -> bool,
     none: T,
 ) -> registry::Element {
-    let extreme = input
-        .iter()
-        .fold(none.exact(), |best, element| if keep(best, element.exact()) { best } else { element.exact() });
-    T::compared(found, extreme, 0.0)
+    T::compared(found, best(input, is_better).map_or(none.exact(), |(_, extreme)| extreme), 0.0)
 }
 
 fn check_index<T: Sampled>(
     found: u64,
     input: &[T],
-    keep: fn(T::Exact, T::Exact) -> bool,
+    is_better: fn(T::Exact, T::Exact) -> bool,
 ) -> registry::Element {
-    let mut best: Option<(u64, T::Exact)> = None;
-    for (index, element) in input.iter().enumerate() {
-        if best.is_none_or(|(_, best)| !keep(best, element.exact())) {
-            best = Some((index as u64, element.exact()));
-        }
-    }
-    u64::compared(found, best.map_or(u64::MAX, |(index, _)| index), 0.0)
+    u64::compared(found, best(input, is_better).map_or(u64::MAX, |(index, _)| index as u64), 0.0)
 }
 
 impl LibraryKernel for ReduceLibrary {
@@ -114,6 +189,9 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        if let Some(reduction) = in_steps(options)? {
+            return ptx(reduction.run::<f32>()?, target);
+        }
         let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => ptx(SinglePass::new(Sum, capability).run::<T>()?, target),
@@ -123,17 +201,30 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        if let Some(reduction) = in_steps(options)? {
+            return prepare_in_steps(device, options, reduction);
+        }
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => {
                 let capability = device.properties().capability;
                 prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, capability))
             }
             "min" => prepare::<T, _>(device, options, Min, |found, input| {
-                check_extreme::<T>(found, input, |a, b| a <= b, <T as crate::monoid::Searchable>::MOST)
+                check_extreme::<T>(found, input, |a, b| a < b, <T as crate::monoid::Searchable>::MOST)
             }),
             _ => prepare::<T, _>(device, options, Max, |found, input| {
-                check_extreme::<T>(found, input, |a, b| a >= b, <T as crate::monoid::Searchable>::LEAST)
+                check_extreme::<T>(found, input, |a, b| a > b, <T as crate::monoid::Searchable>::LEAST)
             }),
+        })
+    }
+
+    fn ladder(&self) -> Option<Ladder> {
+        Some(Ladder {
+            option: "step",
+            steps: &["interleaved", "sequential", "shuffles", "grid-stride", SINGLE_PASS],
+            measure: Measure::Bytes,
+            rival: Some("copy"),
+            counted: &[("length", "65536")],
         })
     }
 
@@ -167,10 +258,10 @@ impl LibraryKernel for ArgMaxLibrary {
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         with_element_type!(options.choice("type"), T => match options.choice("of") {
             "max" => prepare::<T, _>(device, options, ArgMax, |found, input| {
-                check_index::<T>(found, input, |a, b| a >= b)
+                check_index::<T>(found, input, |a, b| a > b)
             }),
             _ => prepare::<T, _>(device, options, ArgMin, |found, input| {
-                check_index::<T>(found, input, |a, b| a <= b)
+                check_index::<T>(found, input, |a, b| a < b)
             }),
         })
     }

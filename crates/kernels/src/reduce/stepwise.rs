@@ -10,7 +10,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::{block, interleaved, sequential};
 use crate::monoid::InPlace;
-use crate::operations::{OperationError, Operations, Result, both, expect_length};
+use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// A step of the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ impl<M> Stepwise<M> {
         }
     }
 
-    /// All of `input` combined into `output[0]`. The partial results' memory is taken anew each time: this is a lesson.
+    /// All of `input` combined into `output[0]`.
     ///
     /// # Errors
     /// `output` has another length than 1, the operation does not commute and the step asks for that, there is not enough memory, or a
@@ -85,22 +85,45 @@ impl<M> Stepwise<M> {
             let reason = "this step combines elements out of order; take Step::Shuffles".to_owned();
             return Err(OperationError::Shape { what: "a reduction that does not commute", reason });
         }
-        let kernel = operations.kernel(*self, Self::run::<T>)?;
         let length = input.len() as u64;
+        operations.with_scratch(stream, |Partials(launches): &mut Partials<T>| {
+            self.launch(operations, stream, (input, length), output, launches)
+        })
+    }
+
+    /// One launch, and those that combine what it left.
+    fn launch<T: Storable>(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        (input, length): (&Buffer<T>, u64),
+        output: &mut Buffer<T>,
+        launches: &mut [Scratch<T>],
+    ) -> Result<LaunchCounts>
+    where
+        M: InPlace<T>,
+    {
+        let kernel = operations.kernel(*self, Self::run::<T>)?;
         let mut blocks = length.div_ceil(self.threads.into()).max(1);
         if self.step == Step::GridStride {
             blocks = blocks.min(operations.resident(&kernel, self.threads)?.into());
         }
-        let grid = u32::try_from(blocks).ok().filter(|grid| *grid < 1 << 31);
-        let grid = grid.ok_or_else(|| OperationError::Shape {
-            what: "a reduction with an element a thread",
-            reason: format!("{length} elements are more than a grid of {} threads a CTA", self.threads),
-        })?;
-        if grid == 1 {
+        let grid = operations.grid("a reduction with an element a thread", blocks)?;
+        let Some((mine, others)) = launches.split_first_mut().filter(|_| grid > 1) else {
             return Ok(kernel.launch(stream, grid, self.threads, (input, output, length))?);
-        }
-        let mut partials = operations.device().uninitialized::<T>(grid as usize)?;
-        let counts = kernel.launch(stream, grid, self.threads, (input, &mut partials, length))?;
-        Ok(both(counts, self.reduce(operations, stream, &partials, output)?))
+        };
+        let partials = mine.at_least(operations.device(), grid as usize)?;
+        let counts = kernel.launch(stream, grid, self.threads, (input, &mut *partials, length))?;
+        let rest = self.launch(operations, stream, (partials, grid.into()), output, others)?;
+        Ok(both(counts, rest))
+    }
+}
+
+/// Partial results of a stream's reductions, by launch: after five launches with 256 threads a CTA, 2^40 elements are one.
+struct Partials<T>([Scratch<T>; 5]);
+
+impl<T> Default for Partials<T> {
+    fn default() -> Self {
+        Self(Default::default())
     }
 }

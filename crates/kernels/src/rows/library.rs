@@ -12,7 +12,7 @@ use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::{capability_of, ptx};
 use crate::reference::Random;
 use crate::registry::{
-    Element, LibraryKernel, Mismatch, OptionSpec, Options, Prepared, Result, Verified, Work, compare,
+    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare, together,
 };
 use crate::rotation::rotating;
 
@@ -92,26 +92,16 @@ impl Problem {
         expected: impl Fn(usize) -> Vec<(f64, f64)> + Sync,
     ) -> Result<Verified> {
         let (found, columns) = (found.to_vec()?, self.columns as usize);
-        let each: Vec<std::result::Result<Verified, Mismatch>> = found
-            .par_chunks(columns)
-            .enumerate()
-            .map(|(row, found)| {
-                let elements = found.iter().zip(expected(row)).map(|(found, (expected, tolerance))| {
-                    // An f64 past the output's range is its infinity.
-                    let expected = U::nearest(expected).value();
-                    let rounding = 1.01 * U::ROUNDING * expected.abs() + U::SMALLEST;
-                    Element { found: found.value(), expected, tolerance: tolerance + 2.0 * rounding }
-                });
-                compare(elements, |column| vec![row, column as usize])
-            })
-            .collect();
-        let mut all = Verified { elements: 0, worst: 0.0 };
-        for verified in each {
-            let verified = verified?;
-            all.elements += verified.elements;
-            all.worst = all.worst.max(verified.worst);
-        }
-        Ok(all)
+        let each = found.par_chunks(columns).enumerate().map(|(row, found)| {
+            let elements = found.iter().zip(expected(row)).map(|(found, (expected, tolerance))| {
+                // An f64 past the output's range is its infinity.
+                let expected = U::nearest(expected).value();
+                let rounding = 1.01 * U::ROUNDING * expected.abs() + U::SMALLEST;
+                Element { found: found.value(), expected, tolerance: tolerance + 2.0 * rounding }
+            });
+            compare(elements, |column| vec![row, column as usize])
+        });
+        Ok(together(each.collect::<Vec<_>>())?)
     }
 }
 

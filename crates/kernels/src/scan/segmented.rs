@@ -16,7 +16,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::section::Section;
 use super::{blelloch, brent_kung, coarsened, kogge_stone, warp};
 use crate::monoid::InPlace;
-use crate::operations::{Operations, Result, both, expect_length};
+use crate::operations::{Operations, Result, Scratch, both, expect_length};
 
 /// How a section is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// `output[i]` = `input[0]` to `input[i]` combined, in sections. The totals' memory is taken anew each time: this is a lesson.
+    /// `output[i]` = `input[0]` to `input[i]` combined, in sections.
     ///
     /// # Errors
     /// The lengths differ, there is not enough memory, or a launch failed.
@@ -148,17 +148,45 @@ impl<M> Segmented<M> {
             return Ok(LaunchCounts::default());
         }
         let length = input.len() as u64;
-        let count = input.len().div_ceil(self.section_length() as usize);
-        let mut totals = operations.device().uninitialized::<T>(count)?;
+        operations.with_scratch(stream, |Totals(levels): &mut Totals<T>| {
+            self.level(operations, stream, (input, length), output, levels)
+        })
+    }
+
+    /// The scan of a buffer's first `length` elements, of which the totals are the next level.
+    fn level<T: Storable>(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        (input, length): (&Buffer<T>, u64),
+        output: &mut Buffer<T>,
+        levels: &mut [[Scratch<T>; 2]],
+    ) -> Result<LaunchCounts>
+    where
+        M: InPlace<T>,
+    {
+        let count = operations.grid("a scan in sections", length.div_ceil(self.section_length().into()))?;
+        let ([totals, scanned], levels) = levels.split_first_mut().expect("a level for every length");
+        let totals = totals.at_least(operations.device(), count as usize)?;
         let sections = operations.kernel(*self, Self::sections::<T>)?;
         let counts =
-            sections.launch(stream, count as u32, self.threads, (input, output, &mut totals, length))?;
+            sections.launch(stream, count, self.threads, (input, &mut *output, &mut *totals, length))?;
         if count == 1 {
             return Ok(counts);
         }
-        let mut scanned = operations.device().uninitialized::<T>(count)?;
-        let counts = both(counts, self.inclusive_scan(operations, stream, &totals, &mut scanned)?);
+        let scanned = scanned.at_least(operations.device(), count as usize)?;
+        let of_totals = self.level(operations, stream, (totals, count.into()), scanned, levels)?;
+        let counts = both(counts, of_totals);
         let add = operations.kernel(*self, Self::add::<T>)?;
-        Ok(both(counts, add.launch(stream, count as u32 - 1, self.threads, (&scanned, output, length))?))
+        Ok(both(counts, add.launch(stream, count - 1, self.threads, (scanned, output, length))?))
+    }
+}
+
+/// For each level of a stream's scans, the sections' totals, and those scanned. A grid has fewer than 2^31 sections, of at least 32 elements.
+struct Totals<T>([[Scratch<T>; 2]; 8]);
+
+impl<T> Default for Totals<T> {
+    fn default() -> Self {
+        Self(Default::default())
     }
 }

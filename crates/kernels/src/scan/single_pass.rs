@@ -26,21 +26,18 @@
 //! last warp   look back from tile k - 2        | publish tile k, ask for tile k + 1   | send tile k - 2 out
 //! ```
 //!
-//! From sm_90 on tiles travel by bulk copies, which one thread starts; before that every worker copies a part, in by `cp.async`. Either way an
-//! mbarrier tells when a tile is there.
+//! How tiles come in, by bulk copies or `cp.async`, is `tile_ring.rs`; they go out by bulk copies, or by the workers' own stores.
 
 use warpwright::arch::Capability;
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
-use warpwright::lang::control::wait_until;
-use warpwright::lang::fence::{fence_mbarrier_init, fence_proxy_async_shared};
-use warpwright::lang::mbarrier::{Mbarrier, Mbarriers};
-use warpwright::lang::staging::Yields;
+use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::ScanKind;
 use super::block::{before_lane, scan_warp};
 use super::look_back::{Chain, Ticket, TileQueue, grid_of_takers};
+use super::tile_ring::{RingShape, Tile, TileRing};
+use super::{ScanKind, shift_in};
 use crate::monoid::Monoid;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::vector;
@@ -66,34 +63,6 @@ pub struct SinglePass<M> {
     pub windows: u32,
     /// Whether tiles travel by bulk copies: sm_90.
     pub is_bulk: bool,
-}
-
-/// The ring of stages.
-struct Ring<T> {
-    stages: Shared<u8>,
-    bytes: u32,
-    /// For each stage, whether its tile is there.
-    arrived: Mbarriers,
-    element: std::marker::PhantomData<T>,
-}
-
-impl<T: Element> Ring<T> {
-    /// A stage's elements, or results.
-    #[track_caller]
-    fn at<U: Element>(&self, stage: Reg<u32>) -> Shared<U> {
-        self.stages.at(stage * self.bytes).cast()
-    }
-}
-
-/// Where a tile lies.
-#[derive(Clone, Copy, DeviceValue)]
-struct Tile {
-    /// The index of its first element.
-    first: Reg<u64>,
-    /// Its elements inside the input.
-    length: Reg<u32>,
-    /// Whether that is all of them.
-    is_whole: Reg<bool>,
 }
 
 impl<M> SinglePass<M> {
@@ -195,7 +164,7 @@ impl<M> SinglePass<M> {
         let mut tickets = queue.first();
         for stage in 0..self.ahead() {
             let tile = self.place::<T>(tickets[stage as usize].tile, length);
-            self.fetch(input, &ring, constant(stage), tile, is_courier);
+            ring.fetch(input, constant(stage), tile, is_courier);
         }
         let mut stage = constant(0u32);
         let mut parity = constant(0u32);
@@ -219,7 +188,7 @@ impl<M> SinglePass<M> {
             if is_worker {
                 if queue.has(ticket) {
                     let tile = self.place::<T>(ticket.tile, length);
-                    self.wait(ring.arrived.at(stage), parity);
+                    ring.wait(stage, parity);
                     if !tile.is_whole {
                         self.fill(input, ring.at(stage), tile);
                     }
@@ -275,7 +244,13 @@ impl<M> SinglePass<M> {
             }
             // The stage of the tile before the one that is due is the next to be filled.
             let coming = self.place::<T>(tickets[self.ahead() as usize].tile, length);
-            self.fetch(input, &ring, self.stage_before(stage, self.lag + 1), coming, is_courier);
+            if self.is_bulk {
+                // Its results may still be on their way out.
+                if is_courier {
+                    bulk_wait_read(0);
+                }
+            }
+            ring.fetch(input, self.stage_before(stage, self.lag + 1), coming, is_courier);
             if self.is_bulk {
                 fence_proxy_async_shared();
             }
@@ -310,83 +285,22 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// Room for the stages, and their barriers ready.
-    #[device]
-    fn ring<T: Storable>(&self) -> Ring<T>
+    /// The ring of stages. A stage has room for a tile's elements, and for the results that take their place.
+    #[track_caller]
+    fn ring<T: Storable>(&self) -> TileRing<T>
     where
         M: Monoid<T>,
     {
-        let bytes = self.tile::<T>() * T::BYTES.max(<M::Output as Element>::BYTES);
-        let ring = Ring {
-            stages: dynamic_shared::<u8>((self.stages * bytes) as usize),
-            bytes,
-            arrived: Mbarriers::new(self.stages),
-            element: std::marker::PhantomData,
-        };
-        if thread_idx().x == 0 {
-            for barrier in ring.arrived.iter() {
-                barrier.init(if self.is_bulk { 1 } else { self.threads });
-            }
-            if self.is_bulk {
-                fence_mbarrier_init();
-            }
-        }
-        sync_threads();
-        ring
+        let tile_length = self.tile::<T>();
+        let stage_bytes = tile_length * T::BYTES.max(<M::Output as Element>::BYTES);
+        let (workers, stages, is_bulk) = (self.threads, self.stages, self.is_bulk);
+        TileRing::new(RingShape { workers, tile_length, stage_bytes, stages, is_bulk })
     }
 
     /// Where a tile lies.
     #[track_caller]
     fn place<T: Element>(&self, tile: Reg<u32>, length: Reg<u64>) -> Tile {
-        let tile_length = u64::from(self.tile::<T>());
-        let first = tile.convert::<u64>() * tile_length;
-        let left = length.max(first) - first;
-        Tile { first, length: left.min(tile_length).convert(), is_whole: left.ge(tile_length) }
-    }
-
-    /// Starts to bring a tile into a stage whose last results have gone. A tile that is not whole is brought in when it is its turn.
-    #[device]
-    fn fetch<T: Element>(
-        &self,
-        input: &Global<T>,
-        ring: &Ring<T>,
-        stage: Reg<u32>,
-        tile: Tile,
-        is_courier: Reg<bool>,
-    ) {
-        let (to, arrived) = (ring.at::<T>(stage), ring.arrived.at(stage));
-        if self.is_bulk {
-            if is_courier {
-                if tile.is_whole {
-                    bulk_wait_read(0);
-                    arrived.arrive_and_expect(self.tile::<T>() * T::BYTES);
-                    bulk::load(input.at(tile.first), self.tile::<T>(), to, arrived);
-                } else if tile.length > 0 {
-                    bulk_wait_read(0);
-                    arrived.arrive();
-                }
-            }
-        } else if thread_idx().x < self.threads {
-            if tile.is_whole {
-                let mine = thread_idx().x * vector::width::<T>();
-                let (from, to) = (input.at(tile.first).at(mine), to.at(mine));
-                for vector in 0..self.vectors {
-                    let step = vector * self.threads * vector::width::<T>();
-                    copy_async(to.at(step), from.at(step), vector::width::<T>());
-                }
-            }
-            arrived.arrive_after_copies();
-        }
-    }
-
-    /// Waits for a stage's tile.
-    #[track_caller]
-    fn wait(&self, arrived: Mbarrier, parity: Reg<u32>) {
-        if self.is_bulk {
-            arrived.wait_parity(parity);
-        } else {
-            wait_until(|| arrived.test_wait_parity(parity));
-        }
+        Tile::of(tile, self.tile::<T>(), length)
     }
 
     /// Brings in this thread's run of a tile that is not whole. Past the end of the input the last element stands in: whatever is there comes
@@ -481,15 +395,6 @@ impl<M> SinglePass<M> {
             }
         }
     }
-}
-
-/// Puts a value first in a queue, and drops the last.
-#[device]
-fn shift_in<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
-    for place in (1..queue.len()).rev() {
-        queue[place] = queue[place - 1];
-    }
-    queue[0] = value;
 }
 
 /// Scratch memory of a stream's look-backs.

@@ -14,7 +14,8 @@ use crate::operations::Operations;
 use crate::prepared::{ptx, with_resources};
 use crate::reference::{Rounded, Strided, product};
 use crate::registry::{
-    self, Ladder, LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Verified, Work, compare,
+    self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
+    compare,
 };
 use crate::rotation::rotating;
 
@@ -287,6 +288,7 @@ impl LibraryKernel for Library {
         Some(Ladder {
             option: "step",
             steps: STEPS,
+            measure: Measure::Operations,
             rival: Some("cublas"),
             counted: &[("m", "256"), ("n", "256"), ("k", "64"), ("tile", "128x128")],
         })

@@ -10,7 +10,8 @@ use crate::number::{HostNumber, Values, with_type};
 use crate::operations::Operations;
 use crate::prepared::{ptx, with_resources};
 use crate::registry::{
-    self, Ladder, LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Verified, Work, compare,
+    self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
+    compare, together,
 };
 use crate::rotation::rotating;
 
@@ -68,13 +69,7 @@ fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verifie
         });
         compare(elements, |column| vec![row, column as usize])
     });
-    rows.collect::<Vec<_>>().into_iter().try_fold(
-        Verified { elements: 0, worst: 0.0 },
-        |Verified { elements, worst }, row| {
-            let row = row?;
-            Ok(Verified { elements: elements + row.elements, worst: row.worst.max(worst) })
-        },
-    )
+    Ok(together(rows.collect::<Vec<_>>())?)
 }
 
 /// What a launch moves.
@@ -157,6 +152,7 @@ impl LibraryKernel for Library {
         Some(Ladder {
             option: "way",
             steps: &["naive", "shared", "padded", "swizzled", "blocks"],
+            measure: Measure::Bytes,
             rival: Some("copy"),
             counted: &[("m", "256"), ("n", "256")],
         })

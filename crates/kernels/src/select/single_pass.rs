@@ -1,0 +1,360 @@
+//! The selection that runs at the speed of memory: one launch, every element read once and every wanted one written once.
+//!
+//! CTAs take tile after tile, which come through a ring in shared memory, and agree on what stands before each by the scan's
+//! [look-back](crate::scan::look_back). In the round of tile k:
+//!
+//! ```text
+//! tile k + 1, ..  are coming in
+//! tile k          is packed, by each warp its own segment, where it lies; how many are wanted is counted, and published
+//! tile k - 1      waits
+//! tile k - 2      goes out: each warp's wanted elements, to the place that what stands before them says
+//! ```
+//!
+//! As in the scan, what a CTA looks for was published a whole round before. (Looking in the round in which tiles are published makes
+//! 0.20 TB/s on the H200.)
+//!
+//! A warp packs 32 elements by one vote: the ballot's bits below a lane are the wanted elements before its own.
+//!
+//! ```text
+//! segment   a b c d | e f g h | ..        lanes 0 .. 3, row by row (of 4 lanes here, of 32 in fact)
+//! wanted    1 0 0 1 | 1 0 1 0
+//! packed    a d e g                       nothing is written beyond the row that was just read
+//! ```
+
+use warpwright::arch::Capability;
+use warpwright::lang::comparison::Equatable;
+use warpwright::lang::fence::fence_proxy_async_shared;
+use warpwright::prelude::*;
+use warpwright::runtime::Storable;
+
+use super::Predicate;
+use crate::monoid::Sum;
+use crate::scan::block::{before_lane, scan_warp};
+use crate::scan::look_back::{Chain, Ticket, TileQueue};
+use crate::scan::shift_in;
+use crate::scan::tile_ring::{RingShape, Tile, TileRing};
+
+/// Which elements are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Want<P> {
+    /// Those that the predicate wants.
+    If(P),
+    /// Those whose flag is not 0.
+    Flagged,
+    /// Those that differ from the one before.
+    Changed,
+}
+
+/// The selection in one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Select<P> {
+    want: Want<P>,
+    /// Threads that work on tiles.
+    threads: u32,
+    /// Elements of a lane.
+    rows: u32,
+    /// Tiles in shared memory at once.
+    stages: u32,
+    /// Whether tiles come by bulk copies: sm_90.
+    is_bulk: bool,
+}
+
+/// Rounds from a tile's publication to when it goes out.
+const LAG: u32 = 2;
+/// Windows of 32 tiles that a look back sees at once.
+const WINDOWS: u32 = 9;
+/// Rows that are written out between two looks at whether there are more.
+const ROWS_AT_ONCE: u32 = 4;
+
+impl<P> Select<P> {
+    /// The configuration for a GPU of that capability: two CTAs fit an SM.
+    pub(super) fn new<T: Element>(want: Want<P>, capability: &Capability) -> Self {
+        const ROW_BYTES: u32 = 112;
+        const MOST_ROWS: u32 = 32;
+        let stages = if matches!(want, Want::Flagged) { 3 } else { 4 };
+        let is_bulk = capability.compute_capability >= (9, 0);
+        Self { want, threads: 256, rows: (ROW_BYTES / T::BYTES).min(MOST_ROWS), stages, is_bulk }
+    }
+
+    /// Threads of a CTA: the workers, and the warp that looks back.
+    pub(super) fn block(&self) -> u32 {
+        self.threads + 32
+    }
+
+    /// Elements of a warp's part of a tile.
+    fn segment(&self) -> u32 {
+        32 * self.rows
+    }
+
+    /// Elements of a tile.
+    pub(super) fn tile(&self) -> u32 {
+        self.threads * self.rows
+    }
+
+    /// Tiles that are on their way when a tile's round begins, its own among them.
+    fn ahead(&self) -> u32 {
+        self.stages - LAG
+    }
+
+    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for next.
+    pub(super) fn held(&self) -> u32 {
+        self.ahead() + 1
+    }
+
+    /// `output` = the wanted elements of `input`, `count[0]` = how many they are. `flags` are read only where they decide. `counter` and `words`
+    /// are the look-back's.
+    #[kernel]
+    pub(super) fn run<T: Storable + Equatable>(
+        &self,
+        input: &Global<T>,
+        flags: &Global<u8>,
+        output: &mut Global<T>,
+        count: &mut Global<u64>,
+        counter: &mut Global<u64>,
+        words: &mut Global<u64>,
+        length: u64,
+    ) where
+        P: Predicate<T>,
+    {
+        launch::threads(self.block());
+        launch::blocks_per_sm(2);
+        let tile_length = u64::from(self.tile());
+        let tiles = ((length + (tile_length - 1)) / tile_length).convert::<u32>();
+        let queue = TileQueue::new(counter, tiles, self.held());
+        // A tile's count has 32 bits, and so has what a look back finds: no CTA is further behind than the tickets that all hold.
+        let chain = Chain::new::<u32>(Sum, words, &words.cast(), WINDOWS);
+        let ring = self.ring::<T>();
+        let flag_ring = matches!(self.want, Want::Flagged).then(|| self.ring::<u8>());
+        let warps = self.threads / 32;
+        // How many each warp wants, and how many are wanted before it.
+        let totals = shared_array::<u32>(warps as usize);
+        let befores = shared_array::<u64>(warps as usize);
+        let (thread, lane) = (thread_idx().x, lane_id());
+        let warp = thread / 32;
+        let is_worker = thread < self.threads;
+        let is_courier = thread == self.threads;
+        let fetch = |stage: Reg<u32>, ticket: Ticket| {
+            let tile = Tile::of(ticket.tile, self.tile(), length);
+            ring.fetch(input, stage, tile, is_courier);
+            if let Some(flag_ring) = &flag_ring {
+                flag_ring.fetch(flags, stage, tile, is_courier);
+            }
+        };
+
+        let mut tickets = queue.first();
+        for stage in 0..self.ahead() {
+            fetch(constant(stage), tickets[stage as usize]);
+        }
+        let mut stage = constant(0u32);
+        let mut parity = constant(0u32);
+        // The tiles that are published and not out yet, the latest first: of each its ticket, how many the worker's warp wants, and in the last
+        // warp, how many are wanted before each warp, and in all.
+        let none = Ticket { tile: tiles, ..tickets[0] };
+        let mut published = vec![none; LAG as usize];
+        let mut packed = vec![constant(0u32); LAG as usize];
+        let mut before_warps = vec![constant(0u32); LAG as usize];
+        let mut aggregates = vec![constant(0u32); LAG as usize];
+        // Up to where the last warp knows how many are wanted, and how many those are.
+        let mut known_to = constant(0u32);
+        let mut before = constant(0u64);
+        let oldest = LAG as usize - 1;
+        let mut is_going = queue.has(tickets[0]);
+        while is_going {
+            let (ticket, due) = (tickets[0], published[oldest]);
+            let due_stage = stage.lt(LAG).select(stage + (self.stages - LAG), stage - LAG);
+            let mut upcoming = constant(0u64);
+            let mut now = constant(0u32);
+            if is_worker {
+                if queue.has(ticket) {
+                    let tile = Tile::of(ticket.tile, self.tile(), length);
+                    let segment = ring.at::<T>(stage).at(warp * self.segment());
+                    let flag_segment =
+                        flag_ring.as_ref().map(|ring| ring.at::<u8>(stage).at(warp * self.segment()));
+                    ring.wait(stage, parity);
+                    if let Some(flag_ring) = &flag_ring {
+                        flag_ring.wait(stage, parity);
+                    }
+                    if !tile.is_whole {
+                        self.fill(input, segment, tile);
+                        if let Some(flag_segment) = flag_segment {
+                            self.fill(flags, flag_segment, tile);
+                        }
+                        sync_warp(ALL_LANES);
+                    }
+                    now = self.pack(input, segment, flag_segment, tile);
+                    if lane == 0 {
+                        totals.at(warp).store(now);
+                    }
+                }
+            } else {
+                if (lane == 0) & queue.has(ticket) {
+                    upcoming = queue.take();
+                }
+                if queue.has(due) {
+                    before += chain.between::<u32>(known_to, due).convert::<u64>();
+                    if lane < warps {
+                        befores.at(lane).store(before + before_warps[oldest].convert::<u64>());
+                    }
+                    before += aggregates[oldest].convert::<u64>();
+                    known_to = due.tile + 1;
+                    if (lane == 0) & due.tile.eq(tiles - 1) {
+                        count[0u32] = before;
+                    }
+                }
+                if (lane == 0) & queue.has(ticket) {
+                    queue.show(upcoming);
+                }
+            }
+            sync_threads();
+
+            let next = queue.see();
+            let mut of_warps = constant(0u32);
+            let mut aggregate = constant(0u32);
+            if !is_worker {
+                if queue.has(ticket) {
+                    if lane < warps {
+                        of_warps = totals.at(lane).load();
+                    }
+                    let scanned = scan_warp::<u32, Sum>(&Sum, of_warps);
+                    of_warps = before_lane::<u32, Sum>(&Sum, scanned);
+                    aggregate = scanned.shuffle(warps - 1);
+                    if lane == 0 {
+                        chain.publish(ticket, aggregate);
+                    }
+                }
+            } else if queue.has(due) {
+                let segment = ring.at::<T>(due_stage).at(warp * self.segment());
+                self.send(output.at(befores.at(warp).load()), segment, packed[oldest]);
+            }
+            if self.is_bulk {
+                // Next, a bulk copy writes where threads have read and written.
+                fence_proxy_async_shared();
+            }
+            sync_threads();
+            fetch(due_stage, tickets[self.ahead() as usize]);
+
+            shift_in(&mut published, ticket);
+            shift_in(&mut packed, now);
+            shift_in(&mut before_warps, of_warps);
+            shift_in(&mut aggregates, aggregate);
+            for held in 1..tickets.len() {
+                tickets[held - 1] = tickets[held];
+            }
+            let place = tickets.len() - 1;
+            tickets[place] = next;
+            stage += 1;
+            if stage == self.stages {
+                stage = constant(0u32);
+                parity = parity ^ 1;
+            }
+            is_going = queue.has(tickets[0]);
+            for tile in &published {
+                is_going = is_going | queue.has(*tile);
+            }
+        }
+    }
+
+    /// A ring for the elements, or the flags.
+    #[track_caller]
+    fn ring<T: Storable>(&self) -> TileRing<T> {
+        TileRing::new(RingShape {
+            workers: self.threads,
+            tile_length: self.tile(),
+            stage_bytes: self.tile() * T::BYTES,
+            stages: self.stages,
+            is_bulk: self.is_bulk,
+        })
+    }
+
+    /// Elements of this warp's segment that are inside the input.
+    #[track_caller]
+    fn inside(&self, tile: Tile) -> Reg<u32> {
+        let first = thread_idx().x / 32 * self.segment();
+        tile.length.max(first) - first
+    }
+
+    /// Brings in this warp's segment of a tile that is not whole. Past the end of the input the last element stands in; it is not wanted there.
+    #[device]
+    fn fill<T: Element>(&self, input: &Global<T>, segment: Shared<T>, tile: Tile) {
+        let from = input.at(tile.first);
+        let first = thread_idx().x / 32 * self.segment();
+        for place in (lane_id()..self.segment()).step_by(32) {
+            let element = from.at((first + place).min(tile.length - 1)).load();
+            segment.at(place).store(element);
+        }
+    }
+
+    /// Moves the wanted elements of a segment to its front, in their order, and returns how many they are.
+    #[device]
+    fn pack<T: Storable + Equatable>(
+        &self,
+        input: &Global<T>,
+        segment: Shared<T>,
+        flags: Option<Shared<u8>>,
+        tile: Tile,
+    ) -> Reg<u32>
+    where
+        P: Predicate<T>,
+    {
+        let (lane, inside) = (lane_id(), self.inside(tile));
+        let mine = segment.at(lane);
+        let elements: Vec<_> = (0..self.rows).map(|row| mine.at(32 * row).load()).collect();
+        // Before a segment stands another warp's, which may have moved already.
+        let mut neighbours = Vec::new();
+        if matches!(self.want, Want::Changed) {
+            let mut neighbour = elements[0];
+            if lane > 0 {
+                neighbour = segment.at(lane - 1).load();
+            } else {
+                let first = tile.first + (thread_idx().x / 32 * self.segment()).convert::<u64>();
+                if inside > 0 {
+                    neighbour = input.at(first.max(1u64) - 1).load();
+                }
+            }
+            neighbours.push(neighbour);
+            neighbours.extend((1..self.rows).map(|row| segment.at(lane + (32 * row - 1)).load()));
+        }
+        // All lanes have read before any writes: votes do not order memory.
+        sync_warp(ALL_LANES);
+        let mut packed = constant(0u32);
+        for (row, element) in elements.iter().enumerate() {
+            let place = lane + 32 * row as u32;
+            let wants = match &self.want {
+                Want::If(predicate) => predicate.wants(*element),
+                Want::Flagged => match flags {
+                    Some(flags) => flags.at(place).load().ne(0u8),
+                    None => constant(false),
+                },
+                Want::Changed if row == 0 => {
+                    let is_first = tile.first.eq(0u64) & thread_idx().x.eq(0u32);
+                    element.ne(neighbours[row]) | is_first
+                }
+                Want::Changed => element.ne(neighbours[row]),
+            };
+            let wants = wants & place.lt(inside);
+            let votes = ballot(wants, ALL_LANES);
+            let to = packed + (votes & lane_mask_lt()).popc();
+            if wants {
+                segment.at(to).store(*element);
+            }
+            packed += votes.popc();
+        }
+        packed
+    }
+
+    /// Writes the first `packed` elements of a segment.
+    #[device]
+    fn send<T: Element>(&self, to: Global<T>, segment: Shared<T>, packed: Reg<u32>) {
+        let lane = lane_id();
+        for first in (0..self.rows).step_by(ROWS_AT_ONCE as usize) {
+            if 32 * first < packed {
+                for row in first..(first + ROWS_AT_ONCE).min(self.rows) {
+                    let place = lane + 32 * row;
+                    if place < packed {
+                        to.at(place).store(segment.at(place).load());
+                    }
+                }
+            }
+        }
+    }
+}
