@@ -268,6 +268,15 @@ impl Checker {
         }
     }
 
+    /// The `complete_tx` of an asynchronous store has release semantics at the scope of the cluster (PTX ISA, "st.async"), and an asynchronous
+    /// operation is as if another thread did it, whom the one that issues it has told all it knows.
+    pub(super) fn mbarrier_hears(&mut self, actor: Actor, address: MbarrierAddress) {
+        let told = self.bring(actor, true);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.join(&told);
+        }
+    }
+
     pub(super) fn mbarrier_arrive_after_copies(&mut self, actor: Actor, address: MbarrierAddress) {
         let (cta, warp) = self.warp(actor);
         let time = warp.work(GroupKind::Copy).hand_over(actor.lanes);

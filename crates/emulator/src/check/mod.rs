@@ -266,6 +266,11 @@ impl Observer {
         self.count(|counter| counter.lean(actor));
     }
 
+    /// A lane has issued a store that completes at an mbarrier of the cluster. That is a release: what the lane knows goes with it.
+    pub(crate) fn mbarrier_hears(&self, actor: Actor, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_hears(actor, address));
+    }
+
     /// `cp.async.mbarrier.arrive`: the mbarrier learns of the copies of a lane that were issued so far.
     pub(crate) fn mbarrier_arrive_after_copies(&self, actor: Actor, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_arrive_after_copies(actor, address));

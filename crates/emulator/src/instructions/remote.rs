@@ -7,6 +7,7 @@ use super::atomic::{Update, read};
 use super::memory_words::vector;
 use super::{Decoder, mbarrier, unsupported};
 use crate::asynchronous::{self, Completion, Issuer, Motion, Reduction, Transfer};
+use crate::check::Actor;
 use crate::decode::{AddressOperand, DecodeError, Register, Words};
 use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble, addresses, split_shared};
@@ -139,6 +140,9 @@ impl Effect for Remote {
             let completion = Completion::Mbarriers { offset: objects[lane].offset, ranks: 1 << rank };
             let launch = execution.launch;
             let transfer = Transfer::new(issuer, motion, completion, None);
+            // Issuing it may complete it, and the phase with it.
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
+            execution.block.observer.mbarrier_hears(actor, objects[lane]);
             asynchronous::issue(&mut execution.cluster(), launch, transfer)?;
         }
         Ok(())
