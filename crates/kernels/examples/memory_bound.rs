@@ -250,7 +250,7 @@ impl Bench {
         bench!(
             "rms-norm",
             2.0,
-            planned(1).with_common_row(),
+            planned(1).with_common_rows::<bf16>(1, 1, capability),
             |plan| RmsNorm { plan, gain: Gain::ZeroCentred },
             RmsNorm::run::<bf16, bf16>,
             |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6)
@@ -258,7 +258,7 @@ impl Bench {
         bench!(
             "layer-norm",
             2.0,
-            planned(1).with_common_row(),
+            planned(1).with_common_rows::<bf16>(1, 2, capability),
             |plan| LayerNorm { plan },
             LayerNorm::run::<bf16, bf16>,
             |turn| (&xs[turn], &w, &b, &mut ys[turn], rows, 1e-6)

@@ -6,6 +6,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
 use super::operations::launch;
+use super::plan::Turnover;
 use super::{AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
@@ -32,6 +33,11 @@ const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the inputs");
 const THREADS: OptionSpec =
     OptionSpec::number("threads", 0, "of one CTA for a row, 0 where the length decides");
 const CTAS: OptionSpec = OptionSpec::number("ctas", 0, "for a row, 0 where the length decides");
+const TURNOVER: OptionSpec = OptionSpec::choice(
+    "turnover",
+    &["best", "leave", "stay", "ring"],
+    "of clusters: one starts for each row, or they stay, or the next rows come to shared memory besides",
+);
 
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
@@ -45,6 +51,7 @@ struct Problem {
     seed: u64,
     threads: u32,
     ctas: u32,
+    turnover: &'static str,
 }
 
 impl Problem {
@@ -56,6 +63,7 @@ impl Problem {
             seed: options.number("seed"),
             threads: u32::try_from(options.number("threads"))?,
             ctas: u32::try_from(options.number("ctas"))?,
+            turnover: options.choice("turnover"),
         })
     }
 
@@ -63,11 +71,18 @@ impl Problem {
         self.rows as usize * self.columns as usize
     }
 
-    fn plan<T: RowNumber>(&self, sources: u32, capability: &Capability) -> Result<Plan> {
+    /// The plan for a kernel that reads each row from `sources` matrices, and `commons` rows that all have in common.
+    fn plan<T: RowNumber>(&self, [sources, commons]: [u32; 2], capability: &Capability) -> Result<Plan> {
         let plan = Plan::new::<T>(self.columns, sources, capability);
         let or = |given, plan| if given == 0 { plan } else { given };
         let shares = [or(self.threads, plan.threads), or(self.ctas, plan.ctas)];
-        Ok(plan.shared_by::<T>(shares, capability)?)
+        let plan = plan.shared_by::<T>(shares, capability)?;
+        Ok(match self.turnover {
+            "leave" => plan,
+            "stay" => Plan { turnover: Turnover::Stay, ..plan },
+            "ring" => plan.with_ring::<T>(sources, commons, capability),
+            _ => plan.with_common_rows::<T>(sources, commons, capability),
+        })
     }
 
     fn matrix<T: RowNumber>(&self, device: &Device, seed: u64) -> Result<Buffer<T>> {
@@ -131,7 +146,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     problem: Problem,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?;
+    let plan = problem.plan::<T>([1, 0], device.properties().capability)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -185,7 +200,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?.with_common_row();
+    let plan = problem.plan::<T>([1, 1], device.properties().capability)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -218,7 +233,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(2, device.properties().capability)?;
+    let plan = problem.plan::<T>([2, 1], device.properties().capability)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -274,7 +289,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?.with_common_row();
+    let plan = problem.plan::<T>([1, 2], device.properties().capability)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -304,7 +319,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 }
 
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(1, device.properties().capability)?;
+    let plan = problem.plan::<T>([1, 0], device.properties().capability)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -348,8 +363,8 @@ macro_rules! with_types {
     };
 }
 
-fn plan<T: RowNumber>(sources: u32, target: &str, options: &Options) -> Result<Plan> {
-    Problem::of(options)?.plan::<T>(sources, capability_of(target)?)
+fn plan<T: RowNumber>(reads: [u32; 2], target: &str, options: &Options) -> Result<Plan> {
+    Problem::of(options)?.plan::<T>(reads, capability_of(target)?)
 }
 
 /// What a kernel moves of that many matrices of the input's and of the output's type.
@@ -379,7 +394,7 @@ macro_rules! library {
             }
 
             fn options(&self) -> &'static [OptionSpec] {
-                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS];
+                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS, TURNOVER];
                 OPTIONS
             }
 
@@ -407,7 +422,7 @@ library! {
     /// [`Softmax`] for the command line.
     SoftmaxLibrary, "softmax", "softmax of each row: one pass over memory", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>(1, target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>([1, 0], target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Probabilities)
@@ -418,7 +433,7 @@ library! {
     /// [`Softmax`]'s logarithms for the command line.
     LogSoftmaxLibrary, "log-softmax", "logarithm of the softmax of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>(1, target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>([1, 0], target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Logarithms)
@@ -429,7 +444,7 @@ library! {
     /// [`RmsNorm`] for the command line.
     RmsNormLibrary, "rms-norm", "RMSNorm of each row", (1, 1), [INPUT, OUTPUT, GAIN, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(RmsNorm { plan: plan::<T>(1, target, options)?.with_common_row(), gain: gain(options) }.run::<T, U>()?, target)
+        ptx(RmsNorm { plan: plan::<T>([1, 1], target, options)?, gain: gain(options) }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_rms_norm::<T, U>(device, Problem::of(options)?, gain(options))
@@ -441,7 +456,7 @@ library! {
     AddRmsNormLibrary, "add-rms-norm", "s = x + r and RMSNorm of each row of s: both are written", (4, 0),
     [INPUT, GAIN, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(AddRmsNorm { plan: plan::<T>(2, target, options)?, gain: gain(options) }.run::<T>()?, target)
+        ptx(AddRmsNorm { plan: plan::<T>([2, 1], target, options)?, gain: gain(options) }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_add_rms_norm::<T>(device, Problem::of(options)?, gain(options))
@@ -452,7 +467,7 @@ library! {
     /// [`LayerNorm`] for the command line.
     LayerNormLibrary, "layer-norm", "LayerNorm of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(LayerNorm { plan: plan::<T>(1, target, options)?.with_common_row() }.run::<T, U>()?, target)
+        ptx(LayerNorm { plan: plan::<T>([1, 2], target, options)? }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_layer_norm::<T, U>(device, Problem::of(options)?)
@@ -463,7 +478,7 @@ library! {
     /// [`CrossEntropy`] for the command line.
     CrossEntropyLibrary, "cross-entropy", "cross-entropy of each row against a target", (1, 0), [INPUT, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(CrossEntropy { plan: plan::<T>(1, target, options)? }.run::<T>()?, target)
+        ptx(CrossEntropy { plan: plan::<T>([1, 0], target, options)? }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_cross_entropy::<T>(device, Problem::of(options)?)

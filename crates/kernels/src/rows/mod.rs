@@ -27,6 +27,6 @@ pub(crate) use library::{
 };
 
 pub use operations::MatrixShape;
-pub use plan::Plan;
+pub use plan::{Plan, Turnover};
 pub use rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use softmax::{Form, Softmax};

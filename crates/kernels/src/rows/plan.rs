@@ -7,6 +7,17 @@ use warpwright::runtime::{Compiled, Launch};
 use crate::operations::{OperationError, Result};
 use crate::vector;
 
+/// How clusters, or CTAs, come by their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Turnover {
+    /// The device starts one for each row.
+    Leave,
+    /// As many as fit the device stay, and go from row to row.
+    Stay,
+    /// They stay, and while they work on a row, the next ones come to a ring of so many stages in shared memory.
+    Ring(u32),
+}
+
 /// How the threads of a grid share rows of one length.
 ///
 /// ```text
@@ -32,8 +43,8 @@ pub struct Plan {
     pub steps: u32,
     /// CTAs that an SM should hold.
     pub ctas_per_sm: u32,
-    /// Whether a cluster stays and goes from row to row.
-    pub stays: bool,
+    /// How rows come to a cluster.
+    pub turnover: Turnover,
     /// Whether a CTA asks L2 for the row that will be read in its place.
     pub looks_ahead: bool,
     /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
@@ -50,6 +61,8 @@ const LONG_ROW_THREADS: u32 = 512;
 /// CTAs of the clusters that stay. Measured on the H200: RMSNorm of 262,144 columns, 16 CTAs a row, 3.63 TB/s where the device starts a cluster
 /// for each row and 3.92 where clusters stay; of 65,536 columns, 4 CTAs a row, 4.03 and 3.85.
 const STAYING_CTAS: u32 = 16;
+/// Rows on their way to a CTA's shared memory at most.
+const MOST_STAGES: u32 = 3;
 /// Threads of a CTA whose rows take a warp or less.
 const SHORT_ROW_THREADS: u32 = 128;
 /// Bytes of a CTA's part of a row from which it pays to ask L2 for a row before its threads do. Measured on the H200.
@@ -87,13 +100,48 @@ impl Plan {
         let ctas_per_sm = (SM_THREADS / (threads * rows)).max(1);
         let overlaps = capability.compute_capability >= (9, 0);
         let looks_ahead = overlaps && part * T::BYTES >= AHEAD_BYTES;
-        Self { columns, lanes, threads, rows, ctas, steps, ctas_per_sm, stays: false, looks_ahead, overlaps }
+        Self {
+            columns,
+            lanes,
+            threads,
+            rows,
+            ctas,
+            steps,
+            ctas_per_sm,
+            turnover: Turnover::Leave,
+            looks_ahead,
+            overlaps,
+        }
     }
 
-    /// The same, for a kernel that reads a row which all rows have in common: clusters of 16 CTAs stay, so that each of their
-    /// CTAs reads its part of that row once.
-    pub fn with_common_row(self) -> Self {
-        Self { stays: self.ctas >= STAYING_CTAS, ..self }
+    /// The same for a kernel that reads each row from `sources` matrices, and `commons` rows which all rows have in common: where that is faster,
+    /// clusters stay, keep their part of those in shared memory, and have the next rows brought there while they work on one.
+    pub fn with_common_rows<T: Element>(self, sources: u32, commons: u32, capability: &Capability) -> Self {
+        if self.ctas < STAYING_CTAS || commons == 0 || sources > 1 {
+            return self;
+        }
+        self.with_ring::<T>(sources, commons, capability)
+    }
+
+    /// The same with clusters that stay, and a ring of as many stages as there is room for.
+    pub fn with_ring<T: Element>(self, sources: u32, commons: u32, capability: &Capability) -> Self {
+        /// Bytes of static shared memory and what the system takes of each CTA.
+        const BESIDES: u32 = 2 << 10;
+        let room = capability.shared_bytes_per_cta_opt_in / self.ctas_per_sm - BESIDES;
+        let row = self.span() * T::BYTES;
+        let stages = (room / row).saturating_sub(commons) / sources;
+        let comes_by_bulk = self.is_resident() && self.prefetches::<T>();
+        let turnover = if comes_by_bulk && stages > 0 {
+            Turnover::Ring(stages.min(MOST_STAGES))
+        } else {
+            Turnover::Stay
+        };
+        Self { turnover, ..self }
+    }
+
+    /// Whether clusters stay and go from row to row.
+    pub fn stays(&self) -> bool {
+        self.turnover != Turnover::Leave
     }
 
     /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
@@ -156,7 +204,7 @@ impl Plan {
             if self.overlaps { shape.overlapping() } else { shape }
         };
         let all = shape(self.grid(rows));
-        if !self.stays {
+        if !self.stays() {
             return Ok(all);
         }
         Ok(shape(kernel.function().clusters_at_once(&all)?.min(rows) * self.ctas))

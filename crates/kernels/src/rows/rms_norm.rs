@@ -48,7 +48,7 @@ pub struct RmsNorm {
 #[track_caller]
 fn reciprocal_root<T: RowElement>(row: &Row<T>, team: &mut Team, plan: Plan, epsilon: Reg<f32>) -> Reg<f32> {
     let squares = row.sum(|value| value * value);
-    let [squares] = team.reduce::<Sum, 1>([squares]);
+    let [squares] = team.reduce(&Sum, [squares]);
     (squares * (1.0 / plan.columns as f32) + epsilon).rsqrt_approx()
 }
 

@@ -4,16 +4,23 @@
 //! meantime. While a CTA works, it asks L2 for the row that will be read in its place. And a grid begins before the one
 //! in front of it has ended: it asks L2 for its first rows, which is no access that an order is needed for, and then waits.
 //!
-//! (Rows that travel through a ring of bulk copies into shared memory, to CTAs that stay, were measured twice: 3.6 to 3.8 TB/s
-//! on the H200 where this way has 4.0 to 4.1. The loads of the CTAs beside it, not its own next one, are what a CTA's computing hides behind.)
+//! Clusters of the longest rows stay instead, and their next rows come through a ring in shared memory while they work:
+//!
+//! ```text
+//! stage    0 1 2 | 0 1 2 | ..           row k of a cluster is read from stage k % 3 into registers; then row k + 3 may come there
+//! ```
+//!
+//! (For shorter rows, which one CTA holds, such a ring was measured twice: 3.6 to 3.8 TB/s on the H200 where CTAs that come and go have 4.0 to 4.1.
+//! There the loads of the CTAs beside it are what a CTA's computing hides behind.)
 
 use warpwright::lang::bulk;
 use warpwright::lang::cluster::{cluster_arrive_relaxed, cluster_wait};
-
+use warpwright::lang::fence::fence_mbarrier_init;
+use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 
 use super::element::RowElement;
-use super::plan::Plan;
+use super::plan::{Plan, Turnover};
 use super::row::{Row, Share, Source, start};
 use super::team::Team;
 
@@ -40,6 +47,35 @@ pub(super) struct Rounds<'a, T> {
     fill: u32,
     rows: Reg<u32>,
     first: Reg<u32>,
+    /// Rows from one round to the next.
+    step: Reg<u32>,
+    ring: Option<Ring<T>>,
+}
+
+/// Where the next rows come to.
+struct Ring<T> {
+    count: u32,
+    /// For each stage, the CTA's part of a row of each matrix.
+    stages: Shared<T>,
+    /// For each stage, whether its row is there.
+    arrived: Mbarriers,
+}
+
+impl<T: RowElement> Ring<T> {
+    /// Room for the stages, and their barriers ready.
+    #[device]
+    fn new(plan: Plan, count: u32, matrices: usize) -> Self {
+        let stages = dynamic_shared::<T>(count as usize * matrices * plan.span() as usize);
+        let arrived = Mbarriers::new(count);
+        if thread_idx().x == 0 {
+            for barrier in arrived.iter() {
+                barrier.init(1);
+            }
+            fence_mbarrier_init();
+        }
+        sync_threads();
+        Self { count, stages, arrived }
+    }
 }
 
 impl<'a, T: RowElement> Rounds<'a, T> {
@@ -54,7 +90,12 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         rows: Reg<u32>,
     ) -> Self {
         let first = block_idx().x / plan.ctas * plan.rows;
-        let rounds = Self { plan, team, share, matrices, fill, rows, first };
+        let step = grid_dim().x / plan.ctas * plan.rows;
+        let ring = match plan.turnover {
+            Turnover::Ring(stages) => Some(Ring::new(plan, stages, matrices.len())),
+            _ => None,
+        };
+        let rounds = Self { plan, team, share, matrices, fill, rows, first, step, ring };
         if plan.overlaps {
             launch::grid_dependency_launch();
             if plan.prefetches::<T>() {
@@ -63,6 +104,13 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                 }
             }
             launch::grid_dependency_wait();
+        }
+        if let Some(ring) = &rounds.ring {
+            if team.rank == 0 {
+                for stage in 0..ring.count {
+                    rounds.bring(ring, constant(stage), first, step * stage);
+                }
+            }
         }
         // Nobody writes to the shared memory of a CTA that has not begun.
         if plan.ctas > 1 {
@@ -75,9 +123,10 @@ impl<'a, T: RowElement> Rounds<'a, T> {
     /// Calls `work` with each row of this thread's team in turn.
     #[device]
     pub(super) fn each(self, work: impl Fn(Turn<'_, T>)) {
-        let Self { plan, share, fill, rows, first, .. } = self;
+        let Self { plan, share, fill, rows, first, step, .. } = self;
         let mut team = self.team;
-        let step = grid_dim().x / plan.ctas * plan.rows;
+        let mut stage = constant(0u32);
+        let mut parity = constant(0u32);
         for base in (first..rows).step_by(step) {
             if plan.rows > 1 {
                 let index = base + thread_idx().x / plan.threads;
@@ -85,6 +134,20 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                 let index = index.min(rows - 1);
                 let row = Row::new(share, Source::Memory(self.at(index), fill));
                 work(Turn { team: &mut team, index, wanted, row });
+            } else if let Some(ring) = &self.ring {
+                ring.arrived.at(stage).wait_parity(parity);
+                let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
+                // All have the row in registers: another may take its place.
+                sync_threads();
+                if team.rank == 0 {
+                    self.bring(ring, stage, base, step * ring.count);
+                }
+                stage += 1;
+                if stage == ring.count {
+                    stage = constant(0u32);
+                    parity = parity ^ 1;
+                }
+                work(Turn { team: &mut team, index: base, wanted: None, row });
             } else {
                 let row = Row::new(share, Source::Memory(self.at(base), fill));
                 if plan.looks_ahead && plan.prefetches::<T>() {
@@ -95,6 +158,28 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                 work(Turn { team: &mut team, index: base, wanted: None, row });
             }
         }
+    }
+
+    /// Starts to bring the CTA's part of the row `ahead` of another, if there is one, to a stage; by one thread.
+    #[device]
+    fn bring(&self, ring: &Ring<T>, stage: Reg<u32>, row: Reg<u32>, ahead: Reg<u32>) {
+        if self.rows - row > ahead {
+            let row = row + ahead;
+            let arrived = ring.arrived.at(stage);
+            let columns = self.share.columns();
+            arrived.arrive_and_expect(columns * (self.matrices.len() as u32 * T::BYTES));
+            for (from, to) in self.at(row).into_iter().zip(self.staged(ring, stage)) {
+                bulk::load(from.at(self.share.base), columns, to, arrived);
+            }
+        }
+    }
+
+    /// Where the CTA's parts of a row of each matrix are in a stage.
+    #[track_caller]
+    fn staged(&self, ring: &Ring<T>, stage: Reg<u32>) -> Vec<Shared<T>> {
+        let count = self.matrices.len() as u32;
+        let first = ring.stages.at(stage * (count * self.plan.span()));
+        (0..count).map(|matrix| first.at(matrix * self.plan.span())).collect()
     }
 
     /// Where a row begins in each of the matrices.
@@ -115,5 +200,5 @@ impl<'a, T: RowElement> Rounds<'a, T> {
 /// The rows that the device works on at once.
 #[track_caller]
 fn at_once(plan: Plan) -> Reg<u32> {
-    if plan.stays { grid_dim().x / plan.ctas } else { sm_count() * plan.ctas_per_sm / plan.ctas }
+    if plan.stays() { grid_dim().x / plan.ctas } else { sm_count() * plan.ctas_per_sm / plan.ctas }
 }

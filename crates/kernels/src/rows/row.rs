@@ -139,6 +139,8 @@ pub(super) enum Source<T> {
     Common(Global<T>),
     /// The CTA's part of such a row, in shared memory.
     Kept(Shared<T>),
+    /// The CTA's parts of rows that were brought to shared memory. Words of this stand where a vector is outside.
+    Brought(Vec<Shared<T>>, u32),
 }
 
 impl<T: RowElement> Row<T> {
@@ -175,6 +177,12 @@ impl<T: RowElement> Row<T> {
                     self.share.load(row.at(place.local), place, 0, Access::new())
                 };
                 self.sum_of(&[*row], load, &places)
+            }
+            Source::Brought(rows, fill) => {
+                let load = |row: Shared<T>, place: Place| {
+                    self.share.load(row.at(place.local), place, *fill, Access::new())
+                };
+                self.sum_of(rows, load, &places)
             }
         };
         places.into_iter().zip(chunks).collect()
@@ -239,7 +247,9 @@ impl<T: RowElement> Row<T> {
             (None, Source::Kept(row)) => {
                 self.share.load(row.at(place.local), place, 0, Access::new()).values()
             }
-            (None, Source::Memory(..)) => unreachable!("only what rows have in common is looked up"),
+            (None, Source::Memory(..) | Source::Brought(..)) => {
+                unreachable!("only what rows have in common is looked up")
+            }
         }
     }
 
@@ -271,7 +281,7 @@ impl<T: RowElement> Common<T> {
     /// The row, of which the CTA keeps its part if it stays.
     #[track_caller]
     pub(super) fn new(share: Share, row: Global<T>) -> Self {
-        let stays = share.plan.stays && share.plan.is_resident();
+        let stays = share.plan.stays() && share.plan.is_resident();
         Self { share, row, kept: stays.then(|| keep(share, row)) }
     }
 

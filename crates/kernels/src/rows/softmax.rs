@@ -38,7 +38,7 @@ impl Merge<2> for LogSum {
     const NEUTRAL: [f32; 2] = [f32::NEG_INFINITY, 0.0];
 
     #[track_caller]
-    fn over_lanes([maximum, sum]: [Reg<f32>; 2], lanes: u32) -> [Reg<f32>; 2] {
+    fn over_lanes(&self, [maximum, sum]: [Reg<f32>; 2], lanes: u32) -> [Reg<f32>; 2] {
         let all = butterfly(maximum, lanes, |a, b| a.max(b));
         let sum = sum * exp(maximum - base(all));
         [all, butterfly(sum, lanes, |a, b| a + b)]
@@ -78,7 +78,7 @@ impl LogSum {
 #[track_caller]
 pub(super) fn log_sum<T: RowElement>(row: &Row<T>, team: &mut Team) -> [Reg<f32>; 2] {
     let mine = row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, vectors).0);
-    team.reduce::<LogSum, 2>(mine)
+    team.reduce(&LogSum, mine)
 }
 
 /// Exponentials that a thread's registers hold at most.
@@ -118,7 +118,7 @@ impl Softmax {
                 (Form::Probabilities, Some(vectors)) if plan.steps * plan.lanes <= KEPT_TERMS => {
                     // The exponentials are taken once and kept.
                     let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
-                    let [maximum, sum] = team.reduce::<LogSum, 2>(mine);
+                    let [maximum, sum] = team.reduce(&LogSum, mine);
                     let factor = exp(mine[0] - base(maximum)) / sum;
                     for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
                         let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();

@@ -33,13 +33,33 @@ pub(super) struct Team {
     pub(super) rank: Reg<u32>,
     /// The CTA's rank in its cluster.
     pub(super) cta: Reg<u32>,
-    /// Two places for the partial values of each level, used in turn: a value of one reduction may still be read while
-    /// another's are written.
-    places: Option<Shared<f32>>,
-    turn: Reg<u32>,
-    /// For each of the two, when the peers' values are there.
+    warps: Option<Exchange>,
+    ctas: Option<Exchange>,
+    /// For each of the two turns, when the peers' values are there.
     arrived: Option<Mbarriers>,
     parity: Reg<u32>,
+}
+
+/// Where a level's partial values meet. There are two such places, used in turn: a value of one reduction may still be read while another's are
+/// written.
+#[derive(Clone, Copy, DeviceValue)]
+struct Exchange {
+    places: Shared<f32>,
+    turn: Reg<u32>,
+}
+
+impl Exchange {
+    #[track_caller]
+    fn new() -> Self {
+        let places = shared_array::<f32>((2 * MOST_PARTIALS * MOST_VALUES) as usize);
+        Self { places, turn: constant(0u32).duplicate() }
+    }
+
+    /// This turn's place.
+    #[track_caller]
+    fn place(&self) -> Shared<f32> {
+        self.places.at(self.turn * (MOST_PARTIALS * MOST_VALUES))
+    }
 }
 
 /// How two values become one, `K` at a time: a share of partial values is merged over a number of neighbouring lanes.
@@ -48,7 +68,7 @@ pub(super) trait Merge<const K: usize> {
     const NEUTRAL: [f32; K];
 
     /// The merged values of `lanes` neighbouring lanes, in all of them.
-    fn over_lanes(values: [Reg<f32>; K], lanes: u32) -> [Reg<f32>; K];
+    fn over_lanes(&self, values: [Reg<f32>; K], lanes: u32) -> [Reg<f32>; K];
 }
 
 /// The sum.
@@ -58,7 +78,7 @@ impl Merge<1> for Sum {
     const NEUTRAL: [f32; 1] = [0.0];
 
     #[track_caller]
-    fn over_lanes([value]: [Reg<f32>; 1], lanes: u32) -> [Reg<f32>; 1] {
+    fn over_lanes(&self, [value]: [Reg<f32>; 1], lanes: u32) -> [Reg<f32>; 1] {
         [butterfly(value, lanes, |a, b| a + b)]
     }
 }
@@ -90,48 +110,67 @@ impl Team {
         let rank = thread_idx().x;
         let rank = if plan.rows > 1 { rank % plan.threads } else { rank };
         let cta = if plan.ctas > 1 { cluster_rank() } else { constant(0) };
-        let levels = u32::from(plan.threads > 32) + u32::from(plan.ctas > 1);
-        let places =
-            (levels > 0).then(|| shared_array::<f32>((2 * levels * MOST_PARTIALS * MOST_VALUES) as usize));
+        let warps = (plan.threads > 32).then(Exchange::new);
+        let ctas = (plan.ctas > 1).then(Exchange::new);
         let arrived = (plan.ctas > 1).then(|| Mbarriers::new(2));
         if let Some(arrived) = arrived {
             initialise(arrived);
         }
-        let (turn, parity) = (constant(0u32).duplicate(), constant(0u32).duplicate());
-        Self { plan, rank, cta, places, turn, arrived, parity }
+        Self { plan, rank, cta, warps, ctas, arrived, parity: constant(0u32).duplicate() }
     }
 
     /// Merges what each thread has into what all of them have together.
+    #[track_caller]
+    pub(super) fn reduce<M: Merge<K>, const K: usize>(
+        &mut self,
+        merge: &M,
+        values: [Reg<f32>; K],
+    ) -> [Reg<f32>; K] {
+        let of_cta = self.reduce_cta(merge, values);
+        self.reduce_ctas(merge, of_cta)
+    }
+
+    /// Merges what each thread has into what its CTA's have together.
     #[device]
-    pub(super) fn reduce<M: Merge<K>, const K: usize>(&mut self, values: [Reg<f32>; K]) -> [Reg<f32>; K] {
-        let plan = self.plan;
-        let mut values = M::over_lanes(values, plan.threads.min(32));
-        if let Some(places) = self.places {
-            let level = 2 * MOST_PARTIALS * MOST_VALUES;
-            let mine = places.at(self.turn * (MOST_PARTIALS * MOST_VALUES));
-            let warps = plan.threads / 32;
-            if warps > 1 {
-                let lane = self.rank % 32;
-                if lane == 0 {
-                    put(mine.at(self.rank / 32 * K as u32), values);
-                }
-                sync_threads();
-                values = take::<M, K>(mine, lane, warps);
+    pub(super) fn reduce_cta<M: Merge<K>, const K: usize>(
+        &mut self,
+        merge: &M,
+        values: [Reg<f32>; K],
+    ) -> [Reg<f32>; K] {
+        let mut values = merge.over_lanes(values, self.plan.threads.min(32));
+        if let Some(exchange) = &mut self.warps {
+            let (here, lane) = (exchange.place(), self.rank % 32);
+            if lane == 0 {
+                here.at(self.rank / 32 * K as u32).store_vector(values);
             }
-            if let Some(arrived) = self.arrived {
-                let (mine, arrived) = (mine.at(level), arrived.at(self.turn));
-                if self.rank == 0 {
-                    arrived.arrive_and_expect(plan.ctas * K as u32 * 4);
-                }
-                if self.rank < plan.ctas {
-                    let there = mine.at(self.cta * K as u32).map_to_block(self.rank);
-                    there.store_vector_async(values, arrived.at_rank(self.rank));
-                }
-                arrived.wait_parity(self.parity);
-                values = take::<M, K>(mine, self.rank % 32, plan.ctas);
-                self.parity = self.parity ^ self.turn;
+            sync_threads();
+            values = take(merge, here, lane, self.plan.threads / 32);
+            exchange.turn = exchange.turn ^ 1;
+        }
+        values
+    }
+
+    /// Merges what each CTA has into what the cluster has.
+    #[device]
+    pub(super) fn reduce_ctas<M: Merge<K>, const K: usize>(
+        &mut self,
+        merge: &M,
+        mut values: [Reg<f32>; K],
+    ) -> [Reg<f32>; K] {
+        let ctas = self.plan.ctas;
+        if let (Some(exchange), Some(arrived)) = (&mut self.ctas, self.arrived) {
+            let (here, arrived) = (exchange.place(), arrived.at(exchange.turn));
+            if self.rank == 0 {
+                arrived.arrive_and_expect(ctas * K as u32 * 4);
             }
-            self.turn = self.turn ^ 1;
+            if self.rank < ctas {
+                let there = here.at(self.cta * K as u32).map_to_block(self.rank);
+                there.store_vector_async(values, arrived.at_rank(self.rank));
+            }
+            arrived.wait_parity(self.parity);
+            values = take(merge, here, self.rank % 32, ctas);
+            self.parity = self.parity ^ exchange.turn;
+            exchange.turn = exchange.turn ^ 1;
         }
         values
     }
@@ -139,7 +178,12 @@ impl Team {
 
 /// Merges `count` partial values that lie in shared memory: each lane takes one.
 #[device]
-fn take<M: Merge<K>, const K: usize>(from: Shared<f32>, lane: Reg<u32>, count: u32) -> [Reg<f32>; K] {
+fn take<M: Merge<K>, const K: usize>(
+    merge: &M,
+    from: Shared<f32>,
+    lane: Reg<u32>,
+    count: u32,
+) -> [Reg<f32>; K] {
     let width = count.next_power_of_two();
     let share = lane % width;
     let mut values = M::NEUTRAL.map(|value| constant(value).duplicate());
@@ -148,12 +192,7 @@ fn take<M: Merge<K>, const K: usize>(from: Shared<f32>, lane: Reg<u32>, count: u
     } else if share < count {
         values = from.at(share * K as u32).load_vector::<K>();
     }
-    M::over_lanes(values, width)
-}
-
-#[track_caller]
-fn put<const K: usize>(to: Shared<f32>, values: [Reg<f32>; K]) {
-    to.store_vector(values);
+    merge.over_lanes(values, width)
 }
 
 /// Makes barriers of one arrival a phase; the cluster synchronises before it uses them.
