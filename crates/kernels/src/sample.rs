@@ -81,11 +81,12 @@ pub(crate) trait Sampled: Searchable {
     fn draw_many(seed: u64, count: usize) -> Vec<Self> {
         // Each piece has a sequence of its own, so that all host threads draw at once.
         const PIECE: usize = 1 << 16;
-        let pieces = (0..count.div_ceil(PIECE)).into_par_iter().flat_map_iter(|piece| {
+        let mut elements = vec![Self::LEAST; count];
+        elements.par_chunks_mut(PIECE).enumerate().for_each(|(piece, elements)| {
             let mut random = Random::new(seed.wrapping_add((piece as u64).rotate_left(40)));
-            (0..PIECE.min(count - piece * PIECE)).map(move |_| Self::draw(&mut random))
+            elements.fill_with(|| Self::draw(&mut random));
         });
-        pieces.collect()
+        elements
     }
 }
 
