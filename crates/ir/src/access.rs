@@ -1,12 +1,14 @@
 //! Which registers an instruction reads and which it writes.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::kernel::{Instruction, Operand, Register, Statement};
 
 /// Every register of `operand`, in order.
-pub(crate) fn registers(operand: &Operand) -> Vec<Register> {
+pub(crate) fn registers(operand: &Operand) -> SmallVec<[Register; 4]> {
     match operand {
-        Operand::Register(register) | Operand::Not(register) => vec![*register],
-        Operand::Pair(first, second) => vec![*first, *second],
+        Operand::Register(register) | Operand::Not(register) => smallvec![*register],
+        Operand::Pair(first, second) => smallvec![*first, *second],
         Operand::Vector(elements) => elements.iter().flat_map(registers).collect(),
         Operand::Address { base, rest, .. } => {
             std::iter::once(&**base).chain(rest).flat_map(registers).collect()
@@ -16,7 +18,7 @@ pub(crate) fn registers(operand: &Operand) -> Vec<Register> {
         | Operand::F64(_)
         | Operand::Special(_)
         | Operand::Symbol(_)
-        | Operand::Sink => Vec::new(),
+        | Operand::Sink => SmallVec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use warpwright::runtime::{self, Device, Stream};
 use crate::gemm::Order;
 use crate::gemm::epilogue::as_it_is;
 use crate::gemm::hopper::{self, Consumers, HopperGemm};
+use crate::gemm::linear::{Activation, Linear};
 use crate::gemm::multiply::Product;
 use crate::gemm::products::Products;
 use crate::operations::Operations;
@@ -16,7 +17,8 @@ use crate::vector_add::VectorAdd;
 
 /// The problem that is launched: one slot of a few tiles, so that the device keeps up with the host.
 const LAUNCHED: (u32, u32, u32) = (256, 256, 64);
-/// Launches between two waits for the device, fewer than its queue holds (1024): the host never waits in between.
+/// Launches between two waits for the device, fewer than its queue holds (1024): the host never waits in between. A burst is timed as a
+/// whole, because reading the clock takes a part of the time of a launch.
 const BURST: usize = 256;
 
 /// The time that the first use of a kernel takes, in its parts. What the device's own start takes is no part of it.
@@ -39,17 +41,17 @@ impl FirstUse {
     }
 }
 
-/// The host's time for a launch.
+/// The host's time for a launch: of a burst, the mean.
 #[derive(Clone, Debug)]
 pub struct LaunchCost {
     /// What is launched.
     pub kernel: &'static str,
     /// What it takes.
     pub arguments: &'static str,
-    /// The median.
+    /// The median of the bursts.
     pub median: Duration,
-    /// What 99 of 100 stay below.
-    pub high: Duration,
+    /// The slowest burst.
+    pub highest: Duration,
     /// How many were timed.
     pub launches: usize,
 }
@@ -109,18 +111,39 @@ const PRODUCT: HopperGemm = HopperGemm {
     split: false,
 };
 
-/// Times launches of a kernel with buffers, and of one with tensor maps.
+/// A kernel that does nothing: what its launch takes is the driver's.
+struct Nothing;
+
+impl Nothing {
+    #[kernel]
+    fn run(&self) {}
+}
+
+/// Times launches of kernels without arguments, with buffers, and with tensor maps, and calls of the operations that launch one.
 ///
 /// # Errors
 /// The device is no Hopper, or fails.
 pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>> {
     let stream = device.stream()?;
+    let mut costs = Vec::new();
+    let mut time = |kernel, arguments, launch: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let [median, highest] = timed(&stream, launches, launch)?;
+        costs.push(LaunchCost { kernel, arguments, median, highest, launches });
+        Ok(())
+    };
+
+    let nothing = device.compile(&Nothing.run()?)?;
+    time("nothing", "no arguments", &mut || {
+        nothing.launch(&stream, 1, 32, ())?;
+        Ok(())
+    })?;
+
     let length = 4096u32;
     let (x, y) = (device.zeros::<f32>(length as usize)?, device.zeros::<f32>(length as usize)?);
     let mut z = device.uninitialized::<f32>(length as usize)?;
     let sum = VectorAdd { threads: 256 };
     let add = device.compile(&sum.run()?)?;
-    let buffers = timed(&stream, device, launches, || {
+    time("vector-add", "three buffers and a scalar", &mut || {
         add.launch(&stream, length / sum.threads, sum.threads, (&x, &y, &mut z, length))?;
         Ok(())
     })?;
@@ -128,12 +151,19 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     let (m, n, k) = LAUNCHED;
     let [a, b, c] = [m * k, n * k, m * n].map(|count| device.zeros::<bf16>(count as usize));
     let (a, b, mut c) = (a?, b?, c?);
+    let bias = device.zeros::<f32>(n as usize)?;
     let operations = Operations::new(device);
     let product = Product::new(m, n, k);
-    let operation = timed(&stream, device, launches, || {
+    time("operations.multiply", "three buffers; it finds the kernel and three tensor maps", &mut || {
         operations.multiply(&stream, product, &a, &b, &mut c)?;
         Ok(())
     })?;
+    let linear = Linear { bias: Some(&bias), activation: Activation::Relu, ..Linear::default() };
+    time("operations.linear", "as multiply, and a bias", &mut || {
+        operations.linear(&stream, product, &linear, &a, &b, &mut c)?;
+        Ok(())
+    })?;
+
     let extents = |rows: u32, columns: u32| (u64::from(rows), u64::from(columns));
     let a = runtime::TensorMap::of_tile(&a, extents(m, k), &PRODUCT.a_tile::<bf16>()?)?;
     let b = runtime::TensorMap::of_tile(&b, extents(n, k), &PRODUCT.b_tile::<bf16>()?)?;
@@ -141,49 +171,40 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     let multiply = device.compile(&PlainGemm.run()?)?;
     let (mut slots, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
     let ctas = PRODUCT.cluster.0 * PRODUCT.cluster.1;
-    let maps = timed(&stream, device, launches, || {
-        multiply.launch(&stream, ctas, hopper::THREADS, (&a, &b, &c, &mut slots, &mut arrived, m, n, k))?;
-        Ok(())
-    })?;
-    let cost = |kernel, arguments, [median, high]: [Duration; 2]| LaunchCost {
-        kernel,
-        arguments,
-        median,
-        high,
-        launches,
-    };
-    Ok(vec![
-        cost("vector-add", "three buffers and a scalar", buffers),
-        cost(
-            "gemm",
-            "three tensor maps, two buffers and three scalars, clusters and 200 KB of shared memory",
-            maps,
-        ),
-        cost("operations.multiply", "three buffers, of which it makes three tensor maps", operation),
-    ])
+    time(
+        "gemm",
+        "three tensor maps, two buffers, three scalars; a cluster, 200 KB of shared memory",
+        &mut || {
+            multiply.launch(
+                &stream,
+                ctas,
+                hopper::THREADS,
+                (&a, &b, &c, &mut slots, &mut arrived, m, n, k),
+            )?;
+            Ok(())
+        },
+    )?;
+    Ok(costs)
 }
 
-/// The median of what the host takes for a launch, and the time that 99 of 100 stay below.
-fn timed(
-    stream: &Stream,
-    device: &Device,
-    launches: usize,
-    mut launch: impl FnMut() -> Result<()>,
-) -> Result<[Duration; 2]> {
+/// What the host takes for a launch: the median of the bursts, and the slowest.
+fn timed(stream: &Stream, launches: usize, launch: &mut dyn FnMut() -> Result<()>) -> Result<[Duration; 2]> {
     launch()?;
-    let mut times = Vec::with_capacity(launches);
-    while times.len() < launches {
+    let mut bursts = Vec::new();
+    let mut left = launches;
+    while left > 0 {
         stream.synchronize()?;
-        for _ in 0..BURST.min(launches - times.len()) {
-            let begin = Instant::now();
+        let burst = BURST.min(left);
+        let begin = Instant::now();
+        for _ in 0..burst {
             launch()?;
-            times.push(begin.elapsed());
         }
+        bursts.push(begin.elapsed() / burst as u32);
+        left -= burst;
     }
-    device.synchronize()?;
-    times.sort_unstable();
-    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
-    Ok([at(50), at(99)])
+    stream.synchronize()?;
+    bursts.sort_unstable();
+    Ok([bursts[bursts.len() / 2], bursts[bursts.len() - 1]])
 }
 
 #[cfg(test)]
@@ -197,6 +218,6 @@ mod tests {
         let first = first_use(&device).unwrap();
         assert!(first.ptx_bytes > 0 && first.total() >= first.load);
         let costs = launch_costs(&device, 3).unwrap();
-        assert!(costs.iter().all(|cost| cost.launches == 3 && cost.median <= cost.high), "{costs:?}");
+        assert!(costs.iter().all(|cost| cost.launches == 3 && cost.median <= cost.highest), "{costs:?}");
     }
 }

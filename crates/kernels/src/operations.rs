@@ -22,10 +22,10 @@
 //! included.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
 use warpwright::lang::{Kernel, StagingErrors};
 use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
 
@@ -77,15 +77,15 @@ pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Resul
 }
 
 /// Scratch memory, by stream and type.
-type ScratchByStream = HashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
+type ScratchByStream = FxHashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 
 /// The operations of a device: its kernels as far as they were needed, and its streams' scratch memory.
 ///
 /// It may be shared between threads.
 pub struct Operations {
     device: Device,
-    /// A `HashMap<K, Arc<V>>` for each purpose and types of key and value: compiled kernels by configuration, for one.
-    remembered: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
+    /// A `FxHashMap<K, Arc<V>>` for each purpose and types of key and value: compiled kernels by configuration, for one.
+    remembered: Mutex<FxHashMap<TypeId, Box<dyn Any + Send>>>,
     scratch: Mutex<ScratchByStream>,
 }
 
@@ -152,8 +152,8 @@ impl Operations {
     {
         let known = TypeId::of::<(For, K, V)>();
         let lock = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_type = |all: &mut HashMap<TypeId, Box<dyn Any + Send>>| -> Option<Arc<V>> {
-            let values: &HashMap<K, Arc<V>> =
+        let of_type = |all: &mut FxHashMap<TypeId, Box<dyn Any + Send>>| -> Option<Arc<V>> {
+            let values: &FxHashMap<K, Arc<V>> =
                 all.get(&known)?.downcast_ref().expect("the key holds the types");
             values.get(&key).cloned()
         };
@@ -163,8 +163,8 @@ impl Operations {
         // Making it may need other things remembered, so nothing is locked meanwhile.
         let value = Arc::new(make(&key)?);
         let mut all = lock();
-        let values = all.entry(known).or_insert_with(|| Box::new(HashMap::<K, Arc<V>>::new()));
-        let values: &mut HashMap<K, Arc<V>> = values.downcast_mut().expect("the key holds the types");
+        let values = all.entry(known).or_insert_with(|| Box::new(FxHashMap::<K, Arc<V>>::default()));
+        let values: &mut FxHashMap<K, Arc<V>> = values.downcast_mut().expect("the key holds the types");
         Ok(values.entry(key).or_insert(value).clone())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
+use smallvec::SmallVec;
 use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
 use warpwright_lang::element::{Element, Kind};
 
@@ -15,7 +16,7 @@ use crate::tensor_map::TensorMap;
 #[derive(Clone)]
 pub struct Argument {
     value: Value,
-    /// Up to eight bytes lie in place, so that a launch allocates nothing for a scalar.
+    /// A few bytes lie in place, so that a launch allocates nothing for a scalar or two.
     bytes: Bytes,
 }
 
@@ -30,28 +31,68 @@ enum Value {
 
 #[derive(Clone)]
 enum Bytes {
-    Short([u8; 8], usize),
+    Short([u8; SHORT_BYTES], u8),
     Long(Vec<u8>),
     TensorMap(Arc<[u8; TENSOR_MAP_BYTES]>),
+}
+
+/// Bytes of an argument that lie in place.
+const SHORT_BYTES: usize = 16;
+
+/// Arguments that a launch has room for without allocating.
+pub(crate) const MANY_ARGUMENTS: usize = 16;
+
+/// The arguments of a launch, in order.
+#[derive(Default)]
+pub struct Arguments(SmallVec<[Argument; MANY_ARGUMENTS]>);
+
+impl Arguments {
+    /// One more.
+    pub fn push(&mut self, argument: Argument) {
+        self.0.push(argument);
+    }
+}
+
+impl std::ops::Deref for Arguments {
+    type Target = [Argument];
+
+    fn deref(&self) -> &[Argument] {
+        &self.0
+    }
+}
+
+impl FromIterator<Argument> for Arguments {
+    fn from_iter<I: IntoIterator<Item = Argument>>(arguments: I) -> Self {
+        Self(arguments.into_iter().collect())
+    }
+}
+
+impl Bytes {
+    fn of(bytes: &[u8]) -> Self {
+        let mut short = [0; SHORT_BYTES];
+        let Some(place) = short.get_mut(..bytes.len()) else { return Self::Long(bytes.to_vec()) };
+        place.copy_from_slice(bytes);
+        Self::Short(short, bytes.len() as u8)
+    }
 }
 
 impl Argument {
     /// A buffer, passed as its address.
     pub fn buffer<T: Storable>(buffer: &Buffer<T>) -> Self {
         let allocation = buffer.allocation.clone();
-        let bytes = Bytes::Short(allocation.address().to_le_bytes(), 8);
+        let bytes = Bytes::of(&allocation.address().to_le_bytes());
         Self { value: Value::Buffer { allocation, element: T::NAME, is_read_only: false }, bytes }
     }
 
     /// A scalar, passed by value.
     pub fn scalar<T: Element>(value: T) -> Self {
-        let bytes = Bytes::Short(value.bits().to_le_bytes(), T::BYTES as usize);
+        let bytes = Bytes::of(&value.bits().to_le_bytes()[..T::BYTES as usize]);
         Self { value: Value::Scalar { element: T::NAME, is_float: T::KIND == Kind::Float }, bytes }
     }
 
     /// A structure, passed by value as the bytes it has in C.
-    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { value: Value::Structure, bytes: Bytes::Long(bytes.into()) }
+    pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
+        Self { value: Value::Structure, bytes: Bytes::of(bytes.as_ref()) }
     }
 
     /// A tensor map, passed by value.
@@ -70,7 +111,7 @@ impl Argument {
     /// The bytes as the parameter bank holds them.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::Short(bytes, length) => &bytes[..*length],
+            Bytes::Short(bytes, length) => &bytes[..usize::from(*length)],
             Bytes::Long(bytes) => bytes,
             Bytes::TensorMap(bytes) => bytes.as_slice(),
         }
@@ -193,18 +234,18 @@ scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 /// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are known only at run time.
 pub trait KernelArguments {
     /// The arguments, in order.
-    fn arguments(&self) -> Vec<Argument>;
+    fn arguments(&self) -> Arguments;
 }
 
 impl KernelArguments for &[Argument] {
-    fn arguments(&self) -> Vec<Argument> {
-        self.to_vec()
+    fn arguments(&self) -> Arguments {
+        self.iter().cloned().collect()
     }
 }
 
 impl KernelArguments for () {
-    fn arguments(&self) -> Vec<Argument> {
-        Vec::new()
+    fn arguments(&self) -> Arguments {
+        Arguments::default()
     }
 }
 
@@ -212,9 +253,11 @@ macro_rules! tuples {
     ($($name:ident)*) => {
         #[allow(non_snake_case)] // Each type's name is also its value's.
         impl<$($name: AsArgument),*> KernelArguments for ($($name,)*) {
-            fn arguments(&self) -> Vec<Argument> {
+            fn arguments(&self) -> Arguments {
                 let ($($name,)*) = self;
-                vec![$($name.as_argument()),*]
+                let mut arguments = Arguments::default();
+                $(arguments.push($name.as_argument());)*
+                arguments
             }
         }
     };

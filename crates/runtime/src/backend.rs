@@ -4,6 +4,7 @@
 //! implementation may assume that what it is handed belongs to it and fits.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
@@ -67,27 +68,25 @@ pub(crate) trait Backend: Send + Sync {
     fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]>;
 
     /// Loads a module; `parsed` is the same text as `ptx`, absent where only the driver can read it.
-    fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>>;
+    fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>>;
 }
 
 /// A module on a device.
 pub(crate) trait LoadedModule: Send + Sync {
-    /// The kernel of that name; `None` if there is none.
-    fn kernel(&self, name: &str) -> Result<Option<KernelAttributes>>;
+    /// The kernel of that name, which keeps the module; `None` if there is none.
+    fn kernel(self: Arc<Self>, name: &str) -> Result<Option<Arc<dyn LoadedKernel>>>;
     /// Address and size of a global variable; `None` if there is none.
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>>;
+}
+
+/// A kernel of a module on a device: what a launch would have to look for has been found.
+pub(crate) trait LoadedKernel: Send + Sync {
+    fn attributes(&self) -> &KernelAttributes;
     /// How many clusters of a launch the device holds at once; `None` where nobody tells.
-    fn clusters_at_once(&self, _name: &str, _launch: &Launch) -> Result<Option<u32>> {
+    fn clusters_at_once(&self, _launch: &Launch) -> Result<Option<u32>> {
         Ok(None)
     }
-    /// Starts a kernel that `kernel` found.
-    fn launch(
-        &self,
-        name: &str,
-        stream: Handle,
-        launch: &Launch,
-        arguments: &[Packed<'_>],
-    ) -> Result<LaunchCounts>;
+    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts>;
 }
 
 /// One argument, as the parameter bank holds it.

@@ -26,6 +26,8 @@ pub(crate) struct Allocation {
     bytes: usize,
     /// The kernel whose failure left the contents unknown.
     half_written_by: Mutex<Option<String>>,
+    /// Whether there is one: what every launch asks, without the lock.
+    is_half_written: AtomicBool,
     /// Whether it is among [`EXPOSED`].
     is_exposed: AtomicBool,
 }
@@ -37,9 +39,14 @@ impl Allocation {
         let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
         // An empty buffer still has an address of its own.
         let address = backend.allocate(bytes.max(1))?;
-        let half_written_by = Mutex::new(None);
-        let is_exposed = AtomicBool::new(false);
-        Ok(Arc::new(Self { backend: backend.clone(), address, bytes, half_written_by, is_exposed }))
+        Ok(Arc::new(Self {
+            backend: backend.clone(),
+            address,
+            bytes,
+            half_written_by: Mutex::new(None),
+            is_half_written: AtomicBool::new(false),
+            is_exposed: AtomicBool::new(false),
+        }))
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
@@ -71,18 +78,25 @@ impl Allocation {
 
     /// Refuses a buffer that a failed kernel may have left half-written.
     pub(crate) fn check(&self) -> Result<()> {
+        if !self.is_half_written.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
         mark.as_ref().map_or(Ok(()), |kernel| Err(Error::HalfWritten { kernel: kernel.clone() }))
     }
 
     /// Says that `kernel`, which could write the buffer, failed.
     pub(crate) fn mark(&self, kernel: &str) {
-        *self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel.to_owned());
+        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        *mark = Some(kernel.to_owned());
+        self.is_half_written.store(true, Ordering::Release);
     }
 
     /// Says that the whole buffer was overwritten.
     pub(crate) fn unmark(&self) {
-        *self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
+        *mark = None;
+        self.is_half_written.store(false, Ordering::Release);
     }
 }
 

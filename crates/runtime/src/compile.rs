@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use half::{bf16, f16};
+use smallvec::SmallVec;
 use warpwright_arch::Capability;
 use warpwright_ir as ir;
 use warpwright_lang::Kernel;
@@ -10,7 +11,7 @@ use warpwright_lang::element::Element;
 use warpwright_lang::pointer::{In, Out};
 use warpwright_lang::tensor_map;
 
-use crate::arguments::Argument;
+use crate::arguments::{Argument, Arguments};
 use crate::backend::LaunchCounts;
 use crate::buffer::{Buffer, Storable};
 use crate::device::Device;
@@ -98,9 +99,9 @@ impl<Args: HostParameter> Compiled<Args> {
         launch: Launch,
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
-        let mut appended = Vec::new();
+        let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);
-        self.function.launch(stream, launch, appended.as_slice())
+        self.function.launch_with(stream, launch, &appended)
     }
 }
 
@@ -121,13 +122,13 @@ pub trait HostParameter {
     /// The type passed.
     type Passed<'a>;
     /// Appends the argument it makes; those of a struct are several.
-    fn append(passed: Self::Passed<'_>, arguments: &mut Vec<Argument>);
+    fn append(passed: Self::Passed<'_>, arguments: &mut Arguments);
 }
 
 impl<T: Storable> HostParameter for In<T> {
     type Passed<'a> = &'a Buffer<T>;
 
-    fn append(passed: &Buffer<T>, arguments: &mut Vec<Argument>) {
+    fn append(passed: &Buffer<T>, arguments: &mut Arguments) {
         arguments.push(Argument::buffer(passed).read_only());
     }
 }
@@ -135,7 +136,7 @@ impl<T: Storable> HostParameter for In<T> {
 impl<T: Storable> HostParameter for Out<T> {
     type Passed<'a> = &'a mut Buffer<T>;
 
-    fn append(passed: &mut Buffer<T>, arguments: &mut Vec<Argument>) {
+    fn append(passed: &mut Buffer<T>, arguments: &mut Arguments) {
         arguments.push(Argument::buffer(passed));
     }
 }
@@ -145,7 +146,7 @@ macro_rules! scalars {
         $(impl HostParameter for $ty {
             type Passed<'a> = $ty;
 
-            fn append(passed: $ty, arguments: &mut Vec<Argument>) {
+            fn append(passed: $ty, arguments: &mut Arguments) {
                 arguments.push(Argument::scalar(passed));
             }
         })*
@@ -157,17 +158,19 @@ scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 impl<T: Element, const N: usize> HostParameter for [T; N] {
     type Passed<'a> = [T; N];
 
-    fn append(passed: [T; N], arguments: &mut Vec<Argument>) {
-        let bytes =
-            passed.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(T::BYTES as usize));
-        arguments.push(Argument::bytes(bytes.collect::<Vec<u8>>()));
+    fn append(passed: [T; N], arguments: &mut Arguments) {
+        let mut bytes = SmallVec::<[u8; 16]>::new();
+        for value in passed {
+            bytes.extend_from_slice(&value.bits().to_le_bytes()[..T::BYTES as usize]);
+        }
+        arguments.push(Argument::bytes(bytes));
     }
 }
 
 impl HostParameter for tensor_map::TensorMap {
     type Passed<'a> = &'a TensorMap;
 
-    fn append(passed: &TensorMap, arguments: &mut Vec<Argument>) {
+    fn append(passed: &TensorMap, arguments: &mut Arguments) {
         arguments.push(Argument::tensor_map(passed));
     }
 }
@@ -175,7 +178,7 @@ impl HostParameter for tensor_map::TensorMap {
 impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
     type Passed<'a> = [&'a TensorMap; N];
 
-    fn append(passed: [&TensorMap; N], arguments: &mut Vec<Argument>) {
+    fn append(passed: [&TensorMap; N], arguments: &mut Arguments) {
         arguments.push(Argument::tensor_maps(&passed));
     }
 }
@@ -184,7 +187,7 @@ impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
 impl HostParameter for () {
     type Passed<'a> = ();
 
-    fn append((): (), _: &mut Vec<Argument>) {}
+    fn append((): (), _: &mut Arguments) {}
 }
 
 macro_rules! tuples {
@@ -193,7 +196,7 @@ macro_rules! tuples {
         impl<$($name: HostParameter),*> HostParameter for ($($name,)*) {
             type Passed<'a> = ($($name::Passed<'a>,)*);
 
-            fn append(passed: Self::Passed<'_>, arguments: &mut Vec<Argument>) {
+            fn append(passed: Self::Passed<'_>, arguments: &mut Arguments) {
                 let ($($name,)*) = passed;
                 $($name::append($name, arguments);)*
             }

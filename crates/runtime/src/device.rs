@@ -263,11 +263,12 @@ fn emulated_names() -> String {
 
 /// Refuses to use `what`, which belongs to the device behind `of`, on the device behind `on`.
 pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
+    if Arc::ptr_eq(of, on) {
+        return Ok(());
+    }
     let (of_properties, on_properties) = (of.properties(), on.properties());
     // Two handles of one GPU share its context; two emulators share nothing, whatever their names.
-    let same =
-        Arc::ptr_eq(of, on) || (!of_properties.is_emulated && of_properties.name == on_properties.name);
-    if same {
+    if !of_properties.is_emulated && of_properties.name == on_properties.name {
         return Ok(());
     }
     let name = |properties: &DeviceProperties, other: &DeviceProperties| {

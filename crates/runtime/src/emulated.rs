@@ -14,7 +14,7 @@ use warpwright_emulator::{
 };
 use warpwright_ptx::syntax;
 
-use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
+use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
 use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -245,10 +245,10 @@ impl Backend for Emulated {
         Ok(emulator::tensor_map::encode(map))
     }
 
-    fn load(&self, _ptx: &str, parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>> {
+    fn load(&self, _ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>> {
         let parsed = parsed.expect("text that does not parse is refused for emulated devices");
         let program = self.machine.write().load(parsed)?;
-        Ok(Box::new(EmulatedModule { machine: self.machine.clone(), program }))
+        Ok(Arc::new(EmulatedModule { machine: self.machine.clone(), program }))
     }
 }
 
@@ -259,27 +259,37 @@ struct EmulatedModule {
 }
 
 impl LoadedModule for EmulatedModule {
-    fn kernel(&self, name: &str) -> Result<Option<KernelAttributes>> {
+    fn kernel(self: Arc<Self>, name: &str) -> Result<Option<Arc<dyn LoadedKernel>>> {
         let device_limit = self.machine.read().arch().capability.threads_per_cta;
-        Ok(self.program.kernel(name).map(|kernel| KernelAttributes {
+        let Some(kernel) = self.program.kernel(name) else { return Ok(None) };
+        let attributes = KernelAttributes {
             registers_per_thread: 0,
             shared_bytes: kernel.static_shared_bytes(),
             local_bytes: 0,
             threads_per_cta: kernel.bounds().most_threads.unwrap_or(device_limit),
-        }))
+        };
+        Ok(Some(Arc::new(EmulatedKernel { name: name.to_owned(), attributes, module: self })))
     }
 
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>> {
         Ok(self.program.variable(name).map(|variable| (variable.address, variable.size as usize)))
     }
+}
 
-    fn launch(
-        &self,
-        name: &str,
-        _stream: Handle,
-        launch: &Launch,
-        arguments: &[Packed<'_>],
-    ) -> Result<LaunchCounts> {
+/// A kernel of a module the emulator has decoded.
+struct EmulatedKernel {
+    module: Arc<EmulatedModule>,
+    name: String,
+    attributes: KernelAttributes,
+}
+
+impl LoadedKernel for EmulatedKernel {
+    fn attributes(&self) -> &KernelAttributes {
+        &self.attributes
+    }
+
+    fn launch(&self, _stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+        let EmulatedModule { machine, program } = &*self.module;
         let parameters = parameter_bank(arguments);
         let launch = emulator::Launch {
             grid: launch.grid.0,
@@ -287,19 +297,19 @@ impl LoadedModule for EmulatedModule {
             cluster: launch.cluster.0,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             parameters: &parameters,
-            schedule: self.machine.schedule,
-            checks: if self.machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
-            counted: self.machine.counted.load(Ordering::Relaxed),
+            schedule: machine.schedule,
+            checks: if machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
+            counted: machine.counted.load(Ordering::Relaxed),
         };
-        let report = self.machine.read().launch(&self.program, name, &launch);
+        let report = machine.read().launch(program, &self.name, &launch);
         let report = report.map_err(|fault| match fault.kind {
             // Nothing ran, so nothing is half-written.
-            FaultKind::BadLaunch => Error::BadLaunch { kernel: name.to_owned(), reason: fault.message },
+            FaultKind::BadLaunch => Error::BadLaunch { kernel: self.name.clone(), reason: fault.message },
             _ => Error::Fault(Arc::from(fault)),
         })?;
         print!("{}", report.output);
         if let Some(counters) = report.counters {
-            self.machine.keep(counters);
+            machine.keep(counters);
         }
         if !report.findings.is_empty() {
             return Err(Error::Findings { findings: report.findings.into() });

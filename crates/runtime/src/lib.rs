@@ -32,13 +32,14 @@ mod module;
 mod signature;
 mod stream;
 mod tensor_map;
+mod tile_maps;
 
 /// Matrix products by cuBLAS, to time our own against.
 pub mod cublas {
     pub use crate::cuda::cublas::{CublasProduct, Order, ProductShape};
 }
 
-pub use arguments::{Argument, AsArgument, KernelArguments};
+pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
 pub use backend::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};
 pub use compile::{Compiled, HostParameter, ptx};
@@ -50,6 +51,7 @@ pub use module::{Function, Module};
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::TensorMap;
+pub use tile_maps::TileMaps;
 pub use warpwright_emulator::{
     CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Source, Unit,
     Work,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use warpwright_arch::{KernelResources, Occupancy};
 use warpwright_ptx::syntax;
 
-use crate::arguments::{self, KernelArguments};
-use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedModule, Packed};
+use crate::arguments::{self, Argument, KernelArguments, MANY_ARGUMENTS};
+use crate::backend::{Backend, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
 use crate::buffer::Allocation;
 use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ impl Module {
             Err(error) => return Err(error.into()),
         };
         let loaded = backend.load(text, parsed.as_deref())?;
-        Ok(Self { backend: backend.clone(), loaded: Arc::from(loaded), parsed })
+        Ok(Self { backend: backend.clone(), loaded, parsed })
     }
 
     /// The device it is on.
@@ -56,10 +57,10 @@ impl Module {
     /// It has none of that name.
     pub fn function(&self, name: &str) -> Result<Function> {
         let no_such_kernel = || Error::NoSuchKernel { name: name.to_owned(), known: self.kernels() };
-        let attributes = self.loaded.kernel(name)?.ok_or_else(no_such_kernel)?;
+        let loaded = self.loaded.clone().kernel(name)?.ok_or_else(no_such_kernel)?;
         let entry = self.entries().find(|entry| entry.name == name);
-        let parameters = entry.map(signature::parameters);
-        Ok(Function { module: self.clone(), name: name.to_owned(), attributes, parameters })
+        let parameters = entry.map(|entry| signature::parameters(entry).into());
+        Ok(Function { module: self.clone(), name: name.into(), loaded, parameters })
     }
 
     /// Address and size in bytes of one of its global variables.
@@ -78,12 +79,12 @@ impl std::fmt::Debug for Module {
 }
 
 /// A kernel of a module.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Function {
     module: Module,
-    name: String,
-    attributes: KernelAttributes,
-    parameters: Option<Vec<Parameter>>,
+    name: Arc<str>,
+    loaded: Arc<dyn LoadedKernel>,
+    parameters: Option<Arc<[Parameter]>>,
 }
 
 impl Function {
@@ -99,7 +100,7 @@ impl Function {
 
     /// What the assembler made of it.
     pub fn attributes(&self) -> &KernelAttributes {
-        &self.attributes
+        self.loaded.attributes()
     }
 
     /// Its parameters; `None` where only the driver can read the text.
@@ -114,13 +115,13 @@ impl Function {
     pub fn occupancy(&self, launch: &Launch) -> Result<Occupancy> {
         let resources = KernelResources {
             threads_per_cta: launch.block.0.iter().product(),
-            registers_per_thread: self.attributes.registers_per_thread,
-            shared_bytes: self.attributes.shared_bytes + launch.dynamic_shared_bytes,
+            registers_per_thread: self.attributes().registers_per_thread,
+            shared_bytes: self.attributes().shared_bytes + launch.dynamic_shared_bytes,
         };
         let capability = self.module.backend.properties().capability;
         capability
             .occupancy(&resources)
-            .map_err(|error| Error::BadLaunch { kernel: self.name.clone(), reason: error.to_string() })
+            .map_err(|error| Error::BadLaunch { kernel: self.name.to_string(), reason: error.to_string() })
     }
 
     /// How many of its clusters the device holds at once for a launch. A cluster lies in one GPC, and GPCs have unlike numbers of SMs, so
@@ -131,7 +132,7 @@ impl Function {
     pub fn clusters_at_once(&self, launch: &Launch) -> Result<u32> {
         let ctas: u32 = launch.cluster.0.iter().product();
         let of_sms = self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties().sm_count / ctas;
-        Ok(self.module.loaded.clusters_at_once(&self.name, launch)?.unwrap_or(of_sms).max(1))
+        Ok(self.loaded.clusters_at_once(launch)?.unwrap_or(of_sms).max(1))
     }
 
     /// Starts the kernel on a stream.
@@ -147,18 +148,27 @@ impl Function {
         launch: Launch,
         arguments: impl KernelArguments,
     ) -> Result<LaunchCounts> {
+        self.launch_with(stream, launch, &arguments.arguments())
+    }
+
+    /// Starts the kernel with these arguments. A launch costs the host no allocation and no lock.
+    pub(crate) fn launch_with(
+        &self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: &[Argument],
+    ) -> Result<LaunchCounts> {
         let backend = &self.module.backend;
         same_device("the kernel", backend, &stream.backend)?;
-        let arguments = arguments.arguments();
         if let Some(parameters) = &self.parameters {
-            arguments::check(&self.name, parameters, &arguments)?;
+            arguments::check(&self.name, parameters, arguments)?;
         }
         for allocation in arguments.iter().flat_map(|argument| argument.allocations()) {
             same_device("a buffer among the arguments", allocation.backend(), backend)?;
             allocation.check()?;
         }
-        launch.check(&self.name, backend.properties().capability, &self.attributes)?;
-        let packed: Vec<Packed<'_>> = arguments
+        launch.check(&self.name, backend.properties().capability, self.attributes())?;
+        let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> = arguments
             .iter()
             .enumerate()
             .map(|(index, argument)| {
@@ -168,12 +178,18 @@ impl Function {
                 Packed { bytes, align }
             })
             .collect();
-        let outcome = self.module.loaded.launch(&self.name, stream.handle, &launch, &packed);
+        let outcome = self.loaded.launch(stream.handle, &launch, &packed);
         if matches!(outcome, Err(Error::Fault(_))) {
             let written = arguments.iter().flat_map(|argument| argument.written());
             written.for_each(|allocation| allocation.mark(&self.name));
             Allocation::mark_exposed(backend, &self.name);
         }
         outcome
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Function({})", self.name)
     }
 }

@@ -32,9 +32,15 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone)]
 pub struct TensorMap {
-    encoded: Arc<[u8; TENSOR_MAP_BYTES]>,
-    description: Arc<Description>,
+    encoding: Encoding,
     allocation: Arc<Allocation>,
+}
+
+/// What a tensor map says, in plain data and as the device reads it.
+#[derive(Clone)]
+pub(crate) struct Encoding {
+    bytes: Arc<[u8; TENSOR_MAP_BYTES]>,
+    description: Arc<Description>,
 }
 
 impl TensorMap {
@@ -54,8 +60,8 @@ impl TensorMap {
             return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
         }
         description.address = allocation.address() + offset;
-        let encoded = allocation.backend().encode_tensor_map(&description)?;
-        Ok(Self { encoded: Arc::new(encoded), description: Arc::new(description), allocation })
+        let bytes = Arc::new(allocation.backend().encode_tensor_map(&description)?);
+        Ok(Self { encoding: Encoding { bytes, description: Arc::new(description) }, allocation })
     }
 
     /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first: (rows, columns).
@@ -77,8 +83,7 @@ impl TensorMap {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn of_tile<T: Storable>(buffer: &Buffer<T>, (mn, k): (u64, u64), tile: &TmaTile) -> Result<Self> {
-        let (extents, box_extents) = rows_and_columns((mn, k), tile);
-        Self::row_major(buffer, &extents, &box_extents, of_shared(tile.swizzle()))
+        Self::new(buffer, matrix_by_tiles::<T>((mn, k), tile)?)
     }
 
     /// The map of `count` matrices (mn, k) without gaps, `stride` elements from one to the next, whose boxes a kernel loads or stores as
@@ -106,13 +111,12 @@ impl TensorMap {
         (count, stride): (u64, u64),
         tile: &TmaTile,
     ) -> Result<Self> {
-        let element = element_type::<T>()?;
-        let ([rows, columns], [box_rows, box_columns]) = rows_and_columns(matrix, tile);
-        let mut description =
-            Description::row_major(element, 0, &[count, rows, columns], &[1, box_rows, box_columns]);
-        description.strides[1] = stride.saturating_mul(u64::from(element.bits())) / 8;
-        description.swizzle = of_shared(tile.swizzle());
-        Self::new(buffer, description)
+        Self::new(buffer, matrices_by_tiles::<T>(matrix, (count, stride), tile)?)
+    }
+
+    /// A map that was encoded before, of a buffer at the same address.
+    pub(crate) fn encoded_as<T>(encoding: Encoding, buffer: &Buffer<T>) -> Self {
+        Self { encoding, allocation: buffer.allocation.clone() }
     }
 
     /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come from the tile, extents and
@@ -161,16 +165,20 @@ impl TensorMap {
 
     /// What it says; its address is the tensor's on the device.
     pub fn description(&self) -> &Description {
-        &self.description
+        &self.encoding.description
     }
 
     /// The encoded map, for a copy in device memory: at a multiple of 64 bytes, as every buffer's start is.
     pub fn as_bytes(&self) -> &[u8; TENSOR_MAP_BYTES] {
-        &self.encoded
+        &self.encoding.bytes
     }
 
     pub(crate) fn encoded(&self) -> &Arc<[u8; TENSOR_MAP_BYTES]> {
-        &self.encoded
+        &self.encoding.bytes
+    }
+
+    pub(crate) fn encoding(&self) -> &Encoding {
+        &self.encoding
     }
 
     pub(crate) fn allocation(&self) -> &Arc<Allocation> {
@@ -180,8 +188,30 @@ impl TensorMap {
 
 impl std::fmt::Debug for TensorMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("TensorMap").field(&self.description).finish()
+        f.debug_tuple("TensorMap").field(&self.encoding.description).finish()
     }
+}
+
+/// A matrix (mn, k) without gaps, in boxes of a tile.
+pub(crate) fn matrix_by_tiles<T: Element>(matrix: (u64, u64), tile: &TmaTile) -> Result<Description> {
+    let (extents, box_extents) = rows_and_columns(matrix, tile);
+    let description = Description::row_major(element_type::<T>()?, 0, &extents, &box_extents);
+    Ok(Description { swizzle: of_shared(tile.swizzle()), ..description })
+}
+
+/// `count` matrices (mn, k) without gaps, `stride` elements from one to the next, in boxes of a tile of one of them.
+pub(crate) fn matrices_by_tiles<T: Element>(
+    matrix: (u64, u64),
+    (count, stride): (u64, u64),
+    tile: &TmaTile,
+) -> Result<Description> {
+    let element = element_type::<T>()?;
+    let ([rows, columns], [box_rows, box_columns]) = rows_and_columns(matrix, tile);
+    let mut description =
+        Description::row_major(element, 0, &[count, rows, columns], &[1, box_rows, box_columns]);
+    description.strides[1] = stride.saturating_mul(u64::from(element.bits())) / 8;
+    description.swizzle = of_shared(tile.swizzle());
+    Ok(description)
 }
 
 /// The rows and columns of a matrix (mn, k) as it lies in memory, and those of a tile's box.

@@ -40,7 +40,7 @@ pub(super) fn run(device: &Device, output: Output) -> Result<()> {
                 "arguments": cost.arguments,
                 "launches": cost.launches,
                 "median_seconds": cost.median.as_secs_f64(),
-                "high_seconds": cost.high.as_secs_f64(),
+                "highest_seconds": cost.highest.as_secs_f64(),
             })).collect::<Vec<_>>(),
         })
     });
@@ -60,11 +60,11 @@ fn as_text(first: &FirstUse, costs: &[LaunchCost], device: &str) -> String {
     )];
     for cost in costs {
         lines.push(format!(
-            "each launch of {} ({}): {:.2} us, 99 of 100 below {:.2} us, of {}",
+            "each launch of {} ({}): {:.2} us, at most {:.2} us, of {}",
             cost.kernel,
             cost.arguments,
             ms(cost.median) * 1e3,
-            ms(cost.high) * 1e3,
+            ms(cost.highest) * 1e3,
             cost.launches,
         ));
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::access;
-use crate::kernel::{Body, Instruction, Kernel, Label, Register, Statement};
+use crate::kernel::{Body, Instruction, Kernel, Label, Statement};
 use crate::register_set::RegisterSet;
 
 /// Rewrites the kernel; whether anything changed.
@@ -15,13 +15,11 @@ pub(super) fn run(kernel: &mut Kernel) -> bool {
     let mut walk = Walk {
         at_break: HashMap::new(),
         at_continue: HashMap::new(),
-        nothing,
+        nothing: nothing.clone(),
         removes: true,
         changed: false,
     };
-    let body = std::mem::take(&mut kernel.body);
-    let (body, _) = walk.body(body, walk.nothing.clone());
-    kernel.body = body;
+    walk.body(&mut kernel.body, nothing);
     walk.changed
 }
 
@@ -37,8 +35,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// The body with what is dead removed, and what is read from its beginning on; `live` is read after it.
-    fn body(&mut self, mut body: Body, mut live: RegisterSet) -> (Body, RegisterSet) {
+    /// What is read from the body's beginning on, if `live` is read after it. What is dead is removed.
+    fn body(&mut self, body: &mut Body, mut live: RegisterSet) -> RegisterSet {
         if let Some(end) = body.iter().position(leaves)
             && self.removes
             && end + 1 < body.len()
@@ -46,57 +44,71 @@ impl Walk {
             self.changed = true;
             body.truncate(end + 1);
         }
-        let mut kept = Body::with_capacity(body.len());
-        for statement in body.into_iter().rev() {
-            let (statement, before) = self.statement(statement, live);
+        let mut dead = Vec::new();
+        for (index, statement) in body.iter_mut().enumerate().rev() {
+            let (is_dead, before) = self.statement(statement, live);
             live = before;
-            kept.extend(statement);
+            if is_dead && self.removes {
+                dead.push(index);
+            }
         }
-        kept.reverse();
-        (kept, live)
+        if !dead.is_empty() {
+            self.changed = true;
+            let mut index = 0;
+            // The last one found is the first.
+            body.retain(|_| {
+                let goes = dead.last() == Some(&index);
+                if goes {
+                    dead.pop();
+                }
+                index += 1;
+                !goes
+            });
+        }
+        live
     }
 
-    fn statement(&mut self, statement: Statement, mut live: RegisterSet) -> (Option<Statement>, RegisterSet) {
+    /// Whether nothing would miss the statement, and what is read from it on.
+    fn statement(&mut self, statement: &mut Statement, mut live: RegisterSet) -> (bool, RegisterSet) {
         match statement {
-            Statement::Instruction(instruction) => self.instruction(instruction, live),
-            Statement::If { condition, then, otherwise, location } => {
-                let (then, live_then) = self.body(then, live.clone());
-                let (otherwise, live_otherwise) = self.body(otherwise, live);
-                live = live_then;
-                live.unite(&live_otherwise);
-                if self.removes && then.is_empty() && otherwise.is_empty() {
-                    self.changed = true;
-                    return (None, live);
+            Statement::Instruction(instruction) => {
+                let is_dead = is_dead(instruction, &live);
+                if !(is_dead && self.removes) {
+                    before(instruction, &mut live);
                 }
-                live.insert(condition);
-                (Some(Statement::If { condition, then, otherwise, location }), live)
+                (is_dead, live)
             }
-            Statement::Loop { label, body, step, location } => {
-                self.at_break.insert(label, live);
-                let (body, step, live) = self.repetition(label, body, step);
-                (Some(Statement::Loop { label, body, step, location }), live)
+            Statement::If { condition, then, otherwise, .. } => {
+                let live_then = self.body(then, live.clone());
+                live = self.body(otherwise, live);
+                live.unite(&live_then);
+                let is_dead = then.is_empty() && otherwise.is_empty();
+                if !(is_dead && self.removes) {
+                    live.insert(*condition);
+                }
+                (is_dead, live)
+            }
+            Statement::Loop { label, body, step, .. } => {
+                self.at_break.insert(*label, live);
+                (false, self.repetition(*label, body, step))
             }
             Statement::Block { label, body } => {
-                self.at_break.insert(label, live.clone());
-                let (body, live) = self.body(body, live);
-                let is_empty =
-                    body.is_empty() || matches!(&body[..], [Statement::Break(to, _)] if *to == label);
-                if self.removes && is_empty {
-                    self.changed = true;
-                    return (None, live);
-                }
-                (Some(Statement::Block { label, body }), live)
+                self.at_break.insert(*label, live.clone());
+                live = self.body(body, live);
+                let is_dead =
+                    body.is_empty() || matches!(&body[..], [Statement::Break(to, _)] if to == label);
+                (is_dead, live)
             }
-            Statement::Break(label, _) => (Some(statement), self.after(&self.at_break, label)),
-            Statement::Continue(label, _) => (Some(statement), self.after(&self.at_continue, label)),
-            Statement::Return(_) => (Some(statement), self.nothing.clone()),
-            Statement::Print { ref arguments, .. } => {
+            Statement::Break(label, _) => (false, self.after(&self.at_break, *label)),
+            Statement::Continue(label, _) => (false, self.after(&self.at_continue, *label)),
+            Statement::Return(_) => (false, self.nothing.clone()),
+            Statement::Print { arguments, .. } => {
                 arguments.iter().for_each(|(register, _)| live.insert(*register));
-                (Some(statement), live)
+                (false, live)
             }
             Statement::Assert { condition, .. } => {
-                live.insert(condition);
-                (Some(statement), live)
+                live.insert(*condition);
+                (false, live)
             }
         }
     }
@@ -105,44 +117,49 @@ impl Walk {
         places.get(&label).unwrap_or(&self.nothing).clone()
     }
 
-    fn instruction(
-        &mut self,
-        instruction: Instruction,
-        mut live: RegisterSet,
-    ) -> (Option<Statement>, RegisterSet) {
-        let is_read = access::writes(&instruction).any(|register| live.contains(register));
-        let copies_itself = access::copy(&instruction).is_some_and(|(to, from)| to == from);
-        if self.removes && access::is_pure(&instruction) && (!is_read || copies_itself) {
-            self.changed = true;
-            return (None, live);
-        }
-        // Where the guard fails, the old value stays: only an unguarded write ends the need for it.
-        match instruction.guard {
-            Some((guard, _)) => live.insert(guard),
-            None => access::writes(&instruction).for_each(|register| live.remove(register)),
-        }
-        access::reads(&instruction).for_each(|register: Register| live.insert(register));
-        (Some(Statement::Instruction(instruction)), live)
-    }
-
-    fn repetition(&mut self, label: Label, body: Body, step: Body) -> (Body, Body, RegisterSet) {
+    /// What is read from a loop's beginning on: first without removing anything, until what is read there no longer grows.
+    fn repetition(&mut self, label: Label, body: &mut Body, step: &mut Body) -> RegisterSet {
         let removes = std::mem::replace(&mut self.removes, false);
         let mut at_start = self.nothing.clone();
         loop {
-            let (_, at_step) = self.body(step.clone(), at_start.clone());
-            self.at_continue.insert(label, at_step.clone());
-            let (_, again) = self.body(body.clone(), at_step);
+            let again = self.round(label, body, step, at_start.clone());
             if again == at_start {
                 break;
             }
             at_start.unite(&again);
         }
         self.removes = removes;
-        let (step, at_step) = self.body(step, at_start);
-        self.at_continue.insert(label, at_step.clone());
-        let (body, at_start) = self.body(body, at_step);
-        (body, step, at_start)
+        self.round(label, body, step, at_start)
     }
+
+    fn round(
+        &mut self,
+        label: Label,
+        body: &mut Body,
+        step: &mut Body,
+        at_start: RegisterSet,
+    ) -> RegisterSet {
+        let at_step = self.body(step, at_start);
+        self.at_continue.insert(label, at_step.clone());
+        self.body(body, at_step)
+    }
+}
+
+/// Whether nothing would miss the instruction.
+fn is_dead(instruction: &Instruction, live: &RegisterSet) -> bool {
+    let is_read = access::writes(instruction).any(|register| live.contains(register));
+    let copies_itself = access::copy(instruction).is_some_and(|(to, from)| to == from);
+    (!is_read || copies_itself) && access::is_pure(instruction)
+}
+
+/// Turns what is read after the instruction into what is read from it on.
+fn before(instruction: &Instruction, live: &mut RegisterSet) {
+    // Where the guard fails, the old value stays: only an unguarded write ends the need for it.
+    match instruction.guard {
+        Some((guard, _)) => live.insert(guard),
+        None => access::writes(instruction).for_each(|register| live.remove(register)),
+    }
+    access::reads(instruction).for_each(|register| live.insert(register));
 }
 
 /// Whether nothing after the statement in its body is reached.

@@ -4,7 +4,7 @@
 //! write ends what was known of the register, and of those that equalled it. Where ways meet, only what all agree on
 //! stays. A loop's body starts with what no write inside the loop can change.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Operand, Register, Statement};
@@ -16,11 +16,11 @@ type Known = Option<Facts>;
 #[derive(Clone, Debug, Default)]
 struct Facts {
     /// Registers that equal another.
-    copies: HashMap<Register, Register>,
+    copies: FxHashMap<Register, Register>,
     /// The registers that may equal each: what to look through when it is written.
-    copied_to: HashMap<Register, Vec<Register>>,
+    copied_to: FxHashMap<Register, Vec<Register>>,
     /// Registers that hold an integer; of a predicate, 0 or 1.
-    integers: HashMap<Register, i128>,
+    integers: FxHashMap<Register, i128>,
 }
 
 impl Facts {
@@ -159,14 +159,16 @@ fn integer_result(instruction: &Instruction, known: &Facts) -> Option<(Register,
         Operand::Register(register) => known.integers.get(register).copied(),
         _ => None,
     };
-    let words: Vec<&str> = instruction.opcode.split('.').collect();
-    match (instruction.guard, &words[..], &instruction.operands[..]) {
-        (
-            None,
-            ["mov", "pred" | "u32" | "s32" | "b32" | "u64" | "s64" | "b64"],
-            [Operand::Register(to), from],
-        ) => Some((*to, integer(from)?)),
-        (None, ["setp", comparison, ty], [Operand::Register(to), a, b]) => {
+    if instruction.guard.is_some() {
+        return None;
+    }
+    let (base, rest) = instruction.opcode.split_once('.')?;
+    match (base, rest, &instruction.operands[..]) {
+        ("mov", "pred" | "u32" | "s32" | "b32" | "u64" | "s64" | "b64", [Operand::Register(to), from]) => {
+            Some((*to, integer(from)?))
+        }
+        ("setp", comparison, [Operand::Register(to), a, b]) => {
+            let (comparison, ty) = comparison.split_once('.')?;
             Some((*to, compare(comparison, ty, integer(a)?, integer(b)?)?.into()))
         }
         _ => None,

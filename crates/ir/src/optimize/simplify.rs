@@ -53,6 +53,9 @@ impl Pass<'_> {
 
     /// What does the same as the instruction for less; `None` if it stays.
     fn simpler(&mut self, instruction: &Instruction) -> Option<Vec<Instruction>> {
+        if !instruction.operands.iter().any(|operand| matches!(operand, Operand::Integer(_))) {
+            return None;
+        }
         let words: Vec<&str> = instruction.opcode.split('.').collect();
         let operands = instruction.operands.as_slice();
         let with = |opcode: String, operands: Vec<Operand>| Instruction {

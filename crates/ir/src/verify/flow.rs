@@ -4,8 +4,9 @@
 //! ways into a loop's next round have written at least what the way into its first has, so a loop's body is walked
 //! once, with what holds at its entry.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use rustc_hash::FxHashMap;
 use warpwright_arch::{Capability, instructions};
 
 use super::fault::{Fault, VerifyError};
@@ -42,7 +43,7 @@ pub(super) struct Walk<'a> {
     symbols: &'a HashSet<&'a str>,
     enclosing: Vec<Enclosing>,
     /// What the table says of each name met so far.
-    forms: HashMap<String, Forms>,
+    forms: FxHashMap<String, Forms>,
     /// Registers already complained about: one mistake is told once.
     told: HashSet<Register>,
     pub(super) errors: Vec<VerifyError>,
@@ -59,7 +60,7 @@ impl<'a> Walk<'a> {
             capability,
             symbols,
             enclosing: Vec::new(),
-            forms: HashMap::new(),
+            forms: FxHashMap::default(),
             told: HashSet::new(),
             errors: Vec::new(),
         }
@@ -156,8 +157,10 @@ impl<'a> Walk<'a> {
         if let Some((guard, _)) = instruction.guard {
             self.condition(guard, location, written);
         }
-        let forms = (self.forms.entry(instruction.opcode.to_string()))
-            .or_insert_with(|| instructions::forms_of(&instruction.opcode));
+        if !self.forms.contains_key(&*instruction.opcode) {
+            self.forms.insert(instruction.opcode.to_string(), instructions::forms_of(&instruction.opcode));
+        }
+        let forms = &self.forms[&*instruction.opcode];
         if let Err(fault) = check_instruction(self.kernel, instruction, forms, self.capability) {
             self.error(location, fault);
         }

@@ -2,7 +2,7 @@
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::batched::Batch;
 use super::hopper::{self, HopperGemm};
@@ -280,7 +280,7 @@ impl Operations {
             Way::Warpgroups(configuration) => {
                 let parts = Parts::of(operands.linear, configuration.transposed);
                 let ready = self.remembered::<(T, C), _, _>((product, configuration, parts), |_| {
-                    Ready::<C>::new::<T>(self, product, configuration, parts)
+                    Ready::<T, C>::new(self, product, configuration, parts)
                 })?;
                 ready.launch(self, stream, operands)
             }
@@ -289,12 +289,11 @@ impl Operations {
 }
 
 /// The Hopper kernel of a product, and all about its launch that does not depend on the buffers.
-struct Ready<C> {
-    /// Extents of the kernel's own A, B and C: of the product, or of its transpose.
-    extents: (u32, u32, u32),
+struct Ready<T, C> {
+    /// Whether the kernel's own A, B and C are those of the product's transpose.
     transposed: bool,
-    a_tile: TmaTile,
-    b_tile: TmaTile,
+    a_maps: TileMaps<T>,
+    b_maps: TileMaps<T>,
     /// Elements of the workspace, and counters.
     split_space: (usize, usize),
     start: Start<C>,
@@ -314,8 +313,18 @@ struct Launched<'a, C> {
     linear: ([f32; 2], [&'a Buffer<f32>; 3]),
 }
 
-impl<C: GemmOutput + Storable> Ready<C> {
-    fn new<T: Factor>(
+/// The maps of operands (rows, columns), in boxes of a tile.
+fn maps<T: Storable>(
+    rows: u32,
+    columns: u32,
+    tile: Result<TmaTile, warpwright::layout::Error>,
+) -> Result<TileMaps<T>> {
+    let tile = tile.map_err(|error| refused(error.to_string()))?;
+    Ok(TileMaps::new((rows.into(), columns.into()), &tile)?)
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
+    fn new(
         operations: &Operations,
         product: Product,
         configuration: Configuration,
@@ -328,21 +337,17 @@ impl<C: GemmOutput + Storable> Ready<C> {
         let Product { m, n, k, .. } = product;
         let transposed = configuration.transposed;
         let (m, n) = if transposed { (n, m) } else { (m, n) };
-        let legal = |tile: Result<TmaTile, warpwright::layout::Error>| {
-            tile.map_err(|error| refused(error.to_string()))
-        };
         Ok(Self {
-            extents: (m, n, k),
             transposed,
-            a_tile: legal(kernel.a_tile::<T>())?,
-            b_tile: legal(kernel.b_tile::<T>())?,
+            a_maps: maps(m, k, kernel.a_tile::<T>())?,
+            b_maps: maps(n, k, kernel.b_tile::<T>())?,
             split_space: if configuration.split { cost.split_space() } else { (1, 1) },
             start: if product.stores_boxes::<C>() {
                 let compiled = operations.kernel(fused, Fused::<HopperGemm>::run::<T, C>)?;
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                let tile = legal(kernel.c_tile::<C>())?;
+                let maps = maps::<C>(m, n, kernel.c_tile::<C>())?;
                 Box::new(move |stream, Launched { a, b, c, slots, arrived, linear }| {
-                    let map = runtime::TensorMap::of_tile(c, extents(m, n), &tile)?;
+                    let map = maps.of(c)?;
                     let (factors, [rows, columns, bias]) = linear;
                     let arguments =
                         (&a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k);
@@ -360,16 +365,14 @@ impl<C: GemmOutput + Storable> Ready<C> {
         })
     }
 
-    fn launch<T: Factor>(
+    fn launch(
         &self,
         operations: &Operations,
         stream: &Stream,
         Operands { a, b, c, linear }: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
-        let (m, n, k) = self.extents;
         let (a, b) = if self.transposed { (b, a) } else { (a, b) };
-        let a = runtime::TensorMap::of_tile(a, extents(m, k), &self.a_tile)?;
-        let b = runtime::TensorMap::of_tile(b, extents(n, k), &self.b_tile)?;
+        let (a, b) = (self.a_maps.of(a)?, self.b_maps.of(b)?);
         operations.with_scratch(stream, |scratch: &mut ProductScratch| {
             let slots = scratch.slots.at_least(operations.device(), self.split_space.0)?;
             let arrived = scratch.arrived.at_least_kept(stream, self.split_space.1)?;

@@ -9,6 +9,7 @@ mod tensor_map;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ struct Context {
     lost: OnceLock<Error>,
     /// Kernels launched since the device was last known to be well: one of them is at fault when it is not.
     launched: Mutex<BTreeSet<String>>,
+    /// How often the device was known to be well: a kernel that was noted since then need not be noted again.
+    wells: AtomicU64,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and contexts, streams, events and modules used from any.
@@ -73,7 +76,9 @@ impl Context {
     /// As [`check`](Self::check), after which everything launched before is known to be well.
     fn check_all_done(&self, outcome: std::result::Result<(), Failure>) -> Result<()> {
         self.check(outcome)?;
-        self.launched().clear();
+        let mut launched = self.launched();
+        launched.clear();
+        self.wells.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -85,11 +90,12 @@ impl Context {
         }
     }
 
-    /// Remembers the kernel of a launch.
-    fn note_launch(&self, kernel: &str) {
-        let mut launched = self.launched();
-        if !launched.contains(kernel) {
-            launched.insert(kernel.to_owned());
+    /// Remembers the kernel of a launch, unless `noted` says that it did since the device was last known to be well.
+    fn note_launch(&self, kernel: &str, noted: &AtomicU64) {
+        let wells = self.wells.load(Ordering::Relaxed);
+        if noted.load(Ordering::Relaxed) != wells {
+            self.launched().insert(kernel.to_owned());
+            noted.store(wells, Ordering::Relaxed);
         }
     }
 
@@ -150,7 +156,14 @@ impl Cuda {
         let mut handle = null_mut();
         // SAFETY: the out-pointer is valid for the call, and the device is the driver's.
         start(unsafe { driver.cuDevicePrimaryCtxRetain(&mut handle, device) })?;
-        let context = Context { driver, device, handle, lost: OnceLock::new(), launched: Mutex::default() };
+        let context = Context {
+            driver,
+            device,
+            handle,
+            lost: OnceLock::new(),
+            launched: Mutex::default(),
+            wells: AtomicU64::new(0),
+        };
         Ok(Self { context: Arc::new(context), properties })
     }
 }
@@ -395,9 +408,8 @@ impl Backend for Cuda {
         self.context.check(outcome).map(|()| encoded)
     }
 
-    fn load(&self, ptx: &str, _parsed: Option<&syntax::Module>) -> Result<Box<dyn LoadedModule>> {
-        let target = &self.properties.target;
-        Ok(Box::new(module::CudaModule::load(self.context.clone(), ptx, target)?))
+    fn load(&self, ptx: &str, _parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>> {
+        Ok(Arc::new(module::CudaModule::load(self.context.clone(), ptx, &self.properties)?))
     }
 }
 

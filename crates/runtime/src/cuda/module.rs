@@ -1,13 +1,18 @@
 //! PTX loaded on a GPU.
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::driver::{self, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
+use smallvec::SmallVec;
+use warpwright_arch::Capability;
+
+use super::driver::{self, Driver, Failure, LaunchAttribute, LaunchConfig, function_attribute, status};
 use super::{Context, assemble, raw};
-use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedModule, Packed};
+use crate::arguments::MANY_ARGUMENTS;
+use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
+use crate::device::DeviceProperties;
 use crate::error::Result;
 use crate::launch::Launch;
 
@@ -20,18 +25,7 @@ const PORTABLE_CLUSTER: u32 = 8;
 pub(super) struct CudaModule {
     context: Arc<Context>,
     handle: driver::Handle,
-    /// Its kernels that were asked for, so that a launch asks the driver for nothing that is known.
-    kernels: Mutex<BTreeMap<String, KnownKernel>>,
-}
-
-/// What is known of a kernel.
-#[derive(Clone, Copy)]
-struct KnownKernel {
-    function: driver::Handle,
-    /// Dynamic shared memory that launches may ask for.
-    most_dynamic_shared_bytes: u32,
-    /// Whether launches may ask for clusters beyond the portable size.
-    takes_large_clusters: bool,
+    limits: &'static Capability,
 }
 
 // SAFETY: the driver's modules may be used from any thread.
@@ -39,11 +33,30 @@ unsafe impl Send for CudaModule {}
 // SAFETY: as above.
 unsafe impl Sync for CudaModule {}
 
+/// A kernel of a module, so that a launch asks the driver for nothing that is known.
+struct CudaKernel {
+    module: Arc<CudaModule>,
+    name: String,
+    function: driver::Handle,
+    attributes: KernelAttributes,
+    /// Whether launches may ask for more shared memory than fits without opting in.
+    takes_large_shared: AtomicBool,
+    /// Whether launches may ask for clusters beyond the portable size.
+    takes_large_clusters: AtomicBool,
+    /// When the context last noted a launch of it.
+    noted: AtomicU64,
+}
+
+// SAFETY: the driver's functions may be used from any thread.
+unsafe impl Send for CudaKernel {}
+// SAFETY: as above.
+unsafe impl Sync for CudaKernel {}
+
 impl CudaModule {
     /// Assembles PTX for the GPU and loads it.
-    pub(super) fn load(context: Arc<Context>, ptx: &str, target: &str) -> Result<Self> {
-        let handle = assemble::load(&context, ptx, target)?;
-        Ok(Self { context, handle, kernels: Mutex::default() })
+    pub(super) fn load(context: Arc<Context>, ptx: &str, properties: &DeviceProperties) -> Result<Self> {
+        let handle = assemble::load(&context, ptx, &properties.target)?;
+        Ok(Self { context, handle, limits: properties.capability })
     }
 
     /// The function of that name; `None` if there is none.
@@ -65,49 +78,26 @@ impl CudaModule {
         self.context.check(unsafe { driver.cuFuncGetAttribute(&mut value, which, function) })?;
         Ok(u32::try_from(value).unwrap_or(0))
     }
-
-    fn set_attribute(&self, function: driver::Handle, which: c_int, value: u32) -> Result<()> {
-        let driver = self.context.enter()?;
-        // SAFETY: the function is the module's.
-        self.context.check(unsafe { driver.cuFuncSetAttribute(function, which, value as c_int) })
-    }
-
-    /// The kernel of that name, which the module has, opted in to what a launch asks for beyond what every kernel may have.
-    fn opted_in(&self, name: &str, launch: &Launch) -> Result<driver::Handle> {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kernels.contains_key(name) {
-            let function = self.find(name)?.expect("the kernel was found when the function was made");
-            let shared_bytes = self.attribute(function, function_attribute::SHARED_BYTES)?;
-            let known = KnownKernel {
-                function,
-                most_dynamic_shared_bytes: SHARED_BYTES_WITHOUT_OPT_IN.saturating_sub(shared_bytes),
-                takes_large_clusters: false,
-            };
-            kernels.insert(name.to_owned(), known);
-        }
-        let known = kernels.get_mut(name).expect("it has just been looked for");
-        let shared = launch.dynamic_shared_bytes;
-        if shared > known.most_dynamic_shared_bytes {
-            self.set_attribute(known.function, function_attribute::MAX_DYNAMIC_SHARED_BYTES, shared)?;
-            known.most_dynamic_shared_bytes = shared;
-        }
-        if launch.cluster.0.iter().product::<u32>() > PORTABLE_CLUSTER && !known.takes_large_clusters {
-            self.set_attribute(known.function, function_attribute::NON_PORTABLE_CLUSTER, 1)?;
-            known.takes_large_clusters = true;
-        }
-        Ok(known.function)
-    }
 }
 
 impl LoadedModule for CudaModule {
-    fn kernel(&self, name: &str) -> Result<Option<KernelAttributes>> {
+    fn kernel(self: Arc<Self>, name: &str) -> Result<Option<Arc<dyn LoadedKernel>>> {
         let Some(function) = self.find(name)? else { return Ok(None) };
-        Ok(Some(KernelAttributes {
+        let attributes = KernelAttributes {
             registers_per_thread: self.attribute(function, function_attribute::REGISTERS)?,
             shared_bytes: self.attribute(function, function_attribute::SHARED_BYTES)?,
             local_bytes: self.attribute(function, function_attribute::LOCAL_BYTES)?,
             threads_per_cta: self.attribute(function, function_attribute::MAX_THREADS)?,
-        }))
+        };
+        Ok(Some(Arc::new(CudaKernel {
+            module: self,
+            name: name.to_owned(),
+            function,
+            attributes,
+            takes_large_shared: AtomicBool::new(false),
+            takes_large_clusters: AtomicBool::new(false),
+            noted: AtomicU64::new(u64::MAX),
+        })))
     }
 
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>> {
@@ -120,10 +110,42 @@ impl LoadedModule for CudaModule {
             other => self.context.check(other).map(|()| Some((address, bytes))),
         }
     }
+}
 
-    fn clusters_at_once(&self, name: &str, launch: &Launch) -> Result<Option<u32>> {
-        let driver = self.context.enter()?;
-        let function = self.opted_in(name, launch)?;
+impl CudaKernel {
+    fn set_attribute(&self, driver: &Driver, which: c_int, value: u32) -> Result<()> {
+        // SAFETY: the context is current, and the function is the module's.
+        let outcome = unsafe { driver.cuFuncSetAttribute(self.function, which, value as c_int) };
+        self.module.context.check(outcome)
+    }
+
+    /// Opts in to what a launch asks for beyond what every kernel may have. All opt in to the same, so that it does not matter who
+    /// did so last.
+    fn opt_in(&self, driver: &Driver, launch: &Launch) -> Result<()> {
+        let static_bytes = self.attributes.shared_bytes;
+        let is_large = static_bytes + launch.dynamic_shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN;
+        if is_large && !self.takes_large_shared.load(Ordering::Relaxed) {
+            let most = self.module.limits.shared_bytes_per_cta_opt_in - static_bytes;
+            self.set_attribute(driver, function_attribute::MAX_DYNAMIC_SHARED_BYTES, most)?;
+            self.takes_large_shared.store(true, Ordering::Relaxed);
+        }
+        let is_large = launch.cluster.0.iter().product::<u32>() > PORTABLE_CLUSTER;
+        if is_large && !self.takes_large_clusters.load(Ordering::Relaxed) {
+            self.set_attribute(driver, function_attribute::NON_PORTABLE_CLUSTER, 1)?;
+            self.takes_large_clusters.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl LoadedKernel for CudaKernel {
+    fn attributes(&self) -> &KernelAttributes {
+        &self.attributes
+    }
+
+    fn clusters_at_once(&self, launch: &Launch) -> Result<Option<u32>> {
+        let driver = self.module.context.enter()?;
+        self.opt_in(driver, launch)?;
         let mut cluster = LaunchAttribute::cluster(launch.cluster.0);
         let config = LaunchConfig {
             grid: launch.grid.0,
@@ -135,23 +157,18 @@ impl LoadedModule for CudaModule {
         };
         let mut clusters = 0;
         // SAFETY: the out-pointer and the configuration, with its one attribute, are valid for the call.
-        let outcome = unsafe { driver.cuOccupancyMaxActiveClusters(&mut clusters, function, &config) };
-        self.context.check(outcome)?;
+        let outcome = unsafe { driver.cuOccupancyMaxActiveClusters(&mut clusters, self.function, &config) };
+        self.module.context.check(outcome)?;
         Ok(u32::try_from(clusters).ok())
     }
 
-    fn launch(
-        &self,
-        name: &str,
-        stream: Handle,
-        launch: &Launch,
-        arguments: &[Packed<'_>],
-    ) -> Result<LaunchCounts> {
-        let driver = self.context.enter()?;
-        let function = self.opted_in(name, launch)?;
+    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+        let context = &self.module.context;
+        let driver = context.enter()?;
+        self.opt_in(driver, launch)?;
         let cluster = launch.has_clusters().then(|| LaunchAttribute::cluster(launch.cluster.0));
         let overlap = launch.overlaps.then(LaunchAttribute::overlapping);
-        let mut attributes: Vec<LaunchAttribute> = cluster.into_iter().chain(overlap).collect();
+        let mut attributes: SmallVec<[LaunchAttribute; 2]> = cluster.into_iter().chain(overlap).collect();
         let config = LaunchConfig {
             grid: launch.grid.0,
             block: launch.block.0,
@@ -160,25 +177,33 @@ impl LoadedModule for CudaModule {
             attributes: attributes.as_mut_ptr(),
             attribute_count: attributes.len() as u32,
         };
-        // The driver reads as many bytes at each pointer as the parameter has, at its alignment.
-        let mut storage: Vec<Vec<u128>> = arguments.iter().map(|argument| aligned(argument.bytes)).collect();
-        let mut pointers: Vec<*mut c_void> =
-            storage.iter_mut().map(|argument| argument.as_mut_ptr().cast()).collect();
-        self.context.note_launch(name);
+        let mut storage = Words::new();
+        let mut pointers = pointers(arguments, &mut storage);
+        context.note_launch(&self.name, &self.noted);
         // SAFETY: `arguments` were checked against the kernel's parameters where those are known; the driver copies them before it
         // returns. What the kernel does with them on the device is the kernel's own business: it cannot touch the host.
         let outcome =
-            unsafe { driver.cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), null_mut()) };
-        self.context.check(outcome)?;
+            unsafe { driver.cuLaunchKernelEx(&config, self.function, pointers.as_mut_ptr(), null_mut()) };
+        context.check(outcome)?;
         Ok(LaunchCounts::default())
     }
 }
 
-/// The bytes at an address that is a multiple of 16, padded with zeros.
-fn aligned(bytes: &[u8]) -> Vec<u128> {
-    let mut words = vec![0u128; bytes.len().div_ceil(16).max(1)];
-    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-    words
+/// The arguments of a launch, each at a multiple of 16 bytes: room for three tensor maps and many others without allocating.
+type Words = SmallVec<[u128; 64]>;
+
+/// Where each argument is: the driver reads as many bytes there as the parameter has.
+fn pointers(arguments: &[Packed<'_>], storage: &mut Words) -> SmallVec<[*mut c_void; MANY_ARGUMENTS]> {
+    let words = |argument: &Packed<'_>| argument.bytes.len().div_ceil(size_of::<u128>());
+    storage.resize(arguments.iter().map(words).sum(), 0);
+    let mut rest = storage.as_mut_slice();
+    let place = |argument: &Packed<'_>| {
+        let (mine, others) = std::mem::take(&mut rest).split_at_mut(words(argument));
+        rest = others;
+        bytemuck::cast_slice_mut(mine)[..argument.bytes.len()].copy_from_slice(argument.bytes);
+        mine.as_mut_ptr().cast()
+    };
+    arguments.iter().map(place).collect()
 }
 
 impl Drop for CudaModule {

@@ -1,0 +1,123 @@
+//! The tensor maps of a kernel's operand, encoded once for each buffer.
+
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use warpwright_arch::tensor_map::Description;
+use warpwright_lang::tensor::TmaTile;
+
+use crate::buffer::{Buffer, Storable};
+use crate::error::Result;
+use crate::tensor_map::{Encoding, TensorMap, matrices_by_tiles, matrix_by_tiles};
+
+/// Buffers whose maps are remembered, several hundred bytes each: those of a large model's layers.
+const MOST: usize = 4096;
+
+/// The tensor maps of matrices (mn, k) that differ only in where they are, whose boxes a kernel loads or stores as one tile.
+///
+/// Three maps take the host longer to describe, check and encode than a launch takes, so what was made for an address is remembered. The
+/// buffer itself is not: it may be freed, and what lies at its address then has the same map.
+///
+/// ```
+/// use warpwright_lang::tensor::TmaTile;
+/// use warpwright_layout::atom::Major;
+/// use warpwright_runtime::{Device, TileMaps};
+///
+/// let device = Device::named("emu:h200")?;
+/// let maps = TileMaps::<f32>::new((256, 512), &TmaTile::new::<f32>((64, 32), Major::K)?)?;
+/// let matrix = device.zeros::<f32>(256 * 512)?;
+/// assert_eq!(maps.of(&matrix)?.description().extents, [512, 256]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TileMaps<T> {
+    /// Of a matrix at the start of a buffer.
+    description: Description,
+    /// By address and bytes of the buffer.
+    known: Mutex<FxHashMap<(u64, usize), Encoding>>,
+    element: PhantomData<fn(T)>,
+}
+
+impl<T: Storable> TileMaps<T> {
+    /// Maps of matrices (mn, k) without gaps; the tile's major mode is contiguous.
+    ///
+    /// # Errors
+    /// No tensor map has elements of the type.
+    pub fn new(matrix: (u64, u64), tile: &TmaTile) -> Result<Self> {
+        Ok(Self::of_description(matrix_by_tiles::<T>(matrix, tile)?))
+    }
+
+    /// Maps of `count` matrices each, `stride` elements from one to the next: as [`TensorMap::of_tiles`].
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_many(matrix: (u64, u64), (count, stride): (u64, u64), tile: &TmaTile) -> Result<Self> {
+        Ok(Self::of_description(matrices_by_tiles::<T>(matrix, (count, stride), tile)?))
+    }
+
+    fn of_description(description: Description) -> Self {
+        Self { description, known: Mutex::default(), element: PhantomData }
+    }
+
+    /// With rows, the runs along the contiguous mode, that begin `pitch` elements after one another.
+    #[must_use]
+    pub fn pitched(mut self, pitch: u64) -> Self {
+        self.description.strides[0] = pitch.saturating_mul(u64::from(T::BYTES));
+        self
+    }
+
+    /// The map of what a buffer holds.
+    ///
+    /// # Errors
+    /// As [`TensorMap::new`].
+    pub fn of(&self, buffer: &Buffer<T>) -> Result<TensorMap> {
+        let key = (buffer.allocation.address(), buffer.bytes());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(encoding) = known.get(&key) {
+            return Ok(TensorMap::encoded_as(encoding.clone(), buffer));
+        }
+        let map = TensorMap::new(buffer, self.description.clone())?;
+        if known.len() == MOST {
+            known.clear();
+        }
+        known.insert(key, map.encoding().clone());
+        Ok(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright_layout::atom::Major;
+
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn a_map_is_encoded_once_for_each_buffer() {
+        let device = Device::named("emu:h200").unwrap();
+        let tile = TmaTile::new::<f32>((8, 32), Major::K).unwrap();
+        let maps = TileMaps::<f32>::new((8, 60), &tile).unwrap().pitched(64);
+        let [one, other] = [0, 1].map(|_| device.zeros::<f32>(8 * 64).unwrap());
+        let first = maps.of(&one).unwrap();
+        assert_eq!(
+            (&*first.description().extents, &*first.description().strides),
+            (&[60, 8][..], &[256][..])
+        );
+        assert!(std::ptr::eq(first.as_bytes(), maps.of(&one).unwrap().as_bytes()));
+        assert_ne!(first.as_bytes(), maps.of(&other).unwrap().as_bytes());
+        let fresh = TensorMap::new(&other, maps.description.clone()).unwrap();
+        assert_eq!(fresh.as_bytes(), maps.of(&other).unwrap().as_bytes());
+    }
+
+    /// A remembered map keeps no buffer alive, and a shorter buffer at the same address is refused.
+    #[test]
+    fn a_buffer_at_the_address_of_another_is_checked() {
+        let device = Device::named("emu:h200").unwrap();
+        let tile = TmaTile::new::<f32>((8, 32), Major::K).unwrap();
+        let maps = TileMaps::<f32>::new((8, 64), &tile).unwrap();
+        for length in [8 * 64, 8 * 64 - 1, 8 * 64] {
+            let buffer = device.zeros::<f32>(length).unwrap();
+            assert_eq!(maps.of(&buffer).is_ok(), length == 8 * 64);
+        }
+    }
+}
