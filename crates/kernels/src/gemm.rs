@@ -16,15 +16,19 @@
 //! ```
 
 pub mod batched;
+pub mod blocks;
 pub mod epilogue;
 pub mod hopper;
 pub mod legal;
 mod library;
 pub mod linear;
 pub mod multiply;
+pub mod multiply_scaled;
 mod operand;
 pub mod plan;
 pub mod products;
+mod scaled_library;
+pub mod scales;
 mod schedule;
 mod split;
 mod store;
@@ -41,6 +45,7 @@ pub(crate) use library::Library;
 use multiply::Product;
 use operand::Strip;
 pub use operand::{GemmInput, WarpgroupInput};
+pub(crate) use scaled_library::Library as ScaledLibrary;
 
 /// A type that C can be stored in.
 pub trait GemmOutput: Element {

@@ -197,6 +197,12 @@ impl Consumer {
         Slot { stage: at.stage }
     }
 
+    /// The oldest slot that this warpgroup holds: what is read of it again before it is released.
+    #[track_caller]
+    pub fn oldest(&self) -> Slot {
+        Slot { stage: copy_of(self.held) }
+    }
+
     /// Leaves `slots` slots to the other warpgroups of the role; none may be held.
     ///
     /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited far ahead of the others would take the end of an

@@ -36,7 +36,7 @@ pub enum Consumers {
 }
 
 /// Consumer warpgroups of a CTA.
-const CONSUMERS: u32 = 2;
+pub(super) const CONSUMERS: u32 = 2;
 
 /// Threads of a CTA: a producer warpgroup and the consumers.
 pub const THREADS: u32 = 128 * (1 + CONSUMERS);
@@ -123,10 +123,10 @@ impl HopperGemm {
         workspace: (&Global<f32>, &Global<u32>),
         finish: impl Fn(&mut Finished),
     ) {
-        let [producer, consumer] = roles(self.registers());
-        let cluster = ClusterGrid::new(self.cluster);
         let (tile_m, tile_n, tile_k) = (self.tile.0 as u32, self.tile.1 as u32, self.tile.2 as u32);
         let together = self.together();
+        let [producer, consumer] = roles(budgets(tile_m * tile_n / (128 * together)));
+        let cluster = ClusterGrid::new(self.cluster);
         let a_ring = TileRing::<T>::new(self.a_tile::<T>(), self.stages);
         let b_ring = TileRing::<T>::new(self.b_tile::<T>(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
@@ -217,12 +217,6 @@ impl HopperGemm {
         }
     }
 
-    /// (warpgroups, registers a thread) of the producer and the consumers. Few sums need no more than an equal share.
-    fn registers(&self) -> [(u32, u32); 2] {
-        let sums = self.tile.0 * self.tile.1 / (128 * i64::from(self.together()));
-        if sums <= 128 { [(1, 168), (CONSUMERS, 168)] } else { [(1, 40), (CONSUMERS, 232)] }
-    }
-
     /// Consumers that compute one tile.
     fn together(&self) -> u32 {
         match self.consumers {
@@ -230,4 +224,9 @@ impl HopperGemm {
             Consumers::Alternate => 1,
         }
     }
+}
+
+/// (warpgroups, registers a thread) of the producer and the consumers. Few sums a thread need no more than an equal share.
+pub(super) fn budgets(sums: u32) -> [(u32, u32); 2] {
+    if sums <= 128 { [(1, 168), (CONSUMERS, 168)] } else { [(1, 40), (CONSUMERS, 232)] }
 }

@@ -63,10 +63,10 @@ const TILES: &[((u32, u32), Consumers)] = &[
 const CLUSTERS: &[(u32, u32)] = &[(2, 1), (1, 1)];
 
 /// Bytes of shared memory a CTA can have. (CUDA Programming Guide, "Technical Specifications per Compute Capability", 9.0.)
-const SHARED_BYTES: u32 = 227 * 1024;
+pub(super) const SHARED_BYTES: u32 = 227 * 1024;
 
 /// Bytes of it that barriers and the alignment of tiles may take.
-const SHARED_MARGIN: u32 = 2 * 1024;
+pub(super) const SHARED_MARGIN: u32 = 2 * 1024;
 
 /// The widest swizzle's span.
 const SPAN_BYTES: u32 = 128;
@@ -78,7 +78,7 @@ const NARROW_SPANS: u32 = 4;
 const RASTER: u32 = 8;
 
 /// More slots than this hide nothing more.
-const MOST_STAGES: u32 = 16;
+pub(super) const MOST_STAGES: u32 = 16;
 
 impl Configuration {
     /// Elements of k in a slot.
@@ -105,8 +105,13 @@ impl Configuration {
 
     /// All that make sense for a shape.
     pub fn all(shape: Shape) -> Vec<Self> {
+        Self::of_tiles(TILES, shape)
+    }
+
+    /// Those of these tiles that make sense for a shape.
+    pub(super) fn of_tiles(tiles: &[((u32, u32), Consumers)], shape: Shape) -> Vec<Self> {
         let mut all = Vec::new();
-        for &(tile, consumers) in TILES {
+        for &(tile, consumers) in tiles {
             for &cluster in CLUSTERS {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
                     let spans = Self::spans_of(tile);

@@ -53,7 +53,7 @@ impl Finished {
 
     /// Where this thread's sum number `index` is in C. Each warp has 16 rows of a block, of which a lane has two: lane/4 and 8 below;
     /// and of every 8 columns the pair at 2*(lane%4). (PTX ISA, "wgmma.mma_async", the fragment of D.)
-    fn place(&self, index: i64) -> (Reg<u32>, Reg<u32>) {
+    pub(super) fn place(&self, index: i64) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
         let (block, value) = ((index / self.block_sums()) as u32, (index % self.block_sums()) as u32);
         let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;

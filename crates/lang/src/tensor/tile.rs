@@ -28,7 +28,7 @@ use crate::tensor_map::TensorMap;
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
-/// The most rows of a box. (CUDA driver API, `cuTensorMapEncodeTiled`.)
+/// The most rows of a box, and the most elements of a row. (CUDA driver API, `cuTensorMapEncodeTiled`.)
 const MOST_ROWS: i64 = 256;
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
@@ -36,6 +36,8 @@ const MOST_ROWS: i64 = 256;
 pub struct TmaTile {
     shape: (i64, i64),
     atom: SharedTile,
+    /// Elements of a box along the contiguous mode.
+    run: i64,
     slices: i64,
 }
 
@@ -46,8 +48,31 @@ impl TmaTile {
     /// If the contiguous extent is not a multiple of 16 bytes, or the other not one of 8 rows.
     pub fn new<T: Element>(shape: (i64, i64), major: Major) -> Result<Self, Error> {
         let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), shape)?;
-        let tile = Self { shape, atom, slices: 1 };
+        let run = atom.swizzle.span_bytes() * 8 / atom.element_bits;
+        let tile = Self { shape, atom, run, slices: 1 };
         tile.atom.fill(shape)?;
+        Ok(tile)
+    }
+
+    /// A tile (mn, k) of `T` in which `major` is contiguous, dense and not swizzled, as one box: for threads to read, not for `wgmma`.
+    ///
+    /// # Errors
+    /// If a mode has more than 256 elements, or the tile is not a multiple of 128 bytes, to which the next one in a ring is aligned.
+    pub fn dense<T: Element>(shape: (i64, i64), major: Major) -> Result<Self, Error> {
+        let element_bits = 8 * i64::from(T::BYTES);
+        let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
+        let tile = Self { shape, atom, run: if major == Major::K { shape.1 } else { shape.0 }, slices: 1 };
+        let fits = |extent| (1..=MOST_ROWS).contains(&extent);
+        if !(fits(shape.0) && fits(shape.1) && tile.bytes() % i64::from(tile.alignment()) == 0) {
+            return Err(Error::BadArgument {
+                what: "a dense tile",
+                given: format!("({}, {}) elements of {element_bits} bits", shape.0, shape.1),
+                legal: format!(
+                    "at most {MOST_ROWS} elements along each mode, and a multiple of {} bytes",
+                    tile.alignment()
+                ),
+            });
+        }
         Ok(tile)
     }
 
@@ -79,13 +104,12 @@ impl TmaTile {
         }
     }
 
-    /// The extents of one box in elements: along the contiguous mode, which is the swizzle's span, and along the other.
+    /// The extents of one box in elements: along the contiguous mode, which is the swizzle's span if there is one, and along the other.
     pub fn box_extents(&self) -> (i64, i64) {
-        let span = self.atom.swizzle.span_bytes() * 8 / self.atom.element_bits;
         let rows = self.inner_and_outer().1 / self.slices;
         let fewest = (rows + MOST_ROWS - 1) / MOST_ROWS;
         let boxes = (fewest..=rows).find(|boxes| rows % boxes == 0).unwrap_or(1);
-        (span, rows / boxes)
+        (self.run, rows / boxes)
     }
 
     /// The tile's bytes.
@@ -101,11 +125,16 @@ impl TmaTile {
     /// The layout of `stages` tiles: (mn, k, stages).
     ///
     /// # Errors
-    /// None for a tile that [`TmaTile::new`] made.
+    /// None for a tile that [`TmaTile::new`] or [`TmaTile::dense`] made.
     pub fn layout(&self, stages: i64) -> Result<ComposedLayout, Error> {
         let (rows, columns) = self.shape;
         let stages = Layout::new(stages, rows * columns)?;
-        let tile = self.atom.fill(self.shape)?;
+        let tile = if self.run == self.inner_and_outer().0 && self.atom.swizzle == SharedSwizzle::None {
+            let strides = if self.atom.major == Major::K { (columns, 1) } else { (1, rows) };
+            Layout::new(self.shape, strides)?.into()
+        } else {
+            self.atom.fill(self.shape)?
+        };
         tile.map_inner(|tile| Ok(Layout::of_modes([tile.mode(0)?, tile.mode(1)?, stages])))
     }
 
@@ -113,7 +142,7 @@ impl TmaTile {
     fn boxes(&self) -> Vec<(i64, i64, i64)> {
         let (inner, outer) = self.inner_and_outer();
         let (span, rows) = self.box_extents();
-        let row_bytes = self.atom.swizzle.span_bytes();
+        let row_bytes = self.run * self.atom.element_bits / 8;
         let mut boxes = Vec::new();
         for column in (0..inner).step_by(span as usize) {
             for row in (0..outer / self.slices).step_by(rows as usize) {
@@ -295,6 +324,10 @@ mod tests {
         }
         let sliced: Vec<_> = tiles.iter().map(|tile| tile.sliced(2)).collect();
         tiles.extend(sliced);
+        for shape in [(128, 1), (32, 4), (192, 3), (8, 256)] {
+            tiles.push(TmaTile::dense::<f32>(shape, Major::Mn).unwrap());
+            tiles.push(TmaTile::dense::<f32>(shape, Major::K).unwrap());
+        }
         tiles
     }
 
@@ -310,7 +343,8 @@ mod tests {
             for slice in 0..tile.slices {
                 let first = slice * (outer / tile.slices);
                 for (column, row, bytes) in tile.boxes() {
-                    let start = bytes + first * tile.swizzle().span_bytes();
+                    let row_bytes = span * element;
+                    let start = bytes + first * row_bytes;
                     for (x, y) in (0..span).flat_map(|x| (0..rows).map(move |y| (x, y))) {
                         let (along, across) = (column + x, first + row + y);
                         assert!(along < inner && across < outer, "{tile:?} reads past itself");
@@ -318,7 +352,7 @@ mod tests {
                             Major::K => (across, along, 0),
                             Major::Mn => (along, across, 0),
                         };
-                        let linear = start + y * tile.swizzle().span_bytes() + x * element;
+                        let linear = start + y * row_bytes + x * element;
                         let expected = tile.swizzle().on_bytes().apply(linear);
                         let index = layout.index(&coordinate.into()).unwrap().known().unwrap();
                         assert_eq!(index * element, expected, "{tile:?} at {coordinate:?}");
@@ -334,7 +368,17 @@ mod tests {
     fn boxes_keep_to_what_tensor_maps_allow() {
         for tile in tiles() {
             let (span, rows) = tile.box_extents();
-            assert!(rows <= MOST_ROWS && span * tile.atom.element_bits / 8 <= 128);
+            let is_swizzled = tile.swizzle() != SharedSwizzle::None;
+            assert!(rows <= MOST_ROWS && span <= MOST_ROWS);
+            assert!(!is_swizzled || span * tile.atom.element_bits / 8 <= 128);
+        }
+    }
+
+    #[test]
+    fn dense_tiles_that_no_box_or_ring_holds_are_refused() {
+        let refused = |shape| TmaTile::dense::<f32>(shape, Major::Mn).unwrap_err().to_string();
+        for shape in [(257, 128), (32, 257), (0, 32), (8, 3)] {
+            assert!(refused(shape).contains("at most 256 elements along each mode"), "{shape:?}");
         }
     }
 }

@@ -1,0 +1,264 @@
+//! The GEMM of narrow floats whose blocks have scales, for the command line: quantised inputs, the f64 reference, and the tolerance.
+
+use warpwright::arch::Capability;
+use warpwright::lang::element::{e4m3, e5m2};
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Storable, Stream};
+
+use super::GemmOutput;
+use super::multiply::Product;
+use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
+use super::scales::{BLOCK, Granularity};
+use crate::operations::Operations;
+use crate::reference::{Rounded, Strided, normal, product};
+use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::rotation::rotating;
+
+/// The GEMM with scales for the command line.
+pub(crate) struct Library;
+
+/// SMs that PTX without a device is planned for: an H200's.
+const PLANNED_SMS: u32 = 132;
+
+/// Lines of the table of ways that are shown.
+const SHOWN: usize = 12;
+
+/// What the options ask for.
+struct Problem {
+    product: Product,
+    granularities: Granularities,
+    seed: u64,
+    rank: usize,
+}
+
+/// A factor that was quantised.
+struct Quantised<T> {
+    values: Buffer<T>,
+    scales: Buffer<f32>,
+}
+
+/// The matrices of one product.
+struct Buffers<T, C> {
+    a: Quantised<T>,
+    b: Quantised<T>,
+    c: Buffer<C>,
+}
+
+impl<T: Narrow + Rounded> Quantised<T> {
+    /// Random normal numbers, divided in each block by what makes the largest of them the type's largest.
+    fn new(device: &Device, granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
+        let numbers: Vec<f32> = normal(seed, rows as usize * k as usize, |number| number);
+        let mut scales = vec![0f32; granularity.count((rows, k))];
+        let place = |at: usize| {
+            let (row, column) = (at / k as usize, at % k as usize);
+            granularity.index((row as u32, column as u32), (rows, k))
+        };
+        for (at, number) in numbers.iter().enumerate() {
+            let scale = &mut scales[place(at)];
+            *scale = scale.max(number.abs() / T::LARGEST);
+        }
+        let values: Vec<T> =
+            numbers.iter().enumerate().map(|(at, number)| T::round(number / scales[place(at)])).collect();
+        Ok(Self { values: device.buffer_from(&values)?, scales: device.buffer_from(&scales)? })
+    }
+
+    /// What the elements stand for.
+    fn meant(&self, granularity: Granularity, (rows, k): (u32, u32)) -> Result<Vec<f64>> {
+        let scales = self.scales.to_vec()?;
+        let meant = self.values.to_vec()?.into_iter().enumerate().map(|(at, value)| {
+            let (row, column) = (at / k as usize, at % k as usize);
+            value.exact() * f64::from(scales[granularity.index((row as u32, column as u32), (rows, k))])
+        });
+        Ok(meant.collect())
+    }
+
+    fn scaled(&self, granularity: Granularity) -> Scaled<'_, T> {
+        Scaled { values: &self.values, scales: &self.scales, granularity }
+    }
+}
+
+impl Problem {
+    fn of(options: &Options) -> Result<Self> {
+        let extent =
+            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
+        let granularity = |name| match options.choice(name) {
+            "row" => Granularity::Row,
+            _ => Granularity::Block,
+        };
+        Ok(Self {
+            product: Product::new(extent("m")?, extent("n")?, extent("k")?),
+            granularities: (granularity("a-scales"), granularity("b-scales")),
+            seed: options.number("seed"),
+            rank: options.number("rank") as usize,
+        })
+    }
+
+    /// What any way to do it must do: each element and scale moved once.
+    fn work<T: Element, C: Element>(&self) -> Work {
+        let Product { m, n, k, .. } = self.product;
+        let (a, b) = self.granularities;
+        let elements = |rows: u32, columns: u32| f64::from(rows) * f64::from(columns);
+        let scales = 4.0 * (a.count((m, k)) + b.count((n, k))) as f64;
+        let factors = f64::from(T::BYTES) * (elements(m, k) + elements(n, k));
+        Work {
+            operations: 2.0 * elements(m, n) * f64::from(k),
+            bytes: factors + scales + f64::from(C::BYTES) * elements(m, n),
+        }
+    }
+
+    /// All ways on a GPU of so many SMs.
+    fn ways<T: Narrow, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Vec<ScaledWay>> {
+        check::<T>(self.product, capability)?;
+        Ok(ScaledWay::all(self.product.shape::<T, C>(), self.granularities, sms))
+    }
+
+    /// The way that the options ask for.
+    fn way<T: Narrow, C: Element>(&self, capability: &Capability, sms: u32) -> Result<ScaledWay> {
+        let ways = self.ways::<T, C>(capability, sms)?;
+        ways.get(self.rank).copied().ok_or_else(|| {
+            format!("--rank {}: there are {} ways, from rank 0 on", self.rank, ways.len()).into()
+        })
+    }
+
+    fn text<T: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        let capability = Capability::for_target(target)
+            .ok_or_else(|| format!("there is no architecture {target} here"))?;
+        let way = self.way::<T, C>(capability, PLANNED_SMS)?;
+        Ok(way.ptx::<T, C>(self.product, self.granularities, capability)?)
+    }
+
+    fn explanation<T: Narrow, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+        let properties = device.properties();
+        let ways = self.ways::<T, C>(properties.capability, properties.sm_count)?;
+        let mut lines = vec![format!("rank  of {} ways, by the model", ways.len())];
+        lines.extend(ways.iter().enumerate().filter(|(rank, _)| *rank < SHOWN || *rank == self.rank).map(
+            |(rank, way)| {
+                let mark = if rank == self.rank { "->" } else { "" };
+                format!("{mark:>2}{rank:>3} {way}")
+            },
+        ));
+        Ok(lines.join("\n"))
+    }
+
+    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Narrow + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let Self { product, granularities, .. } = *self;
+        let Product { m, n, k, .. } = product;
+        let properties = device.properties();
+        let way = self.way::<T, C>(properties.capability, properties.sm_count)?;
+        let operations = Operations::new(device);
+        let make = |seed: u64| {
+            Ok(Buffers {
+                a: Quantised::<T>::new(device, granularities.0, (m, k), 2 * seed)?,
+                b: Quantised::<T>::new(device, granularities.1, (n, k), 2 * seed + 1)?,
+                c: device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
+            })
+        };
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+            let (a, b) = (a.scaled(granularities.0), b.scaled(granularities.1));
+            Ok(operations.multiply_scaled_by(stream, product, way, a, b, c)?)
+        };
+        let verify = move |set: &Buffers<T, C>| verify(product, granularities, set);
+        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+    }
+}
+
+/// Holds every element to the f64 product of what the factors stand for: one rounding to C's type, and the error of the sums inside of
+/// blocks, which the tensor cores keep to 13 bits of their size (measured on an H200), four steps a block.
+///
+/// The size of a block's sums is taken as four times their standard deviation, and that of all blocks as if their errors had one sign.
+fn verify<T: Narrow + Rounded, C: Rounded + Storable>(
+    Product { m, n, k, .. }: Product,
+    granularities: Granularities,
+    set: &Buffers<T, C>,
+) -> Result<Verified> {
+    let (a, b) = (set.a.meant(granularities.0, (m, k))?, set.b.meant(granularities.1, (n, k))?);
+    let extents = (m as usize, n as usize, k as usize);
+    let multiplied = |a: &[f64], b: &[f64]| {
+        let rows = |values| Strided { values, row_stride: extents.2, column_stride: 1 };
+        let columns = |values| Strided { values, row_stride: 1, column_stride: extents.2 };
+        product(extents, rows(a), columns(b))
+    };
+    let expected = multiplied(&a, &b);
+    let squares = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value * value).collect() };
+    let deviations = multiplied(&squares(a), &squares(b));
+    // Blocks whose deviations add up to one that is the root of the number of blocks smaller than their sum.
+    let blocks = f64::from(k.div_ceil(BLOCK));
+    let accumulation = 4.0 * 4.0 * blocks.sqrt() / 8192.0;
+    let found = set.c.to_vec()?;
+    let elements = found.iter().zip(expected.iter().zip(deviations)).map(|(found, (expected, squares))| {
+        let tolerance =
+            C::ROUNDING * expected.abs() * 1.01 + accumulation * squares.sqrt() + f64::MIN_POSITIVE;
+        registry::Element { found: found.exact(), expected: *expected, tolerance }
+    });
+    Ok(compare(elements, |index| vec![index as usize / extents.1, index as usize % extents.1])?)
+}
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::extent("m", 512, "rows of A and C"),
+    OptionSpec::extent("n", 512, "columns of B and C"),
+    OptionSpec::extent("k", 256, "columns of A and rows of B: a multiple of 16"),
+    OptionSpec::choice(
+        "a-scales",
+        &["row", "block"],
+        "what has a scale of A: 128 of k of a row or of 128 rows",
+    ),
+    OptionSpec::choice(
+        "b-scales",
+        &["block", "row"],
+        "what has a scale of B: 128 of k of 128 columns or of one",
+    ),
+    OptionSpec::choice("input", &["e4m3", "e5m2"], "type of A and B"),
+    OptionSpec::choice("output", &["bf16", "f16", "f32"], "type of C"),
+    OptionSpec::number("rank", 0, "which of the ways, from the cheapest on (`--explain` lists them)"),
+    OptionSpec::number("seed", 1, "of the inputs"),
+];
+
+/// Calls a method of a problem with the types that the options name.
+macro_rules! with_types {
+    ($options:expr, $method:ident($argument:expr)) => {{
+        let problem = Problem::of($options)?;
+        match ($options.choice("input"), $options.choice("output")) {
+            ("e4m3", "bf16") => problem.$method::<e4m3, bf16>($argument),
+            ("e4m3", "f16") => problem.$method::<e4m3, f16>($argument),
+            ("e4m3", _) => problem.$method::<e4m3, f32>($argument),
+            (_, "bf16") => problem.$method::<e5m2, bf16>($argument),
+            (_, "f16") => problem.$method::<e5m2, f16>($argument),
+            _ => problem.$method::<e5m2, f32>($argument),
+        }
+    }};
+}
+
+impl LibraryKernel for Library {
+    fn name(&self) -> &'static str {
+        "scaled_gemm"
+    }
+
+    fn summary(&self) -> &'static str {
+        "C = A·B of 8-bit floats with a scale for each block of 128 of k"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn applies_to(&self, capability: &Capability) -> bool {
+        capability.target == "sm_90a"
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        with_types!(options, text(target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        with_types!(options, prepare(device))
+    }
+
+    fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {
+        let explain = || with_types!(options, explanation(device));
+        Some(explain())
+    }
+}

@@ -1,0 +1,157 @@
+//! Scales of blocks: what an operand of narrow floats is multiplied by, one `f32` for 128 of k of a row or of 128 rows.
+//!
+//! ```text
+//! an operand (rows, k) of e4m3            its scales, (blocks of k, rows or blocks of rows): rows are contiguous
+//!         k 0..128  128..256  256..
+//! row 0   [  s00  ][  s10  ][ s20 ]       k 0..128     s00 s01 s02 ..   padded to a multiple of 4: TMA reads rows of whole 16 bytes
+//! row 1   [  s01  ][  s11  ][ s21 ]       k 128..256   s10 s11 s12 ..
+//! ```
+//!
+//! In that order the scales that a tile needs of a block of k are one run of memory, whatever they are for.
+
+use warpwright::layout::Error;
+use warpwright::prelude::*;
+
+/// How deep a block of k is, and how high a block of rows: `DeepSeek`-V3's choice.
+pub const BLOCK: u32 = 128;
+
+/// What has a scale of its own. The columns of B count as its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Granularity {
+    /// 128 of k of one row: what is quantised while a model runs.
+    Row,
+    /// 128 of k of 128 rows: weights.
+    Block,
+}
+
+/// Scales in 16 bytes: TMA reads rows that are a multiple of them, from a multiple of them on.
+const PIECE: u32 = 4;
+
+/// Scales of a slot are at least so many: tiles in shared memory are multiples of 128 bytes.
+const LEAST_ENTRIES: u32 = 32;
+
+impl Granularity {
+    /// Rows that share a scale.
+    pub fn rows(self) -> u32 {
+        match self {
+            Self::Row => 1,
+            Self::Block => BLOCK,
+        }
+    }
+
+    /// The extents of the scales of an operand (rows, k): blocks of k, and for each the scales of all rows, with their padding.
+    pub fn extents(self, (rows, k): (u32, u32)) -> (u32, u32) {
+        (k.div_ceil(BLOCK), rows.div_ceil(self.rows()).next_multiple_of(PIECE))
+    }
+
+    /// How many scales an operand (rows, k) has, padding included.
+    ///
+    /// ```
+    /// use warpwright_kernels::gemm::scales::Granularity;
+    ///
+    /// assert_eq!(Granularity::Row.count((30, 256)), 2 * 32);
+    /// assert_eq!(Granularity::Block.count((1024, 256)), 2 * 8);
+    /// ```
+    pub fn count(self, operand: (u32, u32)) -> usize {
+        let (blocks, padded) = self.extents(operand);
+        blocks as usize * padded as usize
+    }
+
+    /// Where the scale of element (row, column along k) of an operand (rows, k) is among its scales.
+    pub fn index(self, (row, column): (u32, u32), operand: (u32, u32)) -> usize {
+        (column / BLOCK) as usize * self.extents(operand).1 as usize + (row / self.rows()) as usize
+    }
+
+    /// The scales of a tile of so many rows in a slot.
+    ///
+    /// # Errors
+    /// The tile has more than 256 rows.
+    pub(super) fn tile(self, rows: i64) -> Result<TmaTile, Error> {
+        // Of blocks there are fewer than the least, those before the tile's first in its 16 bytes included.
+        let entries = match self {
+            Self::Row => rows as u32,
+            Self::Block => 1,
+        };
+        TmaTile::dense::<f32>((entries.next_multiple_of(LEAST_ENTRIES).into(), 1), Major::Mn)
+    }
+}
+
+/// The scales of an operand's tiles, in the slots of a ring.
+pub(super) struct ScaleRing {
+    granularity: Granularity,
+    ring: TileRing<f32>,
+    /// Rows of a tile.
+    rows: u32,
+}
+
+impl ScaleRing {
+    /// For tiles of so many rows.
+    #[track_caller]
+    pub(super) fn new(granularity: Granularity, rows: i64, stages: u32) -> Self {
+        let ring = TileRing::new(granularity.tile(rows), stages);
+        Self { granularity, ring, rows: rows as u32 }
+    }
+
+    /// The load of what the tile that begins at row `first` needs for a block of k.
+    #[track_caller]
+    pub(super) fn load(&self, map: &TensorMap, first: Reg<u32>, block: Reg<u32>) -> TileLoad {
+        self.ring.load(map, (self.first(first), block), None)
+    }
+
+    /// The first scale in a slot, of the tile that begins at row `row`.
+    #[track_caller]
+    fn first(&self, row: Reg<u32>) -> Reg<u32> {
+        row / (PIECE * self.granularity.rows()) * PIECE
+    }
+
+    /// How many neighbouring rows, from the tile's first or a multiple of this after it on, have the same scale for certain; 8 at least
+    /// are read together.
+    pub(super) fn run(&self) -> i64 {
+        match self.granularity {
+            Granularity::Row => 8,
+            // The largest power of two that divides the tile's rows, and so where each tile begins.
+            Granularity::Block => (1 << self.rows.trailing_zeros()).min(BLOCK.into()),
+        }
+    }
+
+    /// The scales in a slot of a row and the next, which is even or has the same; the tile begins at row `first`.
+    #[track_caller]
+    pub(super) fn pair(&self, slot: Slot, first: Reg<u32>, row: Reg<u32>) -> [Reg<f32>; 2] {
+        match self.granularity {
+            Granularity::Row => self.ring.tensor().get_vector((row - self.first(first), 0, slot)),
+            Granularity::Block => [self.get(slot, first, row); 2],
+        }
+    }
+
+    /// The scale in a slot of a row; the tile begins at row `first`.
+    #[track_caller]
+    pub(super) fn get(&self, slot: Slot, first: Reg<u32>, row: Reg<u32>) -> Reg<f32> {
+        let entry = row / self.granularity.rows() - self.first(first);
+        self.ring.tensor().get((entry, 0, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element has a scale, those of one block of rows and k the same and no others', and the padding is nobody's.
+    #[test]
+    fn blocks_share_their_scales_and_nothing_else() {
+        for granularity in [Granularity::Row, Granularity::Block] {
+            let operand = (259, 400);
+            let mut owners = vec![None; granularity.count(operand)];
+            for (row, column) in
+                (0..operand.0).flat_map(|row| (0..operand.1).map(move |column| (row, column)))
+            {
+                let block = (row / granularity.rows(), column / BLOCK);
+                let owner = &mut owners[granularity.index((row, column), operand)];
+                assert_eq!(*owner.get_or_insert(block), block);
+            }
+            let unused = owners.iter().filter(|owner| owner.is_none()).count();
+            let (blocks, padded) = granularity.extents(operand);
+            assert_eq!(unused as u32, blocks * (padded - operand.0.div_ceil(granularity.rows())));
+            assert!(padded * 4 % 16 == 0);
+        }
+    }
+}
