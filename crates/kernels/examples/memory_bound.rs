@@ -103,8 +103,14 @@ impl Bench {
         let length = input.len() as u64;
         let shapes: &[[u32; 4]] = &[[256, 8, 3, 1], [256, 8, 6, 1], [256, 8, 0, 1]];
         for &[threads, unroll, stages, overlaps] in shapes {
-            let configuration =
-                reduce::single_pass::SinglePass { monoid, threads, unroll, stages, overlaps: overlaps > 0 };
+            let configuration = reduce::single_pass::SinglePass {
+                monoid,
+                threads,
+                unroll,
+                stages,
+                ctas_per_sm: 0,
+                overlaps: overlaps > 0,
+            };
             let kernel =
                 self.operations.kernel(configuration, reduce::single_pass::SinglePass::<M>::run::<f32>)?;
             let shape = kernel.shape(1, threads);

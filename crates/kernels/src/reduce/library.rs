@@ -8,7 +8,7 @@ use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
-use super::single_pass::SinglePass;
+use super::single_pass::{self, SinglePass};
 use super::stepwise::{Step, Stepwise};
 use crate::monoid::{ArgMax, ArgMin, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
@@ -27,6 +27,8 @@ pub(crate) struct ArgMaxLibrary;
 
 const LENGTH: OptionSpec = OptionSpec::number("length", 1_000_003, "elements");
 const TYPE: OptionSpec = OptionSpec::choice("type", ELEMENT_TYPES, "type of the elements");
+const CTAS_PER_SM: OptionSpec =
+    OptionSpec::number("ctas-per-sm", 0, "CTAs of the one launch for each SM, 0 for as many as fit");
 const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the input");
 
 /// The last step, which the others lead to.
@@ -42,6 +44,7 @@ const REDUCE_OPTIONS: &[OptionSpec] = &[
         "how far on the way: in one launch, or in several (sums of f32)",
     ),
     OptionSpec::choice("threads", &["256", "512", "1024"], "threads of a CTA, of the steps before the last"),
+    CTAS_PER_SM,
     SEED,
 ];
 
@@ -61,8 +64,13 @@ fn in_steps(options: &Options) -> Result<Option<Stepwise<Sum>>> {
     Ok(Some(Stepwise { monoid: Sum, step, threads: options.choice("threads").parse()? }))
 }
 
-const ARG_MAX_OPTIONS: &[OptionSpec] =
-    &[LENGTH, TYPE, OptionSpec::choice("of", &["max", "min"], "which element is looked for"), SEED];
+const ARG_MAX_OPTIONS: &[OptionSpec] = &[
+    LENGTH,
+    TYPE,
+    OptionSpec::choice("of", &["max", "min"], "which element is looked for"),
+    CTAS_PER_SM,
+    SEED,
+];
 
 /// Each element read once.
 fn work<T: Element>(options: &Options) -> Work {
@@ -81,13 +89,15 @@ fn prepare<T: Sampled, M: Monoid<T>>(
     let input_there = device.buffer_from(&input)?;
     let output = Rc::new(RefCell::new(device.uninitialized::<M::Output>(1)?));
     let operations = Operations::new(device);
-    let single_pass = SinglePass::new(monoid, device.properties().capability);
+    let ctas_per_sm = u32::try_from(options.number("ctas-per-sm"))?;
+    let fastest = SinglePass::new(monoid, device.properties().capability);
+    let single_pass = if ctas_per_sm == 0 { fastest } else { SinglePass { ctas_per_sm, ..fastest } };
     let kernel = operations.kernel(single_pass, SinglePass::<M>::run::<T>)?;
     let resources = Resources::of(kernel.function(), &kernel.shape(1, single_pass.threads))?;
     let result = Rc::clone(&output);
     let ready = Ready {
         launch: move |stream: &_| {
-            Ok(operations.reduce_into(stream, &input_there, &mut output.borrow_mut(), monoid)?)
+            Ok(single_pass::launch(&operations, stream, &input_there, &mut output.borrow_mut(), single_pass)?)
         },
         verify: move || {
             let found = result.borrow().to_vec()?[0];

@@ -37,7 +37,10 @@ pub struct SinglePass<M> {
     pub unroll: u32,
     /// Tiles that are in shared memory at once, where bulk copies bring them (sm_90); 0 where threads load from memory.
     pub stages: u32,
-    /// Whether the grid may begin before the one in front of it has ended: sm_90.
+    /// CTAs of the grid for each SM at most; 0 for as many as fit.
+    pub ctas_per_sm: u32,
+    /// Whether the grid may begin before the one in front of it has ended, and ask L2 for its first tiles until then: sm_90. That needs room for
+    /// its CTAs beside the others'.
     pub overlaps: bool,
 }
 
@@ -45,7 +48,8 @@ impl<M> SinglePass<M> {
     /// The configuration that is fastest on an H200, for a GPU of that capability.
     pub fn new(monoid: M, capability: &Capability) -> Self {
         let is_hopper = capability.compute_capability >= (9, 0);
-        Self { monoid, threads: 256, unroll: 8, stages: if is_hopper { 3 } else { 0 }, overlaps: is_hopper }
+        let stages = if is_hopper { 3 } else { 0 };
+        Self { monoid, threads: 256, unroll: 8, stages, ctas_per_sm: 0, overlaps: is_hopper }
     }
 
     /// Elements that a CTA takes in one round.
@@ -85,6 +89,9 @@ impl<M> SinglePass<M> {
         launch::threads(self.threads);
         if self.overlaps {
             launch::grid_dependency_launch();
+            if self.stages > 0 && M::COMMUTES {
+                self.ask_for_first(input, length);
+            }
             launch::grid_dependency_wait();
         }
         let mine = if M::COMMUTES { self.striped(input, length) } else { self.in_order(input, length) };
@@ -106,6 +113,24 @@ impl<M> SinglePass<M> {
             let all = reduce_block(&self.monoid, all, self.threads);
             if thread_idx().x == 0 {
                 output[0u32] = self.monoid.lower(all);
+            }
+        }
+    }
+
+    /// Asks L2 for the CTA's first tiles: no access that an order is needed for.
+    #[device]
+    fn ask_for_first<T: Storable>(&self, input: &Global<T>, length: Reg<u64>)
+    where
+        M: Monoid<T>,
+    {
+        let tile_length = self.tile::<T>();
+        let tiles = length / u64::from(tile_length);
+        if thread_idx().x == 0 {
+            for round in 0..self.stages {
+                let tile = (block_idx().x + grid_dim().x * round).convert::<u64>();
+                if tile < tiles {
+                    bulk::Load::new(input.at(tile * u64::from(tile_length)), tile_length).prefetch();
+                }
             }
         }
     }
@@ -295,7 +320,12 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     let monoid = configuration.monoid;
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let length = input.len() as u64;
-    let grid = configuration.grid::<T>(length, operations.resident(&kernel, configuration.threads)?);
+    let fitting = operations.resident(&kernel, configuration.threads)?;
+    let wanted = match configuration.ctas_per_sm {
+        0 => fitting,
+        ctas => ctas * operations.device().properties().sm_count,
+    };
+    let grid = configuration.grid::<T>(length, fitting.min(wanted));
     operations.with_scratch(stream, |scratch: &mut ReduceScratch| {
         let words = (u64::from(grid) * record_bytes(|| monoid.identity())).div_ceil(8) as usize;
         let partials = scratch.partials.at_least(operations.device(), words)?;
