@@ -54,21 +54,37 @@ impl Timing {
     }
 }
 
-/// Times prepared kernels in `batches` batches each, in turns (A B A B ..), so that all meet the same clocks, power and heat.
+/// How much is timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batches {
+    /// Batches of each kernel.
+    pub(crate) count: usize,
+    /// How long the device rests before each.
+    pub(crate) rest: Duration,
+}
+
+impl From<usize> for Batches {
+    fn from(count: usize) -> Self {
+        Self { count, rest: Duration::ZERO }
+    }
+}
+
+/// Times prepared kernels in so many batches each, in turns (A B A B ..), so that all meet the same clocks, power and heat.
 pub(crate) fn time(
     kernels: &mut [&mut dyn Prepared],
     device: &Device,
     stream: &Stream,
-    batches: usize,
+    batches: impl Into<Batches>,
 ) -> Result<Vec<Timing>> {
+    let Batches { count, rest } = batches.into();
     let emulated = device.properties().is_emulated;
     let mut launches = Vec::new();
     for kernel in kernels.iter_mut() {
         let first = batch(*kernel, stream, 1)?;
         // The second launch has no loading to do, so it tells how many make a batch.
         let one = if emulated { first } else { batch(*kernel, stream, 1)?.min(first) };
-        let count = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
-        launches.push(if emulated { 1 } else { count.ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32 });
+        let fitting = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
+        launches.push(if emulated { 1 } else { fitting.ceil().clamp(1.0, f64::from(MOST_LAUNCHES)) as u32 });
     }
     let mut warm = Duration::ZERO;
     while !emulated && warm < WARM_UP {
@@ -77,8 +93,9 @@ pub(crate) fn time(
         }
     }
     let mut seconds = vec![Vec::new(); kernels.len()];
-    for _ in 0..batches {
+    for _ in 0..count {
         for ((kernel, &launches), seconds) in kernels.iter_mut().zip(&launches).zip(&mut seconds) {
+            std::thread::sleep(rest);
             seconds.push(batch(*kernel, stream, launches)?.as_secs_f64() / f64::from(launches));
         }
     }
