@@ -105,6 +105,8 @@ struct Measured {
     explanation: Option<String>,
     work: Work,
     timed: Vec<Timed>,
+    /// Whether what the kernels left was held to the reference.
+    is_checked: bool,
 }
 
 impl Bench {
@@ -158,7 +160,7 @@ impl Bench {
             }
             timed.push(Timed { name: (*name).to_owned(), timing });
         }
-        Ok(Measured { choice: choice.clone(), explanation, work, timed })
+        Ok(Measured { choice: choice.clone(), explanation, work, timed, is_checked: !self.unchecked })
     }
 }
 
@@ -179,6 +181,7 @@ impl Measured {
             "options": self.choice.options.to_string(),
             "device": device.name(),
             "product": device.properties().product,
+            "checked": self.is_checked,
             "operations": self.work.operations,
             "bytes": self.work.bytes,
             "timings": self.timed.iter().map(|timed| as_json(timed, &self.work)).collect::<Vec<_>>(),
