@@ -220,7 +220,7 @@ fn bad_accesses_name_the_lane_and_the_allocation() {
         |offset: &str| kernel(1, &format!("mad.wide.u32 %d0, %t, 4, %p0; st.global.u32 [%d0+{offset}], %t;"));
     let fault = try_run(&store("4"), shape(1, 32), &[words(vec![0; 32])]).err().unwrap();
     assert_eq!((fault.kind, fault.lanes), (FaultKind::OutOfBounds, 1 << 31));
-    assert!(fault.to_string().contains("0 bytes past the end of the allocation of 128 bytes"), "{fault}");
+    assert!(fault.to_string().contains("right past the end of the allocation of 128 bytes"), "{fault}");
     let fault = try_run(&store("2"), shape(1, 32), &[words(vec![0; 32])]).err().unwrap();
     assert_eq!((fault.kind, fault.lanes), (FaultKind::Misaligned, u32::MAX));
     let shared =

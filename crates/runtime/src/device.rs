@@ -102,7 +102,16 @@ impl Device {
     /// # Errors
     /// The emulator's threads cannot be started.
     pub fn emulated(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
-        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule)?) })
+        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 0)?) })
+    }
+
+    /// The emulator of a GPU on one thread of the host: CTAs take turns always alike, so that two runs are the same even where
+    /// the kernel lets it depend on luck which CTA comes first.
+    ///
+    /// # Errors
+    /// The emulator's thread cannot be started.
+    pub fn emulated_on_one_thread(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
+        Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 1)?) })
     }
 
     /// The same device with every checker on: a launch of a kernel with something wrong in it, even if it computed the

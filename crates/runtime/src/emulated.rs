@@ -69,9 +69,10 @@ impl Machine {
 }
 
 impl Emulated {
-    pub(crate) fn new(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
-        let emulator =
-            Emulator::new(arch).map_err(|error| Error::EmulatorStart { reason: error.to_string() })?;
+    /// On a number of host threads; 0 for one a core.
+    pub(crate) fn new(arch: &'static Arch, schedule: Schedule, threads: usize) -> Result<Self> {
+        let emulator = Emulator::with_threads(arch, threads)
+            .map_err(|error| Error::EmulatorStart { reason: error.to_string() })?;
         let properties = DeviceProperties {
             name: format!("emu:{}", arch.name),
             product: arch.product.to_owned(),

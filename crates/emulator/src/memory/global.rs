@@ -266,16 +266,19 @@ impl Memory {
         let Some(region) = self.nearest(address) else {
             return "nothing is allocated below it".to_owned();
         };
-        if address < region.end() {
-            if region.is_live() {
-                format!("it is {} bytes into {}", address - region.base, region.describe())
-            } else {
-                format!("it is {} bytes into {}, which was freed", address - region.base, region.describe())
+        let place = if address < region.end() {
+            match address - region.base {
+                0 => "at the beginning of".to_owned(),
+                bytes => format!("{bytes} bytes into"),
             }
         } else {
-            let state = if region.is_live() { "" } else { ", which was freed" };
-            format!("it is {} bytes past the end of {}{state}", address - region.end(), region.describe())
-        }
+            match address - region.end() {
+                0 => "right past the end of".to_owned(),
+                bytes => format!("{bytes} bytes past the end of"),
+            }
+        };
+        let state = if region.is_live() { "" } else { ", which was freed" };
+        format!("it is {place} {}{state}", region.describe())
     }
 
     fn bytes(&self, address: u64, length: usize) -> Result<*mut u8, MemoryError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use warpwright::arch::Arch;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error, Extents, Finding, Label, Schedule, SourceFiles, render};
@@ -73,9 +74,10 @@ const SCHEDULES: [Schedule; 6] = [
     Schedule::Random(4),
 ];
 
-/// An emulated H200 under a schedule, with every checker on.
+/// An emulated H200 under a schedule, with every checker on. On one thread of the host, which CTA comes last is always the same.
 fn checked(schedule: Schedule) -> Device {
-    let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
+    let h200 = Arch::named("h200").expect("it is known");
+    let device = Device::emulated_on_one_thread(h200, schedule).expect("the emulator always starts");
     device.checked().expect("an emulator checks")
 }
 

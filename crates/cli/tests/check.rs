@@ -1,0 +1,98 @@
+//! `warpwright check`, as a user runs it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn warpwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warpwright"))
+        .args(arguments)
+        .env_remove("WARPWRIGHT_DEVICE")
+        .output()
+        .expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// A launch of the library's transpose on 64 x 64 elements, of which the barrier is taken away.
+fn transpose_without_its_barrier() -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("warpwright-check-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("temporary files can be made");
+    let written = warpwright(&["ptx", "transpose", "--way", "swizzled"]);
+    let ptx = text(&written.stdout);
+    assert_eq!(ptx.matches("bar.sync 0;").count(), 1, "{ptx}");
+    fs::write(directory.join("transpose.ptx"), ptx.replace("bar.sync 0;", "")).expect("writable");
+    let launch = json!({
+        "ptx": "transpose.ptx", "entry": "tile_transpose_run_f32", "grid": [2, 2, 1], "block": [32, 8, 1],
+        "args": [
+            {"buffer": {"dtype": "f32", "shape": [64, 64], "init": "iota"}},
+            {"buffer": {"dtype": "f32", "shape": [64, 64], "init": "poison"}},
+            {"scalar": {"dtype": "u32", "value": 64}},
+            {"scalar": {"dtype": "u32", "value": 64}},
+        ],
+    });
+    let file = directory.join("launch.json");
+    fs::write(&file, launch.to_string()).expect("writable");
+    file
+}
+
+#[test]
+fn where_nothing_is_wrong_it_says_one_line() {
+    let output = warpwright(&["check", "transpose", "--m", "65", "--n", "33", "--seeds", "1"]);
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.trim_end().ends_with("nothing found at the schedules eager, latest, random:1"), "{told}");
+    assert_eq!(told.trim_end().lines().count(), 1, "{told}");
+}
+
+#[test]
+fn our_own_ptx_tells_the_line_the_element_and_the_seed() {
+    let launch = transpose_without_its_barrier();
+    let launch = launch.to_str().expect("UTF-8");
+    let output = warpwright(&["check", launch]);
+    let told = text(&output.stdout);
+    assert!(!output.status.success(), "{told}");
+    for part in [
+        "error[race]: nothing orders",
+        "crates/kernels/src/transpose/tile.rs",
+        "is element (",
+        ") of this tensor of f32",
+        "put a barrier of the CTA",
+        "`--schedule eager` shows it, `--explain race` says more",
+    ] {
+        assert!(told.contains(part), "no `{part}` in\n{told}");
+    }
+
+    let output = warpwright(&["check", launch, "--schedule", "random:7", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["status"], "found");
+    let finding = &report["findings"][0];
+    assert_eq!(
+        (&finding["code"], &finding["schedules"][0]),
+        (&"race".into(), &"random:7".into()),
+        "{finding:#}"
+    );
+    assert_eq!(finding["labels"].as_array().map(Vec::len), Some(2), "{finding:#}");
+    let place = &finding["memory"][0];
+    assert_eq!(place["file"], "crates/kernels/src/transpose/tile.rs", "{finding:#}");
+    assert!(place["text"].as_str().is_some_and(|text| text.contains("of this tensor of f32")), "{finding:#}");
+}
+
+#[test]
+fn every_code_is_explained() {
+    let refused = warpwright(&["check", "--explain", "nonsense"]);
+    assert!(!refused.status.success());
+    let message = text(&refused.stderr);
+    let codes = message.rsplit_once("there are ").expect("it lists them").1;
+    let mut count = 0;
+    for code in codes.trim().split(", ") {
+        let page = warpwright(&["check", "--explain", code]);
+        assert!(page.status.success() && page.stdout.len() > 80, "`{code}`: {}", text(&page.stdout));
+        count += 1;
+    }
+    assert!(count >= 15, "{codes}");
+}
