@@ -18,6 +18,7 @@
 pub mod batched;
 pub mod blocks;
 pub mod epilogue;
+pub mod experts;
 pub mod hopper;
 pub mod legal;
 mod library;
@@ -32,6 +33,7 @@ pub mod scales;
 mod schedule;
 mod split;
 mod store;
+mod tile_table;
 pub mod tune;
 pub mod tuned;
 mod verify;
@@ -320,6 +322,14 @@ impl Gemm {
                 }
             }
         }
+    }
+
+    /// Tiles of a C.
+    #[device]
+    fn tiles(&self, m: Reg<u32>, n: Reg<u32>) -> Reg<u32> {
+        let rows = (m + (self.tile.0 as u32 - 1)) / self.tile.0 as u32;
+        let columns = (n + (self.tile.1 as u32 - 1)) / self.tile.1 as u32;
+        rows * columns
     }
 
     /// The tile (row, column) of this CTA: `raster` rows of tiles are walked column by column.

@@ -355,15 +355,15 @@ struct Ready<C> {
 }
 
 /// How the matrices of a factor lie, and the tile of them that is loaded.
-struct Mapping {
-    extents: (u64, u64),
+pub(super) struct Mapping {
+    pub(super) extents: (u64, u64),
     /// How many, and elements from one to the next; `None` of one that all share.
-    matrices: Option<(u64, u64)>,
-    tile: TmaTile,
+    pub(super) matrices: Option<(u64, u64)>,
+    pub(super) tile: TmaTile,
 }
 
 impl Mapping {
-    fn of<T: Storable>(&self, buffer: &Buffer<T>) -> Result<runtime::TensorMap> {
+    pub(super) fn of<T: Storable>(&self, buffer: &Buffer<T>) -> Result<runtime::TensorMap> {
         Ok(match self.matrices {
             Some(matrices) => runtime::TensorMap::of_tiles(buffer, self.extents, matrices, &self.tile)?,
             None => runtime::TensorMap::of_tile(buffer, self.extents, &self.tile)?,

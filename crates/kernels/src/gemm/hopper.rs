@@ -117,7 +117,7 @@ impl HopperGemm {
 
     /// Computes this CTA's tiles, and hands each to `finish`. Where tiles are split, their parts meet in `workspace`.
     #[device]
-    fn compute<T: WarpgroupInput>(
+    pub(super) fn compute<T: WarpgroupInput>(
         &self,
         products: &Products,
         workspace: (&Global<f32>, &Global<u32>),
@@ -131,13 +131,14 @@ impl HopperGemm {
         let b_ring = TileRing::<T>::new(self.b_tile::<T>(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
         let tile = (tile_m, tile_n, tile_k);
-        let schedule = Schedule::new(cluster, tile, self.raster, products, self.split);
+        let mut schedule = Schedule::new(cluster, tile, self.raster, products, self.split);
         if producer.leads() {
             products.prefetch();
         }
         // All this ran beside the end of the kernel before; from here on, that one's results are there.
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
+        schedule.count_tiles();
         let exchange = self.split.then(|| Exchange::new(workspace, CONSUMERS, together, cluster));
 
         if producer.is_mine() {

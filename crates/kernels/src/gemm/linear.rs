@@ -142,7 +142,7 @@ pub(super) struct Parts {
     residual: bool,
     activation: Activation,
     /// Whether the kernel computes C's transpose.
-    transposed: bool,
+    pub(super) transposed: bool,
 }
 
 /// The numbers and vectors of an epilogue.

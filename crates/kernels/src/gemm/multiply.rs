@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::batched::Batch;
+use super::experts::{self, Experts};
 use super::hopper::{self, HopperGemm};
 use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
@@ -123,6 +124,17 @@ pub trait Factor: WarpgroupInput + Storable {
         operands: Operands<'_, Self, C>,
     ) -> Result<LaunchCounts>;
 
+    /// Multiplies groups of rows by `mma.sync`.
+    ///
+    /// # Errors
+    /// As [`by_warps`](Self::by_warps).
+    fn experts_by_warps<C: GemmOutput + Storable>(
+        operations: &Operations,
+        stream: &Stream,
+        experts: &Experts<'_>,
+        operands: Operands<'_, Self, C>,
+    ) -> Result<LaunchCounts>;
+
     /// The kernel that multiplies by `mma.sync`.
     ///
     /// # Errors
@@ -170,6 +182,15 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         })
     }
 
+    fn experts_by_warps<C: GemmOutput + Storable>(
+        operations: &Operations,
+        stream: &Stream,
+        experts: &Experts<'_>,
+        operands: Operands<'_, T, C>,
+    ) -> Result<LaunchCounts> {
+        experts::by_warps(operations, stream, experts, operands)
+    }
+
     fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String> {
         let gemm = Gemm::for_batch(batch);
         if batch.count == 1 {
@@ -191,6 +212,15 @@ macro_rules! warpgroups_only {
                 _: Operands<'_, Self, C>,
             ) -> Result<LaunchCounts> {
                 Err(no_warpgroups::<Self>(batch.product))
+            }
+
+            fn experts_by_warps<C: GemmOutput + Storable>(
+                _: &Operations,
+                _: &Stream,
+                experts: &Experts<'_>,
+                operands: Operands<'_, Self, C>,
+            ) -> Result<LaunchCounts> {
+                Err(no_warpgroups::<Self>(experts.product(experts.rows(operands.a))))
             }
 
             fn warps_ptx<C: GemmOutput>(batch: Batch, _: &'static Capability) -> Result<String> {

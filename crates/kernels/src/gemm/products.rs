@@ -6,19 +6,21 @@ use warpwright::lang::tensor::MappedMatrix;
 use warpwright::prelude::*;
 
 use super::epilogue::Origin;
+use super::store::Finished;
 
 /// The products of a launch.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, DeviceValue)]
 pub struct Products {
     /// The maps of A and B.
     maps: (TensorMap, TensorMap),
-    /// (m, n, k).
+    /// (m, n, k); of groups of rows, those of all together.
     extents: (Reg<u32>, Reg<u32>, Reg<u32>),
     batch: Option<BatchAxis>,
+    groups: Option<RowGroups>,
 }
 
 /// Products of one shape, whose matrices lie one after another.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, DeviceValue)]
 pub struct BatchAxis {
     /// How many.
     pub count: Reg<u32>,
@@ -28,16 +30,49 @@ pub struct BatchAxis {
     pub c_stride: Reg<u64>,
 }
 
+/// Products of which each has some rows of one A and C, and a B of its own. Where C's transpose is computed, these are columns of B and C.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct RowGroups {
+    /// How many.
+    pub count: Reg<u32>,
+    /// The first row of each, and behind them the number of all rows.
+    pub offsets: Global<u32>,
+    /// There is room for so many.
+    pub most: u32,
+    /// Whether the kernel computes C's transpose.
+    pub transposed: bool,
+}
+
+#[device]
+impl RowGroups {
+    /// The first row of a product, and the one after its last.
+    fn rows(&self, product: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let begin = self.offsets.at(product);
+        (begin.load(), begin.at(1).load())
+    }
+
+    /// Where the first of them is in the kernel's own C.
+    fn place(&self, product: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
+        let (begin, _) = self.rows(product);
+        if self.transposed { (constant(0u32), begin) } else { (begin, constant(0u32)) }
+    }
+}
+
 #[device]
 impl Products {
     /// A single one: C (m, n) = A (m, k) · B (k, n).
     pub fn one(a: &TensorMap, b: &TensorMap, extents: (Reg<u32>, Reg<u32>, Reg<u32>)) -> Self {
-        Self { maps: (*a, *b), extents, batch: None }
+        Self { maps: (*a, *b), extents, batch: None, groups: None }
     }
 
     /// Several of that shape.
     pub fn in_batch(self, batch: BatchAxis) -> Self {
         Self { batch: Some(batch), ..self }
+    }
+
+    /// Several, whose rows together are those of A and C.
+    pub fn in_groups(self, groups: RowGroups) -> Self {
+        Self { groups: Some(groups), ..self }
     }
 
     /// Fetches the maps.
@@ -46,36 +81,60 @@ impl Products {
         self.maps.1.prefetch();
     }
 
-    /// How many there are; `None` of a single one.
+    /// How many there are of one shape; `None` of a single one.
     pub(super) fn count(&self) -> Option<Reg<u32>> {
         self.batch.map(|batch| batch.count)
     }
 
-    /// Rows and columns of a product's C, and its depth.
-    pub(super) fn shape_of(&self, _: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
+    /// Where they have different shapes: how many there may be and are.
+    pub(super) fn uneven(&self) -> Option<(u32, Reg<u32>)> {
+        self.groups.map(|groups| (groups.most, groups.count))
+    }
+
+    /// (m, n, k), of all together where they differ.
+    pub(super) fn shape(&self) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
         self.extents
     }
 
     /// Rows and columns of a product's C.
     pub(super) fn extents_of(&self, product: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>) {
-        let (m, n, _) = self.shape_of(product);
-        (m, n)
+        let (m, n, _) = self.extents;
+        let Some((groups, product)) = self.groups.zip(product) else {
+            return (m, n);
+        };
+        let (begin, end) = groups.rows(product);
+        if groups.transposed { (m, end - begin) } else { (end - begin, n) }
     }
 
     /// A and B of a product.
     pub(super) fn factors(&self, product: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
-        let own = self.batch.map_or((false, false), |batch| batch.own);
-        let factor = |map: &TensorMap, own: bool| {
-            let factor = MappedMatrix::from(map);
-            product.filter(|_| own).map_or(factor, |product| factor.numbered(product))
-        };
-        (factor(&self.maps.0, own.0), factor(&self.maps.1, own.1))
+        let (a, b) = (MappedMatrix::from(&self.maps.0), MappedMatrix::from(&self.maps.1));
+        match (product, self.batch, self.groups) {
+            (Some(product), Some(BatchAxis { own, .. }), _) => {
+                let numbered = |own: bool, all: MappedMatrix| if own { all.numbered(product) } else { all };
+                (numbered(own.0, a), numbered(own.1, b))
+            }
+            (Some(product), None, Some(groups)) => {
+                let (begin, _) = groups.rows(product);
+                let rows = |all: MappedMatrix| all.from_place((begin, constant(0u32)));
+                if groups.transposed {
+                    (a.numbered(product), rows(b))
+                } else {
+                    (rows(a), b.numbered(product))
+                }
+            }
+            _ => (a, b),
+        }
     }
 
     /// C of a product, as TMA writes it.
     pub(super) fn boxes(&self, c: &TensorMap, product: Option<Reg<u32>>) -> MappedMatrix {
         let all = MappedMatrix::from(c);
-        product.map_or(all, |product| all.numbered(product))
+        match (product, self.groups) {
+            (Some(product), Some(groups)) => all.from_place(groups.place(product)),
+            (Some(product), None) => all.numbered(product),
+            (None, _) => all,
+        }
     }
 
     /// C of a product, as threads write it.
@@ -83,11 +142,26 @@ impl Products {
         self.origin(product).map_or(*c, |origin| c.at(origin.element))
     }
 
+    /// Whether the rows of a tile reach into those of the next product.
+    pub(super) fn reaches_into_next(&self, tile: &Finished) -> Reg<bool> {
+        let Some(groups) = self.groups else {
+            return constant(false);
+        };
+        let ((m, n), (rows, columns)) = (self.extents_of(tile.product), tile.end());
+        if groups.transposed { columns.gt(n) } else { rows.gt(m) }
+    }
+
     /// Where a product begins in what all share.
     pub(super) fn origin(&self, product: Option<Reg<u32>>) -> Option<Origin> {
-        let (product, batch) = product.zip(self.batch)?;
-        let (m, n, _) = self.extents;
-        let element = product.convert::<u64>() * batch.c_stride;
-        Some(Origin { row: product * m, column: product * n, element })
+        let (product, (m, n, _)) = (product?, self.extents);
+        if let Some(batch) = self.batch {
+            let element = product.convert::<u64>() * batch.c_stride;
+            return Some(Origin { row: product * m, column: product * n, element });
+        }
+        let groups = self.groups?;
+        let (begin, _) = groups.rows(product);
+        let (row, column, width) =
+            if groups.transposed { (product * m, begin, m) } else { (begin, product * n, n) };
+        Some(Origin { row, column, element: begin.convert::<u64>() * width.convert::<u64>() })
     }
 }

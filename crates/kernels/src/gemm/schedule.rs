@@ -12,6 +12,7 @@
 use warpwright::prelude::*;
 
 use super::products::Products;
+use super::tile_table::TileTable;
 
 /// A run of steps along k of one tile.
 #[derive(Clone, Copy, DeviceValue)]
@@ -41,10 +42,16 @@ pub(super) struct Schedule {
     /// Rows and columns of clusters' tiles, and how many rows are walked together.
     rows: Reg<u32>,
     columns: Reg<u32>,
-    /// Tiles of each product, where there are several.
+    /// Tiles of each product, where there are several of one shape.
     each: Option<Reg<u32>>,
+    /// The tiles of each, where they have different ones.
+    table: Option<TileTable>,
+    products: Products,
+    /// (m, n, k) of the cluster's tile.
+    tile: (u32, u32, u32),
     raster: u32,
     cluster: ClusterGrid,
+    splits: bool,
     split: Option<Split>,
 }
 
@@ -53,6 +60,8 @@ pub(super) struct Schedule {
 struct Split {
     /// How many: the first ones.
     tiles: Reg<u32>,
+    /// To how many clusters.
+    sharers: Reg<u32>,
     /// This cluster's steps of all of theirs.
     begin: Reg<u32>,
     end: Reg<u32>,
@@ -70,37 +79,76 @@ impl Schedule {
         products: &Products,
         splits: bool,
     ) -> Self {
-        let (m, n, k) = products.shape_of(None);
-        let steps = (k + (tile.2 - 1)) / tile.2;
         let (along_m, along_n) = cluster.shape();
-        let (high, wide) = (tile.0 * along_m, tile.1 * along_n);
-        let (rows, columns) = ((m + (high - 1)) / high, (n + (wide - 1)) / wide);
+        let tile = (tile.0 * along_m, tile.1 * along_n, tile.2);
+        let (m, n, k) = products.shape();
+        let steps = (k + (tile.2 - 1)) / tile.2;
+        let (rows, columns) = ((m + (tile.0 - 1)) / tile.0, (n + (tile.1 - 1)) / tile.1);
         let each = rows * columns;
         let tiles = products.count().map_or(each, |count| count * each);
         let (number, clusters) = (block_idx().x / cluster.size(), grid_dim().x / cluster.size());
         let mut schedule = Self {
-            count: (tiles + clusters - 1u32 - number) / clusters,
+            count: constant(0u32),
             steps,
             number,
             clusters,
             rows,
             columns,
             each: products.count().map(|_| each),
+            table: products.uneven().map(|(most, count)| TileTable::new(most, count)),
+            products: *products,
+            tile,
             raster,
             cluster,
+            splits,
             split: None,
         };
-        if splits {
+        if schedule.table.is_none() {
+            schedule.deal_out(tiles);
+        }
+        schedule
+    }
+
+    /// Counts the tiles of products that have different ones: all threads of the CTA do it, once the extents can be read.
+    pub(super) fn count_tiles(&mut self) {
+        if let Some(table) = self.table {
+            table.fill(|product| {
+                let (rows, columns) = self.tiles_of(Some(product));
+                rows * columns
+            });
+            self.deal_out(table.tiles());
+        }
+    }
+
+    /// Gives each cluster its share of so many tiles.
+    fn deal_out(&mut self, tiles: Reg<u32>) {
+        let Self { number, clusters, steps, .. } = *self;
+        self.count = (tiles + clusters - 1u32 - number) / clusters;
+        if self.splits {
             let last_round = tiles % clusters;
             let round_before = tiles.lt(clusters).select(0u32, clusters);
             let split = last_round.eq(0u32).select(0u32, last_round + round_before);
-            let begin = number * (split * steps) / clusters;
-            let end = (number + 1u32) * (split * steps) / clusters;
+            let all = split * steps;
+            // Of products whose tiles only the device counts there may be fewer steps than clusters: then some have none.
+            let sharers = self.table.map_or(clusters, |_| clusters.min(all).max(1u32));
+            let share = |number: Reg<u32>| {
+                let step = number * all / sharers;
+                self.table.map_or(step, |_| step.min(all))
+            };
+            let (begin, end) = (share(number), share(number + 1u32));
             let pieces = (end + steps - 1u32) / steps - begin / steps;
-            schedule.count = pieces + (tiles - split) / clusters;
-            schedule.split = Some(Split { tiles: split, begin, end, pieces });
+            self.count = pieces + (tiles - split) / clusters;
+            self.split = Some(Split { tiles: split, sharers, begin, end, pieces });
         }
-        schedule
+    }
+
+    /// Rows and columns of clusters' tiles of a product.
+    fn tiles_of(&self, product: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>) {
+        if self.table.is_none() {
+            return (self.rows, self.columns);
+        }
+        let (m, n) = self.products.extents_of(product);
+        ((m + (self.tile.0 - 1)) / self.tile.0, (n + (self.tile.1 - 1)) / self.tile.1)
     }
 
     /// The piece number `index` of this cluster. Past the last, one of any place and length.
@@ -120,18 +168,23 @@ impl Schedule {
 
     /// A run of steps of a tile, with the product it belongs to.
     fn part(&self, tile: Reg<u32>, first: Reg<u32>, steps: Reg<u32>) -> Piece {
-        match self.each {
-            None => Piece { tile, product: None, within: tile, first, steps },
-            Some(each) => Piece { tile, product: Some(tile / each), within: tile % each, first, steps },
-        }
+        let (product, within) = match (self.table, self.each) {
+            (Some(table), _) => {
+                let (product, within) = table.find(tile);
+                (Some(product), within)
+            }
+            (None, Some(each)) => (Some(tile / each), tile % each),
+            (None, None) => (None, tile),
+        };
+        Piece { tile, product, within, first, steps }
     }
 
     /// The row and column of this CTA's tile of the cluster's: `raster` rows are walked column by column.
     pub(super) fn place(&self, piece: Piece) -> (Reg<u32>, Reg<u32>) {
-        let tile = piece.within;
-        let first = tile / (self.columns * self.raster) * self.raster;
-        let high = (self.rows - first).min(self.raster);
-        let within = tile % (self.columns * self.raster);
+        let (tile, (rows, columns)) = (piece.within, self.tiles_of(piece.product));
+        let first = tile / (columns * self.raster) * self.raster;
+        let high = (rows - first).min(self.raster);
+        let within = tile % (columns * self.raster);
         let (row, column) = (first + within % high, within / high);
         let (along_m, along_n) = self.cluster.shape();
         (row * along_m + self.cluster.m(), column * along_n + self.cluster.n())
@@ -145,10 +198,13 @@ impl Schedule {
 
     /// The slots of all parts of a split tile: the first, and how many. They are in the order of k.
     pub(super) fn parts(&self, piece: Piece) -> (Reg<u32>, Reg<u32>) {
-        let all = self.split.map_or(constant(1u32), |split| split.tiles * self.steps);
+        let (all, sharers) = match self.split {
+            Some(split) => (split.tiles * self.steps, split.sharers),
+            None => (constant(1u32), constant(1u32)),
+        };
         let start = piece.tile * self.steps;
         // The last cluster whose first step is at or before that one.
-        let owner = |step: Reg<u32>| ((step + 1u32) * self.clusters - 1u32) / all;
+        let owner = |step: Reg<u32>| ((step + 1u32) * sharers - 1u32) / all;
         let first = owner(start);
         (first + piece.tile, owner(start + self.steps - 1u32) - first + 1u32)
     }

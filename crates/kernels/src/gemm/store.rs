@@ -46,6 +46,13 @@ impl Finished {
         Self { sums: sums.clone(), role, leads, product: piece.product, at, columns, block_stride }
     }
 
+    /// The row after its last in C, and the column.
+    pub(super) fn end(&self) -> (Reg<u32>, Reg<u32>) {
+        let blocks = (self.sums.len() as i64 / self.block_sums()) as u32;
+        let rows = (blocks - 1) * self.block_stride + BLOCK_ROWS as u32;
+        (self.at.0 + rows, self.at.1 + self.columns as u32)
+    }
+
     /// Sums of a block of 64 rows that one thread has.
     fn block_sums(&self) -> i64 {
         self.columns / 2

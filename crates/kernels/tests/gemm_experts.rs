@@ -1,0 +1,278 @@
+//! Groups of rows in one launch, each times a matrix of its own: every way that the plan knows, groups of no rows, epilogues, and what
+//! is refused.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::experts::Experts;
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::{Factor, Way};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Small whole numbers: every product and sum of them is exact, so results must be equal.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// What C holds before.
+const BEFORE: f32 = 77.0;
+
+/// The group of each row.
+fn groups(sizes: &[u32]) -> Vec<usize> {
+    sizes.iter().enumerate().flat_map(|(group, &size)| vec![group; size as usize]).collect()
+}
+
+/// Groups' matrices on the host and on a device.
+struct Case<T, C> {
+    offsets: Buffer<u32>,
+    n: u32,
+    k: u32,
+    order: Order,
+    expected: Vec<f32>,
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: Buffer<C>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+    fn new(
+        device: &Device,
+        sizes: &[u32],
+        (n, k, order): (u32, u32, Order),
+        input: impl Fn(f32) -> T,
+        output: impl Fn(f32) -> C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let (wide, deep) = (n as usize, k as usize);
+        let rows = groups(sizes);
+        let (a, b) = (whole(rows.len() * deep, 1), whole(sizes.len() * wide * deep, 2));
+        let weight = |group: usize, step: usize, column: usize| match order {
+            Order::RowMajor => b[(group * deep + step) * wide + column],
+            Order::ColumnMajor => b[(group * wide + column) * deep + step],
+        };
+        let mut expected = Vec::new();
+        for (row, &group) in rows.iter().enumerate() {
+            for column in 0..wide {
+                let terms = (0..deep).map(|step| a[row * deep + step] * weight(group, step, column));
+                expected.push(terms.sum());
+            }
+        }
+        let sums = sizes.iter().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
+        let there = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
+        };
+        let before: Vec<C> = expected.iter().map(|_| output(BEFORE)).collect();
+        let (a, b, c) = (there(&a)?, there(&b)?, device.buffer_from(&before)?);
+        Ok(Self { offsets: device.buffer_from(&offsets)?, n, k, order, expected, a, b, c })
+    }
+
+    fn ways(&self, operations: &Operations) -> Vec<Way> {
+        let rows = self.a.len() as u32 / self.k;
+        operations.ways_of_experts::<T, C>(&self.experts(), rows)
+    }
+
+    fn experts(&self) -> Experts<'_> {
+        Experts { b: self.order, ..Experts::new(&self.offsets, self.n, self.k) }
+    }
+
+    /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
+    fn check(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        way: Way,
+        of: impl Fn(C) -> f32,
+    ) -> Outcome {
+        let experts = Experts { b: self.order, ..Experts::new(&self.offsets, self.n, self.k) };
+        for _ in 0..2 {
+            operations.multiply_experts_by(stream, &experts, way, &self.a, &self.b, &mut self.c)?;
+        }
+        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
+        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
+        let n = self.n as usize;
+        assert_eq!(
+            wrong.map(|index| (index / n, index % n, found[index], self.expected[index])),
+            None,
+            "(row, column, found, expected) by {way:?}"
+        );
+        Ok(())
+    }
+}
+
+fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+const WEIGHTS: Order = Order::ColumnMajor;
+
+#[test]
+fn every_way_of_the_plan_is_right() -> Outcome {
+    for (schedule, sizes, n, k) in [
+        (Schedule::Eager, &[0, 5, 130, 0, 64, 1, 0][..], 72, 72),
+        (Schedule::Latest, &[1, 0, 1, 2], 136, 264),
+        (Schedule::Random(7), &[140], 136, 72),
+        (Schedule::Random(8), &[300, 0, 0, 20], 64, 136),
+    ] {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let rounded = |value: f32| bf16::from_f32(value);
+        let mut case = Case::<bf16, bf16>::new(&device, sizes, (n, k, WEIGHTS), rounded, rounded)?;
+        // Sums of whole numbers are whole, and those above 256 are rounded once.
+        case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
+        let ways = case.ways(&operations);
+        assert!(ways.len() > 8, "{} ways", ways.len());
+        for way in ways {
+            case.check(&operations, &stream, way, bf16::to_f32)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let sizes = [3, 0, 70, 64];
+    let mut case = Case::<f16, f32>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, |value| value)?;
+    for way in case.ways(&operations) {
+        case.check(&operations, &stream, way, |found| found)?;
+    }
+    let mut case = Case::<f16, f16>::new(&device, &sizes, (72, 72, WEIGHTS), f16::from_f32, f16::from_f32)?;
+    for way in case.ways(&operations) {
+        case.check(&operations, &stream, way, f16::to_f32)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn many_groups_are_found() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    // More than a warp of groups, most of them of few rows or none, one of many; and a whole power of two.
+    for count in [33, 64, 100] {
+        let sizes: Vec<u32> = (0..count).map(|group| if group == 40 { 150 } else { group * 7 % 5 }).collect();
+        let mut case =
+            Case::<bf16, f32>::new(&device, &sizes, (24, 16, WEIGHTS), bf16::from_f32, |value| value)?;
+        let way = case.ways(&operations)[0];
+        case.check(&operations, &stream, way, |found| found)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn both_orders_and_generations_are_right() -> Outcome {
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for order in [Order::RowMajor, Order::ColumnMajor] {
+            // Rows of 16-byte multiples, and rows that TMA cannot read.
+            for (n, k) in [(136, 40), (35, 37)] {
+                let sizes = [130, 0, 7];
+                let mut case =
+                    Case::<f16, f16>::new(&device, &sizes, (n, k, order), f16::from_f32, f16::from_f32)?;
+                let way = case.ways(&operations)[0];
+                case.check(&operations, &stream, way, f16::to_f32)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_type_is_right() -> Outcome {
+    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+        let (operations, stream) = (Operations::new(device), device.stream()?);
+        let mut case = Case::<T, bf16>::new(device, &[9, 72], (72, 80, WEIGHTS), input, bf16::from_f32)?;
+        case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
+        let way = case.ways(&operations)[0];
+        assert_ne!(way, Way::Warps);
+        case.check(&operations, &stream, way, bf16::to_f32)
+    }
+    let device = Device::named("emu:h200")?;
+    check(&device, bf16::from_f32)?;
+    check(&device, f16::from_f32)?;
+    check(&device, tf32)?;
+    check(&device, e4m3::from_f32)?;
+    check(&device, e5m2::from_f32)
+}
+
+#[test]
+fn each_group_has_its_own_part_of_an_epilogue() -> Outcome {
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        // Many rows, and so few that C is computed transposed.
+        for (sizes, n) in [(&[70, 0, 140][..], 72), (&[1, 2, 0, 1], 264)] {
+            let rows = groups(sizes);
+            let scales = whole(rows.len(), 3);
+            let (columns, bias) = (whole(sizes.len() * n, 4), whole(sizes.len() * n, 5));
+            let there = |values: &[f32]| device.buffer_from(values);
+            let (row_scales, column_scales, biases) = (there(&scales)?, there(&columns)?, there(&bias)?);
+            let linear = Linear {
+                alpha: 0.125,
+                beta: 0.5,
+                row_scales: Some(&row_scales),
+                column_scales: Some(&column_scales),
+                bias: Some(&biases),
+                activation: Activation::Relu,
+            };
+            let shape = (n as u32, 64, WEIGHTS);
+            let mut case = Case::<bf16, f32>::new(&device, sizes, shape, bf16::from_f32, |value| value)?;
+            let experts = Experts::new(&case.offsets, n as u32, 64);
+            operations.linear_experts(&stream, &experts, &linear, &case.a, &case.b, &mut case.c)?;
+            for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+                let (row, column) = (place / n, rows[place / n] * n + place % n);
+                let inner = 0.125 * scales[row] * columns[column] * sum + bias[column];
+                let expected = inner.max(0.0) + BEFORE / 2.0;
+                assert!((found - expected).abs() <= 1e-6, "{name}: {found} at {place}, not {expected}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let halves = device.buffer_from(&[f16::from_f32(1.0); 128])?;
+    let mut c = device.buffer_from(&[0f32; 128])?;
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let offsets = device.buffer_from(&[0u32, 3, 16])?;
+    let words = refused(operations.multiply_experts(
+        &stream,
+        &Experts::new(&offsets, 16, 8),
+        &halves,
+        &halves,
+        &mut c,
+    ));
+    assert!(words.contains("B has 128 elements where 256 are needed"), "{words}");
+    let none = device.buffer_from(&[0u32; 0])?;
+    let words =
+        refused(operations.multiply_experts(&stream, &Experts::new(&none, 8, 8), &halves, &halves, &mut c));
+    assert!(words.contains("0 offsets: n groups of rows have n + 1"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn no_rows_are_no_work() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let none = device.uninitialized::<bf16>(0)?;
+    let mut empty = device.uninitialized::<f32>(0)?;
+    let offsets = device.buffer_from(&[0u32, 0, 0])?;
+    let b = device.buffer_from(&[bf16::ONE; 128])?;
+    operations.multiply_experts(&stream, &Experts::new(&offsets, 8, 8), &none, &b, &mut empty)?;
+    Ok(())
+}
