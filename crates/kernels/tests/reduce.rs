@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Device, Storable};
 use warpwright_kernels::monoid::{Max, Min, Monoid, Product, Sum};
 use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::reduce::single_pass::SinglePass;
 
 const LENGTHS: &[usize] = &[0, 1, 2, 31, 32, 33, 255, 256, 257, 1023, 4096, 4097, 40_000];
 
@@ -60,6 +61,36 @@ fn sums_of_floats_keep_their_bound() {
         let brain: Vec<bf16> = values.iter().map(|value| bf16::from_f64(*value)).collect();
         let exact = brain.iter().map(|value| value.to_f32()).sum::<f32>();
         assert_eq!(reduced(&operations, &brain, Sum), bf16::from_f32(exact), "{length}");
+    }
+}
+
+/// Orders in which roundings add up: large before small, signs that cancel, and magnitudes that rise and fall.
+#[test]
+fn sums_of_adversarial_orders_stay_within_their_bound() {
+    let operations = Operations::new(&device());
+    let properties = operations.device().properties().clone();
+    let single_pass = SinglePass::new(Sum, properties.capability);
+    // The smallest grid that an H200 launches: one CTA for each SM.
+    let steps = |length: usize| {
+        let grid = single_pass.grid::<f32>(length as u64, properties.sm_count);
+        single_pass.rounding_steps::<f32>(length as u64, grid)
+    };
+    let orders: [fn(usize) -> f32; 5] = [
+        |index| if index == 0 { 16_777_216.0 } else { 1.0 },
+        |index| if index % 2 == 0 { 1e8 + index as f32 } else { -1e8 },
+        |index| (index as f32).mul_add(0.1, 0.3),
+        |index| 1.0 / (index as f32 + 1.0),
+        |index| if index % 1000 == 999 { -499_499.5 } else { (index % 1000) as f32 + 0.1 },
+    ];
+    for length in [1, 33, 1023, 8192, 8193, (1 << 20) + 7] {
+        for (number, order) in orders.iter().enumerate() {
+            let elements: Vec<f32> = (0..length).map(order).collect();
+            let exact: f64 = elements.iter().map(|element| f64::from(*element)).sum();
+            let magnitude: f64 = elements.iter().map(|element| f64::from(element.abs())).sum();
+            let error = (f64::from(reduced(&operations, &elements, Sum)) - exact).abs();
+            let bound = steps(length) as f64 * magnitude / f64::from(1 << 24);
+            assert!(error <= bound, "order {number} of {length}: {error:e} of {bound:e}");
+        }
     }
 }
 

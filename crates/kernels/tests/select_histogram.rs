@@ -6,7 +6,8 @@ use warpwright::runtime::Device;
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::select::Predicate;
 
-const LENGTHS: &[usize] = &[0, 1, 31, 32, 33, 1023, 4096, 4097, 50_001];
+/// Around a warp, a tile (7168 elements of 4 bytes), and a ring of tiles.
+const LENGTHS: &[usize] = &[0, 1, 31, 32, 33, 1023, 7167, 7168, 7169, 50_001];
 
 fn scattered(length: usize) -> Vec<i32> {
     (0..length as i32).map(|index| (index * 7919 + 13) % 203 - 101).collect()
@@ -68,6 +69,58 @@ fn selections_keep_their_order_at_every_schedule() {
             wanted.dedup();
             let found = count.to_vec().expect("readable")[0] as usize;
             assert!(output.read(0..found).expect("readable") == wanted, "{length} in runs");
+        }
+    }
+}
+
+/// Elements whose sign is not set: NaN and zeros have signs, too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Unsigned;
+
+impl Predicate<f32> for Unsigned {
+    fn wants(&self, element: Reg<f32>) -> Reg<bool> {
+        (element.bit_cast::<u32>() >> 31u32).eq(0u32)
+    }
+}
+
+/// More tiles than all CTAs hold at once, wanted in orders that fill tiles, leave them empty, or change from row to row; with special values,
+/// which go out bit for bit.
+#[test]
+fn selections_in_adversarial_orders() {
+    let length = (1 << 20) + 7;
+    let value = |index: usize| match index % 11 {
+        0 => f32::NAN,
+        1 => f32::INFINITY,
+        2 => 0.0,
+        3 => f32::MIN_POSITIVE / 2.0,
+        _ => 1.0 + index as f32,
+    };
+    let orders: [fn(usize) -> bool; 7] = [
+        |_| true,
+        |_| false,
+        |index| index == 0,
+        |index| index == (1 << 20) + 6,
+        |index| index % 2 == 0,
+        // Whole tiles, and whole rows of a warp.
+        |index| (index / 7168) % 2 == 0,
+        |index| (index / 32) % 3 == 1,
+    ];
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name).expect("emulators are always there");
+        let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+        let mut output = device.uninitialized::<f32>(length).expect("room");
+        let mut count = device.uninitialized::<u64>(1).expect("room");
+        for (number, is_wanted) in orders.iter().enumerate() {
+            let signed = |index| if is_wanted(index) { value(index) } else { -value(index) };
+            let elements: Vec<f32> = (0..length).map(signed).collect();
+            let input = device.buffer_from(&elements).expect("room");
+            operations.select_if(&stream, &input, &mut output, &mut count, Unsigned).expect("it runs");
+            let wanted = elements.iter().filter(|element| element.is_sign_positive());
+            let wanted: Vec<u32> = wanted.map(|element| element.to_bits()).collect();
+            assert_eq!(count.to_vec().expect("readable"), [wanted.len() as u64], "order {number} on {name}");
+            let found = output.read(0..wanted.len()).expect("readable");
+            let found: Vec<u32> = found.into_iter().map(f32::to_bits).collect();
+            assert!(found == wanted, "order {number} on {name}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use rayon::prelude::*;
 use warpwright::lang::comparison::Equatable;
 use warpwright::prelude::*;
 use warpwright::runtime::Device;
@@ -64,7 +65,7 @@ impl<T: Sampled> Problem<T> {
         let wanted = match options.choice("by") {
             "value" => {
                 let bound = T::quantile(f64::from(percent) / 100.0).exact();
-                input.iter().copied().filter(|element| element.exact() < bound).collect()
+                input.par_iter().copied().filter(|element| element.exact() < bound).collect()
             }
             "flags" => {
                 flags = input.iter().map(|_| u8::from(is_chosen())).collect();

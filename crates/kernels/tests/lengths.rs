@@ -1,0 +1,113 @@
+//! Every kernel of the library at the lengths where something begins or ends: nothing, one element, a warp less one, a warp, one more, a CTA less
+//! one, and a million and seven.
+//!
+//! The walk over the registry needs no list of kernels: extents are told by the names of options.
+
+use warpwright::runtime::Device;
+use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, Options};
+
+const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
+
+/// Runs a kernel and compares every element of its result; `false` if it refuses these options.
+fn is_right(kernel: &dyn LibraryKernel, device: &Device, settings: &[(&str, &str)]) -> bool {
+    let mut options = Options::defaults(kernel.options());
+    if settings.iter().any(|(name, value)| options.set(name, value).is_err()) {
+        return false;
+    }
+    let failed = |error| -> ! { panic!("{} {options} on {}: {error}", kernel.name(), device.name()) };
+    let mut prepared = match kernel.prepare(device, &options) {
+        Ok(prepared) => prepared,
+        // What a kernel refuses, it refuses in its own words; what the runtime says is a failure.
+        Err(error) if error.is::<warpwright::runtime::Error>() => failed(error),
+        Err(_) => return false,
+    };
+    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
+    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
+    prepared.verify().unwrap_or_else(|error| failed(error));
+    true
+}
+
+fn device(name: &str) -> Device {
+    Device::named(name).expect("emulators are always there")
+}
+
+fn has(kernel: &dyn LibraryKernel, option: &str) -> bool {
+    kernel.options().iter().any(|spec| spec.name == option)
+}
+
+/// The values of a kernel's option, if they are words.
+fn choices(kernel: &dyn LibraryKernel, option: &str) -> &'static [&'static str] {
+    let spec = kernel.options().iter().find(|spec| spec.name == option);
+    match spec.map(|spec| spec.kind) {
+        Some(OptionKind::Choice(choices)) => choices,
+        _ => &[],
+    }
+}
+
+#[test]
+fn every_kernel_over_elements_at_every_length() {
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "length")) {
+        for name in ["emu:a100", "emu:h200"] {
+            let right = |length: &&u64| is_right(*kernel, &device(name), &[("length", &length.to_string())]);
+            let lengths = LENGTHS.iter().filter(right).count();
+            // Some kernels refuse a length of 0; none refuses more.
+            assert!(lengths >= LENGTHS.len() - 1, "{} took {lengths} lengths", kernel.name());
+        }
+    }
+}
+
+#[test]
+fn every_type_and_way_over_many_elements() {
+    let device = device("emu:h200");
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "length")) {
+        for option in ["type", "by", "kind", "step", "of", "values"] {
+            for choice in choices(*kernel, option) {
+                for length in ["33", "65543"] {
+                    let settings = [("length", length), (option, *choice)];
+                    assert!(is_right(*kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kernel_over_rows_at_every_length_of_a_row() {
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "columns")) {
+        for columns in LENGTHS.iter().filter(|length| **length > 0) {
+            for values in ["normal", "special"] {
+                let columns = columns.to_string();
+                let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
+                assert!(is_right(*kernel, &device("emu:h200"), &settings), "{}", kernel.name());
+            }
+        }
+        // Without clusters the longest rows are read twice.
+        let settings = [("rows", "1"), ("columns", "1048583"), ("input", "f32")];
+        assert!(is_right(*kernel, &device("emu:a100"), &settings), "{}", kernel.name());
+        assert!(is_right(*kernel, &device("emu:h200"), &[("rows", "0"), ("columns", "33")]));
+    }
+}
+
+/// More rows than clusters that fit the device: those that stay take several each.
+#[test]
+fn clusters_that_stay() {
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
+        for turnover in ["stay", "ring"] {
+            let settings = [("rows", "33"), ("columns", "131072"), ("input", "f32"), ("turnover", turnover)];
+            assert!(is_right(*kernel, &device("emu:h200"), &settings), "{} {turnover}", kernel.name());
+        }
+    }
+}
+
+#[test]
+fn transposes_of_every_length() {
+    let kernel = registry::named("transpose").expect("it is in the registry");
+    let long = "1048583";
+    for (m, n) in
+        [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")]
+    {
+        for ty in choices(kernel, "type") {
+            assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", ty)]), "{m} x {n}");
+        }
+    }
+}
