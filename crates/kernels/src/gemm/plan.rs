@@ -197,6 +197,10 @@ const EXCHANGE: (f64, f64) = (3000.0, 0.9);
 /// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the same time.
 const AMONG_ROUNDS: f64 = 1.5;
 
+/// Bytes of an H200's L2, and what part of the split rounds is lost, for each time that what a round reads is larger: measured at
+/// k = 12288 and 16384.
+const OUT_OF_STEP: (f64, f64) = (50e6, 0.4);
+
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
     pub fn of(configuration: Configuration, shape: Shape, sms: u32) -> Self {
@@ -223,7 +227,13 @@ impl Cost {
         let rounds = if is_split { even } else { even.ceil() };
         let exchange = match is_split {
             false => 0.0,
-            true if places > clusters => AMONG_ROUNDS * (EXCHANGE.0 + EXCHANGE.1 * area),
+            true if places > clusters => {
+                let high = f64::from(configuration.raster * cluster.0 * tile.0);
+                let wide = f64::from(clusters / configuration.raster * cluster.1 * tile.1);
+                let read = (high + wide) * f64::from(shape.k) * f64::from(shape.input_bytes);
+                let lost = OUT_OF_STEP.1 * (read / OUT_OF_STEP.0 - 1.0).max(0.0);
+                AMONG_ROUNDS * (EXCHANGE.0 + EXCHANGE.1 * area) + 2.0 * lost * multiply
+            }
             true => EXCHANGE.0 + EXCHANGE.1 * area,
         };
         let store = STORE * area;
@@ -276,7 +286,8 @@ fn clusters(split: bool, places: u32, steps: u32, most: u32) -> u32 {
 fn efficiency(tile: (u32, u32), consumers: Consumers) -> f64 {
     match (tile, consumers) {
         ((128, 192), Consumers::Alternate) => 0.93,
-        ((128, 256) | (256, 128), _) => 0.91,
+        ((128, 256), _) => 0.94,
+        ((256, 128), _) => 0.91,
         ((128, 128), Consumers::Alternate) => 0.89,
         ((128, 192 | 128), _) => 0.86,
         _ => 0.70,
@@ -365,7 +376,11 @@ mod tests {
         assert_eq!(best(3072, 3072, 3072), ((128, 192), false, false));
         assert_eq!(best(2048, 2048, 2048), ((128, 128), false, false));
         assert_eq!(best(1024, 1024, 16384), ((128, 128), true, false));
+        assert_eq!(best(8192, 4096, 12288), ((128, 256), false, false));
+        assert_eq!(best(4096, 24576, 4096), ((128, 192), true, false));
+        assert_eq!(best(16384, 16384, 16384), ((128, 192), false, false));
         assert_eq!(best(128, 12288, 4096), ((128, 96), false, false));
+        assert_eq!(best(64, 12288, 4096), ((64, 96), false, false));
         assert_eq!(best(16, 12288, 4096), ((128, 16), true, true));
         assert_eq!(best(1, 12288, 4096), ((128, 8), true, true));
     }
