@@ -100,6 +100,47 @@ fn arrays_go_through_files() {
     assert_eq!(std::fs::read(directory.join("out.npy")).expect("saved"), npy("(2, 4)", &expected));
 }
 
+/// The kernel and its launch, with all parameters in one structure.
+fn twice_structured(directory: &Path) -> Value {
+    let kernel = KERNEL
+        .replace(".param .u64 x, .param .u64 out, .param .f32 n", ".param .align 8 .b8 all[24]")
+        .replace("[x]", "[all]")
+        .replace("[out]", "[all+8]")
+        .replace("[n]", "[all+16]");
+    std::fs::write(directory.join("structured.ptx"), kernel).expect("writable");
+    let mut launch = twice();
+    launch["ptx"] = json!("structured.ptx");
+    launch["args"][2] = json!({"struct": {"bytes": 24, "fields": [
+        {"offset": 16, "scalar": {"dtype": "f32", "value": 0.5}},
+        {"offset": 0, "pointer": 0},
+        {"offset": 8, "pointer": 1},
+    ]}});
+    launch
+}
+
+#[test]
+fn a_structure_is_passed_field_by_field() {
+    let directory = directory("structure");
+    let launch = twice_structured(&directory);
+    let done = exec(&directory, &launch, &[]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let expected: Vec<f32> = (0..8).map(|index| 2.0 * index as f32 + 0.5).collect();
+    assert_eq!(std::fs::read(directory.join("out.npy")).expect("saved"), npy("(2, 4)", &expected));
+
+    let refused = |place: &str, value: Value| {
+        let mut launch = launch.clone();
+        *launch.pointer_mut(&format!("/args/2/struct/{place}")).expect("a place") = value;
+        let failed = exec(&directory, &launch, &[]);
+        assert!(!failed.status.success(), "{launch}");
+        String::from_utf8_lossy(&failed.stderr).into_owned()
+    };
+    let words = refused("fields/1/offset", json!(12));
+    assert!(words.contains("args[2].struct"), "{words}");
+    assert!(words.contains("does not fit at byte 12") && words.contains("another field's"), "{words}");
+    let words = refused("fields/0/offset", json!(21));
+    assert!(words.contains("reaches past the end"), "{words}");
+}
+
 #[test]
 fn what_is_wrong_is_said_and_is_a_failure() {
     let directory = directory("wrong");

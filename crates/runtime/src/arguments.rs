@@ -24,7 +24,7 @@ pub struct Argument {
 enum Value {
     Buffer { allocation: Arc<Allocation>, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
-    Structure,
+    Structure { allocations: Vec<Arc<Allocation>> },
     TensorMap { allocation: Arc<Allocation> },
     TensorMaps { allocations: Vec<Arc<Allocation>> },
 }
@@ -35,6 +35,9 @@ enum Bytes {
     Long(Vec<u8>),
     TensorMap(Arc<[u8; TENSOR_MAP_BYTES]>),
 }
+
+/// What a tensor map's place in a structure is a multiple of. (PTX ISA, "Tensor copy": the object is aligned to 64 bytes.)
+const TENSOR_MAP_ALIGNMENT: usize = 64;
 
 /// Bytes of an argument that lie in place.
 const SHORT_BYTES: usize = 16;
@@ -92,7 +95,52 @@ impl Argument {
 
     /// A structure, passed by value as the bytes it has in C.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
-        Self { value: Value::Structure, bytes: Bytes::of(bytes.as_ref()) }
+        Self { value: Value::Structure { allocations: Vec::new() }, bytes: Bytes::of(bytes.as_ref()) }
+    }
+
+    /// A structure of `size` bytes, passed by value: other arguments at their offsets in it, and zeros between them. It may hold buffers,
+    /// as their addresses, and tensor maps.
+    ///
+    /// ```
+    /// use warpwright_runtime::{Argument, Device};
+    ///
+    /// # let device = Device::named("emu:h200")?;
+    /// let numbers = device.buffer_from(&[1.0f32; 8])?;
+    /// // struct { const float* numbers; int count; }
+    /// Argument::structure(16, &[(0, Argument::buffer(&numbers)), (8, Argument::scalar(8i32))])?;
+    /// assert!(Argument::structure(16, &[(12, Argument::buffer(&numbers))]).is_err());
+    /// # Ok::<(), warpwright_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A field reaches past the structure's end or into another field, or a tensor map is not at a multiple of 64 bytes.
+    pub fn structure(size: usize, fields: &[(usize, Argument)]) -> Result<Self> {
+        let mut bytes = vec![0; size];
+        let mut allocations = Vec::new();
+        let mut taken: Vec<std::ops::Range<usize>> = Vec::new();
+        for (offset, field) in fields {
+            let offset = *offset;
+            let refuse = |reason: String| {
+                let (field, structure_bytes) = (field.describe(), size);
+                Err(Error::StructureField { field, offset, structure_bytes, reason })
+            };
+            let range = offset..offset.saturating_add(field.as_bytes().len());
+            if range.end > size {
+                return refuse("it reaches past the end".to_owned());
+            }
+            if let Some(other) = taken.iter().find(|other| other.start < range.end && range.start < other.end)
+            {
+                return refuse(format!("bytes {} to {} are another field's", other.start, other.end));
+            }
+            let is_map = matches!(field.value, Value::TensorMap { .. } | Value::TensorMaps { .. });
+            if is_map && !offset.is_multiple_of(TENSOR_MAP_ALIGNMENT) {
+                return refuse(format!("it must be at a multiple of {TENSOR_MAP_ALIGNMENT} bytes"));
+            }
+            bytes[range.clone()].copy_from_slice(field.as_bytes());
+            taken.push(range);
+            allocations.extend_from_slice(field.allocations());
+        }
+        Ok(Self { value: Value::Structure { allocations }, bytes: Bytes::Long(bytes) })
     }
 
     /// A tensor map, passed by value.
@@ -139,8 +187,8 @@ impl Argument {
             Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => {
                 std::slice::from_ref(allocation)
             }
-            Value::TensorMaps { allocations } => allocations,
-            Value::Scalar { .. } | Value::Structure => &[],
+            Value::TensorMaps { allocations } | Value::Structure { allocations } => allocations,
+            Value::Scalar { .. } => &[],
         }
     }
 
@@ -148,7 +196,7 @@ impl Argument {
         match &self.value {
             Value::Buffer { .. } => parameter.takes_address(),
             Value::Scalar { is_float, .. } => parameter.takes_scalar(self.as_bytes().len(), *is_float),
-            Value::Structure => self.as_bytes().len() == parameter.bytes,
+            Value::Structure { .. } => self.as_bytes().len() == parameter.bytes,
             Value::TensorMap { .. } => parameter.takes_tensor_maps(1),
             Value::TensorMaps { allocations } => parameter.takes_tensor_maps(allocations.len()),
         }
@@ -158,7 +206,7 @@ impl Argument {
         match &self.value {
             Value::Buffer { element, .. } => format!("a buffer of {element}"),
             Value::Scalar { element, .. } => format!("a scalar {element}"),
-            Value::Structure => format!("a structure of {} bytes", self.as_bytes().len()),
+            Value::Structure { .. } => format!("a structure of {} bytes", self.as_bytes().len()),
             Value::TensorMap { .. } => "a tensor map (128 bytes, aligned to 64)".to_owned(),
             Value::TensorMaps { allocations } => {
                 format!("{} tensor maps (128 bytes each, aligned to 64)", allocations.len())

@@ -54,6 +54,18 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A structure cannot hold a field where it should be.
+    #[error("{field} does not fit at byte {offset} of a structure of {structure_bytes} bytes: {reason}")]
+    StructureField {
+        /// What was to be put there.
+        field: String,
+        /// Where.
+        offset: usize,
+        /// The structure's size.
+        structure_bytes: usize,
+        /// What is in its way.
+        reason: String,
+    },
     /// The emulator could not start.
     #[error("the emulator does not start: {reason}")]
     EmulatorStart {

@@ -28,9 +28,46 @@ pub(crate) enum Argument {
         dtype: &'static Dtype,
         bytes: Vec<u8>,
     },
-    /// A structure.
+    /// A structure, as the bytes it has in C.
     Bytes(Vec<u8>),
     TensorMap(TensorMap),
+    Structure(Structure),
+}
+
+/// A structure passed by value, field by field.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Structure {
+    /// Its size.
+    pub(crate) bytes: usize,
+    pub(crate) fields: Vec<(usize, Field)>,
+}
+
+/// What a structure has at an offset.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Field {
+    /// The bytes of a scalar, or of several fields.
+    Bytes(Vec<u8>),
+    TensorMap(TensorMap),
+    /// The address of a buffer among the arguments, by its place.
+    Pointer(usize),
+}
+
+impl Argument {
+    /// The places of the buffers that it reaches without being one.
+    pub(crate) fn referred(&self) -> Vec<usize> {
+        match self {
+            Self::Buffer(_) | Self::Scalar { .. } | Self::Bytes(_) => Vec::new(),
+            Self::TensorMap(map) => vec![map.buffer],
+            Self::Structure(structure) => {
+                let buffer = |(_, field): &(usize, Field)| match field {
+                    Field::Bytes(_) => None,
+                    Field::TensorMap(map) => Some(map.buffer),
+                    Field::Pointer(buffer) => Some(*buffer),
+                };
+                structure.fields.iter().filter_map(buffer).collect()
+            }
+        }
+    }
 }
 
 /// A tensor map over a buffer among the arguments.
@@ -78,6 +115,9 @@ pub(crate) enum Init {
 
 type Result<T> = std::result::Result<T, Complaint>;
 
+/// Bytes of all parameters of a kernel. (CUDA Programming Guide, "Kernel parameters": 32,764 from CUDA 12.1 on.)
+const MOST_PARAMETER_BYTES: u32 = 32_764;
+
 impl Description {
     /// Reads a launch file's value.
     pub(crate) fn parse(value: &Value) -> Result<Self> {
@@ -105,23 +145,49 @@ fn arguments(list: &Node<'_>) -> Result<Vec<Argument>> {
     let nodes = list.items()?;
     let arguments = nodes.iter().map(argument).collect::<Result<Vec<_>>>()?;
     for (node, argument) in nodes.iter().zip(&arguments) {
-        if let Argument::TensorMap(TensorMap { buffer, .. }) = argument
-            && !matches!(arguments.get(*buffer), Some(Argument::Buffer(_)))
-        {
-            let place = node.field("tensor_map")?.field("buffer")?;
-            return Err(place.complain(format!("args[{buffer}] is no buffer; name the place of one")));
+        let is_buffer = |place: &usize| matches!(arguments.get(*place), Some(Argument::Buffer(_)));
+        if let Some(wrong) = argument.referred().into_iter().find(|place| !is_buffer(place)) {
+            let place = node.optional("tensor_map").and_then(|map| map.optional("buffer"));
+            let place = place.unwrap_or_else(|| node.clone());
+            return Err(place.complain(format!("args[{wrong}] is no buffer; name the place of one")));
         }
     }
     Ok(arguments)
 }
 
 fn argument(node: &Node<'_>) -> Result<Argument> {
-    match node.choice(&["buffer", "scalar", "bytes", "tensor_map"])? {
+    match node.choice(&["buffer", "scalar", "bytes", "tensor_map", "struct"])? {
         ("buffer", node) => buffer(&node).map(Argument::Buffer),
-        ("scalar", node) => scalar(&node),
+        ("scalar", node) => scalar(&node).map(|(dtype, bytes)| Argument::Scalar { dtype, bytes }),
         ("bytes", node) => hexadecimal(&node).map(Argument::Bytes),
-        (_, node) => tensor_map::parse(&node).map(Argument::TensorMap),
+        ("tensor_map", node) => tensor_map::parse(&node).map(Argument::TensorMap),
+        (_, node) => structure(&node).map(Argument::Structure),
     }
+}
+
+/// Reads a structure: its size, and its fields at their offsets.
+fn structure(node: &Node<'_>) -> Result<Structure> {
+    node.object(&["bytes", "fields"])?;
+    let bytes = node.field("bytes")?;
+    let size = bytes.unsigned_32()?;
+    if size > MOST_PARAMETER_BYTES {
+        return Err(bytes.complain(format!(
+            "a kernel takes {MOST_PARAMETER_BYTES} bytes of parameters at most, not {size}"
+        )));
+    }
+    let field = |node: &Node<'_>| {
+        let kinds = ["scalar", "bytes", "tensor_map", "pointer"];
+        let (kind, value) = node.choice_beside("offset", &kinds)?;
+        let field = match kind {
+            "scalar" => Field::Bytes(scalar(&value)?.1),
+            "bytes" => Field::Bytes(hexadecimal(&value)?),
+            "tensor_map" => Field::TensorMap(tensor_map::parse(&value)?),
+            _ => Field::Pointer(value.unsigned()? as usize),
+        };
+        Ok((node.field("offset")?.unsigned_32()? as usize, field))
+    };
+    let fields = node.field("fields")?.items()?.iter().map(field).collect::<Result<_>>()?;
+    Ok(Structure { bytes: size as usize, fields })
 }
 
 fn dtype(node: &Node<'_>) -> Result<&'static Dtype> {
@@ -170,11 +236,11 @@ fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
     }
 }
 
-fn scalar(node: &Node<'_>) -> Result<Argument> {
+fn scalar(node: &Node<'_>) -> Result<(&'static Dtype, Vec<u8>)> {
     node.object(&["dtype", "value"])?;
     let dtype = dtype(&node.field("dtype")?)?;
     let value = node.field("value")?;
-    Ok(Argument::Scalar { dtype, bytes: scalar_bytes(&value, dtype)? })
+    Ok((dtype, scalar_bytes(&value, dtype)?))
 }
 
 /// The bytes of a scalar. A string is a number too: in hexadecimal the bits themselves, and `nan`, `inf` and `-inf`, which JSON
@@ -296,6 +362,32 @@ mod tests {
     }
 
     #[test]
+    fn a_structure_is_read_field_by_field() {
+        let description = Description::parse(&json!({
+            "ptx": "a.ptx", "entry": "k", "grid": [1], "block": [1], "args": [
+                {"buffer": {"dtype": "f32", "shape": [64]}},
+                {"struct": {"bytes": 192, "fields": [
+                    {"offset": 0, "pointer": 0},
+                    {"offset": 8, "scalar": {"dtype": "u32", "value": 7}},
+                    {"offset": 12, "bytes": "0102"},
+                    {"offset": 64, "tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [32]}},
+                ]}},
+            ],
+        }));
+        let arguments = description.expect("it is right").arguments;
+        assert_eq!(arguments[1].referred(), [0, 0]);
+        let Argument::Structure(Structure { bytes: 192, fields }) = &arguments[1] else {
+            panic!("{:?}", arguments[1]);
+        };
+        let offsets: Vec<usize> = fields.iter().map(|(offset, _)| *offset).collect();
+        assert_eq!(offsets, [0, 8, 12, 64]);
+        assert_eq!(fields[0].1, Field::Pointer(0));
+        assert_eq!(fields[1].1, Field::Bytes(vec![7, 0, 0, 0]));
+        assert_eq!(fields[2].1, Field::Bytes(vec![1, 2]));
+        assert!(matches!(&fields[3].1, Field::TensorMap(map) if map.description.extents == [64]));
+    }
+
+    #[test]
     fn every_complaint_names_its_place() {
         let cases = [
             (json!([]), "an object is needed here, not an array of 0"),
@@ -330,7 +422,7 @@ mod tests {
             assert!(complaint.contains(words), "{complaint}");
         }
         let arguments = [
-            (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map"),
+            (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map, struct"),
             (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
             (
                 json!({"buffer": {"dtype": "f31", "shape": [1]}}),
@@ -369,6 +461,23 @@ mod tests {
             (
                 json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [4], "swizzle": "16B"}}),
                 "args[0].tensor_map.swizzle: there is no `16B`; there are none, 32B, 64B, 128B",
+            ),
+            (json!({"struct": {"bytes": 8}}), "args[0].struct: the field `fields` is missing"),
+            (
+                json!({"struct": {"bytes": 65536, "fields": []}}),
+                "args[0].struct.bytes: a kernel takes 32764 bytes of parameters at most",
+            ),
+            (
+                json!({"struct": {"bytes": 8, "fields": [{"bytes": "00"}]}}),
+                "args[0].struct.fields[0]: the field `offset` is missing",
+            ),
+            (
+                json!({"struct": {"bytes": 8, "fields": [{"offset": 0}]}}),
+                "args[0].struct.fields[0]: exactly one of scalar, bytes, tensor_map, pointer is needed beside `offset`",
+            ),
+            (
+                json!({"struct": {"bytes": 8, "fields": [{"offset": 0, "pointer": 0}]}}),
+                "args[0]: args[0] is no buffer",
             ),
         ];
         for (argument, words) in arguments {

@@ -96,6 +96,23 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The one field of an object that has one, of the names in `choices`, beside a field that it may have too.
+    pub(crate) fn choice_beside(
+        &self,
+        beside: &'static str,
+        choices: &[&'static str],
+    ) -> Result<(&'static str, Self)> {
+        self.object(&[&[beside], choices].concat())?;
+        let mut present = choices.iter().filter_map(|name| self.optional(name).map(|node| (*name, node)));
+        match (present.next(), present.next()) {
+            (Some(only), None) => Ok(only),
+            _ => {
+                Err(self
+                    .complain(format!("exactly one of {} is needed beside `{beside}`", choices.join(", "))))
+            }
+        }
+    }
+
     /// A string.
     pub(crate) fn string(&self) -> Result<&'a str> {
         self.value.as_str().ok_or_else(|| self.wrong("a string"))

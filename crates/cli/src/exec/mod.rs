@@ -16,7 +16,7 @@ use warpwright_runtime::{Device, Launch};
 
 use crate::output::Output;
 use crate::target::DeviceOptions;
-use description::{Argument, Description, TensorMap};
+use description::{Argument, Description, Field, Structure, TensorMap};
 
 /// Runs a kernel of any PTX file, as a launch file describes it.
 #[derive(Debug, Args)]
@@ -93,16 +93,12 @@ struct Done {
     saved: Vec<String>,
 }
 
-/// The buffers that are there for a tensor map alone: kernels that reach a tensor only through its map take no pointer to it.
+/// The buffers that are there for tensor maps and structures alone: kernels that reach memory only through those take no pointer to it.
 /// They are told by the parameters, of which there are fewer than arguments.
 fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -> Vec<usize> {
     let Some(parameters) = parameters else { return Vec::new() };
-    let under_a_map = |index: &usize| {
-        arguments
-            .iter()
-            .any(|other| matches!(other, Argument::TensorMap(TensorMap { buffer, .. }) if buffer == index))
-    };
-    let candidates: Vec<usize> = (0..arguments.len()).filter(under_a_map).collect();
+    let is_referred_to = |index: &usize| arguments.iter().any(|other| other.referred().contains(index));
+    let candidates: Vec<usize> = (0..arguments.len()).filter(is_referred_to).collect();
     let excess = arguments.len().saturating_sub(parameters.len());
     let fits = |left_out: &[usize]| {
         let passed = arguments.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
@@ -110,6 +106,7 @@ fn unpassed(arguments: &[Argument], parameters: Option<&[runtime::Parameter]>) -
             Argument::Buffer(_) => parameter.bytes == 8,
             Argument::Scalar { bytes, .. } | Argument::Bytes(bytes) => parameter.bytes == bytes.len(),
             Argument::TensorMap(_) => parameter.bytes == TENSOR_MAP_BYTES,
+            Argument::Structure(structure) => parameter.bytes == structure.bytes,
         })
     };
     if excess == 0 || excess > candidates.len() || candidates.len() > 16 {
@@ -142,6 +139,7 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
         let found = placed.iter().find(|placed| placed.index == index);
         &found.expect("the launch file was held to name buffers").buffer
     };
+    let encoded = |map: &TensorMap| runtime::TensorMap::new(buffer_at(map.buffer), map.description.clone());
     let mut arguments = Vec::new();
     let unpassed = unpassed(&description.arguments, function.parameters());
     for (index, argument) in description.arguments.iter().enumerate() {
@@ -152,10 +150,22 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
             Argument::Bytes(bytes) => runtime::Argument::bytes(bytes.clone()),
             Argument::Scalar { dtype, bytes } => dtype.as_argument(bytes),
             Argument::Buffer(_) => runtime::Argument::buffer(buffer_at(index)),
-            Argument::TensorMap(TensorMap { buffer, description }) => {
-                let map = runtime::TensorMap::new(buffer_at(*buffer), description.clone())
-                    .with_context(|| format!("args[{index}].tensor_map"))?;
+            Argument::TensorMap(map) => {
+                let map = encoded(map).with_context(|| format!("args[{index}].tensor_map"))?;
                 runtime::Argument::tensor_map(&map)
+            }
+            Argument::Structure(Structure { bytes, fields }) => {
+                let field = |field: &Field| -> runtime::Result<_> {
+                    Ok(match field {
+                        Field::Bytes(bytes) => runtime::Argument::bytes(bytes),
+                        Field::Pointer(buffer) => runtime::Argument::buffer(buffer_at(*buffer)),
+                        Field::TensorMap(map) => runtime::Argument::tensor_map(&encoded(map)?),
+                    })
+                };
+                let fields: runtime::Result<Vec<_>> =
+                    fields.iter().map(|(offset, value)| Ok((*offset, field(value)?))).collect();
+                let structure = fields.and_then(|fields| runtime::Argument::structure(*bytes, &fields));
+                structure.with_context(|| format!("args[{index}].struct"))?
             }
         });
     }

@@ -1,5 +1,6 @@
-//! The GEMM of narrow floats whose blocks have scales, for the command line: quantised inputs, the f64 reference, and the tolerance.
+//! The GEMM of narrow floats whose blocks have scales, for the command line: quantised inputs, and what the result is held to.
 
+use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::lang::element::{e4m3, e5m2};
 use warpwright::prelude::*;
@@ -9,8 +10,9 @@ use super::GemmOutput;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
 use super::scales::{BLOCK, Granularity};
+use super::verify::reference;
 use crate::operations::Operations;
-use crate::reference::{Rounded, Strided, normal, product};
+use crate::reference::{Rounded, normal};
 use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
 use crate::rotation::rotating;
 
@@ -49,32 +51,37 @@ impl<T: Narrow + Rounded> Quantised<T> {
     fn new(device: &Device, granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
         let numbers: Vec<f32> = normal(seed, rows as usize * k as usize, |number| number);
         let mut scales = vec![0f32; granularity.count((rows, k))];
-        let place = |at: usize| {
-            let (row, column) = (at / k as usize, at % k as usize);
-            granularity.index((row as u32, column as u32), (rows, k))
-        };
-        for (at, number) in numbers.iter().enumerate() {
-            let scale = &mut scales[place(at)];
-            *scale = scale.max(number.abs() / T::LARGEST);
+        for (group, numbers) in numbers.chunks((granularity.rows() * k) as usize).enumerate() {
+            for block in 0..k.div_ceil(BLOCK) {
+                let columns = (block * BLOCK) as usize..k.min((block + 1) * BLOCK) as usize;
+                let of_block = numbers.chunks(k as usize).flat_map(|row| &row[columns.clone()]);
+                let largest = of_block.fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
+                let element = (group as u32 * granularity.rows(), block * BLOCK);
+                scales[granularity.index(element, (rows, k))] = largest / T::LARGEST;
+            }
         }
-        let values: Vec<T> =
-            numbers.iter().enumerate().map(|(at, number)| T::round(number / scales[place(at)])).collect();
+        let scale = |at: usize| scales[index(granularity, at, (rows, k))];
+        let round = |(at, number): (usize, &f32)| T::round(number / scale(at));
+        let values: Vec<T> = numbers.par_iter().enumerate().map(round).collect();
         Ok(Self { values: device.buffer_from(&values)?, scales: device.buffer_from(&scales)? })
     }
 
     /// What the elements stand for.
-    fn meant(&self, granularity: Granularity, (rows, k): (u32, u32)) -> Result<Vec<f64>> {
+    fn meant(&self, granularity: Granularity, operand: (u32, u32)) -> Result<Vec<f32>> {
         let scales = self.scales.to_vec()?;
-        let meant = self.values.to_vec()?.into_iter().enumerate().map(|(at, value)| {
-            let (row, column) = (at / k as usize, at % k as usize);
-            value.exact() * f64::from(scales[granularity.index((row as u32, column as u32), (rows, k))])
-        });
-        Ok(meant.collect())
+        let meant = |(at, value): (usize, &T)| value.exact() as f32 * scales[index(granularity, at, operand)];
+        Ok(self.values.to_vec()?.par_iter().enumerate().map(meant).collect())
     }
 
     fn scaled(&self, granularity: Granularity) -> Scaled<'_, T> {
         Scaled { values: &self.values, scales: &self.scales, granularity }
     }
+}
+
+/// Where the scale of element number `at` of an operand is.
+fn index(granularity: Granularity, at: usize, operand: (u32, u32)) -> usize {
+    let k = operand.1 as usize;
+    granularity.index(((at / k) as u32, (at % k) as u32), operand)
 }
 
 impl Problem {
@@ -166,35 +173,32 @@ impl Problem {
     }
 }
 
-/// Holds every element to the f64 product of what the factors stand for: one rounding to C's type, and the error of the sums inside of
+/// Holds every element to the product of what the factors stand for: one rounding to C's type, and the error of the sums inside of
 /// blocks, which the tensor cores keep to 13 bits of their size (measured on an H200), four steps a block.
 ///
 /// The size of a block's sums is taken as four times their standard deviation, and that of all blocks as if their errors had one sign.
 fn verify<T: Narrow + Rounded, C: Rounded + Storable>(
-    Product { m, n, k, .. }: Product,
+    product: Product,
     granularities: Granularities,
     set: &Buffers<T, C>,
 ) -> Result<Verified> {
+    let Product { m, n, k, .. } = product;
     let (a, b) = (set.a.meant(granularities.0, (m, k))?, set.b.meant(granularities.1, (n, k))?);
-    let extents = (m as usize, n as usize, k as usize);
-    let multiplied = |a: &[f64], b: &[f64]| {
-        let rows = |values| Strided { values, row_stride: extents.2, column_stride: 1 };
-        let columns = |values| Strided { values, row_stride: 1, column_stride: extents.2 };
-        product(extents, rows(a), columns(b))
-    };
-    let expected = multiplied(&a, &b);
-    let squares = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value * value).collect() };
-    let deviations = multiplied(&squares(a), &squares(b));
+    let expected = reference(&set.c.device(), product, &a, &b)?;
+    let squares =
+        |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(|value| value * value).collect() };
+    let variances = reference(&set.c.device(), product, &squares(a), &squares(b))?;
     // Blocks whose deviations add up to one that is the root of the number of blocks smaller than their sum.
     let blocks = f64::from(k.div_ceil(BLOCK));
     let accumulation = 4.0 * 4.0 * blocks.sqrt() / 8192.0;
     let found = set.c.to_vec()?;
-    let elements = found.iter().zip(expected.iter().zip(deviations)).map(|(found, (expected, squares))| {
+    let elements = found.iter().zip(expected.iter().zip(variances)).map(|(found, (expected, variance))| {
         let tolerance =
-            C::ROUNDING * expected.abs() * 1.01 + accumulation * squares.sqrt() + f64::MIN_POSITIVE;
+            C::ROUNDING * expected.abs() * 1.01 + accumulation * variance.sqrt() + f64::MIN_POSITIVE;
         registry::Element { found: found.exact(), expected: *expected, tolerance }
     });
-    Ok(compare(elements, |index| vec![index as usize / extents.1, index as usize % extents.1])?)
+    let columns = n as usize;
+    Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
 }
 
 const OPTIONS: &[OptionSpec] = &[

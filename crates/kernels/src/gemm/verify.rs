@@ -60,7 +60,7 @@ fn references(device: &Device, batch: Batch, a: &[f32], b: &[f32]) -> Result<Vec
 }
 
 /// A·B, row-major.
-fn reference(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+pub(super) fn reference(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
     if device.properties().is_emulated {
         return Ok(on_the_host(shape, a, b));
     }

@@ -119,6 +119,19 @@ class TensorMap:
 
 
 @dataclasses.dataclass
+class Pointer:
+    """In a structure: the address of a buffer among the arguments, by its place."""
+    buffer: int
+
+
+@dataclasses.dataclass
+class Struct:
+    """A structure by value: its size, and scalars, bytes, pointers and tensor maps by their offsets."""
+    size: int
+    fields: dict
+
+
+@dataclasses.dataclass
 class Program:
     name: str
     source: str
@@ -278,6 +291,9 @@ def write_launch(folder, item):
                 arguments.append({"scalar": {"dtype": dtype, "value": value}})
             case Bytes(data):
                 arguments.append({"bytes": data.hex()})
+            case Struct(size, fields):
+                fields = [{"offset": offset} | field(values, value) for offset, value in fields.items()]
+                arguments.append({"struct": {"bytes": size, "fields": fields}})
             case Buffer():
                 arguments.append({"buffer": buffer(folder, index, argument, expectations)})
     if item.tiles:
@@ -292,6 +308,18 @@ def write_launch(folder, item):
     }
     (folder / "LAUNCH.json").write_text(lines(fields))
     (folder / "EXPECTED.json").write_text(lines({"also": texts[1:], "buffers": expectations}))
+
+
+def field(values, value):
+    match value:
+        case TensorMap(place, box, swizzle):
+            return {"tensor_map": tensor_map(place, values[place], box, swizzle)}
+        case Scalar(dtype, value):
+            return {"scalar": {"dtype": dtype, "value": value}}
+        case Pointer(place):
+            return {"pointer": place}
+        case Bytes(data):
+            return {"bytes": data.hex()}
 
 
 def tensor_map(place, argument, box, swizzle):
