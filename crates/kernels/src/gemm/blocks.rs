@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! k      0..128              128..256            ..
-//! sums   wgmma, from zero    wgmma, from zero        tensor cores: 14 bits of the largest term survive, so sums stay short
+//! sums   wgmma, from zero    wgmma, from zero        tensor cores: 13 bits of the largest term survive, so sums stay short
 //!            \                   \
 //! totals      + sums · sa · sb    + sums · sa · sb    f32, in the consumer's registers: "promoted"
 //! ```
