@@ -55,24 +55,35 @@ impl Radix {
 
 /// Scratch memory of a stream's sorts, by types of keys and values.
 struct SortScratch<K, V> {
-    /// Where each value of each digit begins; for each launch of a pass anew.
-    starts: Scratch<u64>,
-    /// What tiles publish of each value of a digit.
-    chain: Scratch<u64>,
-    counter: Scratch<u64>,
+    counters: Counters,
     keys: Scratch<K>,
     values: Scratch<V>,
 }
 
 impl<K, V> Default for SortScratch<K, V> {
     fn default() -> Self {
-        Self {
-            starts: Scratch::default(),
-            chain: Scratch::default(),
-            counter: Scratch::default(),
-            keys: Scratch::default(),
-            values: Scratch::default(),
-        }
+        Self { counters: Counters::default(), keys: Scratch::default(), values: Scratch::default() }
+    }
+}
+
+/// What passes count in.
+#[derive(Default)]
+struct Counters {
+    /// Where each value of each digit begins; for each launch of a pass anew.
+    starts: Scratch<u64>,
+    /// What tiles publish of each value of a digit.
+    chain: Scratch<u64>,
+    counter: Scratch<u64>,
+}
+
+impl Counters {
+    /// The starts, the chain and the counter, as large as a plan needs them.
+    fn at_least<K: SortKey>(&mut self, stream: &Stream, plan: &Plan) -> Result<[&mut Buffer<u64>; 3]> {
+        Ok([
+            self.starts.at_least(&stream.device(), plan.starts::<K>())?,
+            self.chain.at_least_kept(stream, plan.chain())?,
+            self.counter.at_least_kept(stream, 1)?,
+        ])
     }
 }
 
@@ -90,19 +101,12 @@ pub fn keys<K: SortKey>(
     let sweep = configuration.sweep;
     let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
-        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let plan = Plan::new(configuration, keys.len() as u64);
-        let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
-        let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
-        let counter = scratch.counter.at_least_kept(stream, 1)?;
+        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
+        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
         let passed = plan.passes::<K>(|pass, part, tiles| {
-            let (from, to) = match (pass, lands_in_output::<K>(pass)) {
-                (0, true) => (keys, &mut *sorted),
-                (0, false) => (keys, &mut *spare),
-                (_, true) => (&*spare, &mut *sorted),
-                (_, false) => (&*sorted, &mut *spare),
-            };
+            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
             let arguments = (from, to, &mut *starts, &mut *chain, &mut *counter, part);
             Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
         })?;
@@ -124,30 +128,33 @@ pub fn pairs<K: SortKey, V: Storable>(
     let sweep = configuration.sweep;
     let kernel = operations.kernel(sweep, Sweep::pairs::<K, V>)?;
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {
+        let plan = Plan::new(configuration, keys.len() as u64);
+        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
         let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
-        let plan = Plan::new(configuration, keys.len() as u64);
-        let starts = scratch.starts.at_least(operations.device(), plan.starts::<K>())?;
-        let chain = scratch.chain.at_least_kept(stream, plan.chain())?;
-        let counter = scratch.counter.at_least_kept(stream, 1)?;
         let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
         let passed = plan.passes::<K>(|pass, part, tiles| {
-            let (from, to) = match (pass, lands_in_output::<K>(pass)) {
-                (0, true) => ((keys, values), (&mut *sorted, &mut *sorted_values)),
-                (0, false) => ((keys, values), (&mut *spare, &mut *spare_values)),
-                (_, true) => ((&*spare, &*spare_values), (&mut *sorted, &mut *sorted_values)),
-                (_, false) => ((&*sorted, &*sorted_values), (&mut *spare, &mut *spare_values)),
-            };
-            let arguments = (from.0, from.1, to.0, to.1, &mut *starts, &mut *chain, &mut *counter, part);
+            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
+            let (values_from, values_to) = turn::<K, _>(pass, values, sorted_values, spare_values);
+            let arguments =
+                (from, values_from, to, values_to, &mut *starts, &mut *chain, &mut *counter, part);
             Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
         })?;
         Ok(both(counted, passed))
     })
 }
 
-/// Whether a pass writes to the output rather than to spare memory: they take turns, and the last writes to the output.
-fn lands_in_output<K: SortKey>(pass: u32) -> bool {
-    (K::BYTES - pass) % 2 == 1
+/// What a pass over keys of `K` reads and what it writes: the first reads the input, then output and spare memory take turns, so that the last
+/// one writes to the output.
+fn turn<'a, K: SortKey, T>(
+    pass: u32,
+    input: &'a Buffer<T>,
+    output: &'a mut Buffer<T>,
+    spare: &'a mut Buffer<T>,
+) -> (&'a Buffer<T>, &'a mut Buffer<T>) {
+    let lands_in_output = (K::BYTES - pass) % 2 == 1;
+    let (other, to) = if lands_in_output { (spare, output) } else { (output, spare) };
+    (if pass == 0 { input } else { other }, to)
 }
 
 /// How a sort is cut into launches: each pass into parts whose places are 32-bit numbers.
