@@ -7,7 +7,7 @@
 //! output      a  d  e  g                  count = 4
 //! ```
 //!
-//! [`single_pass`] has the kernel, and this file what a program calls: [`Operations::select_if`], [`Operations::select_flagged`] and
+//! `select/single_pass.rs` has the kernel, and this file what a program calls: [`Operations::select_if`], [`Operations::select_flagged`] and
 //! [`Operations::unique`].
 
 pub(crate) mod library;
