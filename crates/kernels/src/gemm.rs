@@ -28,6 +28,7 @@ pub mod multiply_scaled;
 mod operand;
 pub mod plan;
 pub mod products;
+mod readable;
 mod scaled_library;
 pub mod scales;
 mod schedule;

@@ -183,6 +183,65 @@ fn every_type_is_right() -> Outcome {
     check(&device, e5m2::from_f32)
 }
 
+/// The cheapest way by warpgroups.
+fn warpgroups<T: Factor, C: Element>(device: &Device, product: Product) -> Way {
+    all_ways::<T, C>(device, product).into_iter().find(|way| *way != Way::Warps).expect("Hopper has one")
+}
+
+/// Rows that are no multiples of 16 bytes, and k that is not contiguous, in every type and order.
+#[test]
+fn what_tma_cannot_read_is_copied_first() -> Outcome {
+    fn check<T: Factor>(device: &Device, shapes: &[(u32, u32, u32)], input: impl Fn(f32) -> T) -> Outcome {
+        let (operations, stream) = (Operations::new(device), device.stream()?);
+        for &(m, n, k) in shapes {
+            for (a, b) in orders() {
+                let product = Product { m, n, k, a, b };
+                let mut case = Case::<T, f32>::new(device, product, &input, f32::NAN)?;
+                case.check(&operations, &stream, warpgroups::<T, f32>(device, product), |found| found)?;
+            }
+        }
+        Ok(())
+    }
+    fn check_types(device: &Device, shapes: &[(u32, u32, u32)]) -> Outcome {
+        check(device, shapes, bf16::from_f32)?;
+        check(device, shapes, f16::from_f32)?;
+        check(device, shapes, tf32)?;
+        check(device, shapes, e4m3::from_f32)?;
+        check(device, shapes, e5m2::from_f32)
+    }
+    check_types(&hopper(Schedule::Eager)?, &[(1, 1, 1), (127, 129, 131), (3, 2, 600)])?;
+    check_types(&hopper(Schedule::Latest)?, &[(33, 65, 17), (2, 130, 70)])?;
+    check_types(&hopper(Schedule::Random(5))?.checked()?, &[(65, 33, 18), (1, 9, 5)])
+}
+
+#[test]
+fn copies_are_made_where_they_pay() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let is_copied = |product| all_ways::<bf16, bf16>(&device, product)[0] != Way::Warps;
+    assert!(is_copied(Product::new(4096, 4096, 4097)));
+    assert!(is_copied(Product { a: Order::ColumnMajor, ..Product::new(8191, 8192, 8192) }));
+    assert!(!is_copied(Product::new(131, 67, 37)));
+    // mma.sync has no 8-bit floats here.
+    assert_ne!(all_ways::<e4m3, bf16>(&device, Product::new(3, 3, 3))[0], Way::Warps);
+    Ok(())
+}
+
+#[test]
+fn epilogues_follow_copied_factors() -> Outcome {
+    let device = hopper(Schedule::Latest)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let product = Product { a: Order::ColumnMajor, ..Product::new(37, 51, 29) };
+    let bias = whole(51, 5);
+    let biases = device.buffer_from(&bias)?;
+    let mut case = Case::<e5m2, f32>::new(&device, product, e5m2::from_f32, 2.0)?;
+    let linear = Linear { beta: 3.0, bias: Some(&biases), ..Linear::default() };
+    operations.linear(&stream, product, &linear, &case.a, &case.b, &mut case.c)?;
+    for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+        assert_eq!(found, sum + bias[place % 51] + 6.0, "element {place}");
+    }
+    Ok(())
+}
+
 /// What an epilogue makes of a sum, on the host.
 fn activated(activation: Activation, x: f32) -> f32 {
     match activation {
@@ -245,9 +304,12 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let mut c = device.buffer_from(&[0f32; 64])?;
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    let odd = Product { a: Order::ColumnMajor, ..Product::new(8, 8, 8) };
-    let words = refused(operations.multiply(&stream, odd, &bytes, &bytes, &mut c));
-    assert!(words.contains("k contiguous"), "{words}");
+    let ampere = Device::named("emu:a100")?;
+    let ones = ampere.buffer_from(&[e4m3::from_f32(1.0); 64])?;
+    let mut nowhere = ampere.uninitialized::<f32>(64)?;
+    let (product, elsewhere) = (Product::new(8, 8, 8), Operations::new(&ampere));
+    let words = refused(elsewhere.multiply(&ampere.stream()?, product, &ones, &ones, &mut nowhere));
+    assert!(words.contains("by wgmma needs sm_90a"), "{words}");
     let words = refused(operations.multiply(&stream, Product::new(8, 8, 16), &bytes, &bytes, &mut c));
     assert!(words.contains("A has 64 elements where 128 are needed"), "{words}");
     let linear = Linear { bias: Some(&c.device().buffer_from(&[1f32; 3])?), ..Linear::default() };

@@ -64,10 +64,11 @@ fn what_warpgroups_cannot_multiply_has_no_search() {
     let gemm = registry::named("gemm").expect("the GEMM is in the library");
     let mut options = Options::defaults(gemm.options());
     options.set("k", "7").expect("an extent");
-    for name in ["emu:h200", "emu:a100"] {
+    for (name, why) in [("emu:h200", "by mma.sync it is done before"), ("emu:a100", "by wgmma needs sm_90a")]
+    {
         let device = Device::named(name).expect("emulators are always there");
         let Some(Err(error)) = gemm.search(&device, &options) else { panic!("{name} searches") };
-        assert!(error.to_string().contains("by wgmma needs sm_90a"), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
     }
 }
 
@@ -91,5 +92,11 @@ fn the_explanation_says_what_was_chosen_and_why() {
     let ranked = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096"), ("rank", "2")]);
     assert!(ranked.contains("->  2 ") && ranked.ends_with("--rank asks for it"), "{ranked}");
     assert_eq!(explained(&[("instruction", "mma")]), "by mma.sync: --instruction asks for it");
-    assert!(explained(&[("k", "7")]).starts_with("by mma.sync: warpgroups need"));
+    let explanation = explained(&[("k", "7")]);
+    assert!(explanation.starts_with("by mma.sync: TMA cannot read A and B as they are"), "{explanation}");
+    let explanation = explained(&[("k", "7"), ("instruction", "wgmma")]);
+    assert!(
+        explanation.contains("A, 512 rows of 7, is first copied with 8 elements from row"),
+        "{explanation}"
+    );
 }

@@ -229,6 +229,9 @@ impl Operations {
         match way {
             Way::Warps => T::by_warps(self, stream, *batch, operands),
             Way::Warpgroups(_) if !batch.takes_warpgroups::<T>(self.device().properties().capability) => {
+                if batch.count == 1 {
+                    return self.compute(stream, batch.product, way, operands);
+                }
                 Err(no_warpgroups::<T>(batch.product))
             }
             Way::Warpgroups(configuration) => {

@@ -12,6 +12,7 @@ use warpwright::arch::Capability;
 use super::batched::Batch;
 use super::multiply::{Factor, Product, Way};
 use super::plan::{self, Configuration};
+use super::readable::Readable;
 use super::tune::GemmSearch;
 use super::tuned::{self, Key};
 use super::verify::verify;
@@ -98,14 +99,16 @@ impl Problem {
 
     /// The way that the options ask for: the plan's, where they leave it open.
     fn way<T: WarpgroupInput, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Way> {
-        let ways = multiply::ways::<T, C>(self.batch(), capability, sms);
-        let wanted = match self.instruction {
+        let mut ways = multiply::ways::<T, C>(self.batch(), capability, sms);
+        match self.instruction {
             "mma" => return Ok(Way::Warps),
-            "wgmma" if !matches!(ways[0], Way::Warpgroups(_)) => {
-                return Err(multiply::no_warpgroups::<T>(self.product).into());
-            }
-            _ => self.rank,
-        };
+            "wgmma" => ways.retain(|way| *way != Way::Warps),
+            _ => {}
+        }
+        if ways.is_empty() {
+            return Err(multiply::no_warpgroups::<T>(self.product).into());
+        }
+        let wanted = self.rank;
         ways.get(wanted)
             .copied()
             .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
@@ -138,13 +141,14 @@ impl Problem {
         let properties = device.properties();
         let (way, reason) = self.way_on::<T, C>(device)?;
         let Way::Warpgroups(chosen) = way else {
-            return Ok(format!(
-                "by mma.sync: {}",
-                match reason {
-                    Reason::Flag(_) => reason.to_string(),
-                    _ => "warpgroups need sm_90a, and rows of A and B that TMA can read".to_owned(),
+            let why = match reason {
+                Reason::Flag(_) => reason.to_string(),
+                _ if properties.capability.target == "sm_90a" && self.count == 1 => {
+                    "TMA cannot read A and B as they are, and to copy them takes longer".to_owned()
                 }
-            ));
+                _ => "warpgroups need sm_90a, and rows of A and B that TMA can read".to_owned(),
+            };
+            return Ok(format!("by mma.sync: {why}"));
         };
         let costs = plan::costs(self.batch().shape::<T, C>(), properties.sm_count);
         let mut lines = vec![format!("rank  of {} configurations, by the model", costs.len())];
@@ -152,6 +156,9 @@ impl Problem {
             let mark = if cost.configuration == chosen { "->" } else { "" };
             format!("{mark:>2}{rank:>3} {cost}")
         }));
+        if self.count == 1 {
+            lines.extend(Readable::of::<T>(self.product).describe());
+        }
         let Configuration { stages, raster, .. } = chosen;
         lines.push(format!("{chosen}, {stages} slots, raster {raster}: {reason}"));
         Ok(lines.join("\n"))
@@ -168,7 +175,12 @@ impl Problem {
             return Err("a search is for one product: leave out --batch".into());
         }
         if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
-            return Err(multiply::no_warpgroups::<T>(self.product).into());
+            return Err(match properties.capability.target {
+                "sm_90a" => "by mma.sync it is done before A and B are copied for TMA: there is nothing to search for, but with \
+                             `--instruction wgmma`"
+                    .into(),
+                _ => multiply::no_warpgroups::<T>(self.product).into(),
+            });
         }
         let make = self.buffers(device);
         Ok(Box::new(GemmSearch::<T, C>::new(device, self.product, (self.seed, make), self.work::<T, C>())?))

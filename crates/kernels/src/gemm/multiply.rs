@@ -9,6 +9,7 @@ use super::experts::{self, Experts};
 use super::hopper::{self, HopperGemm};
 use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
+use super::readable::{FactorCopy, Readable};
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
@@ -55,27 +56,23 @@ impl Product {
         capability: &'static Capability,
     ) -> Result<String> {
         let parts = Parts::of(&Linear::default(), configuration.transposed);
-        let fused = Fused { gemm: self.kernel::<T, C>(configuration), parts };
+        let gemm = Readable::of::<T>(self).product.kernel::<T, C>(configuration);
+        let fused = Fused { gemm, parts };
         Ok(match self.stores_boxes::<C>() {
             true => runtime::ptx(&Fused::<HopperGemm>::run::<T, C>(&fused)?, capability)?,
             false => runtime::ptx(&Fused::<HopperGemm>::run_any::<T, C>(&fused)?, capability)?,
         })
     }
 
-    /// Whether warpgroups can multiply it: TMA reads rows of whole 16 bytes, and `wgmma` operands of other than 16 bits with k
-    /// contiguous. (PTX ISA, "wgmma.mma_async".)
-    pub(super) fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
-        let reads = self.rows().iter().all(|row| (u64::from(*row) * u64::from(T::BYTES)).is_multiple_of(16));
-        let k_contiguous = self.a == Order::RowMajor && self.b == Order::ColumnMajor;
+    /// Whether warpgroups can multiply it, if need be copies of A and B.
+    fn takes_warpgroups_copied(self, capability: &Capability) -> bool {
         let is_empty = self.m == 0 || self.n == 0 || self.k == 0;
-        capability.target == "sm_90a" && reads && (k_contiguous || T::BYTES == 2) && !is_empty
+        capability.target == "sm_90a" && !is_empty
     }
 
-    /// The contiguous extents of A and B.
-    fn rows(self) -> [u32; 2] {
-        let a = if self.a == Order::RowMajor { self.k } else { self.m };
-        let b = if self.b == Order::ColumnMajor { self.k } else { self.n };
-        [a, b]
+    /// Whether warpgroups can multiply it as it is.
+    pub(super) fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
+        self.takes_warpgroups_copied(capability) && Readable::of::<T>(self).as_it_is()
     }
 }
 
@@ -88,25 +85,35 @@ pub enum Way {
     Warpgroups(Configuration),
 }
 
-/// The ways to compute a product, or a batch, on a device, the cheapest first: on Hopper, where TMA can read A and B, by warpgroups.
+/// The ways to compute a product, or a batch, on a device, the cheapest first: on Hopper by warpgroups, unless A or B would have to be copied
+/// for TMA to read it, and multiplying the few there are by `mma.sync` takes less time.
 pub fn ways<T: WarpgroupInput, C: Element>(
     batch: impl Into<Batch>,
     capability: &Capability,
     sms: u32,
 ) -> Vec<Way> {
     let batch = batch.into();
-    if !batch.takes_warpgroups::<T>(capability) {
+    let product = batch.product;
+    let is_readable = batch.takes_warpgroups::<T>(capability);
+    let is_copied = !is_readable && batch.count == 1 && product.takes_warpgroups_copied(capability);
+    if !(is_readable || is_copied) {
         return vec![Way::Warps];
     }
     let costs = plan::costs(batch.shape::<T, C>(), sms);
-    costs.iter().map(|cost| Way::Warpgroups(cost.configuration)).chain([Way::Warps]).collect()
+    let warpgroups = costs.iter().map(|cost| Way::Warpgroups(cost.configuration));
+    let copied = costs[0].cycles + Readable::of::<T>(product).cycles::<T>();
+    if is_copied && T::BYTES == 2 && plan::warps_cycles(&Gemm::for_product(product), product, sms) < copied {
+        return [Way::Warps].into_iter().chain(warpgroups).collect();
+    }
+    warpgroups.chain([Way::Warps]).collect()
 }
 
 /// Why warpgroups cannot compute a product.
 pub(super) fn no_warpgroups<T: Element>(product: Product) -> OperationError {
     let Product { m, n, k, .. } = product;
     refused(format!(
-        "{} of {m} x {n} x {k} by wgmma needs sm_90a, rows of A and B of whole 16 bytes, and k contiguous but for 16-bit types",
+        "{} of {m} x {n} x {k} by wgmma needs sm_90a; a batch also needs rows and strides of A and B of whole 16 bytes, and k contiguous \
+         but for 16-bit types",
         T::NAME
     ))
 }
@@ -304,7 +311,7 @@ impl Operations {
         }
         match way {
             Way::Warps => T::by_warps(self, stream, product.into(), operands),
-            Way::Warpgroups(_) if !product.takes_warpgroups::<T>(self.device().properties().capability) => {
+            Way::Warpgroups(_) if !product.takes_warpgroups_copied(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(product))
             }
             Way::Warpgroups(configuration) => {
@@ -312,7 +319,10 @@ impl Operations {
                 let ready = self.remembered::<(T, C), _, _>((product, configuration, parts), |_| {
                     Ready::<T, C>::new(self, product, configuration, parts)
                 })?;
-                ready.launch(self, stream, operands)
+                let Operands { a, b, c, linear } = operands;
+                self.with_readable(stream, ready.readable, [a, b], |[a, b]| {
+                    ready.launch(self, stream, Operands { a, b, c, linear })
+                })
             }
         }
     }
@@ -320,6 +330,8 @@ impl Operations {
 
 /// The Hopper kernel of a product, and all about its launch that does not depend on the buffers.
 struct Ready<T, C> {
+    /// What becomes of A and B before.
+    readable: Readable,
     /// Whether the kernel's own A, B and C are those of the product's transpose.
     transposed: bool,
     a_maps: TileMaps<T>,
@@ -360,17 +372,25 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         configuration: Configuration,
         parts: Parts,
     ) -> Result<Self> {
-        let kernel = product.kernel::<T, C>(configuration);
+        let readable = Readable::of::<T>(product);
+        let kernel = readable.product.kernel::<T, C>(configuration);
         let fused = Fused { gemm: kernel, parts };
         let shape = product.shape::<T, C>();
         let cost = plan::Cost::of(configuration, shape, operations.device().properties().sm_count);
         let Product { m, n, k, .. } = product;
         let transposed = configuration.transposed;
         let (m, n) = if transposed { (n, m) } else { (m, n) };
+        let [a_copy, b_copy] = readable.copies;
+        let (a_copy, b_copy) = if transposed { (b_copy, a_copy) } else { (a_copy, b_copy) };
+        let pitched = |maps: TileMaps<T>, copy: Option<FactorCopy>| match copy {
+            Some(copy) => maps.pitched(copy.pitch.into()),
+            None => maps,
+        };
         Ok(Self {
+            readable,
             transposed,
-            a_maps: maps(m, k, kernel.a_tile::<T>())?,
-            b_maps: maps(n, k, kernel.b_tile::<T>())?,
+            a_maps: pitched(maps(m, k, kernel.a_tile::<T>())?, a_copy),
+            b_maps: pitched(maps(n, k, kernel.b_tile::<T>())?, b_copy),
             split_space: if configuration.split { cost.split_space() } else { (1, 1) },
             start: if product.stores_boxes::<C>() {
                 let compiled = operations.kernel(fused, Fused::<HopperGemm>::run::<T, C>)?;

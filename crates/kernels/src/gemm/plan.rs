@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::Order;
 use super::hopper::{Consumers, HopperGemm};
+use super::multiply::Product;
+use super::{Gemm, Order};
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -270,6 +271,29 @@ impl Cost {
         let slots = (clusters + split_tiles) as usize * group as usize * area;
         (slots, (split_tiles * group * together) as usize)
     }
+}
+
+/// Cycles from the end of a kernel to the start of the next one's work.
+const NEXT_KERNEL: f64 = 3000.0;
+
+/// Cycles of a kernel that reads and writes so many bytes.
+pub(super) fn copy_cycles(bytes: f64) -> f64 {
+    NEXT_KERNEL + bytes / MEMORY_BYTES
+}
+
+/// Cycles of a product by `mma.sync`.
+pub(super) fn warps_cycles(gemm: &Gemm, product: Product, sms: u32) -> f64 {
+    let (rows, columns, _) = gemm.tile;
+    // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an H200, with narrower ones estimated.
+    let efficiency = match gemm.a_vector.min(gemm.b_vector) {
+        8 => 0.45,
+        4 => 0.4,
+        2 => 0.3,
+        _ => 0.15,
+    };
+    let depth = f64::from(product.k) * 2.0;
+    let multiply = rows as f64 * columns as f64 * depth / MULTIPLY_BYTES / efficiency;
+    FILL + f64::from(gemm.grid(product.m, product.n).div_ceil(sms)) * multiply
 }
 
 /// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: then all CTAs read the same k at the same time,
