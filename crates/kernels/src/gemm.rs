@@ -19,6 +19,8 @@ pub mod batched;
 pub mod blocks;
 pub mod epilogue;
 pub mod experts;
+mod experts_library;
+pub mod grouped;
 pub mod hopper;
 pub mod legal;
 mod library;
@@ -44,6 +46,7 @@ use warpwright::prelude::*;
 
 use batched::Batch;
 use epilogue::{Epilogue, Place, as_it_is};
+pub(crate) use experts_library::ExpertsLibrary;
 pub(crate) use library::Library;
 use multiply::Product;
 use operand::Strip;

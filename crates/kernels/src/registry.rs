@@ -44,6 +44,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::sgemm::Library,
         &crate::hopper_lessons::Library,
         &crate::gemm::Library,
+        &crate::gemm::ExpertsLibrary,
         &crate::gemm::ScaledLibrary,
     ]
 }

@@ -14,6 +14,7 @@
 //! The offsets lie on the device, where a router wrote them; the host need not know them. A tile that reaches past its group's last row loads the next
 //! group's too, and stores only its own.
 
+use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
@@ -357,6 +358,30 @@ impl Fused<Gemm> {
             self.gemm.compute(&a, &b, &c, (m, n, k), &epilogue);
         }
     }
+}
+
+/// The PTX for so many groups of rows, B (n, k), as the plan for an H200 has it.
+pub(super) fn ptx<T: Factor + GemmInput, C: GemmOutput>(
+    (count, n, k): (u32, u32, u32),
+    rows: u32,
+    capability: &'static Capability,
+) -> Result<String> {
+    const H200_SMS: u32 = 132;
+    let average = Product::new(rows.div_ceil(count), n, k);
+    if !average.takes_warpgroups::<T>(capability) {
+        let gemm = Gemm { exact: false, ..Gemm::for_product(average) };
+        let fused = Fused { gemm, parts: Parts::of(&Linear::default(), false) };
+        return Ok(runtime::ptx(&fused.run_rows::<T, C>()?, capability)?);
+    }
+    let shape = Shape { batch: count, ..average.shape::<T, C>() };
+    let configuration = plan::costs(shape, H200_SMS)[0].configuration;
+    let parts = Parts::of(&Linear::default(), configuration.transposed);
+    let fused = Fused { gemm: average.kernel::<T, C>(configuration), parts };
+    let kernel = Grouped { fused, most: count.next_power_of_two() };
+    Ok(match average.stores_boxes::<C>() {
+        true => runtime::ptx(&Grouped::run::<T, C>(&kernel)?, capability)?,
+        false => runtime::ptx(&Grouped::run_any::<T, C>(&kernel)?, capability)?,
+    })
 }
 
 /// By `mma.sync`.

@@ -2,7 +2,10 @@
 //!
 //! Which kind they are of is known when the kernel is built: one product costs nothing for what several need.
 
+use warpwright::lang::access::Scope;
+use warpwright::lang::fence::fence_tensor_map_acquire;
 use warpwright::lang::tensor::MappedMatrix;
+use warpwright::lang::tensor_map::TENSOR_MAP_BYTES;
 use warpwright::prelude::*;
 
 use super::epilogue::Origin;
@@ -17,6 +20,7 @@ pub struct Products {
     extents: (Reg<u32>, Reg<u32>, Reg<u32>),
     batch: Option<BatchAxis>,
     groups: Option<RowGroups>,
+    records: Option<Records>,
 }
 
 /// Products of one shape, whose matrices lie one after another.
@@ -43,6 +47,55 @@ pub struct RowGroups {
     pub transposed: bool,
 }
 
+/// Products of different extents, each with matrices of its own: a record of each in global memory, which the host wrote.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct Records {
+    /// The records.
+    pub table: Global<u8>,
+    /// How many.
+    pub count: Reg<u32>,
+    /// There is room for so many.
+    pub most: u32,
+}
+
+/// Bytes of a record: the maps of A, B and C; m, n and k in 32 bits each; and the address of C.
+pub(super) const RECORD_BYTES: usize = 512;
+
+/// Where the extents begin in it.
+pub(super) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
+
+/// Where C's address is.
+const RECORD_ADDRESS: usize = RECORD_EXTENTS + 16;
+
+#[device]
+impl Records {
+    /// The record of a product.
+    fn record(&self, product: Reg<u32>) -> Global<u8> {
+        self.table.at(product * RECORD_BYTES as u32)
+    }
+
+    /// (m, n, k).
+    fn extents(&self, product: Reg<u32>) -> (Reg<u32>, Reg<u32>, Reg<u32>) {
+        let [m, n, k, _] =
+            self.record(product).byte_offset(RECORD_EXTENTS as i64).cast::<u32>().load_vector::<4>();
+        (m, n, k)
+    }
+
+    /// Map `index` of a product's three, ready for copies of this thread: the host wrote it. (CUDA Programming Guide, "Using tensor maps in
+    /// global memory".)
+    fn map(&self, product: Reg<u32>, index: usize) -> MappedMatrix {
+        let map = TensorMap::in_global(self.record(product).byte_offset((index * TENSOR_MAP_BYTES) as i64));
+        fence_tensor_map_acquire(map, Scope::System);
+        MappedMatrix::from(&map)
+    }
+
+    /// C of a product.
+    fn elements<C: Element>(&self, product: Reg<u32>) -> Global<C> {
+        let address = self.record(product).byte_offset(RECORD_ADDRESS as i64).cast::<u64>().load();
+        Global::from_address(address, true)
+    }
+}
+
 #[device]
 impl RowGroups {
     /// The first row of a product, and the one after its last.
@@ -62,7 +115,7 @@ impl RowGroups {
 impl Products {
     /// A single one: C (m, n) = A (m, k) · B (k, n).
     pub fn one(a: &TensorMap, b: &TensorMap, extents: (Reg<u32>, Reg<u32>, Reg<u32>)) -> Self {
-        Self { maps: (*a, *b), extents, batch: None, groups: None }
+        Self { maps: (*a, *b), extents, batch: None, groups: None, records: None }
     }
 
     /// Several of that shape.
@@ -75,10 +128,19 @@ impl Products {
         Self { groups: Some(groups), ..self }
     }
 
-    /// Fetches the maps.
+    /// Several with nothing in common.
+    pub fn of_records(records: Records) -> Self {
+        let nothing = (constant(0u32), constant(0u32), constant(0u32));
+        let map = TensorMap::in_global(records.table);
+        Self { records: Some(records), ..Self::one(&map, &map, nothing) }
+    }
+
+    /// Fetches the maps that all share.
     pub(super) fn prefetch(&self) {
-        self.maps.0.prefetch();
-        self.maps.1.prefetch();
+        if self.records.is_none() {
+            self.maps.0.prefetch();
+            self.maps.1.prefetch();
+        }
     }
 
     /// How many there are of one shape; `None` of a single one.
@@ -88,7 +150,14 @@ impl Products {
 
     /// Where they have different shapes: how many there may be and are.
     pub(super) fn uneven(&self) -> Option<(u32, Reg<u32>)> {
-        self.groups.map(|groups| (groups.most, groups.count))
+        let groups = self.groups.map(|groups| (groups.most, groups.count));
+        groups.or(self.records.map(|records| (records.most, records.count)))
+    }
+
+    /// The depth of a product, where they have different ones.
+    pub(super) fn depth_of(&self, product: Option<Reg<u32>>) -> Option<Reg<u32>> {
+        let (_, _, k) = self.records?.extents(product?);
+        Some(k)
     }
 
     /// (m, n, k), of all together where they differ.
@@ -98,6 +167,10 @@ impl Products {
 
     /// Rows and columns of a product's C.
     pub(super) fn extents_of(&self, product: Option<Reg<u32>>) -> (Reg<u32>, Reg<u32>) {
+        if let (Some(records), Some(product)) = (self.records, product) {
+            let (m, n, _) = records.extents(product);
+            return (m, n);
+        }
         let (m, n, _) = self.extents;
         let Some((groups, product)) = self.groups.zip(product) else {
             return (m, n);
@@ -106,8 +179,11 @@ impl Products {
         if groups.transposed { (m, end - begin) } else { (end - begin, n) }
     }
 
-    /// A and B of a product.
+    /// A and B of a product, for the thread that loads their tiles.
     pub(super) fn factors(&self, product: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
+        if let (Some(records), Some(product)) = (self.records, product) {
+            return (records.map(product, 0), records.map(product, 1));
+        }
         let (a, b) = (MappedMatrix::from(&self.maps.0), MappedMatrix::from(&self.maps.1));
         match (product, self.batch, self.groups) {
             (Some(product), Some(BatchAxis { own, .. }), _) => {
@@ -127,8 +203,11 @@ impl Products {
         }
     }
 
-    /// C of a product, as TMA writes it.
+    /// C of a product, as TMA writes it; `c` is that of all.
     pub(super) fn boxes(&self, c: &TensorMap, product: Option<Reg<u32>>) -> MappedMatrix {
+        if let (Some(records), Some(product)) = (self.records, product) {
+            return records.map(product, 2);
+        }
         let all = MappedMatrix::from(c);
         match (product, self.groups) {
             (Some(product), Some(groups)) => all.from_place(groups.place(product)),
@@ -137,8 +216,11 @@ impl Products {
         }
     }
 
-    /// C of a product, as threads write it.
+    /// C of a product, as threads write it; `c` is that of all.
     pub(super) fn elements<C: Element>(&self, c: &Global<C>, product: Option<Reg<u32>>) -> Global<C> {
+        if let (Some(records), Some(product)) = (self.records, product) {
+            return records.elements(product);
+        }
         self.origin(product).map_or(*c, |origin| c.at(origin.element))
     }
 

@@ -176,6 +176,7 @@ impl Schedule {
             (None, Some(each)) => (Some(tile / each), tile % each),
             (None, None) => (None, tile),
         };
+        let steps = self.products.depth_of(product).map_or(steps, |k| (k + (self.tile.2 - 1)) / self.tile.2);
         Piece { tile, product, within, first, steps }
     }
 

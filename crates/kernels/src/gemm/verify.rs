@@ -13,12 +13,12 @@ use crate::reference::{Rounded, Strided, product};
 use crate::registry::{self, Result, Verified, compare};
 use crate::sgemm::{Matrices, Scale};
 
-/// Holds every element to the reference: one rounding to C's type, and the error of the accumulation.
+/// Holds every element of products of one width and depth, whose Cs lie one below the other, to the reference: one rounding to C's type, and the error of the accumulation.
 ///
 /// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
 /// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
 /// is taken as four times their standard deviation.
-pub(super) fn verify<T, C>(batch: Batch, set: &Buffers<T, C>) -> Result<Verified>
+pub(super) fn verify_parts<T, C>(parts: &[Part], set: &Buffers<T, C>) -> Result<Verified>
 where
     T: Rounded + Storable + Sync,
     C: Rounded + Storable,
@@ -27,34 +27,56 @@ where
         |values: Vec<T>| -> Vec<f32> { values.into_par_iter().map(|value| value.exact() as f32).collect() };
     let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
     let device = set.c.device();
-    let expected = references(&device, batch, &a, &b)?;
+    let expected = references(&device, parts, &a, &b)?;
     let is_narrow = T::BYTES == 1;
     let size = |value: f32| if is_narrow { value * value } else { value.abs() };
     let sizes = |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(size).collect() };
-    let magnitudes = references(&device, batch, &sizes(a), &sizes(b))?;
+    let magnitudes = references(&device, parts, &sizes(a), &sizes(b))?;
     let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
-    let steps = (f64::from(batch.product.k) / (32.0 / T::BYTES as f64)).ceil();
+    let Product { n, k, .. } = parts.first().map_or(Product::new(1, 1, 1), |part| part.product);
+    let steps = (f64::from(k) / (32.0 / T::BYTES as f64)).ceil();
     let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
     let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
         registry::Element { found: found.exact(), expected: *expected, tolerance }
     });
-    let (rows, columns) = (batch.product.m as usize, batch.product.n as usize);
-    let place = |index| {
-        let (line, column) = (index as usize / columns, index as usize % columns);
-        if batch.count == 1 { vec![line, column] } else { vec![line / rows, line % rows, column] }
-    };
-    Ok(compare(elements, place)?)
+    let columns = n as usize;
+    Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
 }
 
-/// A·B of each product of a batch without gaps, one after another.
-fn references(device: &Device, batch: Batch, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+/// [`verify_parts`] of a batch without gaps.
+pub(super) fn verify<T, C>(batch: Batch, set: &Buffers<T, C>) -> Result<Verified>
+where
+    T: Rounded + Storable + Sync,
+    C: Rounded + Storable,
+{
+    let part = |number: usize| Part {
+        product: batch.product,
+        a: number * batch.a_stride as usize,
+        b: number * batch.b_stride as usize,
+    };
+    let parts: Vec<Part> = (0..batch.count as usize).map(part).collect();
+    verify_parts(&parts, set)
+}
+
+/// A product whose factors are parts of larger ones.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) product: Product,
+    /// Elements of all A before its own.
+    pub(super) a: usize,
+    /// Elements of all B before its own.
+    pub(super) b: usize,
+}
+
+/// A·B of each product, one below the other.
+fn references(device: &Device, parts: &[Part], a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
     let mut all = Vec::new();
-    for product in 0..batch.count as usize {
-        let (a, b) = (&a[product * batch.a_stride as usize..], &b[product * batch.b_stride as usize..]);
-        let [a_length, b_length, _] = Batch::from(batch.product).lengths();
-        all.extend(reference(device, batch.product, &a[..a_length], &b[..b_length])?);
+    for part in parts.iter().filter(|part| part.product.m > 0) {
+        let [a_length, b_length, _] = Batch::from(part.product).lengths();
+        let (a, b) = (&a[part.a..][..a_length], &b[part.b..][..b_length]);
+        all.extend(reference(device, part.product, a, b)?);
     }
     Ok(all)
 }

@@ -1,0 +1,224 @@
+//! [`Experts`] for the command line.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use warpwright::prelude::*;
+use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+
+use super::experts::{self, Experts};
+use super::library::Buffers;
+use super::multiply::{Factor, Product};
+use super::verify::{Part, verify_parts};
+use super::{GemmInput, GemmOutput};
+use crate::operations::Operations;
+use crate::reference::{Random, Rounded, normal};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work};
+use crate::rotation::rotating;
+
+/// Groups of rows, each times a matrix of its own, for the command line.
+pub(crate) struct ExpertsLibrary;
+
+/// What the options ask for.
+struct Problem {
+    /// Rows of each group.
+    sizes: Vec<u32>,
+    n: u32,
+    k: u32,
+    seed: u64,
+}
+
+impl Problem {
+    fn of(options: &Options) -> Result<Self> {
+        let extent =
+            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
+        let (rows, count, seed) = (extent("rows")?, extent("experts")?, options.number("seed"));
+        let mut sizes = vec![0; count as usize];
+        let mut random = Random::new(seed);
+        for row in 0..rows {
+            let expert = match options.choice("routing") {
+                "random" => random.below(count.into()) as usize,
+                "even" => (row % count) as usize,
+                _ => 0,
+            };
+            sizes[expert] += 1;
+        }
+        Ok(Self { sizes, n: extent("n")?, k: extent("k")?, seed })
+    }
+
+    fn rows(&self) -> usize {
+        self.sizes.iter().map(|&size| size as usize).sum()
+    }
+
+    /// The product of each group.
+    fn products(&self) -> impl Iterator<Item = Product> {
+        self.sizes.iter().map(|&size| Product::new(size, self.n, self.k))
+    }
+
+    /// The products, and where their rows and matrices begin.
+    fn parts(&self) -> Vec<Part> {
+        let (mut row, depth, matrix) = (0, self.k as usize, self.n as usize * self.k as usize);
+        let part = |(group, product): (usize, Product)| {
+            let part = Part { product, a: row * depth, b: group * matrix };
+            row += product.m as usize;
+            part
+        };
+        self.products().enumerate().map(part).collect()
+    }
+
+    /// What any way to do it must do: the matrix of a group of no rows need not be read.
+    fn work<T, C>(&self) -> Work {
+        let (rows, n, k) = (self.rows() as f64, f64::from(self.n), f64::from(self.k));
+        let read = self.sizes.iter().filter(|&&size| size > 0).count() as f64;
+        let bytes = (rows * k + read * n * k) * size_of::<T>() as f64 + rows * n * size_of::<C>() as f64;
+        Work { operations: 2.0 * rows * n * k, bytes }
+    }
+
+    /// The sets of matrices, C poisoned, by their seeds.
+    fn buffers<T, C>(&self, device: &Device) -> impl Fn(u64) -> Result<Buffers<T, C>>
+    where
+        T: Storable + Rounded,
+        C: Storable + Rounded,
+    {
+        let (device, rows, n, k) = (device.clone(), self.rows(), self.n as usize, self.k as usize);
+        let count = self.sizes.len();
+        move |seed| {
+            let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
+                let values: Vec<T> = normal(seed, count, T::round);
+                Ok(device.buffer_from(&values)?)
+            };
+            let c = device.buffer_from(&vec![C::round(f32::NAN); rows * n])?;
+            Ok(Buffers { a: factor(2 * seed, rows * k)?, b: factor(2 * seed + 1, count * n * k)?, c })
+        }
+    }
+
+    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Factor + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let operations = Operations::new(device);
+        let sums = self.sizes.iter().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
+        let (offsets, n, k) = (device.buffer_from(&offsets)?, self.n, self.k);
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+            Ok(operations.multiply_experts(stream, &Experts::new(&offsets, n, k), a, b, c)?)
+        };
+        let parts = self.parts();
+        let verify = move |set: &Buffers<T, C>| verify_parts(&parts, set);
+        rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
+    }
+
+    /// cuBLASLt's products, one launch after another: it has no groups.
+    fn cublas<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Storable + Rounded,
+        C: Storable + Rounded,
+    {
+        let parts: Vec<Product> = self.products().filter(|product| product.m > 0).collect();
+        let stream = device.stream()?;
+        let of_product = |product: Product, seed: u64| {
+            let one = Self { sizes: vec![product.m], n: product.n, k: product.k, seed };
+            one.buffers::<T, C>(device)(seed)
+        };
+        // Groups of one size have one algorithm.
+        let mut by_rows = HashMap::new();
+        for &product in &parts {
+            let (m, n, k) = (product.m as usize, product.n as usize, product.k as usize);
+            if let Entry::Vacant(place) = by_rows.entry(product.m) {
+                let Buffers { a, b, mut c } = of_product(product, 0)?;
+                let (row, column) = (cublas::Order::RowMajor, cublas::Order::ColumnMajor);
+                let shape = ProductShape { m, n, k, a: row, b: column, batch: 1 };
+                let theirs = CublasProduct::<T, C>::new(&stream, shape, &a, &b, &mut c)?;
+                place.insert(Arc::new(theirs));
+            }
+        }
+        let launches: Vec<_> = parts.iter().map(|product| by_rows[&product.m].clone()).collect();
+        let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
+            for (theirs, Buffers { a, b, c }) in launches.iter().zip(sets) {
+                theirs.launch(stream, a, b, c)?;
+            }
+            Ok(LaunchCounts::default())
+        };
+        let (device_of_sets, products) = (device.clone(), parts.clone());
+        let make = move |seed: u64| {
+            let set = |(number, product): (usize, &Product)| {
+                let one = Self { sizes: vec![product.m], n: product.n, k: product.k, seed };
+                one.buffers::<T, C>(&device_of_sets)(seed.wrapping_mul(1 << 10).wrapping_add(number as u64))
+            };
+            products.iter().enumerate().map(set).collect::<Result<Vec<_>>>()
+        };
+        let verify = move |sets: &Vec<Buffers<T, C>>| {
+            let mut all = Verified { elements: 0, worst: 0.0 };
+            for (&product, set) in parts.iter().zip(sets) {
+                let verified = verify_parts(&[Part { product, a: 0, b: 0 }], set)?;
+                all.elements += verified.elements;
+                all.worst = f64::max(all.worst, verified.worst);
+            }
+            Ok(all)
+        };
+        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+    }
+
+    fn text<T: Factor + GemmInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        let capability = crate::prepared::capability_of(target)?;
+        let (count, rows) = (self.sizes.len() as u32, self.rows() as u32);
+        Ok(experts::ptx::<T, C>((count, self.n, self.k), rows, capability)?)
+    }
+}
+
+/// Calls a method of a problem with the types that the options name.
+macro_rules! with_types {
+    ($options:expr, $method:ident($argument:expr)) => {{
+        let problem = Problem::of($options)?;
+        match ($options.choice("input"), $options.choice("output")) {
+            ("bf16", "bf16") => problem.$method::<bf16, bf16>($argument),
+            ("bf16", _) => problem.$method::<bf16, f32>($argument),
+            (_, "bf16") => problem.$method::<f16, bf16>($argument),
+            _ => problem.$method::<f16, f32>($argument),
+        }
+    }};
+}
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::extent("experts", 8, "groups of rows, and matrices B"),
+    OptionSpec::extent("rows", 512, "rows of A and C, of all groups together"),
+    OptionSpec::extent("n", 512, "columns of each B and of C"),
+    OptionSpec::extent("k", 256, "columns of A and rows of each B"),
+    OptionSpec::choice("routing", &["random", "even", "first"], "to which group each row goes"),
+    OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
+    OptionSpec::choice("output", &["bf16", "f32"], "type of C"),
+    OptionSpec::number("seed", 1, "of the inputs, and of the routing"),
+];
+
+impl LibraryKernel for ExpertsLibrary {
+    fn name(&self) -> &'static str {
+        "gemm-experts"
+    }
+
+    fn summary(&self) -> &'static str {
+        "groups of rows, each times a matrix of its own, in one launch: the layers of a mixture of experts"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        with_types!(options, text(target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        with_types!(options, prepare(device))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        let prepare = || with_types!(options, cublas(device));
+        (name == "cublas").then(prepare)
+    }
+}

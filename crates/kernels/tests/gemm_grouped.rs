@@ -1,0 +1,195 @@
+//! Groups of products of different extents in one launch: every way that the plan knows, members of nothing, and what is refused.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::grouped::GroupMember;
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Small whole numbers: every product and sum of them is exact, so results must be equal.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Where element (row, column) of a matrix of those extents is.
+fn place(order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> usize {
+    match order {
+        Order::RowMajor => row * columns + column,
+        Order::ColumnMajor => column * rows + row,
+    }
+}
+
+/// A product's matrices on the host and on a device.
+struct Case<T, C> {
+    product: Product,
+    expected: Vec<f32>,
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: Buffer<C>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+    fn new(
+        device: &Device,
+        product: Product,
+        input: impl Fn(f32) -> T,
+        before: C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        let (a, b) = (whole(m * k, u64::from(product.m)), whole(k * n, u64::from(product.n) + 100));
+        let sum = |row: usize, column: usize| -> f32 {
+            let terms = (0..k).map(|step| {
+                a[place(product.a, row, step, (m, k))] * b[place(product.b, step, column, (k, n))]
+            });
+            terms.sum()
+        };
+        let expected = (0..m * n).map(|index| sum(index / n, index % n)).collect();
+        let there = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
+        };
+        let (a, b, c) = (there(&a)?, there(&b)?, device.buffer_from(&vec![before; m * n])?);
+        Ok(Self { product, expected, a, b, c })
+    }
+}
+
+fn members<T, C>(cases: &mut [Case<T, C>]) -> Vec<GroupMember<'_, T, C>> {
+    let member = |case| {
+        let Case { product, a, b, c, .. }: &mut Case<T, C> = case;
+        GroupMember { product: *product, a, b, c }
+    };
+    cases.iter_mut().map(member).collect()
+}
+
+/// Multiplies in a way, twice, and compares.
+fn check<T: Factor, C: GemmOutput + Storable>(
+    cases: &mut [Case<T, C>],
+    (operations, stream): (&Operations, &Stream),
+    way: Way,
+    of: impl Fn(C) -> f32,
+) -> Outcome {
+    for _ in 0..2 {
+        operations.multiply_grouped_by(stream, &mut members(cases), way)?;
+    }
+    for (number, case) in cases.iter().enumerate() {
+        let found: Vec<f32> = case.c.to_vec()?.into_iter().map(&of).collect();
+        let wrong = found.iter().zip(&case.expected).position(|(found, expected)| found != expected);
+        let columns = case.product.n.max(1) as usize;
+        assert_eq!(
+            wrong.map(|index| (index / columns, index % columns, found[index], case.expected[index])),
+            None,
+            "(row, column, found, expected) of member {number}, {:?}, by {way:?}",
+            case.product
+        );
+    }
+    Ok(())
+}
+
+fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+/// Members with nothing in common: many rows, many columns, one row, no rows, no depth.
+const EXTENTS: [(u32, u32, u32); 6] =
+    [(136, 72, 72), (0, 72, 72), (1, 264, 264), (72, 8, 8), (24, 16, 0), (8, 200, 136)];
+
+#[test]
+fn every_way_of_the_plan_is_right() -> Outcome {
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(7)] {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let rounded = |value: f32| bf16::from_f32(value);
+        let mut cases = Vec::new();
+        for (m, n, k) in EXTENTS {
+            let mut case = Case::<bf16, bf16>::new(&device, Product::new(m, n, k), rounded, bf16::NAN)?;
+            // Sums of whole numbers are whole, and those above 256 are rounded once.
+            case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
+            cases.push(case);
+        }
+        let ways = operations.ways_of_group(&members(&mut cases));
+        assert!(ways.len() > 8, "{} ways", ways.len());
+        for way in ways {
+            check(&mut cases, (&operations, &stream), way, bf16::to_f32)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let mut cases = Vec::new();
+    for (m, n, k) in EXTENTS {
+        cases.push(Case::<f16, f32>::new(&device, Product::new(m, n, k), f16::from_f32, f32::NAN)?);
+    }
+    for way in operations.ways_of_group(&members(&mut cases)) {
+        check(&mut cases, (&operations, &stream), way, |found| found)?;
+    }
+    let mut cases = Vec::new();
+    for (m, n, k) in EXTENTS {
+        cases.push(Case::<f16, f16>::new(&device, Product::new(m, n, k), f16::from_f32, f16::NAN)?);
+    }
+    for way in operations.ways_of_group(&members(&mut cases)).into_iter().step_by(3) {
+        check(&mut cases, (&operations, &stream), way, f16::to_f32)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn both_generations_and_rows_that_tma_cannot_read_are_right() -> Outcome {
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (n, k) in [(40, 72), (35, 37)] {
+            let mut cases = Vec::new();
+            for m in [70, 1] {
+                let product = Product { b: Order::RowMajor, ..Product::new(m, n, k) };
+                cases.push(Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?);
+            }
+            let way = operations.ways_of_group(&members(&mut cases))[0];
+            check(&mut cases, (&operations, &stream), way, |found| found)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn more_members_than_a_launch_takes_are_several() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let mut cases = Vec::new();
+    for number in 0..515 {
+        let product = Product::new(1 + number % 3, 8, 8);
+        cases.push(Case::<bf16, f32>::new(&device, product, bf16::from_f32, f32::NAN)?);
+    }
+    let way = operations.ways_of_group(&members(&mut cases))[0];
+    check(&mut cases, (&operations, &stream), way, |found| found)
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let product = Product::new(8, 16, 8);
+    let mut cases = Vec::new();
+    for product in [product, Product { b: Order::RowMajor, ..product }] {
+        cases.push(Case::<f16, f32>::new(&device, product, f16::from_f32, 0.0)?);
+    }
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
+    assert!(words.contains("must lie in one order"), "{words}");
+    cases[0].product.m = 9;
+    let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
+    assert!(words.contains("A has 64 elements where 72 are needed"), "{words}");
+    operations.multiply_grouped::<f16, f32>(&stream, &mut [])?;
+    Ok(())
+}
