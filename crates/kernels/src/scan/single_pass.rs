@@ -71,15 +71,21 @@ impl<M> SinglePass<M> {
     where
         M: Monoid<T>,
     {
-        // As many elements as a thread's registers hold, and results as a stage of 28 KB: an SM has room for two rings of four.
+        // As many elements as a thread's registers hold, and results as a stage of 28 KB: an SM has room for two rings of four. GPUs with less
+        // shared memory have smaller stages.
         const ELEMENT_REGISTERS: u32 = 28;
-        const VECTORS: u32 = 7;
+        const STAGES: u32 = 4;
+        const THREADS: u32 = 256;
+        const BESIDES: u32 = 2 << 10;
         let registers = vector::width::<T>() * T::BYTES.div_ceil(4);
         let growth = <M::Output as Element>::BYTES.div_ceil(T::BYTES);
-        let vectors = (ELEMENT_REGISTERS / registers).min(VECTORS / growth).max(1);
+        let room = capability.shared_bytes_per_cta_opt_in - BESIDES;
+        let fitting = room / (STAGES * THREADS * vector::WIDEST_BYTES);
+        let vectors = (ELEMENT_REGISTERS / registers).min(fitting.min(7) / growth).max(1);
         let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
         let is_bulk = capability.compute_capability >= (9, 0);
-        Self { monoid, kind, threads: 256, vectors, stages: 4, lag: 2, blocks_per_sm: 2, windows: 9, is_bulk }
+        let (threads, stages) = (THREADS, STAGES);
+        Self { monoid, kind, threads, vectors, stages, lag: 2, blocks_per_sm: 2, windows: 9, is_bulk }
     }
 
     /// Threads of a CTA: the workers, and the warp that looks back.
@@ -457,6 +463,20 @@ mod tests {
         }
         assert_eq!(grid_of_takers(1 << 32, 264, scan.held()), None);
         assert_eq!(grid_of_takers(3, 264, scan.held()), Some(3));
+    }
+
+    #[test]
+    fn the_ring_fits_every_gpu() {
+        for capability in &warpwright::arch::CAPABILITIES {
+            for vectors in [
+                SinglePass::new::<f32>(Sum, ScanKind::Inclusive, capability).vectors,
+                SinglePass::new::<bf16>(Sum, ScanKind::Inclusive, capability).vectors,
+                // Results of 8 bytes are twice as long as elements.
+                2 * SinglePass::new::<f32>(ArgMax, ScanKind::Inclusive, capability).vectors,
+            ] {
+                assert!(4 * 256 * 16 * vectors < capability.shared_bytes_per_cta_opt_in, "{capability:?}");
+            }
+        }
     }
 
     #[test]

@@ -67,13 +67,19 @@ const WINDOWS: u32 = 9;
 const ROWS_AT_ONCE: u32 = 4;
 
 impl<P> Select<P> {
-    /// The configuration for a GPU of that capability: two CTAs fit an SM.
+    /// The configuration for a GPU of that capability: two CTAs fit an SM of an H200, and one any.
     pub(super) fn new<T: Element>(want: Want<P>, capability: &Capability) -> Self {
         const ROW_BYTES: u32 = 112;
         const MOST_ROWS: u32 = 32;
-        let stages = if matches!(want, Want::Flagged) { 3 } else { 4 };
+        const THREADS: u32 = 256;
+        const BESIDES: u32 = 2 << 10;
+        let is_flagged = matches!(want, Want::Flagged);
+        let stages = if is_flagged { 3 } else { 4 };
+        let room = capability.shared_bytes_per_cta_opt_in - BESIDES;
+        let fitting = room / (stages * THREADS * (T::BYTES + u32::from(is_flagged)));
+        let rows = (ROW_BYTES / T::BYTES).min(MOST_ROWS).min(fitting);
         let is_bulk = capability.compute_capability >= (9, 0);
-        Self { want, threads: 256, rows: (ROW_BYTES / T::BYTES).min(MOST_ROWS), stages, is_bulk }
+        Self { want, threads: THREADS, rows, stages, is_bulk }
     }
 
     /// Threads of a CTA: the workers, and the warp that looks back.
