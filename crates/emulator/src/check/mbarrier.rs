@@ -29,6 +29,8 @@ pub(super) struct MbarrierState {
     pub(super) ended: Knowledge,
     /// Who initialised it, and when by that warp's time.
     initialised: (Mark, Time),
+    /// The arrivals of a phase, as it was initialised.
+    count: u32,
     /// Whether it has not been invalidated since.
     valid: bool,
     /// Bytes announced and not arrived, in all phases.
@@ -61,6 +63,7 @@ impl MbarrierState {
             arrived: Knowledge::default(),
             ended: Knowledge::default(),
             initialised,
+            count: 0,
             valid: false,
             bytes: 0,
             announced: 0,
@@ -79,6 +82,15 @@ impl MbarrierState {
         phase.saturating_sub(self.first)
     }
 
+    /// Whether nobody has done anything with it since it was initialised.
+    fn is_fresh(&self) -> bool {
+        self.phase == self.first
+            && (self.bytes, self.copies) == (0, 0)
+            && self.announcement.is_none()
+            && self.arrival.is_none()
+            && self.waiting.is_empty()
+    }
+
     /// The copy, and who announced its bytes or else arrived.
     fn copy_and_announcement(&self, launch: &LaunchChecks, fate: &str) -> Vec<(Mark, String)> {
         let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{fate}", mark.who(launch))));
@@ -90,7 +102,7 @@ impl MbarrierState {
 }
 
 impl Checker {
-    pub(super) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress) {
+    pub(super) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress, count: u32) {
         let mark = self.mark(actor);
         let time = self.ctas[actor.rank as usize].warps[actor.warp as usize].time;
         let cta = &mut self.ctas[address.rank as usize];
@@ -98,8 +110,13 @@ impl Checker {
             cta.mbarriers += 1;
             MbarrierState::new(Role::Mbarrier(cta.mbarriers - 1), (mark, time))
         });
-        if state.valid {
-            let (before, _) = state.initialised;
+        let (before, _) = state.initialised;
+        // The same said twice by one thread, before anyone else had a part in it: compilers write that (Triton, for the
+        // queues of `warp_specialize`), and it loses nothing.
+        let repeated = state.is_fresh()
+            && count == state.count
+            && (mark.cta, mark.warp, mark.lanes) == (before.cta, before.warp, before.lanes);
+        if state.valid && !repeated {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
                 message: format!("{} is initialised while it is one already", named(address)),
@@ -115,6 +132,7 @@ impl Checker {
         let state = MbarrierState {
             phase: state.phase + 1,
             first: state.phase + 1,
+            count,
             valid: true,
             ..MbarrierState::new(state.role, (mark, time))
         };

@@ -248,9 +248,9 @@ impl Observer {
         self.tell(|checker| checker.exit(actor));
     }
 
-    /// A lane initialises an mbarrier. The write itself is reported here, too.
-    pub(crate) fn mbarrier_initialise(&self, actor: Actor, address: MbarrierAddress) {
-        self.tell(|checker| checker.mbarrier_initialise(actor, address));
+    /// A lane initialises an mbarrier for `count` arrivals a phase. The write itself is reported here, too.
+    pub(crate) fn mbarrier_initialise(&self, actor: Actor, address: MbarrierAddress, count: u32) {
+        self.tell(|checker| checker.mbarrier_initialise(actor, address, count));
         self.count(|counter| counter.lean(actor));
     }
 

@@ -264,8 +264,9 @@ impl Effect for Instruct {
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             match self.action {
                 Action::Initialise => {
-                    execution.block.observer.mbarrier_initialise(actor, object);
-                    initialise(execution.block, offsets[lane], word.unwrap_or(0))
+                    let count = word.unwrap_or(0);
+                    execution.block.observer.mbarrier_initialise(actor, object, count);
+                    initialise(execution.block, offsets[lane], count)
                 }
                 Action::Invalidate => {
                     execution.block.observer.mbarrier_invalidate(actor, object);

@@ -1,6 +1,6 @@
 //! Rows 10, 13, 15, 16, 17 and 20 of the catalogue: mbarriers, bulk copies, and the two proxies.
 
-use warpwright_emulator::FindingKind::{InFlight, ProxyFence, Race};
+use warpwright_emulator::FindingKind::{Barrier, InFlight, ProxyFence, Race};
 
 use crate::harness::{Grid, ONE, clean, found};
 
@@ -32,6 +32,20 @@ fn an_mbarrier_is_initialised_before_others_use_it() {
     let finding = found(&body(&[INIT, wait]), ONE, Race, ["mbarrier.test_wait", "mbarrier.init"]);
     assert!(finding.message.contains("mbarrier"), "{finding}");
     clean(&body(&[INIT, SYNC, wait]), ONE);
+}
+
+#[test]
+fn an_mbarrier_is_initialised_once_unless_nothing_is_lost() {
+    let initialise =
+        |predicate: &str, count: u32| format!("@{predicate} mbarrier.init.shared.b64 [%r8], {count};");
+    let again = initialise("%p1", 1);
+    // Compilers say the same twice, with barriers between (Triton's `warp_specialize`).
+    clean(&body(&[INIT, SYNC, &again, SYNC, LOAD, WAIT, READ]), ONE);
+    let twice = ["mbarrier.init", "mbarrier.init"];
+    found(&body(&[INIT, SYNC, &initialise("%p1", 2), SYNC]), ONE, Barrier, twice);
+    let other = "setp.eq.u32 %p3, %tid, 32;";
+    found(&body(&[INIT, SYNC, other, &initialise("%p3", 1), SYNC]), ONE, Barrier, twice);
+    found(&body(&[INIT, SYNC, LOAD, WAIT, READ, SYNC, &again]), ONE, Barrier, twice);
 }
 
 #[test]
