@@ -39,6 +39,10 @@ pub(super) const FORMS: &[Form] = &[
     form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []"),
     form("stmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "[], {b32*N}")
         .since((7, 8), 90),
+    // ptxas takes the count before the shape, too, and CUTLASS writes it so.
+    form("ldmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "{b32*N} = []"),
+    form("stmatrix .sync .aligned .N:x1|x2|x4 .trans? .m8n8 .shared|shared::cta? .b16", "[], {b32*N}")
+        .since((7, 8), 90),
     form("ldmatrix .sync .aligned .m16n16 .x1 .trans .shared|shared::cta? .b8", "{b32*2} = []")
         .only_on((8, 6), BYTE_MATRICES),
     form("ldmatrix .sync .aligned .m16n16 .x2 .trans .shared|shared::cta? .b8", "{b32*4} = []")
