@@ -15,6 +15,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::launch::LaunchContext;
 use crate::memory::Trouble;
 use crate::stillness::Stillness;
+use crate::tensor_memory::pipeline;
 use crate::warp::{Counts, Located, Warp};
 use crate::warpgroup::Moment;
 
@@ -252,6 +253,7 @@ impl Cluster {
             if !round.left {
                 self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?;
                 self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
+                self.each_cta(launch, pipeline::finish)?;
                 self.blocks[0].observer.finish();
                 return Ok((ClusterPause::Done, true));
             }
@@ -284,6 +286,7 @@ impl Cluster {
             Ok(false)
         })?;
         Ok(self.each_cta(launch, |blocks| asynchronous::finish_awaited(blocks, launch, &awaited))?
+            || self.each_cta(launch, |blocks| pipeline::finish_awaited(blocks, &awaited))?
             || self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?
             || self.each_cta(launch, |blocks| asynchronous::finish_oldest(blocks, launch))?)
     }

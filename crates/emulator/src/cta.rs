@@ -12,6 +12,8 @@ use crate::mbarrier::MbarrierRecords;
 use crate::memory::SharedMemory;
 use crate::register_budget::RegisterBudget;
 use crate::registers::LANES;
+use crate::tensor_memory::TensorMemory;
+use crate::tensor_memory::pipeline::Pipeline;
 use crate::warp::{Counts, Located, Pause, Warp};
 use crate::warpgroup::{self, Moment, Warpgroups};
 
@@ -41,6 +43,9 @@ pub(crate) struct Block {
     pub(crate) warpgroups: Warpgroups,
     /// Bulk and tensor copies under way.
     pub(crate) transfers: Transfers,
+    pub(crate) tensor_memory: TensorMemory,
+    /// What its threads have under way in tensor memory.
+    pub(crate) tensor_pipeline: Pipeline,
     /// What it printed.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
@@ -72,6 +77,8 @@ impl Block {
                 .collect(),
             warpgroups: Warpgroups::new(warps, launch.schedule, launch.linear_cta(index)),
             transfers: Transfers::new(launch.schedule, launch.linear_cta(index)),
+            tensor_memory: TensorMemory::default(),
+            tensor_pipeline: Pipeline::new(warps as usize, launch.schedule, launch.linear_cta(index)),
             output: String::new(),
             mma_multiply_adds: 0,
         }
@@ -90,6 +97,8 @@ impl Block {
         }
         self.warpgroups.reset(launch.schedule, launch.linear_cta(index));
         self.transfers.reset(launch.schedule, launch.linear_cta(index));
+        self.tensor_memory.reset();
+        self.tensor_pipeline.reset(launch.schedule, launch.linear_cta(index));
         for (warp, alive) in self.alive.iter_mut().enumerate() {
             *alive = lanes_of(threads, warp as u32);
         }

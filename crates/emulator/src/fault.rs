@@ -37,11 +37,13 @@ pub enum FaultKind {
     LaneMask,
     /// The warps of a warpgroup disagree about what they do together.
     Warpgroup,
+    /// Tensor memory is used in a way that it does not allow.
+    TensorMemory,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 15] = [
         FaultKind::OutOfBounds,
         FaultKind::Misaligned,
         FaultKind::UseAfterFree,
@@ -56,6 +58,7 @@ impl FaultKind {
         FaultKind::Barrier,
         FaultKind::LaneMask,
         FaultKind::Warpgroup,
+        FaultKind::TensorMemory,
     ];
 
     /// A short name for machines.
@@ -75,6 +78,7 @@ impl FaultKind {
             FaultKind::Barrier => "barrier",
             FaultKind::LaneMask => "lane-mask",
             FaultKind::Warpgroup => "warpgroup",
+            FaultKind::TensorMemory => "tensor-memory",
         }
     }
 }

@@ -67,6 +67,7 @@ mod step;
 mod stillness;
 pub mod tensor;
 pub mod tensor_map;
+mod tensor_memory;
 mod warp;
 mod warpgroup;
 

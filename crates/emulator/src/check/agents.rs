@@ -6,7 +6,9 @@ use super::event::{Awaited, GroupKind};
 /// Warps a CTA has at most (1024 threads).
 const WARPS: u16 = 32;
 /// The first mbarrier's number.
-const MBARRIERS: u16 = WARPS * 7;
+const MBARRIERS: u16 = WARPS * (ISSUERS + 1);
+/// The row of agents that stand for the issue of work to tensor cores.
+const ISSUERS: u16 = 1 + 2 * GroupKind::ALL.len() as u16;
 
 /// What an agent stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(crate) enum Role {
     Warp(u32),
     /// Work of a warp's lanes that groups are waited for with: reads of sources, or all of it.
     Group(u32, GroupKind, Awaited),
+    /// That a warp's lanes have issued work to the tensor core, which executes what it is given in order.
+    Issuer(u32),
     /// Work that an mbarrier's phases tell of; its number among those of the CTA.
     Mbarrier(u32),
 }
@@ -33,6 +37,7 @@ impl Role {
                 let row = 1 + 2 * kind as u16 + u16::from(awaited == Awaited::Sources);
                 row * WARPS + warp as u16
             }
+            Role::Issuer(warp) => ISSUERS * WARPS + warp as u16,
             Role::Mbarrier(index) => MBARRIERS + index as u16,
         })
     }
@@ -41,7 +46,8 @@ impl Role {
         let (row, warp) = (agent.0 / WARPS, u32::from(agent.0 % WARPS));
         match row {
             0 => Role::Warp(warp),
-            1..7 => {
+            ISSUERS => Role::Issuer(warp),
+            1..ISSUERS => {
                 let kind = GroupKind::ALL[usize::from((row - 1) / 2)];
                 let awaited = if row % 2 == 0 { Awaited::Sources } else { Awaited::Everything };
                 Role::Group(warp, kind, awaited)
@@ -63,6 +69,7 @@ mod tests {
                 roles.extend((0..32).map(|warp| Role::Group(warp, kind, awaited)));
             }
         }
+        roles.extend((0..32).map(Role::Issuer));
         roles.extend((0..5).map(Role::Mbarrier));
         for role in &roles {
             assert_eq!(Role::of(role.agent()), *role);

@@ -12,6 +12,7 @@ use super::mbarrier::MbarrierState;
 use super::memory::SharedShadow;
 use super::report::Conflict;
 use super::shadow::Piece;
+use super::tensor_memory::TensorShadow;
 use super::unwritten::Unwritten;
 use super::warp::{Knowledge, WarpState};
 use crate::barrier::BARRIERS;
@@ -109,6 +110,8 @@ pub(crate) struct Checker {
     pub(super) cluster: Vec<u32>,
     /// The shared memory of each CTA.
     pub(super) shadows: Vec<SharedShadow>,
+    /// The tensor memory of each CTA.
+    pub(super) tensor: Vec<TensorShadow>,
     /// Instructions that accessed memory.
     pub(super) serial: u32,
     /// What an access is cut into, kept for its room.
@@ -137,6 +140,7 @@ impl Checker {
             shared_locations: SyncLocations::default(),
             cluster: ctas.iter().map(|(linear, _)| *linear as u32).collect(),
             shadows: ctas.iter().map(|_| SharedShadow::default()).collect(),
+            tensor: ctas.iter().map(|_| TensorShadow::default()).collect(),
             serial: 0,
             pieces: Vec::new(),
             conflicts: Vec::new(),
@@ -237,6 +241,11 @@ impl Checker {
                 let (_, warp) = self.warp(actor);
                 warp.learn(actor.lanes, &Knowledge { mapped: seen, ..Knowledge::default() });
             }
+            Fence::TensorMemory => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { tensor: seen, ..Knowledge::default() });
+            }
             Fence::Other => {}
         }
     }
@@ -277,10 +286,10 @@ impl Checker {
         }
     }
 
-    pub(super) fn mbarrier_arrive_after_copies(&mut self, actor: Actor, address: MbarrierAddress) {
+    pub(super) fn mbarrier_arrive_after(&mut self, actor: Actor, address: MbarrierAddress, kind: GroupKind) {
         let (cta, warp) = self.warp(actor);
-        let time = warp.work(GroupKind::Copy).hand_over(actor.lanes);
-        let agent = Role::Group(actor.warp, GroupKind::Copy, Awaited::Everything).agent();
+        let time = warp.work(kind).hand_over(actor.lanes);
+        let agent = Role::Group(actor.warp, kind, Awaited::Everything).agent();
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.known.raise(cta, agent, actor.lanes, time);
         }
@@ -318,7 +327,7 @@ impl Checker {
         strength: Strength,
     ) {
         let Strength::Strong { scope, release, .. } = strength else { return };
-        if !touch.writes() || site == Site::Local {
+        if !touch.writes() || matches!(site, Site::Local | Site::Tensor) {
             return;
         }
         for lane in lanes(actor.lanes) {
@@ -369,7 +378,7 @@ impl Checker {
     fn locations<T>(&mut self, site: Site, act: impl FnOnce(&mut SyncLocations) -> T) -> T {
         match site {
             Site::Global => act(&mut self.launch.locations()),
-            Site::Shared | Site::Local => act(&mut self.shared_locations),
+            Site::Shared | Site::Local | Site::Tensor => act(&mut self.shared_locations),
         }
     }
 
@@ -379,8 +388,10 @@ impl Checker {
 
     pub(super) fn wait(&mut self, actor: Actor, kind: GroupKind, latest: Option<u32>, awaited: Awaited) {
         self.warp(actor).1.work(kind).wait(actor.lanes, latest, awaited);
-        if kind == GroupKind::Multiply {
-            self.registers_awaited(actor);
+        match kind {
+            GroupKind::Multiply => self.registers_awaited(actor),
+            GroupKind::TensorLoad => self.registers_arrived(actor),
+            _ => {}
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Site {
     Global,
     Shared,
     Local,
+    /// Tensor memory: rows of cells one after another, and the rank of the CTA as in shared memory.
+    Tensor,
 }
 
 /// What an access does to its bytes.
@@ -67,6 +69,8 @@ pub(crate) enum Fence {
     AsyncProxy,
     /// `fence.proxy.tensormap`: between the generic proxy and the one that reads tensor maps.
     TensormapProxy,
+    /// `tcgen05.fence::after_thread_sync`: of what is known, what is done in tensor memory comes before what follows there.
+    TensorMemory,
     /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.
     Other,
 }
@@ -89,9 +93,11 @@ pub(crate) enum Proxy {
     Async,
     /// Reading the tensor map of a copy.
     Tensormap,
+    /// `tcgen05`, of tensor memory.
+    TensorMemory,
 }
 
-/// The three kinds of groups that a program commits asynchronous work to and waits for.
+/// The kinds of asynchronous work that a program commits, to groups or to an mbarrier, and waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupKind {
     /// `cp.async.commit_group`, a thread's own.
@@ -100,10 +106,28 @@ pub(crate) enum GroupKind {
     Bulk,
     /// `wgmma.commit_group`, a warp's.
     Multiply,
+    /// `tcgen05.mma` and `tcgen05.cp`, a thread's own, which `tcgen05.commit` tells an mbarrier of.
+    TensorCore,
+    /// `tcgen05.ld`, a warp's.
+    TensorLoad,
+    /// `tcgen05.st`, a warp's.
+    TensorStore,
 }
 
 impl GroupKind {
-    pub(crate) const ALL: [GroupKind; 3] = [GroupKind::Copy, GroupKind::Bulk, GroupKind::Multiply];
+    pub(crate) const ALL: [GroupKind; 6] = [
+        GroupKind::Copy,
+        GroupKind::Bulk,
+        GroupKind::Multiply,
+        GroupKind::TensorCore,
+        GroupKind::TensorLoad,
+        GroupKind::TensorStore,
+    ];
+
+    /// Whether all lanes of a warp do it, and wait for it, together.
+    pub(crate) fn is_of_warp(self) -> bool {
+        matches!(self, GroupKind::Multiply | GroupKind::TensorLoad | GroupKind::TensorStore)
+    }
 }
 
 /// How the program can learn that a piece of asynchronous work is done.

@@ -14,6 +14,8 @@ pub enum FindingKind {
     InFlight,
     /// Two proxies access the same bytes with no proxy fence between them.
     ProxyFence,
+    /// Threads that have met use the same cells of tensor memory with no `tcgen05.fence::after_thread_sync` between.
+    TensorFence,
     /// Memory is read that nothing has written.
     Uninitialised,
     /// The kernel ends with asynchronous work under way that it has not waited for.
@@ -31,6 +33,7 @@ impl FindingKind {
             FindingKind::Race,
             FindingKind::InFlight,
             FindingKind::ProxyFence,
+            FindingKind::TensorFence,
             FindingKind::Uninitialised,
             FindingKind::Leak,
             FindingKind::Barrier,
@@ -44,6 +47,7 @@ impl FindingKind {
             FindingKind::Race => "race",
             FindingKind::InFlight => "in-flight",
             FindingKind::ProxyFence => "proxy-fence",
+            FindingKind::TensorFence => "tensor-fence",
             FindingKind::Uninitialised => "uninitialised",
             FindingKind::Leak => "leak",
             FindingKind::Barrier => FaultKind::Barrier.code(),

@@ -114,7 +114,7 @@ impl LaunchChecks {
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialised
-                && conflict.site != Site::Global
+                && matches!(conflict.site, Site::Shared | Site::Local)
                 && conflict.later.touch == Touch::Read
                 && is_good(conflict.later.pc)
         };

@@ -150,6 +150,25 @@ impl Checker {
     }
 }
 
+impl Checker {
+    /// A register that a load of tensor memory writes is touched before the wait for it.
+    pub(super) fn report_loading(&self, touch: Mark, load: u32, writes: bool) {
+        let what = if writes { "written" } else { "read" };
+        let issue = Mark { lanes: FULL, pc: load, ..touch };
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::InFlight,
+            message: format!("a register is {what} while the tcgen05.ld that writes it is under way"),
+            places: vec![
+                (touch, format!("{what} by {}", touch.who(&self.launch))),
+                (issue, "the load is issued here".to_owned()),
+            ],
+            mbarrier: None,
+            note: "tcgen05.ld is asynchronous: its registers are there after tcgen05.wait::ld, and a barrier of threads does not wait for it".to_owned(),
+            help: "execute `tcgen05.wait::ld.sync.aligned` between the two".to_owned(),
+        });
+    }
+}
+
 /// What happens to a register of a multiply under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {

@@ -36,6 +36,7 @@ mod registers;
 mod render;
 mod report;
 mod shadow;
+mod tensor_memory;
 mod unwritten;
 mod warp;
 
@@ -271,9 +272,9 @@ impl Observer {
         self.tell(|checker| checker.mbarrier_hears(actor, address));
     }
 
-    /// `cp.async.mbarrier.arrive`: the mbarrier learns of the copies of a lane that were issued so far.
-    pub(crate) fn mbarrier_arrive_after_copies(&self, actor: Actor, address: MbarrierAddress) {
-        self.tell(|checker| checker.mbarrier_arrive_after_copies(actor, address));
+    /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier learns of the work of a lane that was issued so far.
+    pub(crate) fn mbarrier_arrive_after(&self, actor: Actor, address: MbarrierAddress, kind: GroupKind) {
+        self.tell(|checker| checker.mbarrier_arrive_after(actor, address, kind));
         self.count(|counter| counter.lean(actor));
     }
 
@@ -342,6 +343,21 @@ impl Observer {
         shape: (usize, usize),
     ) {
         self.tell(|checker| checker.registers_multiplied(actor, accumulators, fragments, shape));
+    }
+
+    /// A warp is given columns of its CTA's tensor memory.
+    pub(crate) fn tensor_allocated(&self, actor: Actor, first: u32, columns: u32) {
+        self.tell(|checker| checker.tensor_allocated(actor, first, columns));
+    }
+
+    /// A warp gives columns of its CTA's tensor memory back.
+    pub(crate) fn tensor_freed(&self, actor: Actor, first: u32, columns: u32) {
+        self.tell(|checker| checker.tensor_freed(actor, first, columns));
+    }
+
+    /// A warp issues a load of tensor memory into these columns of its registers.
+    pub(crate) fn registers_loaded(&self, actor: Actor, columns: &[u32]) {
+        self.tell(|checker| checker.registers_loaded(actor, columns));
     }
 
     /// A warp executes an ordinary instruction on registers that multiplies use, too. Their columns count from `base`.

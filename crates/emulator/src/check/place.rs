@@ -53,7 +53,7 @@ impl LaunchContext<'_> {
                 let note = told.map(|told| format!("global address {address:#x} {told}"));
                 Place { labels: Vec::new(), note }
             }
-            Site::Local => Place::default(),
+            Site::Local | Site::Tensor => Place::default(),
         }
     }
 

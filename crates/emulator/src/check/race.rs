@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::agents::Role;
 use super::checker::{Checker, OBJECT};
-use super::clock::Time;
+use super::clock::{Agent, Time};
 use super::event::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Scope, Site, Strength, Touch};
 use super::finding::FindingKind;
 use super::report::{Conflict, Party};
@@ -24,26 +24,39 @@ struct Accessor<'a> {
 }
 
 impl Accessor<'_> {
-    /// The lanes that made an earlier access and of which the accessor does not know that it is over.
-    fn unknown(&self, earlier: &Access, access: &Access) -> u32 {
+    /// The lanes that made an earlier access and of which the accessor does not know by itself that it is over: it must have
+    /// been told.
+    fn asked(&self, earlier: &Access, access: &Access) -> u32 {
         let role = Role::of(earlier.agent);
         let own = earlier.cta == self.cta;
         let lanes_of_it = earlier.lanes_of(access.bytes);
-        let asked = match role {
+        match role {
             Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
             Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
-                let strangers = earlier.strangers(access);
+                // All lanes of a warp have waited for their moves of tensor memory together.
+                let together = matches!(kind, GroupKind::TensorLoad | GroupKind::TensorStore);
+                let strangers = if together { 0 } else { earlier.strangers(access) };
                 let busy = lanes(lanes_of_it)
                     .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
                     .fold(0, |mask, lane| mask | 1 << lane);
                 strangers | busy
             }
             _ => lanes_of_it,
-        };
-        match asked {
-            0 => 0,
-            asked => self.knowledge.known.uncovered(earlier.cta, earlier.agent, asked, earlier.time),
         }
+    }
+
+    /// What an earlier access of the tensor core is to one of the same core, which executes what it is given in order: of lanes,
+    /// those that issued it and of which the accessor was not told so; and who tells.
+    fn unknown_issue(&self, earlier: &Access, access: &Access) -> Option<(u32, Agent)> {
+        let of_core = |agent| matches!(Role::of(agent), Role::Group(_, GroupKind::TensorCore, _));
+        let Role::Group(warp, GroupKind::TensorCore, _) = Role::of(earlier.agent) else { return None };
+        if !of_core(access.agent) || earlier.cta != access.cta {
+            return None;
+        }
+        let issuer = Role::Issuer(warp).agent();
+        let is_own = warp == self.actor.warp && earlier.lanes == access.lanes;
+        let asked = if is_own { 0 } else { earlier.lanes };
+        Some((self.knowledge.known.uncovered(earlier.cta, issuer, asked, earlier.time), issuer))
     }
 
     /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
@@ -55,13 +68,28 @@ impl Accessor<'_> {
     /// threads have read those of `seen` since the last write.
     fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
         let conflicts = earlier.touch.writes() || access.touch.writes();
-        let unknown = self.unknown(earlier, access);
+        let mut asked = self.asked(earlier, access);
+        let mut agent = earlier.agent;
+        let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, asked, earlier.time);
+        if let Some((of_issue, issuer)) = self.unknown_issue(earlier, access)
+            && unknown != 0
+        {
+            let is_own = Role::of(issuer) == Role::Issuer(self.actor.warp) && earlier.lanes == access.lanes;
+            (unknown, agent, asked) = (of_issue, issuer, if is_own { 0 } else { asked });
+        }
         if unknown == 0 {
+            let in_tensor_memory = [earlier.proxy, access.proxy] == [Some(Proxy::TensorMemory); 2];
+            if conflicts
+                && in_tensor_memory
+                && !self.knowledge.tensor.covers(earlier.cta, agent, asked, earlier.time)
+            {
+                return (Verdict::Wrong, FindingKind::TensorFence);
+            }
             // What was written through the generic proxy crosses to another one with a fence.
             let fences = match access.proxy {
                 Some(Proxy::Async) => Some(&self.knowledge.proxied),
                 Some(Proxy::Tensormap) => Some(&self.knowledge.mapped),
-                Some(Proxy::Generic) | None => None,
+                Some(Proxy::Generic | Proxy::TensorMemory) | None => None,
             };
             // Bytes that a thread has read are there, and a copy that overwrites them comes after. What is left of an mbarrier
             // is no data: Triton lays tiles over those that it is done with.
@@ -159,7 +187,10 @@ impl Checker {
         self.serial += 1;
         let mut pieces = std::mem::take(&mut self.pieces);
         // Copies may move what nothing has written; multiplies use it.
-        let uses = completion == Completion::Group(GroupKind::Multiply);
+        let uses = matches!(
+            completion,
+            Completion::Group(GroupKind::Multiply | GroupKind::TensorCore | GroupKind::TensorLoad)
+        );
         self.unwritten.begin(true);
         let mut last = None;
         for range in ranges {
@@ -194,6 +225,33 @@ impl Checker {
         }
     }
 
+    /// A warp takes memory away from whoever used it: by then that must be over.
+    pub(super) fn take_away(&mut self, actor: Actor, ranges: &[Range]) {
+        self.serial += 1;
+        let cta = &self.ctas[actor.rank as usize];
+        let access = Access {
+            cta: cta.linear,
+            agent: Role::Warp(actor.warp).agent(),
+            time: cta.warps[actor.warp as usize].time,
+            pc: actor.pc,
+            serial: self.serial,
+            lanes: actor.lanes,
+            bytes: 0,
+            spread: 0,
+            start: 0,
+            touch: Touch::Object,
+            strength: Strength::Weak,
+            proxy: None,
+        };
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for range in ranges {
+            pieces.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
+            self.record(actor, range.site, &pieces, access, None, None);
+        }
+        self.pieces = pieces;
+    }
+
     /// Records an access of lanes that know the same, and notes what it is at odds with.
     fn record(
         &mut self,
@@ -205,7 +263,7 @@ impl Checker {
         values: Option<&[Value; LANES]>,
     ) {
         let mut times = SmallVec::<[Time; 2]>::new();
-        let Self { ctas, shadows, launch, cluster, conflicts, unwritten, .. } = self;
+        let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, .. } = self;
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
         let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
@@ -246,6 +304,14 @@ impl Checker {
                 for piece in pieces {
                     let (rank, offset) = split_shared(piece.granule);
                     if let Some(shadow) = shadows.get_mut(rank as usize) {
+                        act(piece, shadow.granule(offset));
+                    }
+                }
+            }
+            Site::Tensor => {
+                for piece in pieces {
+                    let (rank, offset) = split_shared(piece.granule);
+                    if let Some(shadow) = tensor.get_mut(rank as usize) {
                         act(piece, shadow.granule(offset));
                     }
                 }
@@ -315,6 +381,7 @@ impl Checker {
     pub(super) fn finish(&mut self) {
         self.launch.note_good_reads(self.unwritten.good());
         self.finish_mbarriers();
+        self.finish_tensor_memory();
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
                 for (lanes, pc, kind) in warp.leaks() {

@@ -30,6 +30,8 @@ pub(super) struct RegisterState {
     written: HashMap<u32, u32>,
     /// Whether there was a fence.
     fenced: bool,
+    /// What `tcgen05.ld` writes before the wait for it, and where that is.
+    loading: HashMap<u32, u32>,
 }
 
 impl Checker {
@@ -101,13 +103,25 @@ impl Checker {
         warp.registers.under_way.clear();
     }
 
+    /// A load of tensor memory is issued into these columns.
+    pub(super) fn registers_loaded(&mut self, actor: Actor, columns: &[u32]) {
+        let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
+        warp.registers.loading.extend(columns.iter().map(|column| (*column, actor.pc)));
+    }
+
+    /// A warp has waited for its loads of tensor memory.
+    pub(super) fn registers_arrived(&mut self, actor: Actor) {
+        self.ctas[actor.rank as usize].warps[actor.warp as usize].registers.loading.clear();
+    }
+
     /// An ordinary instruction uses registers that multiplies use, too; their columns count from `base`.
     pub(super) fn registers_used(&mut self, actor: Actor, base: u32, uses: &[RegisterUse]) {
         let mark = self.mark(actor);
         let state = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize].registers;
-        let mut touched = None;
+        let (mut touched, mut loading) = (None, None);
         for used in uses {
             let column = base + used.slot;
+            loading = state.loading.get(&column).map(|load| (*load, used.writes)).or(loading);
             match state.under_way.get(&column) {
                 Some(flight) if used.writes => touched = Some((flight.pc, Touched::Written)),
                 Some(flight) if flight.shape.is_some() => {
@@ -121,6 +135,9 @@ impl Checker {
         }
         if let Some((pc, touched)) = touched {
             self.report_touched(mark, pc, touched);
+        }
+        if let Some((load, writes)) = loading {
+            self.report_loading(mark, load, writes);
         }
     }
 }

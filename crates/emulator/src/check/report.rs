@@ -8,6 +8,7 @@ use super::shadow::Access;
 use crate::fault::lane_list;
 use crate::memory::split_shared;
 use crate::program::Kernel;
+use crate::tensor_memory::Cell;
 
 /// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
 pub(super) fn who(launch: &LaunchChecks, cta: u32, warp: u32, lanes: u32) -> String {
@@ -45,7 +46,7 @@ impl Party {
     ) -> Self {
         let role = Role::of(access.agent);
         let (cta, warp) = match role {
-            Role::Warp(warp) | Role::Group(warp, ..) => (access.cta, Some(warp)),
+            Role::Warp(warp) | Role::Group(warp, ..) | Role::Issuer(warp) => (access.cta, Some(warp)),
             Role::Mbarrier(_) if completion.is_some() => (actor_cta, Some(actor)),
             Role::Mbarrier(_) => (access.cta, None),
         };
@@ -114,6 +115,10 @@ impl Conflict {
             Site::Shared => format!("shared address {:#x}", split_shared(self.address).1),
             Site::Global => format!("global address {:#x}", self.address),
             Site::Local => format!("local address {:#x}", self.address),
+            Site::Tensor => {
+                let Cell { row, column } = Cell::at_byte(split_shared(self.address).1);
+                format!("row {row}, column {column} of tensor memory")
+            }
         }
     }
 
@@ -138,6 +143,9 @@ impl Conflict {
                 Role::Group(_, GroupKind::Multiply, _) => {
                     "the kernel ends with a wgmma that nothing has waited for"
                 }
+                Role::Group(_, GroupKind::TensorCore, _) => {
+                    "the kernel ends with work of the tensor core that nothing has waited for"
+                }
                 _ => "the kernel ends with a copy that nothing has waited for",
             }
             .to_owned(),
@@ -148,6 +156,11 @@ impl Conflict {
                     article(earlier)
                 )
             }
+            FindingKind::TensorFence => format!(
+                "{} {later} of {bytes} at {place} may come before {} {earlier}",
+                article(later),
+                article(earlier)
+            ),
             FindingKind::ProxyFence => format!(
                 "{} {later} of {bytes} at {place} may miss {} {earlier} through the generic proxy",
                 article(later),
@@ -166,6 +179,12 @@ impl Conflict {
                     "a thread's local memory (arrays that are indexed by device values, and what does not fit its registers) holds whatever was left there"
                 }
                 Site::Global => "fresh memory holds anything: on the emulator 0xff in every byte",
+                Site::Tensor => {
+                    return (
+                        "columns hold whatever was left there: they are not zeroed when they are allocated".to_owned(),
+                        "let the first tcgen05.mma not add to what is there (enable-input-d false), or write it with `tcgen05.st` or `tcgen05.cp`".to_owned(),
+                    );
+                }
             };
             return (whose.to_owned(), "write it before it is read".to_owned());
         }
@@ -174,6 +193,9 @@ impl Conflict {
                 GroupKind::Copy => "cp.async.wait_all",
                 GroupKind::Bulk => "cp.async.bulk.wait_group.read 0",
                 GroupKind::Multiply => "wgmma.wait_group.sync.aligned 0",
+                GroupKind::TensorCore => "tcgen05.commit, and for the mbarrier that it arrives at,",
+                GroupKind::TensorLoad => "tcgen05.wait::ld.sync.aligned",
+                GroupKind::TensorStore => "tcgen05.wait::st.sync.aligned",
             };
             return (
                 "no wait covers it: what it reads and writes may belong to another CTA by then".to_owned(),
@@ -186,6 +208,12 @@ impl Conflict {
                 "execute `fence.proxy.tensormap::generic.acquire` on the 128 bytes in the thread that issues the copy".to_owned(),
             );
         }
+        if self.kind == FindingKind::TensorFence {
+            return (
+                "the threads have met, and there is no tcgen05.fence::after_thread_sync behind that: what tcgen05 does is asynchronous, and may begin before it".to_owned(),
+                "execute `tcgen05.fence::after_thread_sync` after the wait or the barrier, before this instruction (and `tcgen05.fence::before_thread_sync` before the arrival, if that is not a tcgen05.commit)".to_owned(),
+            );
+        }
         if self.kind == FindingKind::ProxyFence {
             return (
                 "there is no fence.proxy.async between the two".to_owned(),
@@ -193,12 +221,18 @@ impl Conflict {
             );
         }
         match earlier.role {
+            Role::Group(_, GroupKind::TensorCore, _) | Role::Issuer(_) => (
+                "the tensor core works on its own: no tcgen05.commit has told an mbarrier of this that the thread has waited for".to_owned(),
+                "let the issuing thread `tcgen05.commit` to an mbarrier after it, and wait on that mbarrier before the bytes are touched".to_owned(),
+            ),
             Role::Group(_, kind, awaited) => {
                 let (wait, unit) = match (kind, awaited) {
                     (GroupKind::Copy, _) => ("cp.async.wait_group", "copy"),
                     (GroupKind::Bulk, Awaited::Sources) => ("cp.async.bulk.wait_group.read", "bulk copy"),
                     (GroupKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk copy"),
-                    (GroupKind::Multiply, _) => ("wgmma.wait_group", "wgmma"),
+                    (GroupKind::TensorLoad, _) => ("tcgen05.wait::ld", "load"),
+                    (GroupKind::TensorStore, _) => ("tcgen05.wait::st", "store"),
+                    (GroupKind::Multiply | GroupKind::TensorCore, _) => ("wgmma.wait_group", "wgmma"),
                 };
                 let same_thread =
                     (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);

@@ -16,6 +16,8 @@ pub(crate) struct Knowledge {
     pub(super) proxied: Clock,
     /// The same of the proxy that reads tensor maps.
     pub(super) mapped: Clock,
+    /// Of what is known, what `tcgen05.fence::after_thread_sync` lies after.
+    pub(super) tensor: Clock,
     /// Of what is known, what lies before a `fence.sc` of the GPU's threads, whichever thread executed it.
     pub(super) sequenced: Clock,
     /// What lies before a `fence.sc` that something seen came after: known, after a `fence.sc` of one's own.
@@ -27,6 +29,7 @@ impl Knowledge {
         self.known.join(&other.known);
         self.proxied.join(&other.proxied);
         self.mapped.join(&other.mapped);
+        self.tensor.join(&other.tensor);
         self.sequenced.join(&other.sequenced);
         self.observed.join(&other.observed);
     }
@@ -64,6 +67,14 @@ impl Work {
     pub(super) fn hand_over(&mut self, mask: u32) -> Time {
         lanes(mask).for_each(|lane| self.issued[lane] = 0);
         self.close()
+    }
+
+    /// The time of what was issued so far, if anything was; what is issued from now on is later.
+    fn close_issued(&mut self) -> Option<Time> {
+        if self.issued.contains(&self.time) {
+            self.close();
+        }
+        (self.time > 1).then_some(self.time - 1)
     }
 
     /// What was issued so far can be told from what is issued from now on; returns its time.
@@ -126,7 +137,7 @@ pub(crate) struct WarpState {
     /// Lanes that there were at the start.
     population: u32,
     groups: Vec<Group>,
-    work: [Work; 3],
+    work: [Work; GroupKind::ALL.len()],
     /// What lanes knew at their last fence, for the strong stores after it.
     fences: Vec<(u32, Scope, Knowledge)>,
     /// What lanes have read with strong loads, and learn of at their next fence.
@@ -140,7 +151,7 @@ impl WarpState {
             time: 1,
             population,
             groups: vec![Group { lanes: FULL, knowledge: Knowledge::default() }],
-            work: [Work::new(), Work::new(), Work::new()],
+            work: GroupKind::ALL.map(|_| Work::new()),
             fences: Vec::new(),
             read: Vec::new(),
             registers: RegisterState::default(),
@@ -191,6 +202,9 @@ impl WarpState {
         let doers = if mask | !self.population == FULL { FULL } else { mask };
         released.known.raise(cta, Role::Warp(warp).agent(), doers, self.time);
         self.time += 1;
+        if let Some(time) = self.work[GroupKind::TensorCore as usize].close_issued() {
+            released.known.raise(cta, Role::Issuer(warp).agent(), mask, time);
+        }
         for kind in GroupKind::ALL {
             let work = &mut self.work[kind as usize];
             if !work.news {
@@ -200,8 +214,8 @@ impl WarpState {
                 let agent = Role::of_work(warp, kind, awaited).agent();
                 let done = work.done[awaited as usize];
                 for lane in lanes(mask) {
-                    // A wgmma and the wait for it are the whole warp's: what one lane knows to be over is over for all.
-                    let over = if kind == GroupKind::Multiply { FULL } else { 1 << lane };
+                    // What the whole warp does and waits for: what one lane knows to be over is over for all.
+                    let over = if kind.is_of_warp() { FULL } else { 1 << lane };
                     released.known.raise(cta, agent, over, done[lane]);
                 }
             }

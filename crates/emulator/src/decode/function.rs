@@ -27,10 +27,12 @@ pub(super) struct DecodedFunction {
     pub(super) function: CodeFunction,
 }
 
-/// Of what operations do with registers, that which concerns registers of multiplies; none if there is no multiply.
+/// Of what operations do with registers, that which concerns registers of multiplies, or those that are `loaded` while the program
+/// goes on; none if there are neither.
 fn uses_beside_multiplies(
     operations: &[Operation],
     uses: Vec<(usize, Box<[RegisterUse]>)>,
+    loaded: HashSet<Slot>,
 ) -> Vec<Box<[RegisterUse]>> {
     let multiplication = |operation: &Operation| match &operation.kind {
         Kind::Warpgroup(operation) => {
@@ -38,7 +40,8 @@ fn uses_beside_multiplies(
         }
         _ => None,
     };
-    let multiplied: HashSet<Slot> = operations.iter().filter_map(multiplication).flatten().collect();
+    let multiplied = operations.iter().filter_map(multiplication).flatten();
+    let multiplied: HashSet<Slot> = multiplied.chain(loaded).collect();
     if multiplied.is_empty() {
         return Vec::new();
     }
@@ -70,6 +73,8 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     carry: Option<Slot>,
     /// The names of the accumulators of `wgmma`.
     accumulators: HashSet<String>,
+    /// Registers that `tcgen05.ld` writes.
+    loaded: HashSet<Slot>,
     /// Where the code goes on after a `mov` of an accumulator, straight from which no multiply can be under way.
     settled: Option<usize>,
     /// What the instruction does with registers of up to 32 bits.
@@ -94,6 +99,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             origin: Origin { line: function.line, text: "".into(), location: None },
             carry: None,
             accumulators: HashSet::new(),
+            loaded: HashSet::new(),
             settled: None,
             used: Vec::new(),
             register_uses: Vec::new(),
@@ -117,7 +123,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.emit(Kind::Return);
         self.resolve_labels();
         self.frame.local = self.frame.local.next_multiple_of(FRAME_ALIGNMENT);
-        let register_uses = uses_beside_multiplies(&self.operations, self.register_uses);
+        let register_uses = uses_beside_multiplies(&self.operations, self.register_uses, self.loaded);
         Ok(DecodedFunction {
             register_uses,
             operations: self.operations,
@@ -385,6 +391,12 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     /// Whether the function is a kernel.
     pub(crate) fn is_kernel(&self) -> bool {
         self.function.is_entry
+    }
+
+    /// Notes that the instruction writes these registers while the program goes on, which is no use by itself.
+    pub(crate) fn note_asynchronous(&mut self, slots: &[Slot]) {
+        self.loaded.extend(slots);
+        self.used.clear();
     }
 
     /// Notes that the instruction uses a register.

@@ -293,7 +293,7 @@ impl Effect for ArriveAfterCopies {
             }
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
-            execution.block.observer.mbarrier_arrive_after_copies(actor, object);
+            execution.block.observer.mbarrier_arrive_after(actor, object, GroupKind::Copy);
             let arrival = PendingArrival { lane: lane as u8, barrier: offsets[lane] as u32 };
             execution.block.copies[execution.warp as usize].push_arrival(arrival);
         }

@@ -15,6 +15,7 @@ use crate::memory::{Space, Trouble, addresses, split_shared};
 use crate::operation::{Effect, Execution, Kind};
 use crate::path::Watched;
 use crate::registers::{LANES, Slot, lanes};
+use crate::tensor_memory::pipeline;
 
 /// What an instruction does to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,7 +360,7 @@ impl Instruct {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;
         execution.polled = true;
-        if execution.block.transfers.is_empty() {
+        if execution.block.transfers.is_empty() && execution.block.tensor_pipeline.is_empty() {
             execution.changes_nothing();
         }
         for lane in lanes(mask) {
@@ -385,7 +386,8 @@ impl Instruct {
             execution.registers.set_predicate(slot, mask, truths);
         }
         let launch = execution.launch;
-        asynchronous::drift(&mut execution.cluster(), launch)
+        asynchronous::drift(&mut execution.cluster(), launch)?;
+        pipeline::drift(&mut execution.cluster(), launch)
     }
 }
 

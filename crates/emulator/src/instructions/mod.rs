@@ -24,6 +24,7 @@ mod store;
 mod synchronize;
 mod tensor_copy;
 mod tensor_map;
+mod tensor_memory;
 mod transfer;
 mod video;
 mod warp_matrix;
@@ -65,6 +66,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "mma" => matrix::decode(d, i, w),
         "wmma" => warp_matrix::decode(d, i, w),
         "wgmma" => warpgroup_matrix::decode(d, i, w),
+        "tcgen05" => tensor_memory::decode(d, i, w),
         "mbarrier" => mbarrier::decode(d, i, w),
         "ldmatrix" | "stmatrix" | "movmatrix" => matrix_copy::decode(d, i, w),
         "atom" | "red" => atomic::decode(d, i, w),

@@ -1,5 +1,5 @@
-//! The descriptor of a matrix in shared memory that `wgmma` reads (PTX ISA, "Matrix descriptor format" and "Shared Memory
-//! Matrix Layout" of wgmma), and where each of its pieces of 16 bytes lies.
+//! The descriptor of a matrix in shared memory that `wgmma` or `tcgen05` reads (PTX ISA, "Matrix descriptor format" and "Shared
+//! Memory Matrix Layout" of wgmma, "Shared memory descriptor" of tcgen05), and where each of its pieces of 16 bytes lies.
 
 /// Bytes of a piece: what the hardware moves as one, and the swizzle leaves whole.
 pub const PIECE: u32 = 16;
@@ -38,13 +38,52 @@ impl MatrixDescriptor {
     /// assert_eq!((descriptor.start, descriptor.stride, descriptor.span), (1024, 1024, 8));
     /// ```
     pub fn from_bits(bits: u64) -> MatrixDescriptor {
-        let field = |first: u32| (bits >> first & 0x3fff) as u32 * PIECE;
         let span = match bits >> 62 {
             0 => 1,
             1 => 8,
             2 => 4,
             _ => 2,
         };
+        Self::with_span(bits, span)
+    }
+
+    /// Reads the 64 bits of a descriptor of `tcgen05`: as one of `wgmma`, but that the swizzling mode is in bits 61-63, and
+    /// bits 46-48 are 1. What is wrong with it, if anything is.
+    ///
+    /// ```
+    /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
+    /// let descriptor = MatrixDescriptor::from_tensor_core_bits(2 << 61 | 1 << 46 | 64 << 32 | 1 << 16 | 0x40).unwrap();
+    /// assert_eq!((descriptor.start, descriptor.stride, descriptor.span), (1024, 1024, 8));
+    /// assert!(MatrixDescriptor::from_tensor_core_bits(2 << 61).is_err());
+    /// ```
+    pub fn from_tensor_core_bits(bits: u64) -> Result<MatrixDescriptor, String> {
+        if bits >> 46 & 7 != 1 {
+            return Err(format!(
+                "bits 46 to 48 of the descriptor {bits:#018x} are {}; in one of tcgen05 they are 1",
+                bits >> 46 & 7
+            ));
+        }
+        if bits >> 52 & 1 != 0 {
+            return Err(format!(
+                "the descriptor {bits:#018x} gives its leading offset as an address (bit 52), which only sm_103a knows"
+            ));
+        }
+        match bits >> 61 {
+            0 => Ok(Self::with_span(bits, 1)),
+            2 => Ok(Self::with_span(bits, 8)),
+            4 => Ok(Self::with_span(bits, 4)),
+            6 => Ok(Self::with_span(bits, 2)),
+            1 => Err(format!(
+                "the descriptor {bits:#018x} asks for the swizzle of 128 bytes by atoms of 32 (mode 1), which the emulator does not know"
+            )),
+            mode => Err(format!(
+                "the descriptor {bits:#018x} asks for swizzling mode {mode}; there are 0 (none), 1 and 2 (128 bytes), 4 (64) and 6 (32)"
+            )),
+        }
+    }
+
+    fn with_span(bits: u64, span: u32) -> MatrixDescriptor {
+        let field = |first: u32| (bits >> first & 0x3fff) as u32 * PIECE;
         MatrixDescriptor {
             start: field(0),
             leading: field(16),
@@ -54,12 +93,24 @@ impl MatrixDescriptor {
         }
     }
 
+    /// The same matrix without what comes before the `along`-th row (column), or piece of rows, as [`address`](Self::address)
+    /// counts them.
+    pub fn from_row(self, major: Major, along: u32) -> MatrixDescriptor {
+        MatrixDescriptor { start: self.start.wrapping_add(self.offset(major, along, 0)), ..self }
+    }
+
     /// The address of a piece: of the `along`-th row of A (column of B) and the `deep`-th piece of its depth, for a K-major
     /// matrix; of the `along`-th piece of columns and the `deep`-th step of the depth, for an MN-major one.
     #[inline(always)]
     pub fn address(self, major: Major, along: u32, deep: u32) -> u32 {
+        self.swizzled(self.start.wrapping_add(self.offset(major, along, deep)))
+    }
+
+    /// How far from its start a piece lies, before the swizzle.
+    #[inline(always)]
+    fn offset(self, major: Major, along: u32, deep: u32) -> u32 {
         let (span, row) = (self.span, self.span * PIECE);
-        let offset = match (major, span) {
+        match (major, span) {
             (Major::K, 1) => along % 8 * PIECE + along / 8 * self.stride + deep * self.leading,
             (Major::K, _) => {
                 // Beyond one row of the pattern, which only B of a sparse multiply reaches. (Measured on H200.)
@@ -70,8 +121,7 @@ impl MatrixDescriptor {
             (Major::Mn, _) => {
                 along % span * PIECE + along / span * self.leading + deep % 8 * row + deep / 8 * self.stride
             }
-        };
-        self.swizzled(self.start.wrapping_add(offset))
+        }
     }
 
     /// Bits 4 and up of an address change by bits 7 and up, whose pattern starts at the base offset.

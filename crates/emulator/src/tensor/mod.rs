@@ -22,6 +22,7 @@
 //! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
 //! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
 //! | [`warpgroup`] | the shapes and types of `wgmma`, and the multiply itself |
+//! | `tensor_memory_multiply` | the same of `tcgen05.mma` |
 
 pub mod accumulate;
 pub mod aligned_sum;
@@ -32,6 +33,7 @@ pub mod fragment;
 pub mod half_multiply;
 pub mod multiply;
 pub mod sparse;
+pub(crate) mod tensor_memory_multiply;
 pub mod tile;
 pub mod warp_matrix;
 pub mod warpgroup;

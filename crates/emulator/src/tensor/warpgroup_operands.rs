@@ -18,12 +18,14 @@ pub struct Outside {
 }
 
 /// Where A comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum LeftOperand<'a> {
     /// Shared memory.
     Shared(MatrixDescriptor),
     /// The registers of the four warps.
     Registers(&'a [[Column; LEFT_REGISTERS]; WARPS]),
+    /// Somewhere else: the bits of the element of a row and a step.
+    Elements(&'a dyn Fn(usize, usize) -> u32),
 }
 
 /// The operands of a multiply, made ready. It is kept from one multiply to the next, for its memory.
@@ -65,8 +67,23 @@ impl WarpgroupMultiply {
         b: MatrixDescriptor,
         shared: &[u8],
     ) -> Result<(), Outside> {
+        self.read_left(operands, a, metadata, shared)?;
+        self.read_right(operands, 0..self.shape.n, b, shared)?;
+        self.ready_right(operands);
+        Ok(())
+    }
+
+    /// Makes A ready.
+    #[inline(always)]
+    pub(super) fn read_left(
+        &self,
+        operands: &mut Operands,
+        a: LeftOperand<'_>,
+        metadata: Option<&[Column; WARPS]>,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
         let Operands { bits, floats, integers } = operands;
-        let (depth, columns) = (self.steps(), self.shape.n);
+        let depth = self.steps();
         let stored = if metadata.is_some() { depth / 2 } else { depth };
         bits.resize(WARPS * ROWS * depth.max(stored), 0);
         match a {
@@ -75,6 +92,12 @@ impl WarpgroupMultiply {
                 matrix.collect(self.element_bits(), (WARPS * ROWS, stored), BySteps, bits)?;
             }
             LeftOperand::Registers(warps) => collect_registers(warps, self.element_bits(), stored, bits),
+            LeftOperand::Elements(element) => {
+                for (step, row) in (0..stored).flat_map(|step| (0..WARPS * ROWS).map(move |row| (step, row)))
+                {
+                    bits[step * WARPS * ROWS + row] = element(row, step);
+                }
+            }
         }
         if let Some(metadata) = metadata {
             self.expand(metadata, stored, bits);
@@ -96,9 +119,30 @@ impl WarpgroupMultiply {
                 }
             }
         }
-        bits.resize(columns * depth, 0);
+        Ok(())
+    }
+
+    /// Collects some columns of B, a multiple of eight.
+    #[inline(always)]
+    pub(super) fn read_right(
+        &self,
+        operands: &mut Operands,
+        columns: Range<usize>,
+        b: MatrixDescriptor,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
+        let depth = self.steps();
+        operands.bits.resize(self.shape.n * depth, 0);
         let matrix = Matrix { descriptor: b, major: self.majors.1, shared };
-        matrix.collect(self.element_bits(), (columns, depth), ByEights, bits)?;
+        let bits = &mut operands.bits[columns.start * depth..columns.end * depth];
+        matrix.collect(self.element_bits(), (columns.len(), depth), ByEights, bits)
+    }
+
+    /// Makes B ready, once all its columns are collected.
+    #[inline(always)]
+    pub(super) fn ready_right(&self, operands: &mut Operands) {
+        let Operands { bits, floats, integers } = operands;
+        let (depth, columns) = (self.steps(), self.shape.n);
         if self.d == Element::S32 {
             integers.right.resize(columns / 8 * depth, [0; 2 * COLUMNS]);
             fill_integers(self.b, bits, integers.right.as_flattened_mut());
@@ -107,7 +151,6 @@ impl WarpgroupMultiply {
             fill_floats(self.b, bits, false, values);
             floats.right.find_exponents(least_exponent(self.b));
         }
-        Ok(())
     }
 
     /// The ranges of shared memory that one warp's share of the multiply reads, in order and apart.
@@ -196,11 +239,13 @@ impl Matrix<'_> {
         layout: impl Layout,
         bits: &mut [u32],
     ) -> Result<(), Outside> {
-        match width {
-            _ if self.major == Major::Mn => self.collect_transposed(size, layout, bits),
-            8 => self.collect_wide::<8>(size, layout, bits),
-            16 => self.collect_wide::<16>(size, layout, bits),
-            _ => self.collect_wide::<32>(size, layout, bits),
+        match (width, self.major) {
+            (8, Major::K) => self.collect_wide::<8>(size, layout, bits),
+            (16, Major::K) => self.collect_wide::<16>(size, layout, bits),
+            (_, Major::K) => self.collect_wide::<32>(size, layout, bits),
+            (8, Major::Mn) => self.collect_transposed::<8>(size, layout, bits),
+            (16, Major::Mn) => self.collect_transposed::<16>(size, layout, bits),
+            (_, Major::Mn) => self.collect_transposed::<32>(size, layout, bits),
         }
     }
 
@@ -229,20 +274,22 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// The same where rows are neighbours: 16-bit elements, eight to a piece.
+    /// The same where rows are neighbours, as many as fit into a piece.
     #[inline(always)]
-    fn collect_transposed(
+    fn collect_transposed<const WIDTH: usize>(
         &self,
         (extent, depth): (usize, usize),
         layout: impl Layout,
         bits: &mut [u32],
     ) -> Result<(), Outside> {
-        for eight in 0..extent / 8 {
+        let (rows, each) = (8 * PIECE as usize / WIDTH, 32 / WIDTH);
+        for along in 0..extent.div_ceil(rows) {
             for step in 0..depth {
-                let piece = self.piece(eight, step)?;
-                for row in 0..8 {
-                    let (first, stride) = layout.row(8 * eight + row, depth);
-                    bits[first + step * stride] = piece[row / 2] >> (row % 2 * 16) & 0xffff;
+                let piece = self.piece(along, step)?;
+                for row in 0..rows.min(extent - along * rows) {
+                    let (first, stride) = layout.row(along * rows + row, depth);
+                    let value = piece[row / each] >> (row % each * WIDTH) & (u32::MAX >> (32 - WIDTH));
+                    bits[first + step * stride] = value;
                 }
             }
         }

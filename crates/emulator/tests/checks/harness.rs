@@ -4,7 +4,7 @@ use warpwright_emulator::{Checks, Finding, FindingKind, Launch, Schedule};
 
 use crate::common::{device, load};
 
-/// A kernel's body, with what its header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the
+/// What a body starts with that is for Blackwell is `//sm_100a`. A kernel's body, with what its header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the
 /// address of 64 KiB of zeros with 4 KiB behind them that nothing has written, and `tile` is 4096 bytes of shared memory.
 pub(crate) fn kernel(body: &str) -> String {
     let mut text = String::from(
@@ -14,7 +14,7 @@ pub(crate) fn kernel(body: &str) -> String {
 .address_size 64
 .visible .entry kernel(.param .u64 buffer) {
     .shared .align 128 .b8 tile[4096];
-    .shared .align 8 .b8 barrier[16];
+    .shared .align 8 .b8 barrier[32];
     .reg .b32 %r<16>;
     .reg .b64 %rd<16>;
     .reg .f32 %f<8>;
@@ -55,8 +55,9 @@ pub(crate) const TWO: Grid = Grid { ctas: 2, threads: 64, cluster: 1 };
 
 /// What the checkers find in a body at a schedule.
 pub(crate) fn check_at(body: &str, grid: Grid, schedule: Schedule) -> Vec<Finding> {
-    let mut device = device("h200");
-    let text = kernel(body);
+    let (name, target) = if body.starts_with("//sm_100a") { ("b200", "sm_100a") } else { ("h200", "sm_90a") };
+    let mut device = device(name);
+    let text = kernel(body).replace("sm_90a", target);
     let program = load(&mut device, &text);
     device.track_initialisation();
     let buffer = device.allocate(65536 + 4096).unwrap();

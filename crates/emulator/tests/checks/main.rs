@@ -11,4 +11,5 @@ mod harness;
 mod memory;
 mod multiply;
 mod places;
+mod tensor_memory;
 mod warpgroup;

@@ -1,0 +1,332 @@
+//! `tcgen05.mma`: a product of matrices in shared memory, added to one in tensor memory (PTX ISA, "TensorCore 5th Generation
+//! Matrix Multiply and accumulate Operations").
+//!
+//! D has 64, 128 or 256 rows; what a CTA holds of it, and of A, is one or two runs of 64, each of which is multiplied as a
+//! `wgmma` is. (No such GPU was at hand: sums are added as Hopper's tensor cores add them.) In every type a row of A is 32 bytes.
+
+use super::descriptor::{Major, MatrixDescriptor};
+use super::element::Element;
+use super::warpgroup::{self, WARPS, WarpgroupMultiply};
+use super::warpgroup_operands::{LeftOperand, Operands, Outside};
+use super::{Column, LANES, Shape};
+
+/// Bytes of a row of A, and of a column of B.
+pub(crate) const DEPTH_BYTES: usize = 32;
+/// Rows that are multiplied at once.
+pub(crate) const RUN: usize = 64;
+/// Rows of a warp's share of them.
+const ROWS: usize = RUN / WARPS;
+
+/// The `.kind` of a multiply: which types its operands may be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F16,
+    Tf32,
+    F8f6f4,
+    I8,
+}
+
+impl Kind {
+    /// The kinds by the PTX words after `kind::`.
+    pub(crate) const WORDS: [(&'static str, Kind); 4] = [
+        ("kind::f16", Kind::F16),
+        ("kind::tf32", Kind::Tf32),
+        ("kind::f8f6f4", Kind::F8f6f4),
+        ("kind::i8", Kind::I8),
+    ];
+
+    /// The type of an operand by its number in the instruction descriptor.
+    fn operand(self, number: u32) -> Result<Element, String> {
+        match (self, number) {
+            (Kind::F16, 0) => Ok(Element::F16),
+            (Kind::F16, 1) => Ok(Element::Bf16),
+            (Kind::Tf32, 2) => Ok(Element::Tf32),
+            (Kind::F8f6f4, 0) => Ok(Element::E4m3),
+            (Kind::F8f6f4, 1) => Ok(Element::E5m2),
+            (Kind::F8f6f4, 3..=5) => {
+                Err("the emulator does not know the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned())
+            }
+            (Kind::I8, 0) => Ok(Element::U8),
+            (Kind::I8, 1) => Ok(Element::S8),
+            _ => Err(format!("{number} is not the number of an operand type of .{}", self.word())),
+        }
+    }
+
+    /// The type of D by its number.
+    fn accumulator(self, number: u32) -> Result<Element, String> {
+        match (self, number) {
+            (Kind::F16 | Kind::F8f6f4, 0) => Ok(Element::F16),
+            (Kind::F16 | Kind::F8f6f4 | Kind::Tf32, 1) => Ok(Element::F32),
+            (Kind::I8, 2) => Ok(Element::S32),
+            _ => Err(format!("{number} is not the number of a type of D of .{}", self.word())),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize].0
+    }
+}
+
+/// What a multiply does, but for the places of its matrices.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TensorMemoryMultiply {
+    /// CTAs that hold a part of it each: 1 or 2.
+    pub(crate) ctas: u32,
+    /// Rows of D, and of A, that a CTA holds.
+    pub(crate) rows: usize,
+    /// Columns of D.
+    pub(crate) columns: usize,
+    /// One run of rows.
+    run: WarpgroupMultiply,
+}
+
+/// Where the rows of a CTA's part of D lie (PTX ISA, "Data Path Layout Organization").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowLayout {
+    /// Row after row: layouts A and D.
+    Straight,
+    /// The first 16 of every 32 rows: layout F.
+    Every16,
+    /// The upper half of the columns in the lower 64 rows: layout B.
+    Folded,
+}
+
+impl TensorMemoryMultiply {
+    /// Reads the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor"). What is wrong with it, if anything is.
+    pub(crate) fn new(kind: Kind, ctas: u32, bits: u32) -> Result<Self, String> {
+        let field = |first: u32, width: u32| bits >> first & ((1 << width) - 1);
+        if field(2, 1) != 0 {
+            return Err("the bit for a sparse A is set, and the instruction is not .sp".to_owned());
+        }
+        let d = kind.accumulator(field(4, 2))?;
+        let (a, b) = (kind.operand(field(7, 3))?, kind.operand(field(10, 3))?);
+        let (columns, all_rows) = (field(17, 6) as usize * 8, field(24, 5) as usize * 16);
+        let negated = field(13, 1) != field(14, 1);
+        if kind == Kind::I8 && field(13, 2) != 0 {
+            return Err("integers are not negated (bits 13 and 14)".to_owned());
+        }
+        let major = |bit: u32| if field(bit, 1) == 0 { Major::K } else { Major::Mn };
+        let (least, step) = match (ctas, all_rows) {
+            (1, 64) => (8, 8),
+            (1, 128) | (2, 128) => (16, 16),
+            (2, 256) => (16, 16),
+            _ => {
+                return Err(format!(
+                    "there is no multiply of {all_rows} rows by {ctas} CTA{}: {} are",
+                    if ctas == 1 { "" } else { "s" },
+                    if ctas == 1 { "64 and 128" } else { "128 and 256" }
+                ));
+            }
+        };
+        if columns < least || columns > 256 || !columns.is_multiple_of(step) {
+            return Err(format!(
+                "D of {all_rows} rows has {least} to 256 columns, a multiple of {step}, and not {columns}"
+            ));
+        }
+        if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
+            return Err("the emulator does not know transposed matrices of .tf32".to_owned());
+        }
+        let shape = Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / a.bits() as usize };
+        let run = WarpgroupMultiply {
+            shape,
+            d,
+            a,
+            b,
+            selector: None,
+            majors: (major(15), major(16)),
+            negated,
+            saturating: field(3, 1) != 0,
+        };
+        if a.bits() == 16 && a != b {
+            return Err("A and B of .kind::f16 are of one type".to_owned());
+        }
+        Ok(Self { ctas, rows: all_rows / ctas as usize, columns, run })
+    }
+
+    /// Where a CTA's rows of D lie.
+    pub(crate) fn layout(&self) -> RowLayout {
+        match (self.ctas, self.rows) {
+            (1, 64) => RowLayout::Every16,
+            (2, 64) => RowLayout::Folded,
+            _ => RowLayout::Straight,
+        }
+    }
+
+    /// The depth, in elements.
+    pub(crate) fn depth(&self) -> usize {
+        self.run.shape.k
+    }
+
+    /// Bits of an element of A.
+    pub(crate) fn element_bits(&self) -> usize {
+        self.run.a.bits() as usize
+    }
+
+    /// Multiply-adds of a CTA's part.
+    pub(crate) fn multiply_adds(&self) -> u64 {
+        (self.rows * self.columns * self.depth()) as u64
+    }
+
+    /// A's descriptor without what comes before a run of rows.
+    pub(crate) fn run_of_left(&self, a: MatrixDescriptor, run: usize) -> MatrixDescriptor {
+        let major = self.run.majors.0;
+        let pieces = match major {
+            Major::K => RUN,
+            Major::Mn => RUN * self.element_bits() / 128,
+        };
+        a.from_row(major, (run * pieces) as u32)
+    }
+
+    /// Makes a run of A ready.
+    #[inline(always)]
+    pub(crate) fn read_left(
+        &self,
+        operands: &mut Operands,
+        a: LeftOperand<'_>,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
+        self.run.read_left(operands, a, None, shared)
+    }
+
+    /// Collects the columns of B that the CTA of a rank in its pair holds.
+    #[inline(always)]
+    pub(crate) fn read_right(
+        &self,
+        operands: &mut Operands,
+        part: usize,
+        b: MatrixDescriptor,
+        shared: &[u8],
+    ) -> Result<(), Outside> {
+        let width = self.columns / self.ctas as usize;
+        self.run.read_right(operands, part * width..(part + 1) * width, b, shared)
+    }
+
+    /// Makes B ready, once the columns of all CTAs are collected.
+    #[inline(always)]
+    pub(crate) fn ready_right(&self, operands: &mut Operands) {
+        self.run.ready_right(operands);
+    }
+
+    /// Visits the pieces of 16 bytes of shared memory that it reads in each of its CTAs.
+    pub(crate) fn pieces(&self, a: Option<MatrixDescriptor>, b: MatrixDescriptor, visit: impl FnMut(u32)) {
+        let shape = Shape { m: self.rows, n: self.columns / self.ctas as usize, k: self.depth() };
+        WarpgroupMultiply { shape, ..self.run.clone() }.pieces(a, b, visit);
+    }
+
+    /// Multiplies the ready run of A by B. `get` and `set` are the bits of D by row of the run and column.
+    #[inline(always)]
+    pub(crate) fn multiply(&self, operands: &Operands, accumulates: bool, d: &mut impl Accumulator) {
+        let mut registers = vec![[0; LANES]; self.run.accumulator_registers()];
+        for warp in 0..WARPS {
+            let places = |register: usize, lane: usize| self.places(warp, register, lane);
+            if accumulates {
+                for (register, column) in registers.iter_mut().enumerate() {
+                    for (lane, bits) in column.iter_mut().enumerate() {
+                        let (row, first, second) = places(register, lane);
+                        *bits = d.get(row, first);
+                        if let Some(second) = second {
+                            *bits = *bits & 0xffff | d.get(row, second) << 16;
+                        }
+                    }
+                }
+            }
+            self.run.multiply(operands, warp, accumulates, &mut Staged(&mut registers));
+            for (register, column) in registers.iter().enumerate() {
+                for (lane, &bits) in column.iter().enumerate() {
+                    let (row, first, second) = places(register, lane);
+                    match second {
+                        None => d.set(row, first, bits),
+                        Some(second) => {
+                            d.set(row, first, bits & 0xffff);
+                            d.set(row, second, bits >> 16);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The row and the columns of D, one of 32 bits or two of 16, that a lane of a warp has in a register of a `wgmma` (PTX
+    /// ISA, "Register fragments" of wgmma).
+    #[inline(always)]
+    fn places(&self, warp: usize, register: usize, lane: usize) -> (usize, usize, Option<usize>) {
+        let pair = lane % 4 * 2;
+        let row = |half: usize| warp * ROWS + lane / 4 + 8 * half;
+        if self.run.d == Element::F16 {
+            let column = register / 2 * 8 + pair;
+            (row(register % 2), column, Some(column + 1))
+        } else {
+            (row(register / 2 % 2), register / 4 * 8 + pair + register % 2, None)
+        }
+    }
+}
+
+/// A run of rows of D. Each element has a cell, of which 16-bit ones use the lower half.
+pub(crate) trait Accumulator {
+    fn get(&self, row: usize, column: usize) -> u32;
+    fn set(&mut self, row: usize, column: usize, bits: u32);
+}
+
+/// An accumulator as the registers of a warp.
+struct Staged<'a>(&'a mut [Column]);
+
+impl warpgroup::Registers for Staged<'_> {
+    #[inline(always)]
+    fn column(&self, register: usize) -> &Column {
+        &self.0[register]
+    }
+
+    #[inline(always)]
+    fn column_mut(&mut self, register: usize) -> &mut Column {
+        &mut self.0[register]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(rows: u32, columns: u32) -> u32 {
+        1 << 4 | 1 << 7 | 1 << 10 | columns >> 3 << 17 | rows >> 4 << 24
+    }
+
+    #[test]
+    fn descriptors_tell_shapes_and_types() {
+        let multiply = TensorMemoryMultiply::new(Kind::F16, 1, descriptor(128, 256)).unwrap();
+        assert_eq!((multiply.rows, multiply.columns, multiply.depth()), (128, 256, 16));
+        assert_eq!(
+            (multiply.run.a, multiply.run.b, multiply.run.d),
+            (Element::Bf16, Element::Bf16, Element::F32)
+        );
+        assert_eq!(multiply.layout(), RowLayout::Straight);
+        let multiply = TensorMemoryMultiply::new(Kind::F16, 2, descriptor(128, 64)).unwrap();
+        assert_eq!((multiply.rows, multiply.layout()), (64, RowLayout::Folded));
+        let wrong = |kind, ctas, bits| TensorMemoryMultiply::new(kind, ctas, bits).unwrap_err();
+        assert!(wrong(Kind::F16, 1, descriptor(256, 64)).contains("64 and 128"));
+        assert!(wrong(Kind::F16, 1, descriptor(128, 24)).contains("multiple of 16"));
+        assert!(wrong(Kind::F8f6f4, 1, descriptor(128, 24) | 5 << 7).contains("e2m1"));
+        assert!(wrong(Kind::Tf32, 1, descriptor(128, 32)).contains("operand type"));
+    }
+
+    /// Every element of a run is in one place of the registers.
+    #[test]
+    fn registers_hold_every_element_once() {
+        for accumulator in [0, 1] {
+            let bits = descriptor(64, 40) & !(3 << 4) & !(7 << 7) & !(7 << 10) | accumulator << 4;
+            let multiply = TensorMemoryMultiply::new(Kind::F16, 1, bits).unwrap();
+            let mut found = Vec::new();
+            for warp in 0..WARPS {
+                for register in 0..multiply.run.accumulator_registers() {
+                    for lane in 0..LANES {
+                        let (row, first, second) = multiply.places(warp, register, lane);
+                        found.push((row, first));
+                        found.extend(second.map(|second| (row, second)));
+                    }
+                }
+            }
+            found.sort_unstable();
+            let all: Vec<_> = (0..RUN).flat_map(|row| (0..40).map(move |column| (row, column))).collect();
+            assert_eq!(found, all);
+        }
+    }
+}

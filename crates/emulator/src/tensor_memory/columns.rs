@@ -1,0 +1,106 @@
+//! Who has which columns of a CTA's tensor memory (PTX ISA, "tcgen05.alloc").
+
+use super::COLUMNS;
+
+/// What an allocation starts at a multiple of, and the fewest columns of one.
+const UNIT: u32 = 32;
+
+/// Columns that were asked for and not given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    pub(crate) first: u32,
+    pub(crate) columns: u32,
+}
+
+/// The allocations of a CTA.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    /// In order.
+    allocations: Vec<Allocation>,
+    /// Where the CTA gave up the right to ask for more.
+    pub(crate) relinquished: Option<u32>,
+    /// How many CTAs the kernel's instructions are for, and the first one that said so.
+    pub(crate) group: Option<(u8, u32)>,
+}
+
+/// Whether so many columns may be asked for.
+pub(crate) fn is_legal(columns: u32) -> bool {
+    columns.is_power_of_two() && (UNIT..=COLUMNS).contains(&columns)
+}
+
+impl Columns {
+    /// The first columns that are free and enough.
+    pub(super) fn allocate(&mut self, columns: u32) -> Option<u32> {
+        let ends = self.allocations.iter().map(|held| held.first + held.columns);
+        let mut starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        starts.sort_unstable();
+        let is_free = |&first: &u32| {
+            let overlaps =
+                |held: &Allocation| held.first < first + columns && first < held.first + held.columns;
+            first + columns <= COLUMNS && !self.allocations.iter().any(overlaps)
+        };
+        let first = starts.into_iter().find(is_free)?;
+        let place = self.allocations.partition_point(|held| held.first < first);
+        self.allocations.insert(place, Allocation { first, columns });
+        Some(first)
+    }
+
+    /// Takes an allocation back: whole, as it was given. Whether there is such a one.
+    pub(crate) fn free(&mut self, first: u32, columns: u32) -> bool {
+        let held = self.allocations.iter().position(|held| (held.first, held.columns) == (first, columns));
+        held.map(|held| self.allocations.remove(held)).is_some()
+    }
+
+    /// Whether all of these columns are allocated, by one allocation or several next to each other.
+    pub(super) fn hold(&self, first: u32, columns: u32) -> bool {
+        let mut covered = first;
+        for held in &self.allocations {
+            if held.first <= covered {
+                covered = covered.max(held.first + held.columns);
+            }
+        }
+        covered >= first + columns
+    }
+
+    /// Columns that nobody has.
+    pub(crate) fn free_columns(&self) -> u32 {
+        COLUMNS - self.allocations.iter().map(|held| held.columns).sum::<u32>()
+    }
+
+    /// `the CTA has columns 0 to 63`
+    pub(crate) fn in_words(&self) -> String {
+        let ranges: Vec<String> = self
+            .allocations
+            .iter()
+            .map(|held| format!("{} to {}", held.first, held.first + held.columns - 1))
+            .collect();
+        match ranges.as_slice() {
+            [] => "the CTA has no columns of tensor memory: `tcgen05.alloc` gives them".to_owned(),
+            ranges => format!("the CTA has columns {} of tensor memory", ranges.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_given_first_fit_and_taken_back_whole() {
+        let mut columns = Columns::default();
+        assert_eq!(columns.allocate(64), Some(0));
+        assert_eq!(columns.allocate(128), Some(64));
+        assert_eq!(columns.allocate(32), Some(192));
+        assert!(columns.hold(32, 160) && !columns.hold(200, 32) && !columns.hold(300, 1));
+        assert!(!columns.free(64, 64) && columns.free(64, 128));
+        assert_eq!((columns.free_columns(), columns.allocate(256)), (416, Some(224)));
+        assert_eq!(columns.allocate(128), Some(64));
+        assert_eq!(columns.allocate(64), None, "32 are free");
+    }
+
+    #[test]
+    fn numbers_of_columns_are_powers_of_two() {
+        let legal: Vec<u32> = (0..1024).filter(|&columns| is_legal(columns)).collect();
+        assert_eq!(legal, [32, 64, 128, 256, 512]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Tensor memory: what the fifth generation of tensor cores computes in (PTX ISA, "Tensor Memory").
+//!
+//! A CTA's is 128 rows by 512 columns of 32-bit cells. (The PTX ISA calls the rows lanes; here lanes are threads.) An address is
+//! the row in bits 16 and up, and the column below. Columns are asked for and given back while the kernel runs.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`columns`] | who has which columns |
+//! | [`shape`] | which register of which lane goes to which cell |
+//! | [`pipeline`] | multiplies and copies under way, and what their end is told to |
+
+pub(crate) mod columns;
+pub(crate) mod pipeline;
+pub(crate) mod shape;
+
+use columns::Columns;
+
+use crate::fault::FaultKind;
+use crate::memory::{Trouble, shared_base};
+use crate::registers::FULL;
+
+/// Rows of a CTA's tensor memory.
+pub(crate) const ROWS: u32 = 128;
+/// Its columns.
+pub(crate) const COLUMNS: u32 = 512;
+/// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA, "Access restrictions").
+pub(crate) const ROWS_OF_WARP: u32 = 32;
+/// What columns hold that nothing has written.
+const POISON: u32 = u32::MAX;
+
+/// A cell's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+}
+
+impl Cell {
+    /// The cell of an address.
+    pub(crate) fn of(address: u32) -> Self {
+        Self { row: address >> 16, column: address & 0xffff }
+    }
+
+    /// What the checkers call the cell in the CTA of a rank: bytes of rows one after another.
+    pub(crate) fn byte(self, rank: u32) -> u64 {
+        shared_base(rank) | u64::from((self.row * COLUMNS + self.column) * 4)
+    }
+
+    /// The cell of what the checkers call it in its CTA.
+    pub(crate) fn at_byte(offset: u64) -> Self {
+        let cell = offset as u32 / 4;
+        Self { row: cell / COLUMNS, column: cell % COLUMNS }
+    }
+}
+
+/// A rectangle of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) first: Cell,
+    pub(crate) rows: u32,
+    pub(crate) columns: u32,
+}
+
+/// The tensor memory of a CTA. Its cells are there from the first time that columns are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct TensorMemory {
+    cells: Vec<u32>,
+    pub(crate) columns: Columns,
+}
+
+impl TensorMemory {
+    /// Forgets everything, for another CTA.
+    pub(crate) fn reset(&mut self) {
+        self.columns = Columns::default();
+    }
+
+    /// Gives a number of columns away; the first of them, if so many are free.
+    pub(crate) fn allocate(&mut self, columns: u32) -> Option<u32> {
+        self.cells.resize((ROWS * COLUMNS) as usize, POISON);
+        let first = self.columns.allocate(columns)?;
+        for row in 0..ROWS {
+            let start = (row * COLUMNS + first) as usize;
+            self.cells[start..start + columns as usize].fill(POISON);
+        }
+        Some(first)
+    }
+
+    /// Holds cells to those that somebody has asked for.
+    pub(crate) fn check(&self, what: &str, area: Area) -> Result<(), Box<Trouble>> {
+        let Area { first: Cell { row, column }, rows, columns } = area;
+        if row + rows > ROWS {
+            let message = format!(
+                "{what} reaches rows {row} to {} of tensor memory, which has {ROWS}.",
+                row + rows - 1
+            );
+            return Err(Trouble::new(FaultKind::OutOfBounds, FULL, message));
+        }
+        if self.columns.hold(column, columns) {
+            return Ok(());
+        }
+        let message = format!(
+            "{what} reaches columns {column} to {} of tensor memory, and not all of them are allocated.",
+            column + columns - 1
+        );
+        Err(Trouble::new(FaultKind::OutOfBounds, FULL, message).note(self.columns.in_words()))
+    }
+
+    /// What a cell that was checked holds.
+    #[inline(always)]
+    pub(crate) fn get(&self, row: u32, column: u32) -> u32 {
+        self.cells[(row * COLUMNS + column) as usize]
+    }
+
+    /// Writes a cell that was checked.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
+        self.cells[(row * COLUMNS + column) as usize] = value;
+    }
+}

@@ -1,0 +1,594 @@
+//! `tcgen05`: moves between registers, shared and tensor memory, and multiplies of every kind, at every schedule. There was no such GPU:
+//! results are held to the PTX ISA's words ("TensorCore 5th Generation Family Instructions"), and to sums that are exact.
+
+mod common;
+
+use common::{Finished, Shape, cluster_shape, kernel, shape, try_run, words};
+use warpwright_emulator::{Fault, FaultKind, Schedule};
+
+const SCHEDULES: [Schedule; 4] =
+    [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2)];
+
+fn blackwell(pointers: usize, body: &str) -> String {
+    kernel(pointers, body).replace("sm_90a", "sm_100a")
+}
+
+/// Warp 0 gets `columns` columns, whose address all have in `%r100`; `%r101` is that of the warp's own rows. `%q10` is true in thread 0,
+/// `%q11` in warp 0. An mbarrier for one arrival is at `barrier`.
+fn with_columns(columns: u32, body: &str) -> String {
+    format!(
+        ".shared .align 8 .b64 barrier; .shared .align 4 .b32 slot;
+        setp.eq.u32 %q10, %t, 0; setp.lt.u32 %q11, %t, 32; mov.u32 %r102, slot; mov.u32 %r103, barrier;
+        @%q10 mbarrier.init.shared.b64 [%r103], 1;
+        @%q10 fence.mbarrier_init.release.cluster;
+        @!%q11 bra allocated;
+        tcgen05.alloc.cta_group::GROUP.sync.aligned.shared::cta.b32 [%r102], {columns};
+        tcgen05.relinquish_alloc_permit.cta_group::GROUP.sync.aligned;
+        allocated: tcgen05.fence::before_thread_sync; MEET
+        tcgen05.fence::after_thread_sync;
+        ld.shared.u32 %r100, [%r102];
+        shr.u32 %r101, %t, 5; and.b32 %r101, %r101, 3; shl.b32 %r101, %r101, 21; add.u32 %r101, %r101, %r100;
+        {body}
+        tcgen05.fence::before_thread_sync; MEET
+        @!%q11 bra freed;
+        tcgen05.dealloc.cta_group::GROUP.sync.aligned.b32 %r100, {columns};
+        freed:"
+    )
+}
+
+/// For one CTA, or for a pair of them.
+fn of_group(ctas: u32, text: &str) -> String {
+    let meet = match ctas {
+        1 => "bar.sync 0;",
+        _ => "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+    };
+    text.replace("GROUP", &ctas.to_string()).replace("MEET", meet)
+}
+
+fn launch(ctas: u32, schedule: Schedule) -> Shape {
+    let shape = if ctas == 1 { shape(1, 128) } else { cluster_shape(1, ctas, 128) };
+    Shape { schedule, ..shape }
+}
+
+fn ran(text: &str, shape: Shape, arguments: &[common::Argument]) -> Finished {
+    try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
+}
+
+fn registers(first: u32, count: u32) -> String {
+    let names: Vec<String> = (first..first + count).map(|register| format!("%r{register}")).collect();
+    format!("{{{}}}", names.join(", "))
+}
+
+/// What is stored in one shape is there in every other: rows and columns agree.
+#[test]
+fn every_shape_reaches_its_own_cells() {
+    // Each cell is written row-wise with its place, and read in another shape.
+    let shapes = [
+        ("32x32b", 32, 8, 8),
+        ("16x64b", 16, 4, 8),
+        ("16x128b", 16, 4, 8),
+        ("16x256b", 16, 4, 8),
+        ("16x32bx2", 16, 4, 8),
+    ];
+    for (shape, rows, registers_of, columns) in shapes {
+        let count = match shape {
+            "16x128b" => registers_of / 2,
+            "16x256b" => registers_of / 4,
+            _ => registers_of,
+        };
+        let split = if shape == "16x32bx2" { ", 4" } else { "" };
+        let fill: String =
+            (0..8).map(|column| format!("mad.lo.u32 %r{}, %t, 8, {column};\n", 10 + column)).collect();
+        let keep: String = (0..registers_of)
+            .map(|register| format!("st.global.u32 [%p0+{}], %r{};\n", 4 * register, 20 + register))
+            .collect();
+        let body = format!(
+            "{fill}
+            tcgen05.st.sync.aligned.32x32b.x8.b32 [%r101], {};
+            tcgen05.wait::st.sync.aligned;
+            tcgen05.ld.sync.aligned.{shape}.x{count}.b32 {}, [%r101]{split};
+            tcgen05.wait::ld.sync.aligned;
+            mul.wide.u32 %d0, %t, {}; add.u64 %p0, %p0, %d0;
+            {keep}",
+            registers(10, 8),
+            registers(20, registers_of),
+            4 * registers_of
+        );
+        let text = blackwell(1, &of_group(1, &with_columns(32, &body)));
+        for schedule in SCHEDULES {
+            let finished = ran(&text, launch(1, schedule), &[words(vec![0; 128 * registers_of as usize])]);
+            let found = finished.words(0);
+            for warp in 0..4 {
+                // Every cell of the warp's first rows once.
+                let part = 32 * registers_of as usize;
+                let mut cells: Vec<u32> = found[warp * part..(warp + 1) * part].to_vec();
+                cells.sort_unstable();
+                let expected: Vec<u32> = (0..rows)
+                    .flat_map(|row| (0..columns).map(move |column| (32 * warp as u32 + row) * 8 + column))
+                    .collect();
+                assert_eq!(cells, expected, "{shape} {schedule:?}");
+                // PTX ISA, figures of the fragments: lane 5's first register.
+                let first = found[warp * part + 5 * registers_of as usize] - 256 * warp as u32;
+                let place = match shape {
+                    "32x32b" => (5, 0),
+                    "16x64b" => (1, 1),
+                    "16x128b" => (1, 1),
+                    "16x256b" => (1, 2),
+                    _ => (5, 0),
+                };
+                assert_eq!((first / 8, first % 8), place, "{shape}");
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_of_neighbouring_columns_are_packed() {
+    let body = "
+        mov.u32 %r10, 0x11112222; mov.u32 %r11, 0x33334444;
+        tcgen05.st.sync.aligned.32x32b.x2.b32 [%r101], {%r10, %r11}; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x1.pack::16b.b32 {%r12}, [%r101]; tcgen05.wait::ld.sync.aligned;
+        tcgen05.st.sync.aligned.32x32b.x1.unpack::16b.b32 [%r101], {%r12}; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r13, %r14}, [%r101]; tcgen05.wait::ld.sync.aligned;
+        st.global.u32 [%p0], %r12; st.global.u32 [%p0+4], %r13; st.global.u32 [%p0+8], %r14;";
+    let text = blackwell(1, &of_group(1, &with_columns(32, body)));
+    for schedule in SCHEDULES {
+        let finished = ran(&text, launch(1, schedule), &[words([0; 3])]);
+        assert_eq!(finished.words(0), [0x4444_2222, 0x2222, 0x4444]);
+    }
+}
+
+/// How a matrix lies in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Rows of 128 bytes, swizzled.
+    KMajor128,
+    /// Eight rows of 16 bytes, one after another; then the next 16 bytes of them.
+    KMajorPlain,
+    /// Columns of 128 bytes, swizzled.
+    MnMajor128,
+}
+
+/// A matrix of `extent` rows (of A; columns of B) whose depth is 128 bytes.
+#[derive(Clone, Copy)]
+struct Matrix {
+    place: Place,
+    extent: usize,
+    element: usize,
+}
+
+impl Matrix {
+    fn depth(self) -> usize {
+        128 / self.element
+    }
+
+    fn bytes(self) -> usize {
+        self.extent.next_multiple_of(128 / self.element) * 128
+    }
+
+    /// Where an element's first byte lies.
+    fn offset(self, row: usize, step: usize) -> usize {
+        let byte = step * self.element;
+        match self.place {
+            Place::KMajor128 => row / 8 * 1024 + row % 8 * 128 + (byte ^ row % 8 * 16),
+            Place::KMajorPlain => byte / 16 * (self.extent * 16) + row / 8 * 128 + row % 8 * 16 + byte % 16,
+            Place::MnMajor128 => {
+                let (wide, at) = (128 / self.element, row * self.element);
+                row / wide * (self.depth() * 128)
+                    + step / 8 * 1024
+                    + step % 8 * 128
+                    + (at % 128 ^ step % 8 * 16)
+            }
+        }
+    }
+
+    /// The descriptor of its part from a step of the depth on, at an address.
+    fn descriptor(self, start: usize, step: usize) -> u64 {
+        let (leading, stride, mode, first) = match self.place {
+            Place::KMajor128 => (1, 1024 / 16, 2u64, step * self.element),
+            Place::KMajorPlain => (self.extent, 128 / 16, 0, step * self.element / 16 * (self.extent * 16)),
+            Place::MnMajor128 => (self.depth() * 128 / 16, 1024 / 16, 2, step / 8 * 1024),
+        };
+        let start = (start + first) as u64 / 16;
+        mode << 61 | 1 << 46 | (stride as u64) << 32 | (leading as u64) << 16 | start
+    }
+}
+
+/// A kind of multiply and the types of its operands.
+#[derive(Clone, Copy, Debug)]
+struct Types {
+    kind: &'static str,
+    /// The numbers of the types of D, A and B in the descriptor.
+    numbers: (u32, u32, u32),
+    /// Bytes of an element.
+    element: usize,
+    /// The bits of a small integer.
+    bits: fn(i32) -> u32,
+    /// What a cell of D holds.
+    value: fn(u32) -> i32,
+}
+
+fn float_bits(value: i32) -> u32 {
+    (value as f32).to_bits()
+}
+
+fn single(cell: u32) -> i32 {
+    f32::from_bits(cell) as i32
+}
+
+const TYPES: [Types; 7] = [
+    Types { kind: "f16", numbers: (1, 1, 1), element: 2, bits: |v| float_bits(v) >> 16, value: single },
+    Types {
+        kind: "f16",
+        numbers: (1, 0, 0),
+        element: 2,
+        bits: |v| half::f16::from_f32(v as f32).to_bits().into(),
+        value: single,
+    },
+    Types {
+        kind: "f16",
+        numbers: (0, 0, 0),
+        element: 2,
+        bits: |v| half::f16::from_f32(v as f32).to_bits().into(),
+        value: |cell| half::f16::from_bits(cell as u16).to_f32() as i32,
+    },
+    Types { kind: "tf32", numbers: (1, 2, 2), element: 4, bits: float_bits, value: single },
+    Types {
+        kind: "f8f6f4",
+        numbers: (1, 1, 1),
+        element: 1,
+        bits: |v| u32::from(half::f16::from_f32(v as f32).to_bits() >> 8),
+        value: single,
+    },
+    Types {
+        kind: "i8",
+        numbers: (2, 1, 1),
+        element: 1,
+        bits: |v| v as u32 & 0xff,
+        value: |cell| cell as i32,
+    },
+    Types {
+        kind: "i8",
+        numbers: (2, 0, 1),
+        element: 1,
+        bits: |v| v as u32 & 0xff,
+        value: |cell| cell as i32,
+    },
+];
+
+/// A product of a pair of CTAs, or of one.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    types: Types,
+    ctas: u32,
+    rows: usize,
+    columns: usize,
+    places: (Place, Place),
+    /// Whether A is in tensor memory.
+    left_in_cells: bool,
+}
+
+/// Small numbers that A and B consist of, none of them negative in unsigned types.
+fn element(seed: usize, row: usize, step: usize) -> i32 {
+    ((row * 31 + step * 17 + seed * 7 + row * step) % 5) as i32
+}
+
+impl Case {
+    fn run(self, schedule: Schedule) {
+        let Case { types, ctas, rows, columns, .. } = self;
+        let parts = ctas as usize;
+        let a = Matrix { place: self.places.0, extent: rows / parts, element: types.element };
+        let b = Matrix { place: self.places.1, extent: columns / parts, element: types.element };
+        let b_start = a.bytes().next_multiple_of(1024);
+        let size = b_start + b.bytes();
+        let mut image = vec![0u8; size * parts];
+        for part in 0..parts {
+            let mut put = |matrix: Matrix, start: usize, seed: usize, first: usize| {
+                for (row, step) in
+                    (0..matrix.extent).flat_map(|row| (0..matrix.depth()).map(move |s| (row, s)))
+                {
+                    let bits = (types.bits)(element(seed, first + row, step)).to_le_bytes();
+                    let at = part * size + start + matrix.offset(row, step);
+                    image[at..at + types.element].copy_from_slice(&bits[..types.element]);
+                }
+            };
+            put(a, 0, 1, part * a.extent);
+            put(b, b_start, 2, part * b.extent);
+        }
+        let (d_type, a_type, b_type) = types.numbers;
+        let transposed = |place: Place| u32::from(place == Place::MnMajor128);
+        let descriptor = d_type << 4
+            | a_type << 7
+            | b_type << 10
+            | transposed(self.places.0) << 15
+            | transposed(self.places.1) << 16
+            | (columns as u32 / 8) << 17
+            | (rows as u32 / 16) << 24;
+        let steps = 32 / types.element;
+        let mut issue = String::new();
+        for (index, step) in (0..a.depth()).step_by(steps).enumerate() {
+            let (a, b) = (a.descriptor(0, step), b.descriptor(b_start, step));
+            let left = if self.left_in_cells {
+                format!("add.u32 %r9, %r100, {}; setp.ne.u32 %q1, 0, {index};", 256 + 8 * index)
+            } else {
+                format!("add.u64 %d1, %d0, {a:#x}; setp.ne.u32 %q1, 0, {index};")
+            };
+            let operand = if self.left_in_cells { "[%r9]" } else { "%d1" };
+            issue += &format!(
+                "{left} add.u64 %d2, %d0, {b:#x};
+                tcgen05.mma.cta_group::GROUP.kind::{} [%r100], {operand}, %d2, {descriptor}, %q1;\n",
+                types.kind
+            );
+        }
+        issue += match ctas {
+            1 => "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];",
+            _ => {
+                "mov.b16 %h0, 3;
+                tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r103], %h0;"
+            }
+        };
+        let keep: String = (0..columns / 8)
+            .map(|eight| {
+                let stores: String = (0..8)
+                    .map(|register| {
+                        let offset = 4 * (8 * eight + register);
+                        format!("st.global.u32 [%p1+{offset}], %r{};\n", 20 + register)
+                    })
+                    .collect();
+                format!(
+                    "add.u32 %r1, %r101, {};
+                    tcgen05.ld.sync.aligned.32x32b.x8.b32 {}, [%r1]; tcgen05.wait::ld.sync.aligned;
+                    {stores}",
+                    8 * eight,
+                    registers(20, 8)
+                )
+            })
+            .collect();
+        // Rows of A go through registers into tensor memory.
+        let spread: String = if self.left_in_cells {
+            (0..4)
+                .map(|eight| {
+                    let loads: String = (0..8)
+                        .map(|word| {
+                            format!("ld.global.u32 %r{}, [%p2+{}];\n", 20 + word, 32 * eight + 4 * word)
+                        })
+                        .collect();
+                    format!(
+                        "{loads} add.u32 %r1, %r101, {};
+                        tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {};\n",
+                        256 + 8 * eight,
+                        registers(20, 8)
+                    )
+                })
+                .chain(["tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync;".to_owned()])
+                .collect()
+        } else {
+            String::new()
+        };
+        // What no multiply writes is written before: rows that a layout leaves out, and columns.
+        let clear: String = (0..columns / 8)
+            .map(|eight| {
+                format!(
+                    "add.u32 %r1, %r101, {};
+                    tcgen05.st.sync.aligned.32x32b.x8.b32 [%r1], {{%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0}};\n",
+                    8 * eight
+                )
+            })
+            .collect();
+        let body = format!(
+            "mov.u32 %r0, 0; {clear} tcgen05.wait::st.sync.aligned;
+            mul.wide.u32 %d5, %t, {row_bytes}; mov.u32 %r5, %cluster_ctarank; mul.wide.u32 %d6, %r5, {a_bytes};
+            add.u64 %p2, %p2, %d5; add.u64 %p2, %p2, %d6; {spread}
+            mul.wide.u32 %d6, %r5, {size}; add.u64 %p0, %p0, %d6;
+            mul.wide.u32 %d6, %t, 4; add.u64 %p0, %p0, %d6; mov.u32 %r6, image; cvt.u64.u32 %d0, %r6; shr.u64 %d0, %d0, 4;
+            and.b64 %d0, %d0, 0x3fff;
+            mad.lo.u32 %r6, %t, 4, %r6; mov.u32 %r7, {words};
+            fill: ld.global.u32 %r8, [%p0]; st.shared.u32 [%r6], %r8; add.u64 %p0, %p0, 512; add.u32 %r6, %r6, 512;
+            sub.u32 %r7, %r7, 128; setp.gt.s32 %q1, %r7, 0; @%q1 bra fill;
+            fence.proxy.async; tcgen05.fence::before_thread_sync; MEET
+            setp.eq.and.u32 %q2, %r5, 0, %q10; @!%q2 bra issued;
+            tcgen05.fence::after_thread_sync;
+            {issue}
+            issued:
+            wait: mbarrier.try_wait.parity.shared::cta.b64 %q3, [%r103], 0; @!%q3 bra wait;
+            tcgen05.fence::after_thread_sync;
+            mul.wide.u32 %d7, %t, {out_bytes}; mul.wide.u32 %d6, %r5, {cta_out}; add.u64 %p1, %p1, %d7; add.u64 %p1, %p1, %d6;
+            {keep}",
+            row_bytes = 128,
+            a_bytes = 128 * 128,
+            words = size / 4,
+            out_bytes = 4 * columns,
+            cta_out = 128 * 4 * columns,
+        );
+        let body = format!(".shared .align 1024 .b8 image[{size}];\n{}", with_columns(512, &body));
+        let text = blackwell(3, &of_group(ctas, &body));
+        let rows_of_a: Vec<u8> = (0..128 * parts)
+            .flat_map(|row| {
+                let (part, row) = (row / 128, row % 128);
+                (0..128 / types.element).flat_map(move |step| {
+                    let bits = (types.bits)(element(1, part * a.extent + row % a.extent, step)).to_le_bytes();
+                    bits.into_iter().take(types.element)
+                })
+            })
+            .collect();
+        let out = vec![0u32; 128 * columns * parts];
+        let arguments = [common::Argument::Buffer(image), words(out), common::Argument::Buffer(rows_of_a)];
+        let finished = ran(&text, launch(ctas, schedule), &arguments);
+        let found = finished.words(1);
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            let expected: i32 =
+                (0..a.depth()).map(|step| element(1, row, step) * element(2, column, step)).sum();
+            let (part, own) = (row / a.extent, row % a.extent);
+            let (lane, at) = match (ctas, rows) {
+                (1, 64) => (own / 16 * 32 + own % 16, column),
+                (2, 128) if column >= columns / 2 => (64 + own, column - columns / 2),
+                _ => (own, column),
+            };
+            let cell = found[(part * 128 + lane) * columns + at];
+            assert_eq!((types.value)(cell), expected, "row {row}, column {column} of {self:?}, {schedule:?}");
+        }
+    }
+}
+
+#[test]
+fn every_type_and_place_multiplies() {
+    let (k128, plain, mn) = (Place::KMajor128, Place::KMajorPlain, Place::MnMajor128);
+    for types in TYPES {
+        for places in [(k128, k128), (plain, k128), (k128, plain), (mn, mn), (mn, k128)] {
+            if types.kind == "tf32" && (places.0 == mn || places.1 == mn) {
+                continue;
+            }
+            for (rows, columns) in [(128, 128), (64, 128)] {
+                Case { types, ctas: 1, rows, columns, places, left_in_cells: false }.run(Schedule::Eager);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_shape_multiplies_at_every_schedule() {
+    let k128 = Place::KMajor128;
+    for (ctas, rows, columns) in [
+        (1, 64, 8),
+        (1, 64, 24),
+        (1, 64, 256),
+        (1, 128, 16),
+        (1, 128, 48),
+        (1, 128, 256),
+        (2, 256, 32),
+        (2, 256, 256),
+        (2, 128, 64),
+        (2, 128, 256),
+    ] {
+        for schedule in SCHEDULES {
+            let case =
+                Case { types: TYPES[0], ctas, rows, columns, places: (k128, k128), left_in_cells: false };
+            case.run(schedule);
+        }
+    }
+}
+
+#[test]
+fn a_may_be_in_tensor_memory() {
+    let k128 = Place::KMajor128;
+    for types in [TYPES[0], TYPES[1], TYPES[3], TYPES[4], TYPES[5]] {
+        for schedule in SCHEDULES {
+            let case =
+                Case { types, ctas: 1, rows: 128, columns: 64, places: (k128, k128), left_in_cells: true };
+            case.run(schedule);
+        }
+    }
+}
+
+#[test]
+fn copies_go_to_their_rows() {
+    let cases: [(&str, u32, u32, fn(u32) -> u32); 5] = [
+        ("128x256b", 128, 2, |row| row),
+        ("128x128b", 128, 1, |row| row),
+        ("64x128b.warpx2::02_13", 64, 1, |row| row % 64),
+        ("64x128b.warpx2::01_23", 64, 1, |row| row % 32 + row / 64 * 32),
+        ("32x128b.warpx4", 32, 1, |row| row % 32),
+    ];
+    for (shape, rows, pieces, source) in cases {
+        let columns = 4 * pieces;
+        let body = format!(
+            "mov.u32 %r6, image; mad.lo.u32 %r6, %t, {bytes}, %r6; mov.u32 %r7, 0;
+            mul.lo.u32 %r8, %t, {columns}; setp.lt.u32 %q1, %t, {rows}; @!%q1 bra filled;
+            fill: st.shared.u32 [%r6], %r8; add.u32 %r6, %r6, 4; add.u32 %r8, %r8, 1; add.u32 %r7, %r7, 1;
+            setp.lt.u32 %q1, %r7, {columns}; @%q1 bra fill;
+            filled: fence.proxy.async; bar.sync 0; @!%q10 bra copied;
+            mov.u32 %r6, image; shr.u32 %r6, %r6, 4; cvt.u64.u32 %d0, %r6; or.b64 %d0, %d0, {descriptor:#x};
+            tcgen05.cp.cta_group::1.{shape} [%r100], %d0;
+            tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r103];
+            copied: wait: mbarrier.try_wait.parity.shared::cta.b64 %q3, [%r103], 0; @!%q3 bra wait;
+            tcgen05.fence::after_thread_sync;
+            tcgen05.ld.sync.aligned.32x32b.x4.b32 {{%r20, %r21, %r22, %r23}}, [%r101]; tcgen05.wait::ld.sync.aligned;
+            mul.wide.u32 %d1, %t, 16; add.u64 %p0, %p0, %d1; st.global.u32 [%p0], %r20; st.global.u32 [%p0+4], %r21;
+            st.global.u32 [%p0+8], %r22; st.global.u32 [%p0+12], %r23;",
+            bytes = 16 * pieces,
+            // Rows of 32 bytes are those of the swizzle of 32 bytes, whose exchange the first four rows of eight do not notice.
+            descriptor = (if pieces == 2 { 6u64 } else { 0 }) << 61 | 1 << 46 | (8 * pieces as u64) << 32,
+        );
+        let body = format!(".shared .align 1024 .b8 image[4096];\n{}", with_columns(32, &body));
+        let text = blackwell(1, &of_group(1, &body));
+        for schedule in SCHEDULES {
+            let finished = ran(&text, launch(1, schedule), &[words(vec![0; 512])]);
+            for (row, cells) in (0..).zip(finished.words(0).chunks(4)) {
+                let from = source(row);
+                let first = if pieces == 2 { from * columns + from / 4 % 2 * 4 } else { from * columns };
+                assert_eq!(cells, [first, first + 1, first + 2, first + 3], "{shape} row {row} {schedule:?}");
+            }
+        }
+    }
+}
+
+fn fault(body: &str) -> Fault {
+    let text = blackwell(1, &of_group(1, &with_columns(64, body)));
+    match try_run(&text, launch(1, Schedule::Eager), &[words([0; 128])]) {
+        Ok(_) => panic!("it ran:\n{text}"),
+        Err(fault) => *fault,
+    }
+}
+
+/// What a body does wrong, and a part of what is said of it.
+#[test]
+fn wrong_uses_are_told() {
+    let cases = [
+        ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r100];", FaultKind::TensorMemory, "add 96 << 16"),
+        (
+            "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r101+63];",
+            FaultKind::OutOfBounds,
+            "columns 63 to 64",
+        ),
+        (
+            "@%q11 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r102], 32;",
+            FaultKind::TensorMemory,
+            "given up",
+        ),
+        (
+            "@%q11 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r100, 32;",
+            FaultKind::TensorMemory,
+            "not allocated together",
+        ),
+        (
+            "@%q10 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r103];",
+            FaultKind::TensorMemory,
+            "cta_group::1 before",
+        ),
+        (
+            "mov.u64 %d0, 0; tcgen05.mma.cta_group::1.kind::f16 [%r100], %d0, %d0, 0, %q10;",
+            FaultKind::TensorMemory,
+            "32 lanes issue",
+        ),
+        (
+            "mov.u64 %d0, 0; @%q10 tcgen05.mma.cta_group::1.kind::f16 [%r100], %d0, %d0, 0, %q10;",
+            FaultKind::TensorMemory,
+            "0 rows",
+        ),
+        (
+            "mov.u64 %d0, 0; @%q10 tcgen05.mma.cta_group::1.kind::f16 [%r100], %d0, %d0, 0x8100490, %q10;",
+            FaultKind::TensorMemory,
+            "bits 46 to 48",
+        ),
+    ];
+    for (body, kind, said) in cases {
+        let fault = fault(body);
+        assert_eq!(fault.kind, kind, "{fault}");
+        assert!(fault.to_string().contains(said), "{fault}");
+    }
+    let odd = of_group(1, &with_columns(48, ""));
+    let fault = try_run(&blackwell(1, &odd), launch(1, Schedule::Eager), &[words([0; 128])]).err().unwrap();
+    assert!(fault.to_string().contains("powers of two from 32 to 512"), "{fault}");
+}
+
+/// Who asks for more than is free waits for ever, and is told of.
+#[test]
+fn columns_that_never_come_are_a_deadlock() {
+    let body = "
+        .shared .b32 slot; mov.u32 %r0, slot;
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 512;
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;";
+    let fault = try_run(&blackwell(1, body), shape(1, 32), &[words([0; 1])]).err().unwrap();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    assert!(fault.to_string().contains("columns of tensor memory, of which 0 are free"), "{fault}");
+}
