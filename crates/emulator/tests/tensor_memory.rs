@@ -170,14 +170,14 @@ impl Matrix {
     fn offset(self, row: usize, step: usize) -> usize {
         let byte = step * self.element;
         match self.place {
-            Place::KMajor128 => row / 8 * 1024 + row % 8 * 128 + (byte ^ row % 8 * 16),
+            Place::KMajor128 => row / 8 * 1024 + row % 8 * 128 + (byte ^ (row % 8 * 16)),
             Place::KMajorPlain => byte / 16 * (self.extent * 16) + row / 8 * 128 + row % 8 * 16 + byte % 16,
             Place::MnMajor128 => {
                 let (wide, at) = (128 / self.element, row * self.element);
                 row / wide * (self.depth() * 128)
                     + step / 8 * 1024
                     + step % 8 * 128
-                    + (at % 128 ^ step % 8 * 16)
+                    + ((at % 128) ^ (step % 8 * 16))
             }
         }
     }
@@ -482,7 +482,8 @@ fn a_may_be_in_tensor_memory() {
 
 #[test]
 fn copies_go_to_their_rows() {
-    let cases: [(&str, u32, u32, fn(u32) -> u32); 5] = [
+    type Case = (&'static str, u32, u32, fn(u32) -> u32);
+    let cases: [Case; 5] = [
         ("128x256b", 128, 2, |row| row),
         ("128x128b", 128, 1, |row| row),
         ("64x128b.warpx2::02_13", 64, 1, |row| row % 64),

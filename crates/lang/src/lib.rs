@@ -45,6 +45,7 @@ pub mod staging;
 pub mod tensor;
 pub mod tensor_map;
 pub mod tensor_map_draft;
+pub mod tensor_memory;
 pub mod tma;
 pub mod value;
 pub mod warp;

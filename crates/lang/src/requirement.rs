@@ -94,6 +94,8 @@ features! {
     WideVectors "256-bit loads and stores", (10, 0);
     /// Minimum and maximum of three floats: sm_100.
     ThreeInputMinimum "the minimum and maximum of three floats", (10, 0);
+    /// Tensor memory and what computes in it (`tcgen05`): sm_100a.
+    TensorMemory "tensor memory (tcgen05)", (10, 0);
     /// `redux.sync` on f32: sm_100a.
     FloatRedux "warp reductions of f32 (redux.sync)", (10, 0);
 }

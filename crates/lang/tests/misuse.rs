@@ -16,11 +16,14 @@ use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::requirement::{Feature, for_target};
 use warpwright_lang::shared::shared_array;
+use warpwright_lang::tensor::{TensorCoreMma, TensorCoreTypes};
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
+use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory, wait_tensor_loads};
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Order, Wmma};
 use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
+use warpwright_layout::atom::Element as AtomElement;
 
 /// One misuse, as it is written.
 type Misuse = (&'static str, fn());
@@ -59,6 +62,10 @@ fn half_products() -> Wmma<f16> {
     Wmma::new([16, 16, 16], Order::RowMajor, Order::RowMajor)
 }
 
+/// bf16 into f32.
+const BRAIN_FLOATS: TensorCoreTypes =
+    TensorCoreTypes { a: AtomElement::Bf16, b: AtomElement::Bf16, d: AtomElement::F32 };
+
 const ANYWHERE: &[Misuse] = misuses! {
     <&TensorMaps<8> as KernelParameter>::declare("maps").at(8);
     Mbarrier::new().init(0);
@@ -92,6 +99,12 @@ const ANYWHERE: &[Misuse] = misuses! {
     TensorMapDraft::shared().set_swizzle(Swizzle::Bytes128Atom64);
     TensorMapDraft::shared().set_element(ElementType::B4x16);
     global::<f32>().reduce_add_vector([constant(0.0); 8], Atomicity::default());
+    allocate_tensor_memory(CtaGroup::One, 48, tile());
+    TensorMemory::from_address(0).load::<3>();
+    TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 96, 64);
+    TensorCoreMma::new(CtaGroup::Two, BRAIN_FLOATS, 64, 64);
+    TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 128, 24);
+    TensorCoreMma::new(CtaGroup::One, TensorCoreTypes { b: AtomElement::F16, ..BRAIN_FLOATS }, 128, 64);
     Wmma::<f64>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor);
     Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::RowMajor);
     half_products().zeros::<f64>();
@@ -123,6 +136,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     input::<u16x2>().add_lanes(input::<u16x2>());
     input::<f32>().min3(0.0, 1.0);
     global::<bf16>().reduce_add(input::<bf16>());
+    wait_tensor_loads();
 };
 
 fn input<T: Element>() -> Reg<T> {

@@ -41,6 +41,7 @@ pub mod prelude {
     pub use warpwright_lang::tensor::*;
     pub use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
     pub use warpwright_lang::tensor_map_draft::TensorMapDraft;
+    pub use warpwright_lang::tensor_memory::*;
     pub use warpwright_lang::value::{Value, constant};
     pub use warpwright_lang::warp::*;
     pub use warpwright_lang::{

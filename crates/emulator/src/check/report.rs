@@ -127,6 +127,12 @@ impl Conflict {
         let (later, earlier) = (self.later.what(), self.earlier.what());
         let place = self.place();
         let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+        if self.takes_away() {
+            return format!(
+                "columns of tensor memory are given back while {} {earlier} of them is under way",
+                article(earlier)
+            );
+        }
         match self.kind {
             FindingKind::Race | FindingKind::Barrier | FindingKind::Fault(_) if earlier == later => {
                 format!("nothing orders two {later}s of {bytes} at {place}")
@@ -169,6 +175,11 @@ impl Conflict {
         }
     }
 
+    /// Whether the later one gives columns of tensor memory back.
+    fn takes_away(&self) -> bool {
+        self.site == Site::Tensor && self.later.touch == Touch::Object
+    }
+
     /// The edge whose lack is the fault, and what to do.
     fn missing(&self) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
@@ -190,16 +201,18 @@ impl Conflict {
         }
         if let (FindingKind::Leak, Role::Group(_, kind, _)) = (self.kind, earlier.role) {
             let wait = match kind {
-                GroupKind::Copy => "cp.async.wait_all",
-                GroupKind::Bulk => "cp.async.bulk.wait_group.read 0",
-                GroupKind::Multiply => "wgmma.wait_group.sync.aligned 0",
-                GroupKind::TensorCore => "tcgen05.commit, and for the mbarrier that it arrives at,",
-                GroupKind::TensorLoad => "tcgen05.wait::ld.sync.aligned",
-                GroupKind::TensorStore => "tcgen05.wait::st.sync.aligned",
+                GroupKind::Copy => "wait with `cp.async.wait_all`",
+                GroupKind::Bulk => "wait with `cp.async.bulk.wait_group.read 0`",
+                GroupKind::Multiply => "wait with `wgmma.wait_group.sync.aligned 0`",
+                GroupKind::TensorCore => {
+                    "commit it with `tcgen05.commit`, and wait on the mbarrier that is told,"
+                }
+                GroupKind::TensorLoad => "wait with `tcgen05.wait::ld.sync.aligned`",
+                GroupKind::TensorStore => "wait with `tcgen05.wait::st.sync.aligned`",
             };
             return (
                 "no wait covers it: what it reads and writes may belong to another CTA by then".to_owned(),
-                format!("wait with `{wait}` before the threads exit"),
+                format!("{wait} before the threads exit"),
             );
         }
         if self.kind == FindingKind::ProxyFence && later.proxy == Some(Proxy::Tensormap) {
@@ -245,7 +258,9 @@ impl Conflict {
                 let whom = if same_thread { "this thread" } else { "the thread that issued it" };
                 (
                     format!("no {wait} by {whom} covers the {unit} before this access"),
-                    if same_thread {
+                    if matches!(kind, GroupKind::TensorLoad | GroupKind::TensorStore) && same_thread {
+                        format!("execute `{wait}.sync.aligned` between the two")
+                    } else if same_thread {
                         format!("wait with `{wait}` for the group that the {unit} is in")
                     } else {
                         format!("let the issuing thread wait with `{wait}`, and then meet at a barrier")
@@ -332,6 +347,9 @@ impl Conflict {
         let text = |party: &Party| match is_initialisation && self.kind == FindingKind::Race {
             true => of_mbarrier(party),
             false if self.kind == FindingKind::Leak => format!("issued by {}", party.who(launch)),
+            false if self.takes_away() && *party == self.later => {
+                format!("given back by {}", party.who(launch))
+            }
             false => format!("{} by {}", party.what(), party.who(launch)),
         };
         let mut labels = vec![kernel.label(self.later.pc, text(&self.later))];

@@ -98,10 +98,13 @@ impl TensorMemory {
         if self.columns.hold(column, columns) {
             return Ok(());
         }
-        let message = format!(
-            "{what} reaches columns {column} to {} of tensor memory, and not all of them are allocated.",
-            column + columns - 1
-        );
+        let message = match columns {
+            1 => format!("{what} reaches column {column} of tensor memory, which is not allocated."),
+            _ => format!(
+                "{what} reaches columns {column} to {} of tensor memory, and not all of them are allocated.",
+                column + columns - 1
+            ),
+        };
         Err(Trouble::new(FaultKind::OutOfBounds, FULL, message).note(self.columns.in_words()))
     }
 

@@ -9,6 +9,7 @@ mod coordinates;
 mod copy;
 mod fragment;
 mod multiply;
+mod tensor_core;
 mod tile;
 mod warpgroup;
 
@@ -21,6 +22,7 @@ pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
+pub use tensor_core::{TensorCoreMma, TensorCoreTypes};
 pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
 pub use warpgroup::{
     MatrixOperand, commit_multiplications, fence_multiplications, issue_multiplications, multiply,

@@ -44,18 +44,28 @@ impl TiledMma {
     ) -> MatrixOperand {
         let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
         let warpgroups = legal(plan.thread_layout().mode(1).and_then(|mode| mode.size()), || 1.into());
-        MatrixOperand::of(plan.atom(), Operand::A, tile, (warpgroups, warpgroup.into()))
+        let share = Share::Warpgroup { warpgroups, warpgroup: warpgroup.into() };
+        MatrixOperand::of_blocks(plan.atom().tile(Operand::A), tile, share)
     }
 
     /// What every warpgroup multiplies as B: a tile (n, k, ..) in shared memory.
     #[track_caller]
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
-        MatrixOperand::of(plan.atom(), Operand::B, tile, (1.into(), 0.into()))
+        let share = Share::Warpgroup { warpgroups: 1.into(), warpgroup: 0.into() };
+        MatrixOperand::of_blocks(plan.atom().tile(Operand::B), tile, share)
     }
 }
 
-/// A tile in shared memory as `wgmma` is told of it: descriptors (repetitions along m or n, k-steps, further modes).
+/// Who reads a tile, and which blocks of it.
+pub(super) enum Share {
+    /// A warpgroup, by `wgmma`: every so-manieth block, from its own number on.
+    Warpgroup { warpgroups: Int, warpgroup: Int },
+    /// The tensor core, by `tcgen05.mma`: all of them.
+    Whole,
+}
+
+/// A tile in shared memory as `wgmma` or `tcgen05.mma` is told of it: descriptors (repetitions along m or n, k-steps, further modes).
 #[derive(Clone)]
 pub struct MatrixOperand {
     /// One descriptor a block; its address counts 16-byte units.
@@ -68,25 +78,30 @@ const UNIT_BITS: i64 = 128;
 
 impl MatrixOperand {
     /// What stands in after a mistake already reported.
-    fn nothing() -> Self {
+    pub(super) fn nothing() -> Self {
         let nowhere = Generic::from_address(constant(0u64), false);
         Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
     }
 
+    /// The blocks of (rows, depth) elements that a tile is read in.
     #[track_caller]
-    fn of<T: Element>(
-        atom: &MmaAtom,
-        operand: Operand,
+    pub(super) fn of_blocks<T: Element>(
+        block: (i64, i64),
         tile: &Tensor<T, SharedSpace>,
-        share: (Int, Int),
+        share: Share,
     ) -> Self {
         let bits = 8 * i64::from(T::BYTES);
-        match blocks(atom, operand, tile.layout(), bits, share) {
+        let (warpgroups, warpgroup, of_tensor_core) = match share {
+            Share::Warpgroup { warpgroups, warpgroup } => (warpgroups, warpgroup, false),
+            Share::Whole => (1.into(), 0.into(), true),
+        };
+        match blocks(block, tile.layout(), bits, (warpgroups, warpgroup)) {
             Ok((descriptor, major, blocks)) => {
+                let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
                 let start = tile.pointer.address() >> 4;
                 // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank stands above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();
-                let base = start | descriptor.bits();
+                let base = start | fields;
                 Self { blocks: Tensor::new(Generic::from_address(base, false), blocks), major }
             }
             Err(error) => {
@@ -104,7 +119,7 @@ impl MatrixOperand {
 
     /// The descriptor of a block, as an instruction's operand.
     #[track_caller]
-    fn descriptor(&self, repetition: i64, step: i64) -> IrOperand {
+    pub(super) fn descriptor(&self, repetition: i64, step: i64) -> IrOperand {
         match self.blocks.address(&(repetition, step).into()) {
             IrOperand::Address { base, offset: 0, .. } => *base,
             IrOperand::Address { base, offset, .. } => {
@@ -112,6 +127,16 @@ impl MatrixOperand {
             }
             other => other,
         }
+    }
+
+    /// Which mode is contiguous.
+    pub(super) fn major(&self) -> Major {
+        self.major
+    }
+
+    /// Blocks along the depth.
+    pub(super) fn steps(&self) -> i64 {
+        extent(self.blocks.layout(), 1)
     }
 
     /// The immediate that says which mode is contiguous.
@@ -123,13 +148,11 @@ impl MatrixOperand {
 /// The descriptor of the first block of a tile, which of its modes is contiguous, and where all blocks of this warpgroup
 /// begin, in 16-byte units: (repetitions, k-steps, further modes).
 fn blocks(
-    atom: &MmaAtom,
-    operand: Operand,
+    (rows, depth): (i64, i64),
     tile: &ComposedLayout,
     bits: i64,
     (warpgroups, warpgroup): (Int, Int),
 ) -> Result<(SharedDescriptor, Major, ComposedLayout), Error> {
-    let (rows, depth) = atom.tile(operand);
     let divided = tile.inner().zipped_divide((rows, depth))?;
     let first = tile.map_inner(|_| divided.mode(0))?;
     let k_major = SharedDescriptor::of_operand(&first, Major::K, bits).map(|found| (found, Major::K));
@@ -192,7 +215,7 @@ pub fn issue_multiplications<C: Element>(
         return refuse(format!("{} takes A from registers; multiply it by an .._SS atom", atom.name()));
     }
     let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
-    let steps = extent(a.blocks.layout(), 1);
+    let steps = a.steps();
     let mut accumulate = accumulate.reg();
     for step in 0..steps {
         for row in 0..rows {

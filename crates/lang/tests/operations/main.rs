@@ -48,11 +48,12 @@ macro_rules! cases {
     };
 }
 
+mod blackwell;
 mod general;
 mod hopper;
 
 fn all_cases() -> impl Iterator<Item = &'static Case> {
-    general::CASES.iter().chain(hopper::CASES)
+    general::CASES.iter().chain(hopper::CASES).chain(blackwell::CASES)
 }
 
 fn staged(name: &str, operation: fn()) -> ir::Kernel {
@@ -197,24 +198,7 @@ const LACKING: &[(&str, &[&str])] = &[
         ],
     ),
     ("memory that several GPUs hold together", &["multimem.ld_reduce", "multimem.red", "multimem.st"]),
-    (
-        "tensor memory",
-        &[
-            "tcgen05.alloc",
-            "tcgen05.commit",
-            "tcgen05.cp",
-            "tcgen05.dealloc",
-            "tcgen05.fence::after_thread_sync",
-            "tcgen05.fence::before_thread_sync",
-            "tcgen05.ld",
-            "tcgen05.mma",
-            "tcgen05.relinquish_alloc_permit",
-            "tcgen05.shift",
-            "tcgen05.st",
-            "tcgen05.wait::ld",
-            "tcgen05.wait::st",
-        ],
-    ),
+    ("copies into tensor memory and inside it", &["tcgen05.cp", "tcgen05.shift"]),
     ("recorded by products of tensors", &["wgmma"]),
 ];
 

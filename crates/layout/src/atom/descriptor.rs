@@ -76,8 +76,24 @@ impl SharedDescriptor {
             SharedSwizzle::Bytes64 => 2,
             SharedSwizzle::Bytes32 => 3,
         };
+        self.offsets() | mode << 62
+    }
+
+    /// The same of `tcgen05` (sm_100a): the swizzling mode is in bits 61-63, and bits 46-48 hold 1. PTX ISA, "Shared memory
+    /// descriptor" of tcgen05.
+    pub fn tensor_core_bits(&self) -> u64 {
+        let mode = match self.swizzle {
+            SharedSwizzle::None => 0,
+            SharedSwizzle::Bytes128 => 2,
+            SharedSwizzle::Bytes64 => 4,
+            SharedSwizzle::Bytes32 => 6,
+        };
+        self.offsets() | 1 << 46 | mode << 61
+    }
+
+    fn offsets(&self) -> u64 {
         let field = |bytes: i64| (bytes as u64 >> 4) & 0x3fff;
-        field(self.leading_bytes) << 16 | field(self.stride_bytes) << 32 | mode << 62
+        field(self.leading_bytes) << 16 | field(self.stride_bytes) << 32
     }
 }
 

@@ -52,6 +52,8 @@ refusals! {
     registers_that_are_no_multiple_of_8: 5, "multiple of 8";
     roles_that_exceed_the_register_file: 5, "65536";
     shared_memory_over_the_limit: 6, "232448";
+    tensor_memory_of_96_columns: 6, "take 128", of_blackwell_kernel;
+    tensor_core_multiply_of_96_rows: 4, "64 or 128", of_blackwell_kernel;
     box_that_is_too_long: 7, "256", of_map;
     box_wider_than_its_swizzle: 7, "128", of_map;
     stride_that_is_no_multiple_of_16: 7, "multiple of 16", of_map;
@@ -61,18 +63,24 @@ refusals! {
 
 /// What is said of a kernel, while it is staged or when it is verified.
 fn of_kernel<A>(staged: Staged<A>) -> Vec<(Option<u32>, String)> {
+    of_kernel_for("emu:h200", staged)
+}
+
+fn of_blackwell_kernel<A>(staged: Staged<A>) -> Vec<(Option<u32>, String)> {
+    of_kernel_for("emu:b200", staged)
+}
+
+fn of_kernel_for<A>(gpu: &str, staged: Staged<A>) -> Vec<(Option<u32>, String)> {
     match staged {
         Err(errors) => errors.0.into_iter().map(|error| (Some(error.location.line), error.message)).collect(),
-        Ok(kernel) => {
-            match ptx(&kernel, Device::named("emu:h200").expect("it starts").properties().capability) {
-                Err(warpwright::runtime::Error::Verify { mistakes, .. }) => {
-                    let told = mistakes.into_iter();
-                    told.map(|mistake| (Some(mistake.location.line), mistake.fault.to_string())).collect()
-                }
-                Err(other) => vec![(None, other.to_string())],
-                Ok(_) => Vec::new(),
+        Ok(kernel) => match ptx(&kernel, Device::named(gpu).expect("it starts").properties().capability) {
+            Err(warpwright::runtime::Error::Verify { mistakes, .. }) => {
+                let told = mistakes.into_iter();
+                told.map(|mistake| (Some(mistake.location.line), mistake.fault.to_string())).collect()
             }
-        }
+            Err(other) => vec![(None, other.to_string())],
+            Ok(_) => Vec::new(),
+        },
     }
 }
 
@@ -185,6 +193,22 @@ impl Twin {
     fn multiply_that_does_not_exist(&self) {
         let atom = if self.mended { "SM90_64x64x16_F32F16F16_SS" } else { "SM90_64x60x16_F32F16F16_SS" };
         let _ = TiledMma::warpgroups(atom, 1); // (1)
+    }
+
+    /// Columns of tensor memory that are no power of two.
+    #[kernel]
+    fn tensor_memory_of_96_columns(&self) {
+        launch::threads(32);
+        let slot = shared_array::<u32>(1);
+        allocate_tensor_memory(CtaGroup::One, self.number(96, 128), slot); // (1)
+    }
+
+    /// A multiply of as many rows as Blackwell's tensor cores do not have.
+    #[kernel]
+    fn tensor_core_multiply_of_96_rows(&self) {
+        use warpwright::layout::atom::Element;
+        let types = TensorCoreTypes { a: Element::F16, b: Element::F16, d: Element::F32 };
+        let _ = TensorCoreMma::new(CtaGroup::One, types, self.number(96, 128).into(), 64); // (1)
     }
 
     /// A product of fragments in a shape that they have not.

@@ -35,21 +35,24 @@ pub(crate) struct Fault {
     pub(crate) code: &'static str,
     /// What is found instead where the schedule lets other things happen first.
     pub(crate) otherwise: Option<&'static str>,
+    /// The GPU that is emulated.
+    pub(crate) gpu: &'static str,
     /// The file that the kernel is in.
     pub(crate) file: &'static str,
     /// Stages a twin, runs it, and asserts that the result is right if it ran to its end.
     pub(crate) run: fn(&Device, Twin) -> Result<(), Error>,
 }
 
-/// The kernels of a module: `name: rows, code, how a twin is run;`. Each becomes a test.
+/// The kernels of a module: `name: rows, code, how a twin is run;`, on an H200 if no other GPU is named. Each becomes a test.
 macro_rules! faults {
     (@code) => { None };
     (@code $code:literal) => { Some($code) };
-    ($($name:ident: $rows:expr, $code:literal $(or $otherwise:literal)?, $run:expr;)*) => {
+    (on $gpu:literal; $($name:ident: $rows:expr, $code:literal $(or $otherwise:literal)?, $run:expr;)*) => {
         pub(crate) const FAULTS: &[crate::fault::Fault] = &[$(crate::fault::Fault {
             name: stringify!($name),
             rows: &$rows,
             code: $code,
+            gpu: $gpu,
             file: file!(),
             otherwise: crate::fault::faults!(@code $($otherwise)?),
             run: |device, twin| $run(device, twin.$name()),
@@ -62,6 +65,7 @@ macro_rules! faults {
             }
         )*
     };
+    ($($all:tt)*) => { crate::fault::faults! { on "h200"; $($all)* } };
 }
 pub(crate) use faults;
 
@@ -74,10 +78,10 @@ const SCHEDULES: [Schedule; 6] = [
     Schedule::Random(4),
 ];
 
-/// An emulated H200 under a schedule, with every checker on. On one thread of the host, which CTA comes last is always the same.
-fn checked(schedule: Schedule) -> Device {
-    let h200 = Arch::named("h200").expect("it is known");
-    let device = Device::emulated_on_one_thread(h200, schedule).expect("the emulator always starts");
+/// An emulated GPU under a schedule, with every checker on. On one thread of the host, which CTA comes last is always the same.
+fn checked(gpu: &str, schedule: Schedule) -> Device {
+    let arch = Arch::named(gpu).expect("it is known");
+    let device = Device::emulated_on_one_thread(arch, schedule).expect("the emulator always starts");
     device.checked().expect("an emulator checks")
 }
 
@@ -85,14 +89,14 @@ impl Fault {
     /// Both twins, at every schedule.
     pub(crate) fn check(&self) {
         for schedule in SCHEDULES {
-            if let Err(error) = (self.run)(&checked(schedule), Twin { mended: true }) {
+            if let Err(error) = (self.run)(&checked(self.gpu, schedule), Twin { mended: true }) {
                 panic!("the mended `{}` at {schedule:?}:\n{error}", self.name);
             }
         }
         let kernel = KernelText::of(self.file, self.name);
         let (mut told, mut told_otherwise) = (None, None);
         for schedule in SCHEDULES {
-            let findings = match (self.run)(&checked(schedule), Twin { mended: false }) {
+            let findings = match (self.run)(&checked(self.gpu, schedule), Twin { mended: false }) {
                 Err(Error::Findings { findings }) => findings.to_vec(),
                 Err(Error::Fault(fault)) => {
                     fault.findings.iter().cloned().chain([Finding::from(&*fault)]).collect()

@@ -17,6 +17,7 @@ mod mbarriers;
 mod multiplication;
 mod proxies;
 mod shared_memory;
+mod tensor_memory;
 mod tiles;
 mod uninitialised;
 mod warps;
@@ -25,8 +26,6 @@ use std::collections::BTreeSet;
 
 use fault::Fault;
 
-/// Rows of the catalogue that kernels for this architecture cannot have: tensor memory is Blackwell's.
-const NOT_YET: [u32; 1] = [21];
 /// The row that is no error: what is slow, which `warpwright report` tells.
 const SLOW: u32 = 28;
 
@@ -41,6 +40,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
         multiplication::FAULTS,
         proxies::FAULTS,
         shared_memory::FAULTS,
+        tensor_memory::FAULTS,
         tiles::FAULTS,
         uninitialised::FAULTS,
         warps::FAULTS,
@@ -53,14 +53,14 @@ fn all() -> impl Iterator<Item = &'static Fault> {
 fn every_row_of_the_catalogue_has_faults() {
     let mut rows: BTreeSet<u32> = all().flat_map(|fault| fault.rows).copied().collect();
     rows.extend(build_time::REFUSALS.iter().map(|refusal| refusal.row));
-    let missing: Vec<u32> = (1..SLOW).filter(|row| !NOT_YET.contains(row) && !rows.contains(row)).collect();
+    let missing: Vec<u32> = (1..SLOW).filter(|row| !rows.contains(row)).collect();
     assert!(missing.is_empty(), "rows {missing:?} have no broken kernel");
 }
 
 #[test]
 fn rows_of_execution_have_several_faults() {
     let single = [14];
-    for row in (8..SLOW).filter(|row| !NOT_YET.contains(row) && !single.contains(row)) {
+    for row in (8..SLOW).filter(|row| !single.contains(row)) {
         let count = all().filter(|fault| fault.rows.contains(&row)).count();
         assert!(count > 1, "row {row} has {count} broken kernels");
     }

@@ -1,0 +1,170 @@
+//! `tcgen05.mma`: one thread multiplies tiles in shared memory into tensor memory, asynchronously. PTX ISA, "tcgen05.mma"; sm_100a.
+//!
+//! What the instruction does stands in an *instruction descriptor*, and where its operands lie in matrix descriptors as those of
+//! `wgmma`: both are taken from the types, the shape and the layouts.
+
+use warpwright_ir::Operand as IrOperand;
+use warpwright_layout::atom::{Element as AtomElement, Major};
+
+use super::Tensor;
+use super::warpgroup::{MatrixOperand, Share};
+use crate::element::Element;
+use crate::operation::{perform, refuse};
+use crate::requirement::{Feature, require};
+use crate::space::SharedSpace;
+use crate::tensor_memory::{CtaGroup, TensorMemory};
+use crate::value::{Value, constant};
+
+/// Bytes of a row of A, and of a column of B, that one instruction takes.
+const DEPTH_BYTES: i64 = 32;
+
+/// The types of a multiply: A, B and D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorCoreTypes {
+    /// Of A: f16, bf16, tf32, e4m3, e5m2, s8 or u8.
+    pub a: AtomElement,
+    /// Of B: that of A, or one of its width among the 8-bit floats or integers.
+    pub b: AtomElement,
+    /// Of D: f32 (f16 for 16- and 8-bit floats, too), s32 for integers.
+    pub d: AtomElement,
+}
+
+impl TensorCoreTypes {
+    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no such multiply.
+    fn numbers(self) -> Option<(&'static str, [u32; 3])> {
+        use AtomElement::{Bf16, E4m3, E5m2, F16, F32, S8, S32, Tf32, U8};
+        let float = match self.d {
+            F16 => Some(0),
+            F32 => Some(1),
+            _ => None,
+        };
+        let narrow = |element| match element {
+            E4m3 => Some(0),
+            E5m2 => Some(1),
+            _ => None,
+        };
+        let integer = |element| match element {
+            U8 => Some(0),
+            S8 => Some(1),
+            _ => None,
+        };
+        Some(match (self.a, self.b) {
+            (F16, F16) => ("f16", [float?, 0, 0]),
+            (Bf16, Bf16) => ("f16", [float.filter(|_| self.d == F32)?, 1, 1]),
+            (Tf32, Tf32) => ("tf32", [float.filter(|_| self.d == F32)?, 2, 2]),
+            (E4m3 | E5m2, E4m3 | E5m2) => ("f8f6f4", [float?, narrow(self.a)?, narrow(self.b)?]),
+            (S8 | U8, S8 | U8) if self.d == S32 => ("i8", [2, integer(self.a)?, integer(self.b)?]),
+            _ => return None,
+        })
+    }
+}
+
+/// A multiply of Blackwell's tensor cores: `rows` by `columns` of D, over a depth of 32 bytes an instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorCoreMma {
+    group: CtaGroup,
+    types: TensorCoreTypes,
+    rows: i64,
+    columns: i64,
+    /// The kind, and the instruction descriptor but for the operands' majors; nothing after a mistake already reported.
+    instruction: Option<(&'static str, u32)>,
+}
+
+impl TensorCoreMma {
+    /// `rows` is 64 or 128 for one CTA, 128 or 256 for two; `columns` a multiple of 16 (of 8 for 64 rows) up to 256.
+    #[track_caller]
+    pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: i64, columns: i64) -> Self {
+        require(Feature::TensorMemory);
+        let step = if rows == 64 { 8 } else { 16 };
+        let legal_rows: &[i64] = if group == CtaGroup::One { &[64, 128] } else { &[128, 256] };
+        let numbers = types.numbers();
+        if numbers.is_none() {
+            let TensorCoreTypes { a, b, d } = types;
+            refuse(format!(
+                "tcgen05.mma does not multiply {a:?} by {b:?} into {d:?}: it takes A and B both F16, Bf16 or Tf32, 8-bit floats or 8-bit \
+                 integers, into F32 (or F16, but from Bf16 and Tf32), of integers into S32"
+            ));
+        } else if !legal_rows.contains(&rows) {
+            refuse(format!(
+                "tcgen05.mma by {} has {} or {} rows, not {rows}",
+                if group == CtaGroup::One { "one CTA" } else { "a pair of CTAs" },
+                legal_rows[0],
+                legal_rows[1]
+            ));
+        } else if columns % step != 0 || !(step..=256).contains(&columns) {
+            refuse(format!(
+                "tcgen05.mma of {rows} rows has a multiple of {step} columns from {step} to 256, not {columns}"
+            ));
+        } else if let Some((kind, [d, a, b])) = numbers {
+            let shape = (columns as u32 / 8) << 17 | (rows as u32 / 16) << 24;
+            let instruction = Some((kind, d << 4 | a << 7 | b << 10 | shape));
+            return Self { group, types, rows, columns, instruction };
+        }
+        Self { group, types, rows, columns, instruction: None }
+    }
+
+    /// Columns of tensor memory that D takes, as [`allocate_tensor_memory`](crate::tensor_memory::allocate_tensor_memory) gives them.
+    pub fn allocation(&self) -> u32 {
+        let folded = self.group == CtaGroup::Two && self.rows == 128;
+        let columns = if folded { self.columns / 2 } else { self.columns };
+        (columns as u32).next_power_of_two().max(32)
+    }
+
+    /// What the CTA multiplies as A: a tile (m, k, ..) in shared memory, of its share of the rows.
+    #[track_caller]
+    pub fn a_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
+        self.operand(tile, self.rows, self.types.a)
+    }
+
+    /// What the CTA multiplies as B: a tile (n, k, ..) in shared memory, of its share of the columns.
+    #[track_caller]
+    pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
+        self.operand(tile, self.columns, self.types.b)
+    }
+
+    #[track_caller]
+    fn operand<T: Element>(
+        &self,
+        tile: &Tensor<T, SharedSpace>,
+        extent: i64,
+        element: AtomElement,
+    ) -> MatrixOperand {
+        if i64::from(T::BYTES) * 8 != element.bits() {
+            refuse(format!(
+                "the tile's elements have {} bits, and those of {element:?} have {}",
+                8 * T::BYTES,
+                element.bits()
+            ));
+            return MatrixOperand::nothing();
+        }
+        let block = (extent / i64::from(self.group.ctas()), DEPTH_BYTES / i64::from(T::BYTES));
+        MatrixOperand::of_blocks(block, tile, Share::Whole)
+    }
+
+    /// Begins `d += a * b`, or `d = a * b` where `accumulate` is false, over all k-steps of the operands. One thread (of a pair of CTAs, in the
+    /// first of them) does it, and then commits.
+    ///
+    /// D and the operands belong to the tensor core until the mbarrier of a
+    /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) after it has been waited for.
+    #[track_caller]
+    pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: impl Value<bool>) {
+        let Some((kind, descriptor)) = self.instruction else { return };
+        let major = |operand: &MatrixOperand, bit: u32| u32::from(operand.major() == Major::Mn) << bit;
+        let descriptor = constant(descriptor | major(a, 15) | major(b, 16));
+        let opcode = format!("tcgen05.mma{}.kind::{kind}", self.group.word());
+        let mut accumulate = accumulate.reg();
+        for step in 0..a.steps() {
+            let operands: [IrOperand; 5] = [
+                d.operand(),
+                a.descriptor(0, step),
+                b.descriptor(0, step),
+                descriptor.operand(),
+                accumulate.operand(),
+            ];
+            perform(opcode.clone(), operands);
+            if step == 0 && a.steps() > 1 {
+                accumulate = constant(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Tensor memory, which Blackwell's tensor cores compute in: 128 rows by 512 columns of 32 bits a CTA. PTX ISA, "Tensor Memory";
+//! sm_100a.
+//!
+//! One warp asks for columns and gives them back. One thread issues multiplies ([`TensorCoreMma`](crate::tensor::TensorCoreMma)) and has
+//! an mbarrier told when they are done ([`commit_tensor_core`]). Each warp of a warpgroup moves the quarter of the rows that is its own to and
+//! from its registers. All of that is asynchronous: loads and stores are waited for ([`wait_tensor_loads`]), and threads that have met by a
+//! barrier say so to what follows in tensor memory ([`tensor_fence_after_sync`]).
+
+use warpwright_ir::Operand;
+
+use crate::DeviceValue;
+use crate::mbarrier::Mbarrier;
+use crate::operation::{fresh, perform, record, refuse};
+use crate::pointer::Shared;
+use crate::requirement::{Feature, require};
+use crate::value::{Reg, Value};
+
+/// Columns of a CTA's tensor memory.
+const COLUMNS: u32 = 512;
+/// The fewest columns that are given.
+const FEWEST: u32 = 32;
+
+/// How many CTAs of a cluster an instruction is for: one, or two neighbours that multiply together. A kernel uses one of them throughout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CtaGroup {
+    /// The CTA alone.
+    One,
+    /// The CTA and the one whose rank differs in the last bit.
+    Two,
+}
+
+impl CtaGroup {
+    /// The CTAs of a group.
+    pub fn ctas(self) -> u32 {
+        match self {
+            CtaGroup::One => 1,
+            CtaGroup::Two => 2,
+        }
+    }
+
+    /// The modifier of an instruction.
+    pub(crate) fn word(self) -> String {
+        format!(".cta_group::{}", self.ctas())
+    }
+}
+
+/// Cells of tensor memory from a row and a column on, by their address.
+///
+/// ```
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::shared::shared_array;
+/// use warpwright_lang::special::thread_idx;
+/// use warpwright_lang::tensor_memory::*;
+/// use warpwright_lang::{block, kernel, launch};
+///
+/// /// Every thread keeps a number in its row, and gets it back.
+/// #[kernel]
+/// fn keep(numbers: &mut Global<u32>) {
+///     launch::threads(128);
+///     let (slot, thread) = (shared_array::<u32>(1), thread_idx().x);
+///     if thread < 32 {
+///         allocate_tensor_memory(CtaGroup::One, 32, slot);
+///     }
+///     block::sync_threads();
+///     tensor_fence_after_sync();
+///     let columns = TensorMemory::at(slot);
+///     let own = columns.row((thread / 32) * 32);
+///     own.store([numbers[thread]]);
+///     wait_tensor_stores();
+///     let [number] = own.load::<1>();
+///     wait_tensor_loads();
+///     numbers[thread] = number;
+///     tensor_fence_before_sync();
+///     block::sync_threads();
+///     if thread < 32 {
+///         columns.free(CtaGroup::One, 32);
+///     }
+/// }
+/// assert!(keep().is_ok());
+/// ```
+#[derive(Clone, Copy, DeviceValue)]
+pub struct TensorMemory {
+    address: Reg<u32>,
+}
+
+impl TensorMemory {
+    /// The columns whose address [`allocate_tensor_memory`] has written to `slot`.
+    #[track_caller]
+    pub fn at(slot: Shared<u32>) -> Self {
+        Self { address: slot.load() }
+    }
+
+    /// The cells from the row in bits 16 and up of `address` and the column below them on.
+    #[track_caller]
+    pub fn from_address(address: impl Value<u32>) -> Self {
+        Self { address: address.reg() }
+    }
+
+    /// The same from `columns` columns further on.
+    #[track_caller]
+    pub fn column(self, columns: impl Value<u32>) -> Self {
+        Self { address: self.address + columns.reg() }
+    }
+
+    /// The same from `rows` rows further on.
+    #[track_caller]
+    pub fn row(self, rows: impl Value<u32>) -> Self {
+        Self { address: self.address + (rows.reg() << 16) }
+    }
+
+    /// Gives `columns` columns back, as they were given: one warp, when all are done with them.
+    #[track_caller]
+    pub fn free(self, group: CtaGroup, columns: u32) {
+        require(Feature::TensorMemory);
+        if is_number_of_columns(columns) {
+            let opcode = format!("tcgen05.dealloc{}.sync.aligned.b32", group.word());
+            perform(opcode, [self.address.operand(), Operand::Integer(columns.into())]);
+        }
+    }
+
+    /// Loads `N` columns (a power of two up to 128) of the warp's 32 rows, a row a lane. The registers are there after
+    /// [`wait_tensor_loads`].
+    #[track_caller]
+    pub fn load<const N: usize>(self) -> [Reg<u32>; N] {
+        let registers = [(); N].map(|()| fresh());
+        if is_number_of_registers(N) {
+            let opcode = format!("tcgen05.ld.sync.aligned.32x32b.x{N}.b32");
+            record(opcode, 1, vec![vector(&registers), self.operand()]);
+        }
+        registers
+    }
+
+    /// Stores `N` columns of the warp's 32 rows, the reverse of [`load`](Self::load). They are there after [`wait_tensor_stores`].
+    #[track_caller]
+    pub fn store<const N: usize>(self, values: [Reg<u32>; N]) {
+        if is_number_of_registers(N) {
+            perform(format!("tcgen05.st.sync.aligned.32x32b.x{N}.b32"), [self.operand(), vector(&values)]);
+        }
+    }
+
+    /// As an instruction's operand.
+    pub(crate) fn operand(self) -> Operand {
+        Operand::Address { base: Box::new(self.address.operand()), offset: 0, rest: Vec::new() }
+    }
+}
+
+fn vector(registers: &[Reg<u32>]) -> Operand {
+    Operand::Vector(registers.iter().map(|register| register.operand()).collect())
+}
+
+#[track_caller]
+fn is_number_of_columns(columns: u32) -> bool {
+    let legal = columns.is_power_of_two() && (FEWEST..=COLUMNS).contains(&columns);
+    if !legal {
+        let nearest = columns.clamp(FEWEST, COLUMNS).next_power_of_two();
+        refuse(format!(
+            "tensor memory is given by a power of two of columns from {FEWEST} to {COLUMNS}, not {columns}: take {nearest}"
+        ));
+    }
+    legal
+}
+
+#[track_caller]
+fn is_number_of_registers(registers: usize) -> bool {
+    require(Feature::TensorMemory);
+    let legal = registers.is_power_of_two() && registers <= 128;
+    if !legal {
+        refuse(format!("a move of tensor memory is of 1, 2, 4, .. 128 registers a lane, not {registers}"));
+    }
+    legal
+}
+
+/// Asks for `columns` columns, a power of two from 32 to 512, whose address is written to `slot`. One warp does it (of a pair of CTAs, one in
+/// each), and waits until so many are free.
+#[track_caller]
+pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, slot: Shared<u32>) {
+    require(Feature::TensorMemory);
+    slot.demand_writable();
+    if is_number_of_columns(columns) {
+        let opcode = format!("tcgen05.alloc{}.sync.aligned.shared::cta.b32", group.word());
+        perform(opcode, [slot.operand(), Operand::Integer(columns.into())]);
+    }
+}
+
+/// Gives up the right to ask for more, for the whole CTA: so that another CTA on the multiprocessor may. One warp does it.
+#[track_caller]
+pub fn relinquish_tensor_memory(group: CtaGroup) {
+    require(Feature::TensorMemory);
+    perform(format!("tcgen05.relinquish_alloc_permit{}.sync.aligned", group.word()), []);
+}
+
+/// Waits until the warp's loads of tensor memory have written their registers.
+#[track_caller]
+pub fn wait_tensor_loads() {
+    require(Feature::TensorMemory);
+    perform("tcgen05.wait::ld.sync.aligned", []);
+}
+
+/// Waits until the warp's stores to tensor memory are there.
+#[track_caller]
+pub fn wait_tensor_stores() {
+    require(Feature::TensorMemory);
+    perform("tcgen05.wait::st.sync.aligned", []);
+}
+
+/// What this thread has done in tensor memory comes before what others do there, once they have met: before the arrival. A commit
+/// does that by itself.
+#[track_caller]
+pub fn tensor_fence_before_sync() {
+    require(Feature::TensorMemory);
+    perform("tcgen05.fence::before_thread_sync", []);
+}
+
+/// What this thread does next in tensor memory comes after what those did there whom it has met, or whose mbarrier it has waited for.
+#[track_caller]
+pub fn tensor_fence_after_sync() {
+    require(Feature::TensorMemory);
+    perform("tcgen05.fence::after_thread_sync", []);
+}
+
+/// `mbarrier` gets an arrival when all multiplies that this thread has issued are done.
+#[track_caller]
+pub fn commit_tensor_core(group: CtaGroup, mbarrier: Mbarrier) {
+    require(Feature::TensorMemory);
+    let opcode = format!("tcgen05.commit{}.mbarrier::arrive::one.shared::cluster.b64", group.word());
+    perform(opcode, [mbarrier.object().operand()]);
+}
+
+/// The same for the mbarriers at the same place in all CTAs of the cluster whose bit is set in `ranks`.
+#[track_caller]
+pub fn commit_tensor_core_to(group: CtaGroup, mbarrier: Mbarrier, ranks: impl Value<u16>) {
+    require(Feature::TensorMemory);
+    let words = "mbarrier::arrive::one.shared::cluster.multicast::cluster.b64";
+    let opcode = format!("tcgen05.commit{}.{words}", group.word());
+    perform(opcode, [mbarrier.object().operand(), ranks.reg().operand()]);
+}
