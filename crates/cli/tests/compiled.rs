@@ -14,6 +14,7 @@ use serde_json::Value;
 struct Run {
     case: PathBuf,
     ptx: String,
+    device: &'static str,
     schedule: &'static str,
 }
 
@@ -37,11 +38,15 @@ fn runs() -> Vec<Run> {
         for ptx in std::iter::once(&launch["ptx"]).chain(texts) {
             let ptx = ptx.as_str().expect("a path").to_owned();
             let text = fs::read_to_string(case.join(&ptx)).expect("the text");
-            let schedules: &[&str] =
-                if text.contains("cp.async") { &["eager", "latest", "random:1"] } else { &["latest"] };
+            let schedules: &[&str] = if text.contains("cp.async") || text.contains("tcgen05") {
+                &["eager", "latest", "random:1"]
+            } else {
+                &["latest"]
+            };
             runs.extend(schedules.iter().map(|schedule| Run {
                 case: case.clone(),
                 ptx: ptx.clone(),
+                device: if text.contains(".target sm_100") { "emu:b200" } else { "emu:h200" },
                 schedule,
             }));
         }
@@ -121,7 +126,7 @@ impl Run {
         let done = Command::new(env!("CARGO_BIN_EXE_warpwright"))
             .arg("exec")
             .arg(&file)
-            .args(["--device", "emu:h200", "--schedule", self.schedule])
+            .args(["--device", self.device, "--schedule", self.schedule])
             .env_remove("WARPWRIGHT_DEVICE")
             .output()
             .expect("the command starts");

@@ -125,7 +125,8 @@ impl Emulator {
                 + launch.dynamic_shared_bytes,
             schedule: launch.schedule,
             checks: (launch.checks == Checks::On).then(|| {
-                Arc::new(LaunchChecks::new(launch.grid, launch.block, self.memory.initialised().clone()))
+                let initialised = self.memory.initialised().clone();
+                Arc::new(LaunchChecks::new(found, launch.grid, launch.block, initialised))
             }),
             counting: launch.counted.then(|| Arc::new(LaunchCounting::new(found, cluster.iter().product()))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),

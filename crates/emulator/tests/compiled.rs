@@ -71,7 +71,7 @@ fn replay(
     schedule: Schedule,
 ) -> Result<(), String> {
     let source = fs::read_to_string(folder.join(text)).map_err(|error| error.to_string())?;
-    let mut device = device("h200");
+    let mut device = device(if source.contains(".target sm_100") { "b200" } else { "h200" });
     let module = warpwright_ptx::parse(&source).map_err(|error| error.to_string())?;
     let program = device.load(&module).map_err(|error| error.to_string())?;
     let entry = launch["entry"].as_str().unwrap();

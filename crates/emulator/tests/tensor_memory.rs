@@ -567,7 +567,7 @@ fn wrong_uses_are_told() {
             "0 rows",
         ),
         (
-            "mov.u64 %d0, 0; @%q10 tcgen05.mma.cta_group::1.kind::f16 [%r100], %d0, %d0, 0x8100490, %q10;",
+            "mov.u64 %d0, 0x800000000000; @%q10 tcgen05.mma.cta_group::1.kind::f16 [%r100], %d0, %d0, 0x8100490, %q10;",
             FaultKind::TensorMemory,
             "bits 46 to 48",
         ),
@@ -592,4 +592,28 @@ fn columns_that_never_come_are_a_deadlock() {
     let fault = try_run(&blackwell(1, body), shape(1, 32), &[words([0; 1])]).err().unwrap();
     assert_eq!(fault.kind, FaultKind::Deadlock);
     assert!(fault.to_string().contains("columns of tensor memory, of which 0 are free"), "{fault}");
+}
+
+/// Pairs of f32, half by half as single ones are computed.
+#[test]
+fn pairs_of_singles() {
+    let cases: [(&str, [f32; 6], [f32; 2]); 4] = [
+        ("add.rn.f32x2 %d4, %d1, %d2", [1.5, -2.0, 0.25, 8.0, 0.0, 0.0], [1.75, 6.0]),
+        ("sub.rn.f32x2 %d4, %d1, %d2", [1.5, -2.0, 0.25, 8.0, 0.0, 0.0], [1.25, -10.0]),
+        (
+            "mul.rz.f32x2 %d4, %d1, %d2",
+            [1.5, 1.0 + f32::EPSILON, 2.0, 1.0 + f32::EPSILON, 0.0, 0.0],
+            [3.0, 1.0 + 2.0 * f32::EPSILON],
+        ),
+        ("fma.rn.f32x2 %d4, %d1, %d2, %d3", [2.0, 3.0, 5.0, 7.0, 0.5, -1.0], [10.5, 20.0]),
+    ];
+    for (instruction, given, expected) in cases {
+        let body = format!(
+            "ld.global.v2.f32 {{%f1, %f2}}, [%p0]; ld.global.v2.f32 {{%f3, %f4}}, [%p0+8]; ld.global.v2.f32 {{%f5, %f6}}, [%p0+16];
+            mov.b64 %d1, {{%f1, %f2}}; mov.b64 %d2, {{%f3, %f4}}; mov.b64 %d3, {{%f5, %f6}};
+            {instruction}; mov.b64 {{%f1, %f2}}, %d4; st.global.v2.f32 [%p0], {{%f1, %f2}};"
+        );
+        let finished = ran(&blackwell(1, &body), shape(1, 1), &[common::floats(given)]);
+        assert_eq!(finished.floats(0)[..2], expected, "{instruction}");
+    }
 }

@@ -287,6 +287,10 @@ impl Checker {
     }
 
     pub(super) fn mbarrier_arrive_after(&mut self, actor: Actor, address: MbarrierAddress, kind: GroupKind) {
+        if kind == GroupKind::TensorCore {
+            // What the tensor core has done came after all that who issued it knew.
+            self.mbarrier_hears(actor, address);
+        }
         let (cta, warp) = self.warp(actor);
         let time = warp.work(kind).hand_over(actor.lanes);
         let agent = Role::Group(actor.warp, kind, Awaited::Everything).agent();

@@ -12,6 +12,7 @@ use super::misuse::Misuse;
 use super::report::Conflict;
 use crate::launch::LaunchContext;
 use crate::memory::InitialisedBytes;
+use crate::program::Kernel;
 use crate::registers::LANES;
 
 /// The first conflict of each kind between two lines, and how many there were.
@@ -24,6 +25,9 @@ type Misuses = BTreeMap<(FindingKind, u32, u32), (Misuse, u64)>;
 #[derive(Debug)]
 pub(crate) struct LaunchChecks {
     grid: [u32; 3],
+    /// Whether the kernel fences what it does in tensor memory. One that never does is not asked to: Triton and CUTLASS write none, and rely on
+    /// the waits.
+    pub(super) fences_tensor_memory: bool,
     /// The lanes of a CTA's warps.
     pub(super) populations: Vec<u32>,
     /// Strong accesses to global memory.
@@ -39,15 +43,22 @@ pub(crate) struct LaunchChecks {
 
 impl LaunchChecks {
     /// The checkers of a launch.
-    pub(crate) fn new(grid: [u32; 3], block: [u32; 3], initialised: Arc<InitialisedBytes>) -> Self {
+    pub(crate) fn new(
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        initialised: Arc<InitialisedBytes>,
+    ) -> Self {
         let threads: u32 = block.iter().product();
         let warps = threads.div_ceil(LANES as u32);
         let population = |warp: u32| match threads - warp * LANES as u32 {
             left if left >= LANES as u32 => u32::MAX,
             left => (1 << left) - 1,
         };
+        let mut texts = kernel.origins.iter().map(|origin| &*origin.text);
         Self {
             grid,
+            fences_tensor_memory: texts.any(|text| text.contains("tcgen05.fence::after_thread_sync")),
             populations: (0..warps).map(population).collect(),
             locations: Mutex::default(),
             global: GlobalShadow::new(initialised),

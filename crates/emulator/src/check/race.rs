@@ -21,6 +21,7 @@ struct Accessor<'a> {
     knowledge: &'a Knowledge,
     /// The linear indices of the cluster's CTAs.
     cluster: &'a [u32],
+    fences_tensor_memory: bool,
 }
 
 impl Accessor<'_> {
@@ -81,6 +82,7 @@ impl Accessor<'_> {
             let in_tensor_memory = [earlier.proxy, access.proxy] == [Some(Proxy::TensorMemory); 2];
             if conflicts
                 && in_tensor_memory
+                && self.fences_tensor_memory
                 && !self.knowledge.tensor.covers(earlier.cta, agent, asked, earlier.time)
             {
                 return (Verdict::Wrong, FindingKind::TensorFence);
@@ -267,7 +269,14 @@ impl Checker {
         let cta = &ctas[actor.rank as usize];
         let warp = &cta.warps[actor.warp as usize];
         let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
-        let accessor = Accessor { actor, cta: cta.linear, warp, knowledge, cluster: cluster.as_slice() };
+        let accessor = Accessor {
+            actor,
+            cta: cta.linear,
+            warp,
+            knowledge,
+            cluster: cluster.as_slice(),
+            fences_tensor_memory: launch.fences_tensor_memory,
+        };
         let mut act = |piece: &Piece, granule: &mut super::shadow::Granule| {
             let access = Access {
                 lanes: piece.lanes,

@@ -20,6 +20,7 @@ mod mbarrier;
 mod memory_words;
 mod print;
 mod remote;
+mod single_pairs;
 mod store;
 mod synchronize;
 mod tensor_copy;
@@ -82,6 +83,7 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 /// Arithmetic goes by its type.
 fn arithmetic(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.modifiers().filter_map(Type::from_word).last() {
+        _ if i.opcode.has("f32x2") => single_pairs::decode(d, i, w),
         Some(Type::F32 | Type::F64) => float::decode(d, i, w),
         Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => half::decode(d, i, w),
         _ => integer::decode(d, i, w),

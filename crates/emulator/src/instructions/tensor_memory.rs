@@ -519,7 +519,11 @@ impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
-        let objects = objects(execution, &self.address, self.space, mask)?;
+        // Without a space the address is a generic one; Triton gives one of shared memory, which the hardware takes as well.
+        let first = addresses(execution, &self.address)[mask.trailing_zeros() as usize];
+        let is_generic = self.space == Space::Generic && Space::of(first).0 == Space::ClusterShared;
+        let space = if is_generic { Space::Generic } else { Space::ClusterShared };
+        let objects = objects(execution, &self.address, space, mask)?;
         for lane in lanes(mask) {
             let ranks = match self.ranks {
                 Some(slot) => execution.registers.word(slot)[lane] as u16,

@@ -47,17 +47,17 @@ impl MatrixDescriptor {
         Self::with_span(bits, span)
     }
 
-    /// Reads the 64 bits of a descriptor of `tcgen05`: as one of `wgmma`, but that the swizzling mode is in bits 61-63, and
-    /// bits 46-48 are 1. What is wrong with it, if anything is.
+    /// Reads the 64 bits of a descriptor of `tcgen05`: as one of `wgmma`, but that the swizzling mode is in bits 61-63. (Bits 46-48
+    /// are a constant 1; Triton leaves them 0.) What is wrong with it, if anything is.
     ///
     /// ```
     /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
     /// let descriptor = MatrixDescriptor::from_tensor_core_bits(2 << 61 | 1 << 46 | 64 << 32 | 1 << 16 | 0x40).unwrap();
     /// assert_eq!((descriptor.start, descriptor.stride, descriptor.span), (1024, 1024, 8));
-    /// assert!(MatrixDescriptor::from_tensor_core_bits(2 << 61).is_err());
+    /// assert!(MatrixDescriptor::from_tensor_core_bits(3 << 61).is_err());
     /// ```
     pub fn from_tensor_core_bits(bits: u64) -> Result<MatrixDescriptor, String> {
-        if bits >> 46 & 7 != 1 {
+        if bits >> 46 & 7 > 1 {
             return Err(format!(
                 "bits 46 to 48 of the descriptor {bits:#018x} are {}; in one of tcgen05 they are 1",
                 bits >> 46 & 7
