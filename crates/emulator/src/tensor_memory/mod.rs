@@ -7,17 +7,26 @@
 //! |---|---|
 //! | [`columns`] | who has which columns |
 //! | [`shape`] | which register of which lane goes to which cell |
-//! | [`pipeline`] | multiplies and copies under way, and what their end is told to |
+//! | [`moves`] | loads and stores |
+//! | [`copy`] | copies from shared memory |
+//! | [`multiply`] | multiplies, by one CTA or a pair |
+//! | [`pipeline`] | what was issued and has not happened, and what its end is told to |
 
 pub(crate) mod columns;
+pub(crate) mod copy;
+pub(crate) mod moves;
+pub(crate) mod multiply;
 pub(crate) mod pipeline;
 pub(crate) mod shape;
 
 use columns::Columns;
 
+use crate::cluster::Blocks;
+use crate::cta::Block;
 use crate::fault::FaultKind;
 use crate::memory::{Trouble, shared_base};
 use crate::registers::FULL;
+use crate::tensor::warpgroup_operands::Outside;
 
 /// Rows of a CTA's tensor memory.
 pub(crate) const ROWS: u32 = 128;
@@ -119,4 +128,34 @@ impl TensorMemory {
     pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
         self.cells[(row * COLUMNS + column) as usize] = value;
     }
+}
+
+/// The ranks of the CTAs that take part in what one of them issues.
+pub(crate) fn ranks(own: u32, ctas: u32) -> impl Iterator<Item = u32> {
+    let first = if ctas == 2 { own & !1 } else { own };
+    first..first + ctas
+}
+
+/// A CTA that takes part, which must be there.
+pub(crate) fn partner<'b>(blocks: &'b mut Blocks<'_>, rank: u32) -> Result<&'b mut Block, Box<Trouble>> {
+    let own = blocks.own.rank;
+    let trouble = |message: String| Err(Trouble::new(FaultKind::PeerNotResident, FULL, message));
+    match blocks.get(rank) {
+        Some(block) if rank == own || block.is_running() => Ok(block),
+        Some(block) => {
+            let what = if block.started { "has exited" } else { "has not started" };
+            trouble(format!("The work is of a pair of CTAs, of which that of rank {rank} {what}."))
+        }
+        None => trouble(format!(
+            ".cta_group::2 is for pairs of CTAs in a cluster, and the CTA of rank {own} has no partner."
+        )),
+    }
+}
+
+fn outside(outside: Outside, size: u64) -> Box<Trouble> {
+    let message = format!(
+        "A matrix of tcgen05 reaches beyond the CTA's shared memory, which is {size} bytes long: 16 bytes at {:#x} are not there.",
+        outside.address
+    );
+    Trouble::new(FaultKind::OutOfBounds, FULL, message)
 }

@@ -1,0 +1,120 @@
+//! Columns are asked for and given back (PTX ISA, "Tensor Memory Allocation and Management Instructions").
+
+use super::{agree, trouble, uniform, whole};
+use crate::cta::Block;
+use crate::decode::AddressOperand;
+use crate::fault::FaultKind;
+use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
+use crate::operation::{Attempt, Effect, Execution};
+use crate::registers::{FULL, Slot};
+use crate::tensor_memory::Cell;
+use crate::tensor_memory::columns::is_legal;
+
+/// `tcgen05.alloc`: waits until so many columns are free.
+pub(super) struct Allocate {
+    pub(super) group: u8,
+    pub(super) address: AddressOperand,
+    pub(super) space: Space,
+    pub(super) columns: Slot,
+}
+
+impl Attempt for Allocate {
+    fn attempt(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Trouble>> {
+        whole(mask)?;
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        let columns = uniform(execution.registers.word(self.columns), "The number of columns")?;
+        if !is_legal(columns) {
+            return trouble(
+                FULL,
+                format!(
+                    "{columns} columns are asked for; tensor memory is given by powers of two from 32 to 512."
+                ),
+            );
+        }
+        if let Some(at) = execution.block.tensor_memory.columns.relinquished {
+            let mut found = Trouble::new(
+                FaultKind::TensorMemory,
+                FULL,
+                "Columns of tensor memory are asked for after the CTA has given up the right to.",
+            );
+            found.also.push((at, "given up here".to_owned()));
+            found.help = Some("allocate everything before `tcgen05.relinquish_alloc_permit`".to_owned());
+            return Err(found);
+        }
+        let mut addresses = addresses(execution, &self.address);
+        let mut space = self.space;
+        if space == Space::Generic {
+            (space, _, addresses) = split_generic(&addresses, 1)[0];
+        }
+        if !matches!(space, Space::Shared | Space::ClusterShared) {
+            return trouble(
+                FULL,
+                format!(
+                    "The address of the columns is written to shared memory, not to {} memory.",
+                    space.name()
+                ),
+            );
+        }
+        let located = resolve(execution, space, &addresses, 1, 4, Purpose::Store)?;
+        let Some(first) = execution.block.tensor_memory.allocate(columns) else { return Ok(false) };
+        // SAFETY: `resolve` found four bytes that may be written.
+        unsafe { located.lane(0, &addresses).cast::<u32>().write_unaligned(first) };
+        let actor = execution.actor(mask);
+        // The lanes execute it together (`.sync`), and any of them may read what one of them wrote.
+        execution.block.observer.warp_meets(actor);
+        execution.block.observer.tensor_allocated(actor, first, columns);
+        Ok(true)
+    }
+
+    fn reason(&self, block: &Block, _: u32) -> String {
+        format!(
+            "waits for columns of tensor memory, of which {} are free: {}",
+            block.tensor_memory.columns.free_columns(),
+            block.tensor_memory.columns.in_words()
+        )
+    }
+}
+
+/// `tcgen05.dealloc`
+pub(super) struct Free {
+    pub(super) group: u8,
+    pub(super) address: Slot,
+    pub(super) columns: Slot,
+}
+
+impl Effect for Free {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        whole(mask)?;
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        let first = Cell::of(uniform(execution.registers.word(self.address), "The address")?);
+        let columns = uniform(execution.registers.word(self.columns), "The number of columns")?;
+        let held = &mut execution.block.tensor_memory.columns;
+        if first.row != 0 || !held.free(first.column, columns) {
+            let message = format!(
+                "{columns} columns from column {} on are given back, which were not allocated together.",
+                first.column
+            );
+            return Err(Trouble::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));
+        }
+        let actor = execution.actor(mask);
+        execution.block.observer.tensor_freed(actor, first.column, columns);
+        Ok(())
+    }
+}
+
+/// `tcgen05.relinquish_alloc_permit`
+pub(super) struct Relinquish {
+    pub(super) group: u8,
+}
+
+impl Effect for Relinquish {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        whole(mask)?;
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        execution.block.tensor_memory.columns.relinquished.get_or_insert(pc);
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! `tcgen05`: tensor memory, its multiplies, copies and fences (PTX ISA, "TensorCore 5th Generation Family Instructions").
+//!
+//! A warp asks for columns, gives them back, and moves cells to and from its registers; a single thread issues multiplies
+//! and copies, and commits them to an mbarrier.
+
+mod columns;
+mod moves;
+mod work;
+
+use warpwright_ptx::syntax::{Instruction, Type};
+
+use super::Decoder;
+use crate::check::{GroupKind, Range, Site, Touch};
+use crate::cta::Block;
+use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::fault::FaultKind;
+use crate::memory::{Space, Trouble, addresses};
+use crate::operation::{Execution, Kind};
+use crate::registers::{FULL, LANES};
+use crate::tensor_memory::copy::CopyShape;
+use crate::tensor_memory::{Area, Cell};
+use columns::{Allocate, Free, Relinquish};
+use moves::{ThreadFence, Wait};
+use work::{Commit, CopyIn};
+
+pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
+    let group = w.choose(&[("cta_group::1", 1u8), ("cta_group::2", 2)]);
+    let kind = if w.take("fence::before_thread_sync") {
+        Kind::Effect(Box::new(ThreadFence { after: false }))
+    } else if w.take("fence::after_thread_sync") {
+        Kind::Effect(Box::new(ThreadFence { after: true }))
+    } else if w.take("wait::ld") {
+        Kind::Aligned(Box::new(Wait { kind: GroupKind::TensorLoad }))
+    } else if w.take("wait::st") {
+        Kind::Aligned(Box::new(Wait { kind: GroupKind::TensorStore }))
+    } else if w.take("ld") {
+        moves::load(d, i, w)?
+    } else if w.take("st") {
+        moves::store(d, i, w)?
+    } else {
+        of_group(d, i, w, group.ok_or_else(|| DecodeError::new("The instruction names no .cta_group."))?)?
+    };
+    w.take("sync");
+    w.take("aligned");
+    w.take("b32");
+    w.take("b64");
+    d.emit(kind);
+    Ok(())
+}
+
+/// What names how many CTAs it is for.
+fn of_group(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    w: &mut Words<'_>,
+    group: u8,
+) -> Result<Kind, DecodeError> {
+    let operand = |index: usize| {
+        i.operands.get(index).ok_or_else(|| DecodeError::new("The instruction needs more operands."))
+    };
+    if w.take("alloc") {
+        let space = if w.take("shared::cta") { Space::Shared } else { Space::Generic };
+        d.expect_operands(i, 2)?;
+        let (address, columns) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::U32)?);
+        return Ok(Kind::Attempt(Box::new(Allocate { group, address, space, columns })));
+    }
+    if w.take("dealloc") {
+        d.expect_operands(i, 2)?;
+        let (address, columns) = (d.source(operand(0)?, Type::U32)?, d.source(operand(1)?, Type::U32)?);
+        return Ok(Kind::Aligned(Box::new(Free { group, address, columns })));
+    }
+    if w.take("relinquish_alloc_permit") {
+        d.expect_operands(i, 0)?;
+        return Ok(Kind::Aligned(Box::new(Relinquish { group })));
+    }
+    if w.take("commit") {
+        w.take("mbarrier::arrive::one");
+        let space = if w.take("shared::cluster") { Space::ClusterShared } else { Space::Generic };
+        let multicast = w.take("multicast::cluster");
+        d.expect_operands(i, if multicast { 2 } else { 1 })?;
+        let ranks = if multicast { Some(d.source(operand(1)?, Type::U16)?) } else { None };
+        return Ok(Kind::Effect(Box::new(Commit { group, address: d.memory(operand(0)?)?, space, ranks })));
+    }
+    if w.take("cp") {
+        let known = CopyShape::ALL;
+        let word = w.take_first(|word| known.iter().map(|(shape, ..)| *shape).find(|shape| *shape == word));
+        let warps =
+            w.take_first(|word| known.iter().map(|(_, warps, _)| *warps).find(|warps| *warps == word));
+        let named = (word.unwrap_or_default(), warps.unwrap_or_default());
+        let shape = known.into_iter().find(|(shape, warps, _)| (*shape, *warps) == named);
+        let (.., shape) =
+            shape.ok_or_else(|| DecodeError::new("The emulator does not know this shape of tcgen05.cp."))?;
+        d.expect_operands(i, 2)?;
+        let (to, from) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::B64)?);
+        return Ok(Kind::Effect(Box::new(CopyIn { group, shape, to, from })));
+    }
+    if w.take("mma") {
+        return work::multiplication(d, i, w, group);
+    }
+    Err(DecodeError::new("The emulator does not know this operation of tcgen05."))
+}
+
+fn trouble<T>(lanes: u32, message: impl Into<String>) -> Result<T, Box<Trouble>> {
+    Err(Trouble::new(FaultKind::TensorMemory, lanes, message))
+}
+
+/// All lanes of the warp execute it (`.sync.aligned`).
+fn whole(mask: u32) -> Result<(), Box<Trouble>> {
+    match mask {
+        FULL => Ok(()),
+        _ => trouble(
+            !mask,
+            "tcgen05 needs all 32 lanes of the warp here: these have exited or are left out by a predicate.",
+        ),
+    }
+}
+
+/// PTX ISA, "tcgen05.alloc": all instructions of a kernel are for the same number of CTAs.
+fn agree(block: &mut Block, group: u8, pc: u32) -> Result<(), Box<Trouble>> {
+    let (first, at) = *block.tensor_memory.columns.group.get_or_insert((group, pc));
+    if first == group {
+        return Ok(());
+    }
+    let message =
+        format!("This is for .cta_group::{group}, and the kernel has used .cta_group::{first} before.");
+    let mut found = Trouble::new(FaultKind::TensorMemory, 0, message)
+        .note("all tcgen05 instructions of a kernel name the same .cta_group (PTX ISA, \"tcgen05.alloc\")");
+    found.also.push((at, format!(".cta_group::{first} is used here")));
+    found.help = Some(format!("write .cta_group::{first} everywhere, or .cta_group::{group}"));
+    Err(found)
+}
+
+/// A value that all lanes of a warp have in common.
+fn uniform(column: &[u32; LANES], what: &str) -> Result<u32, Box<Trouble>> {
+    let differing =
+        (0..LANES).filter(|&lane| column[lane] != column[0]).fold(0, |mask, lane| mask | 1 << lane);
+    match differing {
+        0 => Ok(column[0]),
+        _ => trouble(
+            differing,
+            format!(
+                "{what} must be the same in all lanes: it is {:#x} in lane 0, and another in these.",
+                column[0]
+            ),
+        ),
+    }
+}
+
+fn cell(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> Cell {
+    Cell::of(addresses(execution, operand)[lane] as u32)
+}
+
+/// What the checkers call areas of the tensor memory of a CTA: a range for each row.
+fn ranges(areas: &[Area], rank: u32, touch: Touch) -> Vec<Range> {
+    let rows = areas.iter().flat_map(|area| (0..area.rows).map(move |row| (area, row)));
+    rows.map(|(area, row)| Range {
+        site: Site::Tensor,
+        first: Cell { row: area.first.row + row, ..area.first }.byte(rank),
+        bytes: u64::from(area.columns * 4),
+        touch,
+    })
+    .collect()
+}

@@ -1,0 +1,197 @@
+//! Loads and stores of cells, the waits for them, and the fences (PTX ISA, "Tensor Memory and Register Load/Store Instructions").
+
+use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
+
+use super::super::Decoder;
+use super::{cell, ranges, uniform, whole};
+use crate::check::{Awaited, Completion, Fence, GroupKind, Proxy, Touch};
+use crate::cta::Block;
+use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::fault::FaultKind;
+use crate::memory::{Trouble, addresses};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{FULL, Slot};
+use crate::tensor_memory::moves::{Load, Store};
+use crate::tensor_memory::pipeline::is_at_once;
+use crate::tensor_memory::shape::{Move, Shape};
+use crate::tensor_memory::{Cell, ROWS_OF_WARP};
+
+/// The shape, the count, the packing, and the registers of a move.
+fn moves(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    w: &mut Words<'_>,
+    registers: usize,
+) -> Result<(Move, Vec<Operand>), DecodeError> {
+    let shape = w.take_first(Shape::from_word);
+    let mut shape =
+        shape.ok_or_else(|| DecodeError::new("The instruction names no shape, such as .32x32b."))?;
+    w.take_first(|word| word.strip_prefix('x')?.parse::<u32>().ok());
+    let packed = w.take("pack::16b") || w.take("unpack::16b");
+    if let Shape::Halves { apart } = &mut shape {
+        let split = i.operands.iter().find_map(|operand| match operand {
+            Operand::Number(Number::Integer(value)) => u32::try_from(*value).ok(),
+            _ => None,
+        });
+        *apart = split.ok_or_else(|| DecodeError::new("The halves' distance is an integer constant."))?;
+    }
+    let registers = d.elements(&i.operands[registers])?;
+    Ok((Move { shape, registers: registers.len() as u32, packed }, registers))
+}
+
+pub(super) fn load(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
+    let (moves, registers) = moves(d, i, w, 0)?;
+    let from = d.memory(&i.operands[1])?;
+    let slots: Result<Box<[Slot]>, _> =
+        registers.iter().map(|register| d.destination(register, Type::B32)).collect();
+    let slots = slots?;
+    d.note_asynchronous(&slots);
+    Ok(Kind::Aligned(Box::new(LoadCells { moves, from, slots })))
+}
+
+pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<Kind, DecodeError> {
+    let values = i.operands.len().saturating_sub(1);
+    let (moves, registers) = moves(d, i, w, values)?;
+    let to = d.memory(&i.operands[0])?;
+    let slots: Result<Box<[Slot]>, _> =
+        registers.iter().map(|register| d.source(register, Type::B32)).collect();
+    Ok(Kind::Aligned(Box::new(StoreCells { moves, to, slots: slots? })))
+}
+
+/// `tcgen05.fence`. What comes before it, the threads that synchronise tell by themselves; what comes after it may see that.
+pub(super) struct ThreadFence {
+    pub(super) after: bool,
+}
+
+impl Effect for ThreadFence {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        if self.after {
+            execution.block.observer.fence(execution.actor(mask), Fence::TensorMemory);
+        }
+        Ok(())
+    }
+}
+
+/// PTX ISA, "Access restrictions": a warp reaches the quarter of the rows that its place in its warpgroup says.
+fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -> Result<(), Box<Trouble>> {
+    let warp = execution.warp;
+    let own = warp % 4 * ROWS_OF_WARP;
+    let fits = match moves.shape {
+        Shape::Rows => first.row == own,
+        _ => first.row == own || first.row == own + 16,
+    };
+    if !fits {
+        let message = format!(
+            "{what} starts at row {} of tensor memory; warp {warp} reaches rows {own} to {}.",
+            first.row,
+            own + ROWS_OF_WARP - 1
+        );
+        let mut found = Trouble::new(FaultKind::TensorMemory, FULL, message).note(format!(
+            "each warp of a warpgroup has a quarter of the rows, by its number modulo 4{}",
+            if moves.shape == Shape::Rows {
+                ""
+            } else {
+                ", and this shape starts at the first or the 17th row of it"
+            }
+        ));
+        found.help = Some(format!("add {own} << 16 to the address of the columns in this warp"));
+        return Err(found);
+    }
+    moves.areas(first).into_iter().try_for_each(|area| execution.block.tensor_memory.check(what, area))
+}
+
+/// `tcgen05.ld`
+struct LoadCells {
+    moves: Move,
+    from: AddressOperand,
+    slots: Box<[Slot]>,
+}
+
+impl Effect for LoadCells {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        whole(mask)?;
+        uniform(&addresses(execution, &self.from).map(|address| address as u32), "The address")?;
+        let from = cell(execution, &self.from, 0);
+        check_move(execution, "tcgen05.ld", self.moves, from)?;
+        let (actor, rank, base) = (execution.actor(mask), execution.block.rank, execution.registers.base());
+        if execution.block.observer.listens() {
+            let ranges = ranges(&self.moves.areas(from), rank, Touch::Read);
+            let completion = Completion::Group(GroupKind::TensorLoad);
+            execution.block.observer.issue(actor, Proxy::TensorMemory, completion, &ranges);
+            let columns: Vec<u32> = self.slots.iter().map(|slot| base.words + slot).collect();
+            execution.block.observer.registers_loaded(actor, &columns);
+        }
+        let load = Load { base, slots: self.slots.clone(), moves: self.moves, from };
+        let pipeline = &mut execution.block.tensor_pipeline;
+        if is_at_once(pipeline, execution.launch.schedule) {
+            return write_registers(execution, &load);
+        }
+        pipeline.loads[execution.warp as usize].push(load);
+        Ok(())
+    }
+}
+
+fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box<Trouble>> {
+    let values = load.read(&execution.block.tensor_memory);
+    let own = execution.registers.base();
+    execution.registers.set_base(load.base);
+    for (&slot, values) in load.slots.iter().zip(values) {
+        *execution.registers.word_mut(slot) = values;
+    }
+    execution.registers.set_base(own);
+    Ok(())
+}
+
+/// `tcgen05.st`. The registers are read when it is issued.
+struct StoreCells {
+    moves: Move,
+    to: AddressOperand,
+    slots: Box<[Slot]>,
+}
+
+impl Effect for StoreCells {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        whole(mask)?;
+        uniform(&addresses(execution, &self.to).map(|address| address as u32), "The address")?;
+        let to = cell(execution, &self.to, 0);
+        check_move(execution, "tcgen05.st", self.moves, to)?;
+        let actor = execution.actor(mask);
+        if execution.block.observer.listens() {
+            let ranges = ranges(&self.moves.areas(to), execution.block.rank, Touch::Write);
+            let completion = Completion::Group(GroupKind::TensorStore);
+            execution.block.observer.issue(actor, Proxy::TensorMemory, completion, &ranges);
+        }
+        let values = self.slots.iter().map(|&slot| *execution.registers.word(slot)).collect();
+        let store = Store { values, moves: self.moves, to };
+        let Block { tensor_pipeline, tensor_memory, .. } = &mut *execution.block;
+        if is_at_once(tensor_pipeline, execution.launch.schedule) {
+            store.perform(tensor_memory);
+        } else {
+            tensor_pipeline.stores[execution.warp as usize].push(store);
+        }
+        Ok(())
+    }
+}
+
+/// `tcgen05.wait`
+pub(super) struct Wait {
+    pub(super) kind: GroupKind,
+}
+
+impl Effect for Wait {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        whole(mask)?;
+        let warp = execution.warp as usize;
+        let actor = execution.actor(mask);
+        execution.block.observer.wait(actor, self.kind, None, Awaited::Everything);
+        if self.kind == GroupKind::TensorLoad {
+            for load in std::mem::take(&mut execution.block.tensor_pipeline.loads[warp]) {
+                write_registers(execution, &load)?;
+            }
+            return Ok(());
+        }
+        let Block { tensor_pipeline, tensor_memory, .. } = &mut *execution.block;
+        tensor_pipeline.stores[warp].drain(..).for_each(|store| store.perform(tensor_memory));
+        Ok(())
+    }
+}

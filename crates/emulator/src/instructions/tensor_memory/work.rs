@@ -1,0 +1,299 @@
+//! What a thread gives the tensor core to do: multiplies, copies, and whom to tell of them.
+
+use warpwright_ptx::syntax::{Instruction, Operand, Type};
+
+use super::super::Decoder;
+use super::super::mbarrier::objects;
+use super::{agree, cell, ranges, trouble};
+use crate::asynchronous::Issuer;
+use crate::check::{Actor, Completion, GroupKind, Proxy, Range, Site, Touch};
+use crate::decode::{AddressOperand, DecodeError, Words};
+use crate::fault::FaultKind;
+use crate::mbarrier::MbarrierAddress;
+use crate::memory::{Space, Trouble, addresses, shared_base};
+use crate::operation::{Effect, Execution, Kind};
+use crate::registers::{Slot, lanes};
+use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
+use crate::tensor::tensor_memory_multiply::{self as multiply, RowLayout, TensorMemoryMultiply};
+use crate::tensor_memory::copy::{Copy, CopyShape};
+use crate::tensor_memory::multiply::{Left, Multiply};
+use crate::tensor_memory::pipeline::{self, Work};
+use crate::tensor_memory::{partner, ranks};
+
+/// `[d], a-desc or [a], b-desc, idesc{, disabled}, enable-input-d`
+pub(super) fn multiplication(
+    d: Decoder<'_, '_, '_>,
+    i: &Instruction,
+    w: &mut Words<'_>,
+    group: u8,
+) -> Result<Kind, DecodeError> {
+    let kind = w.choose(&multiply::Kind::WORDS);
+    let kind = kind.ok_or_else(|| {
+        DecodeError::new("The emulator knows tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
+    })?;
+    let has_mask = i.operands.len() == 6;
+    d.expect_operands(i, if has_mask { 6 } else { 5 })?;
+    let a = match &i.operands[1] {
+        address @ Operand::Address(_) => Multiplicand::Cells(d.memory(address)?),
+        descriptor => Multiplicand::Shared(d.source(descriptor, Type::B64)?),
+    };
+    let mut disabled = Vec::new();
+    if has_mask {
+        let words = d.elements(&i.operands[4])?;
+        if words.len() != 4 * usize::from(group) {
+            return Err(DecodeError::new(format!("The mask of disabled rows takes {} words.", 4 * group)));
+        }
+        for word in &words {
+            disabled.push(d.source(word, Type::B32)?);
+        }
+    }
+    Ok(Kind::Effect(Box::new(IssueMultiply {
+        group,
+        kind,
+        d: d.memory(&i.operands[0])?,
+        a,
+        b: d.source(&i.operands[2], Type::B64)?,
+        descriptor: d.source(&i.operands[3], Type::B32)?,
+        disabled,
+        accumulates: d.predicate(&i.operands[i.operands.len() - 1])?,
+    })))
+}
+
+/// A thread of the CTA issues work to its tensor core.
+fn issue(execution: &mut Execution<'_>, lane: usize, work: Work) -> Result<(), Box<Trouble>> {
+    let issuer = Issuer { warp: execution.warp, lane: lane as u8, pc: execution.pc };
+    let launch = execution.launch;
+    pipeline::issue(&mut execution.cluster(), launch, issuer, work)
+}
+
+/// Names the lane that has the trouble.
+fn at(lane: usize) -> impl Fn(Box<Trouble>) -> Box<Trouble> {
+    move |mut trouble| {
+        trouble.lanes = 1 << lane;
+        trouble
+    }
+}
+
+/// `tcgen05.commit`
+pub(super) struct Commit {
+    pub(super) group: u8,
+    pub(super) address: AddressOperand,
+    pub(super) space: Space,
+    pub(super) ranks: Option<Slot>,
+}
+
+impl Effect for Commit {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        // Without a space the address is a generic one; Triton gives one of shared memory, which the hardware takes as well.
+        let first = addresses(execution, &self.address)[mask.trailing_zeros() as usize];
+        let is_generic = self.space == Space::Generic && Space::of(first).0 == Space::ClusterShared;
+        let space = if is_generic { Space::Generic } else { Space::ClusterShared };
+        let objects = objects(execution, &self.address, space, mask)?;
+        for lane in lanes(mask) {
+            let ranks = match self.ranks {
+                Some(slot) => execution.registers.word(slot)[lane] as u16,
+                None => 1 << objects[lane].rank,
+            };
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            for rank in (0..16).filter(|rank| ranks >> rank & 1 != 0) {
+                let object = MbarrierAddress { rank, ..objects[lane] };
+                execution.block.observer.mbarrier_arrive_after(actor, object, GroupKind::TensorCore);
+            }
+            issue(execution, lane, Work::Commit { offset: objects[lane].offset, ranks }).map_err(at(lane))?;
+        }
+        Ok(())
+    }
+}
+
+/// `tcgen05.cp`
+pub(super) struct CopyIn {
+    pub(super) group: u8,
+    pub(super) shape: CopyShape,
+    pub(super) to: AddressOperand,
+    pub(super) from: Slot,
+}
+
+impl Effect for CopyIn {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        for lane in lanes(mask) {
+            let from = descriptor("source", execution.registers.long(self.from)[lane], lane)?;
+            let to = cell(execution, &self.to, lane);
+            let copy = Copy { shape: self.shape, to, from, ctas: self.group.into() };
+            let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
+            let areas = copy.areas();
+            for rank in ranks(execution.block.rank, copy.ctas) {
+                let mut cluster = execution.cluster();
+                let block = partner(&mut cluster, rank).map_err(at(lane))?;
+                areas
+                    .iter()
+                    .try_for_each(|area| block.tensor_memory.check("tcgen05.cp", *area))
+                    .map_err(at(lane))?;
+                if execution.block.observer.listens() {
+                    let mut pieces: Vec<u32> = (0..self.shape.rows)
+                        .flat_map(|row| (0..self.shape.pieces).map(move |piece| (row, piece)))
+                        .map(|(row, piece)| from.address(Major::K, row, piece))
+                        .collect();
+                    observe_shared(execution, actor, rank, &mut pieces);
+                    observe_cells(execution, actor, &ranges(&areas, rank, Touch::Write));
+                }
+            }
+            issue(execution, lane, Work::Copy(copy)).map_err(at(lane))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells the checkers of pieces of shared memory that the tensor core reads.
+fn observe_shared(execution: &Execution<'_>, actor: Actor, rank: u32, pieces: &mut [u32]) {
+    pieces.sort_unstable();
+    let mut found: Vec<Range> = Vec::new();
+    for &mut piece in pieces {
+        let first = shared_base(rank) + u64::from(piece);
+        match found.last_mut() {
+            Some(last) if first <= last.first + last.bytes => {
+                last.bytes = first + u64::from(PIECE) - last.first
+            }
+            _ => found.push(Range { site: Site::Shared, first, bytes: PIECE.into(), touch: Touch::Read }),
+        }
+    }
+    let completion = Completion::Group(GroupKind::TensorCore);
+    execution.block.observer.issue(actor, Proxy::Async, completion, &found);
+}
+
+/// Tells the checkers of cells that the tensor core uses.
+fn observe_cells(execution: &Execution<'_>, actor: Actor, ranges: &[Range]) {
+    let completion = Completion::Group(GroupKind::TensorCore);
+    execution.block.observer.issue(actor, Proxy::TensorMemory, completion, ranges);
+}
+
+fn descriptor(what: &str, bits: u64, lane: usize) -> Result<MatrixDescriptor, Box<Trouble>> {
+    MatrixDescriptor::from_tensor_core_bits(bits).map_err(|error| {
+        Trouble::new(
+            FaultKind::TensorMemory,
+            1 << lane,
+            format!("The descriptor of the {what} is wrong: {error}."),
+        )
+    })
+}
+
+enum Multiplicand {
+    /// The slot of its descriptor.
+    Shared(Slot),
+    Cells(AddressOperand),
+}
+
+/// `tcgen05.mma`
+struct IssueMultiply {
+    group: u8,
+    kind: multiply::Kind,
+    d: AddressOperand,
+    a: Multiplicand,
+    b: Slot,
+    descriptor: Slot,
+    disabled: Vec<Slot>,
+    /// The predicate enable-input-d, and whether it is negated.
+    accumulates: (Slot, bool),
+}
+
+impl Effect for IssueMultiply {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+        let pc = execution.pc;
+        agree(execution.block, self.group, pc)?;
+        if mask.count_ones() > 1 {
+            let mut found = Trouble::new(
+                FaultKind::TensorMemory,
+                mask,
+                format!(
+                    "{} lanes issue a tcgen05.mma each: one thread issues it for the whole CTA.",
+                    mask.count_ones()
+                ),
+            );
+            found.help = Some("let one lane issue it, as `elect.sync` says".to_owned());
+            return Err(found);
+        }
+        let lane = mask.trailing_zeros() as usize;
+        let work = self.work(execution, lane).map_err(at(lane))?;
+        let Multiply { multiply, d, .. } = &work;
+        if !is_aligned(multiply, d.row) {
+            let or_16 = if multiply.layout() == RowLayout::Every16 { " or 16" } else { "" };
+            let message =
+                format!("D starts at row {} of tensor memory; it may start at row 0{or_16}.", d.row);
+            return trouble(mask, message);
+        }
+        let actor = Actor { lanes: mask, ..execution.actor(mask) };
+        let (area, left) = (work.area(), work.left_area());
+        for rank in ranks(execution.block.rank, work.multiply.ctas) {
+            let mut cluster = execution.cluster();
+            let memory = &partner(&mut cluster, rank).map_err(at(lane))?.tensor_memory;
+            let mut areas = area
+                .iter()
+                .map(|area| ("D of tcgen05.mma", area))
+                .chain(left.iter().map(|area| ("A of tcgen05.mma", area)));
+            areas.try_for_each(|(what, area)| memory.check(what, *area)).map_err(at(lane))?;
+            if execution.block.observer.listens() {
+                self.observe(execution, actor, rank, &work);
+            }
+        }
+        issue(execution, lane, Work::Multiply(Box::new(work)))
+    }
+}
+
+/// PTX ISA, "Data Path Layout Organization": where D, and A, may start.
+fn is_aligned(multiply: &TensorMemoryMultiply, row: u32) -> bool {
+    row == 0 || row == 16 && multiply.layout() == RowLayout::Every16
+}
+
+impl IssueMultiply {
+    /// What a lane issues.
+    fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Trouble>> {
+        let registers = &*execution.registers;
+        let bits = registers.word(self.descriptor)[lane];
+        let multiply = TensorMemoryMultiply::new(self.kind, self.group.into(), bits).map_err(|error| {
+            Trouble::new(
+                FaultKind::TensorMemory,
+                1 << lane,
+                format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),
+            )
+        })?;
+        let a = match &self.a {
+            Multiplicand::Shared(slot) => {
+                Left::Shared(descriptor("matrix A", registers.long(*slot)[lane], lane)?)
+            }
+            Multiplicand::Cells(operand) => Left::Cells(cell(execution, operand, lane)),
+        };
+        let mut disabled = [0; 8];
+        for (word, &slot) in disabled.iter_mut().zip(&self.disabled) {
+            *word = registers.word(slot)[lane];
+        }
+        let (slot, negated) = self.accumulates;
+        Ok(Multiply {
+            multiply,
+            d: cell(execution, &self.d, lane),
+            a,
+            b: descriptor("matrix B", registers.long(self.b)[lane], lane)?,
+            accumulates: (registers.predicate(slot) >> lane & 1 != 0) != negated,
+            disabled,
+        })
+    }
+
+    /// Tells the checkers what it uses in the CTA of a rank.
+    #[cold]
+    fn observe(&self, execution: &Execution<'_>, actor: Actor, rank: u32, work: &Multiply) {
+        let a = match work.a {
+            Left::Shared(a) => Some(a),
+            Left::Cells(_) => None,
+        };
+        let mut pieces = Vec::new();
+        work.multiply.pieces(a, work.b, |piece| pieces.push(piece));
+        observe_shared(execution, actor, rank, &mut pieces);
+        observe_cells(execution, actor, &ranges(&work.left_area(), rank, Touch::Read));
+        if work.accumulates {
+            observe_cells(execution, actor, &ranges(&work.area(), rank, Touch::Read));
+        }
+        observe_cells(execution, actor, &ranges(&work.area(), rank, Touch::Write));
+    }
+}
