@@ -22,7 +22,8 @@ use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
 use crate::staging::assign;
 use crate::tensor::TileLoad;
-use crate::value::Reg;
+use crate::tensor_memory::{CtaGroup, commit_tensor_core, commit_tensor_core_to};
+use crate::value::{Reg, constant};
 
 /// A ring of slots between a producer and a consuming role.
 #[derive(Clone, Copy, DeviceValue)]
@@ -227,6 +228,26 @@ impl Consumer {
                 empty.at_rank(self.to).arrive();
             }
         });
+        self.let_go();
+    }
+
+    /// The same of a slot that the tensor core reads (`tcgen05`): it is released when all multiplies that this thread has issued are
+    /// done. The thread that issues them holds the end, alone of its role.
+    #[track_caller]
+    pub fn release_when_multiplied(&mut self, group: CtaGroup) {
+        let (cluster, empty) = (self.pipeline.cluster, self.pipeline.empty.at(copy_of(self.held)));
+        if cluster.size() == 1 {
+            commit_tensor_core(group, empty);
+        } else {
+            let bit = |loader: u32| constant(1u16) << cluster.loader(constant(loader));
+            let ranks = (1..cluster.loaders()).fold(bit(0), |ranks, loader| ranks | bit(loader));
+            commit_tensor_core_to(group, empty, ranks);
+        }
+        self.let_go();
+    }
+
+    #[track_caller]
+    fn let_go(&mut self) {
         let next = self.held + 1u32;
         assign(&mut self.held, next.eq(self.pipeline.stages).select(0u32, next));
     }

@@ -1,0 +1,39 @@
+//! The example for Blackwell: right and clean at every schedule, and accepted by the assembler where `WARPWRIGHT_PTXAS` names one.
+
+#[path = "../examples/blackwell_gemm.rs"]
+#[expect(dead_code, reason = "its main is the example's")]
+mod example;
+
+use std::process::Command;
+
+use warpwright::arch::Arch;
+use warpwright::runtime::{Device, Schedule, ptx};
+
+fn device(schedule: Schedule) -> Device {
+    let device = Device::emulated(Arch::named("b200").expect("it is known"), schedule);
+    device.and_then(|device| device.checked()).expect("an emulator checks")
+}
+
+#[test]
+fn the_example_is_right_and_clean() {
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2)] {
+        for shape in [(128, 128, 64), (128, 256, 576)] {
+            let wrong = example::wrong_elements(&device(schedule), shape);
+            assert_eq!(wrong.unwrap_or_else(|error| panic!("{schedule:?}:\n{error}")), 0, "{schedule:?}");
+        }
+    }
+}
+
+#[test]
+fn the_assembler_accepts_the_example() {
+    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
+    let kernel = example::BlackwellGemm.run().expect("it is staged");
+    let text = ptx(&kernel, device(Schedule::Eager).properties().capability).expect("it is verified");
+    let path = std::env::temp_dir().join(format!("blackwell_gemm_{}.ptx", std::process::id()));
+    std::fs::write(&path, text).expect("the temporary folder is writable");
+    let run =
+        Command::new(ptxas).args(["--gpu-name", "sm_100a", "--output-file", "/dev/null"]).arg(&path).output();
+    std::fs::remove_file(&path).expect("it was written");
+    let run = run.expect("the assembler starts");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
