@@ -12,7 +12,7 @@ use warpwright_runtime::{Device, Error, Finding, Label, Schedule, SourceFiles, c
 use crate::exec;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
-use crate::target;
+use crate::{subject, target};
 
 /// Runs a kernel on the emulator with every checker on, at several schedules, and says what is wrong with it.
 #[derive(Debug, Args)]
@@ -20,9 +20,9 @@ use crate::target;
 pub(crate) struct Check {
     /// A launch file, as `exec` takes it, instead of a kernel of the library.
     launch: Option<PathBuf>,
-    /// What is emulated.
-    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
-    device: String,
+    /// What is emulated: `emu:h200` if nothing is said, or a GPU that the launch file's PTX is for.
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Option<String>,
     /// One schedule alone: `eager`, `latest`, or `random:SEED`.
     #[arg(long, global = true, value_name = "SCHEDULE", value_parser = target::schedule)]
     schedule: Option<Schedule>,
@@ -65,12 +65,13 @@ impl Check {
             (None, Some(launch)) => launch.display().to_string(),
             (None, None) => bail!("name a kernel of the library, or a launch file"),
         };
+        let device = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
         let progress = output.progress(&name);
         let schedules = self.schedules();
         let mut told: Vec<Told> = Vec::new();
         for &schedule in &schedules {
             progress.step(shown(schedule));
-            for finding in self.findings(schedule)? {
+            for finding in self.findings(&device, schedule)? {
                 let place = |label: &Label| (label.source.clone(), label.ptx_line);
                 let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
                 let same = |told: &&mut Told| {
@@ -99,8 +100,8 @@ impl Check {
     }
 
     /// What is found at a schedule.
-    fn findings(&self, schedule: Schedule) -> Result<Vec<Finding>> {
-        let device = Device::with_schedule(&self.device, schedule)?.checked()?;
+    fn findings(&self, name: &str, schedule: Schedule) -> Result<Vec<Finding>> {
+        let device = Device::with_schedule(name, schedule)?.checked()?;
         let outcome = match (&self.choice, &self.launch) {
             (Some(KernelChoice { kernel, options }), _) => {
                 let stream = device.stream()?;
@@ -113,7 +114,7 @@ impl Check {
         };
         match outcome {
             Ok(()) => Ok(Vec::new()),
-            Err(error) => findings_of(&error).ok_or(error).context(self.device.clone()),
+            Err(error) => findings_of(&error).ok_or(error).context(name.to_owned()),
         }
     }
 }

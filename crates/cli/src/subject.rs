@@ -3,10 +3,24 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_runtime::{Counters, Device};
 
 use crate::exec;
 use crate::kernel::KernelChoice;
+
+/// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a launch file is for other GPUs, of one of those.
+pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<String> {
+    const USUAL: &str = "emu:h200";
+    let (None, Some(launch)) = (asked, launch) else { return Ok(asked.unwrap_or(USUAL).to_owned()) };
+    let text = exec::ptx(launch)?;
+    let target = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
+    let target = target.and_then(|line| line.split(',').next()).unwrap_or_default().trim();
+    let h200 = Arch::named("h200")?;
+    // What nothing runs is told of when it is loaded.
+    let found = std::iter::once(h200).chain(&ARCHITECTURES).find(|arch| arch.capability.runs(target));
+    Ok(format!("emu:{}", found.unwrap_or(h200).name))
+}
 
 /// A kernel of the library, or a launch file.
 pub(crate) enum Subject<'a> {

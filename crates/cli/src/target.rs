@@ -1,8 +1,12 @@
 //! The flags that choose a device.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use clap::Args;
 use warpwright_runtime::{Device, Schedule};
+
+use crate::subject;
 
 /// Which device to use, and how.
 #[derive(Clone, Debug, Args)]
@@ -16,6 +20,20 @@ pub(crate) struct DeviceOptions {
 }
 
 impl DeviceOptions {
+    /// Opens the device for a launch file; where none is named and there is no GPU, the emulator of one that its PTX is for.
+    pub(crate) fn open_for(&self, launch: &Path) -> Result<Device> {
+        if !self.device.is_empty() && self.device != "auto" {
+            return self.open();
+        }
+        match Device::cuda(0) {
+            Ok(gpu) => Ok(gpu),
+            Err(_) => {
+                let emulator = subject::emulator(None, Some(launch))?;
+                Device::with_schedule(&emulator, self.schedule).context("the device cannot be used")
+            }
+        }
+    }
+
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
         let name = if self.device.is_empty() { "auto" } else { &self.device };

@@ -40,7 +40,7 @@ impl Exec {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let description = read(&self.launch)?;
         let directory = self.launch.parent().unwrap_or(Path::new(""));
-        let device = self.device.open()?;
+        let device = self.device.open_for(&self.launch)?;
         let done = launch(&description, directory, &device)?;
         output.json(|| {
             json!({

@@ -16,7 +16,7 @@ use warpwright_runtime::{Counters, Device, LineCounts, SourceFiles};
 
 use crate::kernel::KernelChoice;
 use crate::output::Output;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
 use cost::Cost;
 use registers::Assembled;
 
@@ -26,9 +26,9 @@ use registers::Assembled;
 pub(crate) struct Report {
     /// A launch file, as `exec` takes it, instead of a kernel of the library.
     launch: Option<PathBuf>,
-    /// What is emulated.
-    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
-    device: String,
+    /// What is emulated: `emu:h200` if nothing is said, or a GPU that the launch file's PTX is for.
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Option<String>,
     /// Registers of a thread, where no assembler is there to say.
     #[arg(long, global = true, value_name = "N")]
     regs: Option<u32>,
@@ -89,9 +89,10 @@ impl Report {
         let name = subject.name();
         let progress = output.progress(&name);
         progress.step("counting");
-        let device = Device::named(&self.device)?;
-        let arch = Arch::named(self.device.trim_start_matches("emu:"))?;
-        let counted = subject.count(&self.device).with_context(|| name.clone())?;
+        let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
+        let device = Device::named(&emulator)?;
+        let arch = Arch::named(emulator.trim_start_matches("emu:"))?;
+        let counted = subject.count(&emulator).with_context(|| name.clone())?;
         progress.step("assembling");
         let ptx = subject.ptx(&device.properties().target)?;
         let assembler = registers::assemble(&ptx, arch.capability);
@@ -103,13 +104,13 @@ impl Report {
             })
             .collect();
         let mut files = SourceFiles::here();
-        let title = format!("{name} on {}", self.device);
+        let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
             std::fs::write(file, html::page(&title, &kernels, arch, &ptx, &mut files))
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         drop(progress);
-        output.json(|| as_json(&name, &self.device, &kernels, arch));
+        output.json(|| as_json(&name, &emulator, &kernels, arch));
         output.text(|| {
             let parts = kernels.iter().map(|kernel| table::text(kernel, arch, self.lines, &ptx, &mut files));
             std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")

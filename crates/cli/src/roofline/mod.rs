@@ -16,7 +16,7 @@ use warpwright_runtime::{Counters, Device, Unit};
 use crate::bench::timing;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
 
 /// How many batches are timed; their median counts.
 const BATCHES: usize = 7;
@@ -27,9 +27,10 @@ const BATCHES: usize = 7;
 pub(crate) struct Roofline {
     /// A launch file, as `exec` takes it, instead of a kernel of the library.
     launch: Option<PathBuf>,
-    /// Whose roofs: `emu:GPU`; or `cuda:N`, where the kernel is timed as well.
-    #[arg(long, global = true, default_value = "emu:h200", value_name = "DEVICE")]
-    device: String,
+    /// Whose roofs: `emu:GPU`; or `cuda:N`, where the kernel is timed as well. If nothing is said: `emu:h200`, or a GPU that the launch file's
+    /// PTX is for.
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Option<String>,
     /// Draw it into this file.
     #[arg(long, global = true, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -116,7 +117,7 @@ impl Roofline {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
         let name = subject.name();
-        let device = Device::named(&self.device)?;
+        let device = Device::named(&subject::emulator(self.device.as_deref(), self.launch.as_deref())?)?;
         let arch = arch_of(&device)?;
         let roofs = arch.roofs();
         let progress = output.progress(&name);
