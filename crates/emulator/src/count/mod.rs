@@ -308,9 +308,8 @@ impl Counter {
     /// Asynchronous work is issued.
     pub(crate) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
         self.lean(actor);
-        // `cp.async` is counted by warps, and what `wgmma` reads is no copy.
-        let counted_elsewhere =
-            matches!(completion, Completion::Group(GroupKind::Copy | GroupKind::Multiply));
+        // `cp.async` is counted by warps, and what tensor cores read and write is no copy, nor are moves of tensor memory.
+        let counted_elsewhere = matches!(completion, Completion::Group(kind) if kind != GroupKind::Bulk);
         if counted_elsewhere || proxy == Proxy::Tensormap {
             return;
         }
