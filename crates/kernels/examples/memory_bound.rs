@@ -9,7 +9,9 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 use warpwright_kernels::elementwise::{Copy, Walk};
 use warpwright_kernels::monoid::{ArgMax, Monoid, Sum};
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::rows::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, Softmax};
+use warpwright_kernels::rows::{
+    AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, Softmax, Traffic,
+};
 use warpwright_kernels::select::Predicate;
 use warpwright_kernels::{reduce, scan};
 
@@ -244,11 +246,11 @@ impl Bench {
                 })?;
             };
         }
-        let planned = |sources| Plan::new::<bf16>(columns, sources, capability);
+        let planned = |traffic| Plan::new::<bf16>(columns, traffic, capability);
         bench!(
             "softmax",
             2.0,
-            planned(1),
+            planned(Traffic::SOFTMAX),
             |plan| Softmax { plan, form: Form::Probabilities },
             Softmax::run::<bf16, bf16>,
             |turn| (&xs[turn], &mut ys[turn], rows)
@@ -256,7 +258,7 @@ impl Bench {
         bench!(
             "rms-norm",
             2.0,
-            planned(1).with_common_rows::<bf16>(1, 1, capability),
+            planned(Traffic::RMS_NORM),
             |plan| RmsNorm { plan, gain: Gain::ZeroCentred },
             RmsNorm::run::<bf16, bf16>,
             |turn| (&xs[turn], &w, &mut ys[turn], rows, 1e-6)
@@ -264,7 +266,7 @@ impl Bench {
         bench!(
             "layer-norm",
             2.0,
-            planned(1).with_common_rows::<bf16>(1, 2, capability),
+            planned(Traffic::LAYER_NORM),
             |plan| LayerNorm { plan },
             LayerNorm::run::<bf16, bf16>,
             |turn| (&xs[turn], &w, &b, &mut ys[turn], rows, 1e-6)
@@ -272,7 +274,7 @@ impl Bench {
         bench!(
             "add-rms-norm",
             4.0,
-            planned(2),
+            planned(Traffic::ADD_RMS_NORM),
             |plan| AddRmsNorm { plan, gain: Gain::ZeroCentred },
             AddRmsNorm::run::<bf16>,
             |turn| (&xs[turn], &rs[turn], &w, &mut ss[turn], &mut ys[turn], rows, 1e-6)
@@ -280,7 +282,7 @@ impl Bench {
         bench!(
             "cross-entropy",
             1.0,
-            planned(1),
+            planned(Traffic::CROSS_ENTROPY),
             |plan| CrossEntropy { plan },
             CrossEntropy::run::<bf16>,
             |turn| (&xs[turn], &targets, &mut losses, rows)

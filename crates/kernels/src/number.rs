@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 use warpwright::runtime::Storable;
 
-use crate::reference::Random;
+use crate::reference::{Random, repeated};
 
 /// A number on the host.
 pub(crate) trait HostNumber: Storable {
@@ -112,6 +112,10 @@ impl Values {
 
     /// `count` numbers from a seed, the same on every machine.
     pub(crate) fn numbers<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
+        repeated(count, |count| self.made(seed, count))
+    }
+
+    fn made<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
         const CHUNK: usize = 1 << 16;
         let mut numbers = vec![T::nearest(0.0); count];
         // Each chunk has a sequence of its own, so that they can be made at once.

@@ -44,6 +44,22 @@ impl Random {
     }
 }
 
+/// `count` of what `make` makes so many of. Of very many only the first are made, and these repeated: a prime number of them, so that no
+/// two rows, tiles or lanes of a large problem have the same ones, and large problems need not wait for the host.
+pub(crate) fn repeated<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
+    /// The largest prime number below 2^24.
+    const MADE: usize = (1 << 24) - 3;
+    let made = make(count.min(MADE));
+    if made.len() == count {
+        return made;
+    }
+    let mut all = Vec::with_capacity(count);
+    while all.len() < count {
+        all.extend_from_slice(&made[..made.len().min(count - all.len())]);
+    }
+    all
+}
+
 /// Numbers of the normal distribution in pieces of this many, each of a seed of its own.
 const PIECE: usize = 1 << 16;
 
@@ -175,4 +191,19 @@ pub(crate) fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strid
         }
     });
     c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_numbers_are_fewer_ones_again_and_again() {
+        let made = |count| repeated(count, |count| (0..count as u32).collect::<Vec<_>>());
+        assert_eq!(made(5), [0, 1, 2, 3, 4]);
+        let many = made((1 << 25) + 1);
+        assert_eq!(many.len(), (1 << 25) + 1);
+        assert_eq!(many[(1 << 24) - 4..][..3], [(1 << 24) - 4, 0, 1]);
+        assert_eq!(many[1 << 25], 6);
+    }
 }

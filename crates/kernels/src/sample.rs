@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 
 use crate::monoid::Searchable;
-use crate::reference::{Random, Rounded};
+use crate::reference::{Random, Rounded, repeated};
 use crate::registry::Element;
 
 /// The names of the types that [`with_element_type`] knows, as an option's choices.
@@ -81,12 +81,14 @@ pub(crate) trait Sampled: Searchable {
     fn draw_many(seed: u64, count: usize) -> Vec<Self> {
         // Each piece has a sequence of its own, so that all host threads draw at once.
         const PIECE: usize = 1 << 16;
-        let mut elements = vec![Self::LEAST; count];
-        elements.par_chunks_mut(PIECE).enumerate().for_each(|(piece, elements)| {
-            let mut random = Random::new(seed.wrapping_add((piece as u64).rotate_left(40)));
-            elements.fill_with(|| Self::draw(&mut random));
-        });
-        elements
+        repeated(count, |count| {
+            let mut elements = vec![Self::LEAST; count];
+            elements.par_chunks_mut(PIECE).enumerate().for_each(|(piece, elements)| {
+                let mut random = Random::new(seed.wrapping_add((piece as u64).rotate_left(40)));
+                elements.fill_with(|| Self::draw(&mut random));
+            });
+            elements
+        })
     }
 }
 

@@ -147,6 +147,33 @@ fn every_choice_checks_clean() {
     walk_choices(SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
 }
 
+/// Clusters that go from row to row, at every schedule of copies and of messages between CTAs.
+#[test]
+fn rows_in_rings_check_clean() {
+    let mut walk = Walk::default();
+    for kernel in registry::all() {
+        let has = |name| kernel.options().iter().any(|spec| spec.name == name);
+        for (turnover, stages) in
+            [("stay", "0"), ("ring", "1"), ("ring", "2"), ("stagger", "3"), ("stagger", "4")]
+        {
+            if !has("turnover") {
+                continue;
+            }
+            let mut options = Options::defaults(kernel.options());
+            let settings =
+                [("rows", "13"), ("columns", "1032"), ("threads", "64"), ("ctas", "3"), ("clusters", "2")];
+            for (name, value) in settings.iter().chain(&[("turnover", turnover), ("stages", stages)]) {
+                options.set(name, value).expect("an option of rows");
+            }
+            for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(23), Schedule::Random(24)] {
+                walk.step(*kernel, &options, "emu:h200", schedule);
+            }
+        }
+    }
+    assert_eq!(walk.ran + walk.failures.len(), 6 * 5 * 4, "a kernel refused");
+    walk.finish();
+}
+
 #[test]
 #[ignore = "minutes long: many shapes, seeds and architectures"]
 fn every_kernel_checks_clean_at_many_shapes() {

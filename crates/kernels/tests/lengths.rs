@@ -88,13 +88,52 @@ fn every_kernel_over_rows_at_every_length_of_a_row() {
     }
 }
 
+/// Ways in which clusters come by rows: as options.
+const TURNOVERS: &[&[(&str, &str)]] = &[
+    &[("turnover", "leave"), ("ctas-per-sm", "3")],
+    &[("turnover", "leave"), ("threads", "256"), ("steps", "8")],
+    &[("turnover", "stay")],
+    &[("turnover", "stay"), ("threads", "256"), ("steps", "8"), ("ctas-per-sm", "3")],
+    &[("turnover", "ring")],
+    &[("turnover", "ring"), ("evict", "first"), ("stages", "1")],
+    &[("turnover", "stagger"), ("ctas-per-sm", "1"), ("stages", "3"), ("evict", "first")],
+    &[("turnover", "stagger"), ("threads", "1024"), ("clusters", "3")],
+];
+
 /// More rows than clusters that fit the device: those that stay take several each.
 #[test]
 fn clusters_that_stay() {
     for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
-        for turnover in ["stay", "ring"] {
-            let settings = [("rows", "33"), ("columns", "131072"), ("input", "f32"), ("turnover", turnover)];
-            assert!(is_right(*kernel, &device("emu:h200"), &settings), "{} {turnover}", kernel.name());
+        for turnover in TURNOVERS {
+            let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
+            settings.extend_from_slice(turnover);
+            assert!(is_right(*kernel, &device("emu:h200"), &settings), "{} {turnover:?}", kernel.name());
+        }
+    }
+}
+
+/// Rows that a cluster of two or more shares unevenly, with what is special, and one to many for each cluster.
+#[test]
+fn rows_in_rings_are_right_at_every_length() {
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
+        for (rows, columns) in [("1", "2048"), ("2", "4096"), ("3", "1032"), ("7", "2056"), ("33", "8000")] {
+            for turnover in ["ring", "stagger"] {
+                for values in ["normal", "special"] {
+                    let settings = [
+                        ("rows", rows),
+                        ("columns", columns),
+                        ("values", values),
+                        ("ctas", "3"),
+                        ("threads", "96"),
+                        ("steps", "4"),
+                        ("ctas-per-sm", "1"),
+                        ("clusters", "2"),
+                        ("turnover", turnover),
+                    ];
+                    let right = is_right(*kernel, &device("emu:h200"), &settings);
+                    assert!(right, "{} {settings:?}", kernel.name());
+                }
+            }
         }
     }
 }

@@ -2,24 +2,41 @@
 
 use std::fmt::Write;
 
-use warpwright_kernels::registry::Ladder;
+use anyhow::Result;
+use serde_json::Value;
 
-use super::Rung;
+use super::{page, unit};
 
 /// A step's bar.
-pub(super) struct Bar {
-    label: &'static str,
+struct Bar<'a> {
+    label: &'a str,
     speed: f64,
     /// The rival's speed in the same minute, and its name.
-    rival: Option<(f64, &'static str)>,
+    rival: Option<(f64, &'a str)>,
 }
 
-impl Bar {
-    pub(super) fn of(rung: &Rung, ladder: &Ladder) -> Self {
-        let speed = rung.speed(ladder.measure).unwrap_or(0.0);
-        let rival = rung.part_of_rival().zip(ladder.rival).map(|(part, name)| (speed / part, name));
-        Self { label: rung.step, speed, rival }
-    }
+/// The chart of what `warpwright ladder KERNEL --json` prints.
+pub(super) fn of_record(record: &Value) -> Result<String> {
+    let measure = page::measure(record)?;
+    let text = |name: &str| record[name].as_str().unwrap_or_default();
+    let bars: Vec<_> = record["steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|step| {
+            let speed = page::speed(step, measure).unwrap_or(0.0);
+            let rival = step["part_of_rival"].as_f64().zip(record["rival"].as_str());
+            Bar {
+                label: step["step"].as_str().unwrap_or_default(),
+                speed,
+                rival: rival.map(|(part, name)| (speed / part, name)),
+            }
+        })
+        .collect();
+    let timed = bars.iter().any(|bar| bar.speed > 0.0);
+    let emulated = if timed { "" } else { ", emulated: not timed" };
+    let title = format!("{} {} on {}{emulated}", text("kernel"), text("options"), text("product"));
+    Ok(svg(&title, unit(measure), &bars))
 }
 
 const LABELS: f64 = 120.0;
@@ -29,7 +46,7 @@ const ROW: f64 = 26.0;
 const TOP: f64 = 58.0;
 
 /// The chart as an SVG document that reads well on light and dark ground.
-pub(super) fn svg(title: &str, unit: &str, bars: &[Bar]) -> String {
+fn svg(title: &str, unit: &str, bars: &[Bar<'_>]) -> String {
     let fastest = bars
         .iter()
         .flat_map(|bar| [bar.speed, bar.rival.map_or(0.0, |(speed, _)| speed)])

@@ -4,6 +4,7 @@
 //! in a launch small enough for it. An emulated device has no times.
 
 mod chart;
+mod page;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ use crate::bench::timing::{self, Timing};
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
+pub(crate) use page::Chapter;
 
 /// Where instructions are counted.
 const COUNTED_ON: &str = "emu:h200";
@@ -94,24 +96,22 @@ impl Ladder {
         let emulated = if device.properties().is_emulated { ", emulated: not timed" } else { "" };
         let product = &device.properties().product;
         let title = format!("{} {} on {product}{emulated}", kernel.name(), shape(options, &ladder));
+        let record = json!({
+            "status": "ok",
+            "kernel": kernel.name(),
+            "options": shape(options, &ladder),
+            "device": device.name(),
+            "product": device.properties().product,
+            "rival": ladder.rival,
+            "counted_on": COUNTED_ON,
+            "counted_with": ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect::<Vec<_>>().join(" "),
+            "steps": rungs.iter().map(as_json).collect::<Vec<_>>(),
+        });
         if let Some(file) = &self.svg {
-            let bars: Vec<_> = rungs.iter().map(|rung| chart::Bar::of(rung, &ladder)).collect();
-            std::fs::write(file, chart::svg(&title, unit(ladder.measure), &bars))
+            std::fs::write(file, chart::of_record(&record)?)
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
-        output.json(|| {
-            json!({
-                "status": "ok",
-                "kernel": kernel.name(),
-                "options": shape(options, &ladder),
-                "device": device.name(),
-                "product": device.properties().product,
-                "rival": ladder.rival,
-                "counted_on": COUNTED_ON,
-                "counted_with": ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect::<Vec<_>>().join(" "),
-                "steps": rungs.iter().map(as_json).collect::<Vec<_>>(),
-            })
-        });
+        output.json(|| record);
         output.text(|| as_text(&title, &ladder, &rungs));
         Ok(())
     }

@@ -10,9 +10,9 @@ use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::Plan;
-use super::rounds::{Rounds, Turn};
+use super::rounds::Rounds;
 use super::row::{Share, start};
-use super::softmax::log_sum;
+use super::softmax::{LogSum, log_sum};
 use super::team::Team;
 
 /// The target of rows that do not count.
@@ -40,21 +40,26 @@ impl CrossEntropy {
         let share = Share::new(plan, &team);
         let matrices = [matrix];
         let input = (&matrices[..], T::NEGATIVE_INFINITIES);
-        Rounds::begin(plan, team, share, input, rows).each(|Turn { team, index, wanted, row: x }| {
-            let [maximum, sum] = log_sum(&x, team);
-            let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
-            if wanted.map_or(is_first, |wanted| wanted & is_first) {
-                let target = targets.at(index).load();
-                let mut loss = constant(f32::NAN).duplicate();
-                if target == IGNORED {
-                    loss = constant(0f32);
-                } else if target >= 0 && target < i64::from(plan.columns) {
-                    loss = maximum + sum.lg2_approx() * std::f32::consts::LN_2
-                        - element(start(matrix, index, plan.columns), target);
+        let rounds = Rounds::begin(plan, team, share, input, rows);
+        rounds.each(
+            &LogSum,
+            |turn| (log_sum(turn), ()),
+            |turn, [maximum, sum], _| {
+                let (index, wanted) = (turn.index, turn.wanted);
+                let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
+                if wanted.map_or(is_first, |wanted| wanted & is_first) {
+                    let target = targets.at(index).load();
+                    let mut loss = constant(f32::NAN).duplicate();
+                    if target == IGNORED {
+                        loss = constant(0f32);
+                    } else if target >= 0 && target < i64::from(plan.columns) {
+                        loss = maximum + sum.lg2_approx() * std::f32::consts::LN_2
+                            - element(start(matrix, index, plan.columns), target);
+                    }
+                    losses.at(index).store(loss);
                 }
-                losses.at(index).store(loss);
-            }
-        });
+            },
+        );
     }
 }
 

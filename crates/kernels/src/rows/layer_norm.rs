@@ -4,10 +4,10 @@
 //! y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + epsilon) * w + b
 //! ```
 //!
-//! The variance is the mean of squares of what is left after the mean is known: one more reduction than with the difference of two
-//! means, which loses all its digits where the mean is large. Within a CTA that reduction is a barrier more. The CTAs of a cluster would have to
-//! wait for one another twice a row, so each takes its squares around its own mean, and they exchange once, pairs (sum, squares) that are merged as
-//! Chan, Golub and LeVeque have it:
+//! The variance is the mean of squares of what is left after a mean is known: as the difference of two means it loses all its digits
+//! where the mean is large. But the row's mean is known only when all threads have met, and they would have to meet again for the squares. So
+//! each warp takes its squares around its own mean, and what is merged, of warps and of CTAs, is the pair (sum, squares), as Chan, Golub and LeVeque
+//! have it:
 //!
 //! ```text
 //! mean     = (sum 0 + sum 1 + ..) / columns
@@ -20,36 +20,94 @@ use super::element::RowElement;
 use super::plan::Plan;
 use super::rounds::{Rounds, Turn};
 use super::row::{Common, Share, start};
-use super::team::{Merge, Sum, Team, butterfly};
+use super::team::{Merge, Part, Team, butterfly};
 
-/// The pair (sum, squares around the mean) of each CTA's part of a row, in the lane of the CTA's rank.
+/// How many columns something has, and the reciprocal: 0 and 1 where it has none.
+#[derive(Clone, Copy)]
+struct Columns {
+    count: Reg<f32>,
+    reciprocal: Reg<f32>,
+}
+
+impl Columns {
+    #[track_caller]
+    fn fixed(count: u32) -> Self {
+        Self { count: constant(count as f32), reciprocal: constant(1.0 / count as f32) }
+    }
+
+    #[track_caller]
+    fn of(count: Reg<u32>) -> Self {
+        let count = count.convert::<f32>();
+        Self { count, reciprocal: constant(1f32) / count.max(1f32) }
+    }
+
+    /// Of a CTA's part of a row.
+    #[track_caller]
+    fn of_cta(plan: Plan, cta: Reg<u32>) -> Self {
+        let part = plan.part();
+        if plan.ctas.is_power_of_two() && part * plan.ctas == plan.columns {
+            return Self::fixed(part);
+        }
+        let first = (cta * part).min(plan.columns);
+        Self::of((plan.columns - first).min(part))
+    }
+
+    /// Of what a warp's lanes have of their CTA's part.
+    #[track_caller]
+    fn of_warp(plan: Plan, share: Share, warp: Reg<u32>) -> Self {
+        let (width, stride, warps) = (plan.lanes * 32, plan.lanes * plan.threads, plan.threads / 32);
+        if plan.threads <= 32 {
+            return Self::fixed(plan.columns);
+        }
+        let whole = plan.part().is_multiple_of(stride) && plan.part() * plan.ctas == plan.columns;
+        if whole && warps.is_power_of_two() {
+            return Self::fixed(plan.part() / warps);
+        }
+        let columns = share.columns();
+        let rest = columns % stride;
+        let of_rest = (rest - rest.min(warp * width)).min(width);
+        Self::of(warp.lt(warps).select(columns / stride * width + of_rest, 0))
+    }
+}
+
+/// Pairs (sum, squares around the mean).
 struct Moments {
-    plan: Plan,
+    /// Of the warp that this thread is of, of the warp that has its lane's number, and of the CTA that has that number.
+    own_warp: Columns,
+    warp: Columns,
+    cta: Columns,
+    own_cta: Columns,
+    of_row: f32,
+}
+
+impl Moments {
+    #[track_caller]
+    fn new(plan: Plan, share: Share, team: &Team) -> Self {
+        Self {
+            own_warp: Columns::of_warp(plan, share, team.rank / 32),
+            warp: Columns::of_warp(plan, share, lane_id() % (plan.threads / 32).max(1).next_power_of_two()),
+            own_cta: Columns::of_cta(plan, team.cta),
+            cta: Columns::of_cta(plan, lane_id() % plan.ctas.next_power_of_two()),
+            of_row: 1.0 / plan.columns as f32,
+        }
+    }
 }
 
 impl Merge<2> for Moments {
     const NEUTRAL: [f32; 2] = [0.0; 2];
 
     #[track_caller]
-    fn over_lanes(&self, [sum, squares]: [Reg<f32>; 2], lanes: u32) -> [Reg<f32>; 2] {
-        let [columns, reciprocal] = columns_of(self.plan, lane_id() % lanes);
+    fn over_lanes(&self, [sum, squares]: [Reg<f32>; 2], lanes: u32, part: Part) -> [Reg<f32>; 2] {
+        let (columns, reciprocal) = match part {
+            Part::Cta => (self.cta, constant(self.of_row)),
+            Part::Warp => (self.warp, self.own_cta.reciprocal),
+            Part::Lane => unreachable!("the lanes of a warp take their squares around its mean"),
+        };
         let of_all = butterfly(sum, lanes, |a, b| a + b);
-        let apart = sum * reciprocal - of_all * (1.0 / self.plan.columns as f32);
-        let squares = (apart * apart).mul_add(columns, squares);
+        let apart = sum * columns.reciprocal - of_all * reciprocal;
+        let squares = (apart * apart).mul_add(columns.count, squares);
         [of_all, butterfly(squares, lanes, |a, b| a + b)]
     }
-}
-
-/// Columns of a CTA's part of a row, and their reciprocal: 0 and 1 for a rank that no CTA has, or one that has no columns.
-#[track_caller]
-fn columns_of(plan: Plan, cta: Reg<u32>) -> [Reg<f32>; 2] {
-    let part = plan.part();
-    if plan.ctas.is_power_of_two() && part * plan.ctas == plan.columns {
-        return [part as f32, 1.0 / part as f32].map(constant);
-    }
-    let first = (cta * part).min(plan.columns);
-    let columns = (plan.columns - first).min(part).convert::<f32>();
-    [columns, constant(1f32) / columns.max(1f32)]
 }
 
 /// LayerNorm of each row.
@@ -77,30 +135,31 @@ impl LayerNorm {
         let matrices = [*x];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
         let commons = [w, b].map(|row| Common::new(share, row));
-        let part = 1.0 / plan.columns as f32;
-        let [_, part_of_cta] = columns_of(plan, team.cta);
-        rounds.each(|Turn { team, index, wanted, row: x }| {
-            let y = start(y, index, plan.columns);
+        let moments = Moments::new(plan, share, &team);
+        let gather = |turn: &Turn<T>| {
+            let sum = butterfly(turn.row.sum(|sum, value| sum + value), team.lanes(), |a, b| a + b);
+            let middle = sum * moments.own_warp.reciprocal;
+            let squares = turn.row.sum(|sum, value| {
+                let left = value - middle;
+                left.mul_add(left, sum)
+            });
+            let squares = butterfly(squares, team.lanes(), |a, b| a + b);
+            (turn.team.reduce_warps(&moments, [sum, squares]), ())
+        };
+        rounds.each(&moments, gather, |turn, [sum, squares], _| {
+            let y = start(y, turn.index, plan.columns);
             // Loaded now, they would take more registers than there are.
             let [w, b] = commons.map(|common| common.row(true));
-            let [sum] = team.reduce_cta(&Sum, [x.sum(|value| value)]);
-            let middle = sum * part_of_cta;
-            let squares = x.sum(|value| {
-                let left = value - middle;
-                left * left
-            });
-            let [squares] = team.reduce_cta(&Sum, [squares]);
-            let [sum, squares] = team.reduce_ctas(&Moments { plan }, [sum, squares]);
-            let mean = if plan.ctas > 1 { sum * part } else { middle };
-            let root = (squares * part + epsilon).rsqrt_approx();
-            x.for_each(|place, values| {
+            let mean = sum * moments.of_row;
+            let root = (squares * moments.of_row + epsilon).rsqrt_approx();
+            turn.row.for_each(|place, values| {
                 let (weights, biases) = (w.at(place), b.at(place));
                 let scaled: Vec<_> = values
                     .into_iter()
                     .zip(weights.into_iter().zip(biases))
                     .map(|(x, (w, b))| ((x - mean) * root).mul_add(w, b))
                     .collect();
-                share.store(y, place, wanted, &scaled);
+                share.store(y, place, turn.wanted, &scaled);
             });
         });
     }

@@ -7,7 +7,10 @@ use warpwright::runtime::{Buffer, Device};
 
 use super::operations::launch;
 use super::plan::Turnover;
-use super::{AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
+use super::{
+    AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
+    Tuning,
+};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::{capability_of, ptx};
@@ -33,11 +36,19 @@ const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the inputs");
 const THREADS: OptionSpec =
     OptionSpec::number("threads", 0, "of one CTA for a row, 0 where the length decides");
 const CTAS: OptionSpec = OptionSpec::number("ctas", 0, "for a row, 0 where the length decides");
+const STEPS: OptionSpec =
+    OptionSpec::number("steps", 0, "vectors of a row that a thread holds, 0 where the length decides");
+const CTAS_PER_SM: OptionSpec = OptionSpec::number("ctas-per-sm", 0, "0 where their threads decide");
 const TURNOVER: OptionSpec = OptionSpec::choice(
     "turnover",
-    &["best", "leave", "stay", "ring"],
-    "of clusters: one starts for each row, or they stay, or the next rows come to shared memory besides",
+    &["best", "leave", "stay", "ring", "stagger"],
+    "of clusters: one starts for each row; or they stay; and the next rows come to shared memory; and are read while one is written",
 );
+const STAGES: OptionSpec =
+    OptionSpec::number("stages", 0, "of the rows in shared memory, 0 where room decides");
+const CLUSTERS: OptionSpec = OptionSpec::number("clusters", 0, "that stay at most, 0 for as many as fit");
+const EVICT: OptionSpec =
+    OptionSpec::choice("evict", &["normal", "first"], "when L2 gives up what comes to shared memory");
 
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
@@ -49,21 +60,34 @@ struct Problem {
     columns: u32,
     values: Values,
     seed: u64,
-    threads: u32,
-    ctas: u32,
-    turnover: &'static str,
+    tuning: Tuning,
 }
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
+        let number = |name| u32::try_from(options.number(name));
+        let turnover = match options.choice("turnover") {
+            "leave" => Some(Turnover::Leave),
+            "stay" => Some(Turnover::Stay),
+            "ring" => Some(Turnover::Ring),
+            "stagger" => Some(Turnover::Stagger),
+            _ => None,
+        };
         Ok(Self {
-            rows: u32::try_from(options.number("rows"))?,
-            columns: u32::try_from(options.number("columns"))?,
+            rows: number("rows")?,
+            columns: number("columns")?,
             values: Values::named(options.choice("values")),
             seed: options.number("seed"),
-            threads: u32::try_from(options.number("threads"))?,
-            ctas: u32::try_from(options.number("ctas"))?,
-            turnover: options.choice("turnover"),
+            tuning: Tuning {
+                threads: number("threads")?,
+                ctas: number("ctas")?,
+                steps: number("steps")?,
+                ctas_per_sm: number("ctas-per-sm")?,
+                turnover,
+                stages: number("stages")?,
+                clusters: number("clusters")?,
+                evicts: options.choice("evict") == "first",
+            },
         })
     }
 
@@ -71,18 +95,13 @@ impl Problem {
         self.rows as usize * self.columns as usize
     }
 
-    /// The plan for a kernel that reads each row from `sources` matrices, and `commons` rows that all have in common.
-    fn plan<T: RowNumber>(&self, [sources, commons]: [u32; 2], capability: &Capability) -> Result<Plan> {
-        let plan = Plan::new::<T>(self.columns, sources, capability);
-        let or = |given, plan| if given == 0 { plan } else { given };
-        let shares = [or(self.threads, plan.threads), or(self.ctas, plan.ctas)];
-        let plan = plan.shared_by::<T>(shares, capability)?;
-        Ok(match self.turnover {
-            "leave" => plan,
-            "stay" => Plan { turnover: Turnover::Stay, ..plan },
-            "ring" => plan.with_ring::<T>(sources, commons, capability),
-            _ => plan.with_common_rows::<T>(sources, commons, capability),
-        })
+    /// The plan for a kernel that moves so much: the measured one where no option asks for another.
+    fn plan<T: RowNumber>(&self, traffic: Traffic, capability: &Capability) -> Result<Plan> {
+        if self.tuning == Tuning::default() {
+            return Ok(Plan::new::<T>(self.columns, traffic, capability));
+        }
+        let plan = Plan::of_length::<T>(self.columns, traffic.sources, capability);
+        Ok(plan.tuned::<T>(traffic, self.tuning, capability)?)
     }
 
     fn matrix<T: RowNumber>(&self, device: &Device, seed: u64) -> Result<Buffer<T>> {
@@ -146,7 +165,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     problem: Problem,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>([1, 0], device.properties().capability)?;
+    let plan = problem.plan::<T>(Traffic::SOFTMAX, device.properties().capability)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -200,7 +219,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>([1, 1], device.properties().capability)?;
+    let plan = problem.plan::<T>(Traffic::RMS_NORM, device.properties().capability)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -233,7 +252,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>([2, 1], device.properties().capability)?;
+    let plan = problem.plan::<T>(Traffic::ADD_RMS_NORM, device.properties().capability)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -289,7 +308,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>([1, 2], device.properties().capability)?;
+    let plan = problem.plan::<T>(Traffic::LAYER_NORM, device.properties().capability)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -319,7 +338,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 }
 
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>([1, 0], device.properties().capability)?;
+    let plan = problem.plan::<T>(Traffic::CROSS_ENTROPY, device.properties().capability)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
     let Problem { rows, columns, .. } = problem;
     rotating(
@@ -363,8 +382,8 @@ macro_rules! with_types {
     };
 }
 
-fn plan<T: RowNumber>(reads: [u32; 2], target: &str, options: &Options) -> Result<Plan> {
-    Problem::of(options)?.plan::<T>(reads, capability_of(target)?)
+fn plan<T: RowNumber>(traffic: Traffic, target: &str, options: &Options) -> Result<Plan> {
+    Problem::of(options)?.plan::<T>(traffic, capability_of(target)?)
 }
 
 /// What a kernel moves of that many matrices of the input's and of the output's type.
@@ -394,7 +413,19 @@ macro_rules! library {
             }
 
             fn options(&self) -> &'static [OptionSpec] {
-                const OPTIONS: &[OptionSpec] = &[ROWS, COLUMNS, $($option,)* THREADS, CTAS, TURNOVER];
+                const OPTIONS: &[OptionSpec] = &[
+                    ROWS,
+                    COLUMNS,
+                    $($option,)*
+                    THREADS,
+                    CTAS,
+                    STEPS,
+                    CTAS_PER_SM,
+                    TURNOVER,
+                    STAGES,
+                    CLUSTERS,
+                    EVICT,
+                ];
                 OPTIONS
             }
 
@@ -422,7 +453,7 @@ library! {
     /// [`Softmax`] for the command line.
     SoftmaxLibrary, "softmax", "softmax of each row: one pass over memory", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>([1, 0], target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>(Traffic::SOFTMAX, target, options)?, form: Form::Probabilities }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Probabilities)
@@ -433,7 +464,7 @@ library! {
     /// [`Softmax`]'s logarithms for the command line.
     LogSoftmaxLibrary, "log-softmax", "logarithm of the softmax of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(Softmax { plan: plan::<T>([1, 0], target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
+        ptx(Softmax { plan: plan::<T>(Traffic::SOFTMAX, target, options)?, form: Form::Logarithms }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_softmax::<T, U>(device, Problem::of(options)?, Form::Logarithms)
@@ -444,7 +475,7 @@ library! {
     /// [`RmsNorm`] for the command line.
     RmsNormLibrary, "rms-norm", "RMSNorm of each row", (1, 1), [INPUT, OUTPUT, GAIN, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(RmsNorm { plan: plan::<T>([1, 1], target, options)?, gain: gain(options) }.run::<T, U>()?, target)
+        ptx(RmsNorm { plan: plan::<T>(Traffic::RMS_NORM, target, options)?, gain: gain(options) }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_rms_norm::<T, U>(device, Problem::of(options)?, gain(options))
@@ -456,7 +487,7 @@ library! {
     AddRmsNormLibrary, "add-rms-norm", "s = x + r and RMSNorm of each row of s: both are written", (4, 0),
     [INPUT, GAIN, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(AddRmsNorm { plan: plan::<T>([2, 1], target, options)?, gain: gain(options) }.run::<T>()?, target)
+        ptx(AddRmsNorm { plan: plan::<T>(Traffic::ADD_RMS_NORM, target, options)?, gain: gain(options) }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_add_rms_norm::<T>(device, Problem::of(options)?, gain(options))
@@ -467,7 +498,7 @@ library! {
     /// [`LayerNorm`] for the command line.
     LayerNormLibrary, "layer-norm", "LayerNorm of each row", (1, 1), [INPUT, OUTPUT, VALUES, SEED],
     |target, options| with_types!(options, (T, U) => {
-        ptx(LayerNorm { plan: plan::<T>([1, 2], target, options)? }.run::<T, U>()?, target)
+        ptx(LayerNorm { plan: plan::<T>(Traffic::LAYER_NORM, target, options)? }.run::<T, U>()?, target)
     }),
     |device, options| with_types!(options, (T, U) => {
         prepare_layer_norm::<T, U>(device, Problem::of(options)?)
@@ -478,7 +509,7 @@ library! {
     /// [`CrossEntropy`] for the command line.
     CrossEntropyLibrary, "cross-entropy", "cross-entropy of each row against a target", (1, 0), [INPUT, VALUES, SEED],
     |target, options| with_input!(options, T => {
-        ptx(CrossEntropy { plan: plan::<T>([1, 0], target, options)? }.run::<T>()?, target)
+        ptx(CrossEntropy { plan: plan::<T>(Traffic::CROSS_ENTROPY, target, options)? }.run::<T>()?, target)
     }),
     |device, options| with_input!(options, T => {
         prepare_cross_entropy::<T>(device, Problem::of(options)?)

@@ -17,6 +17,7 @@ mod rounds;
 mod row;
 mod softmax;
 mod team;
+mod tuning;
 
 pub use cross_entropy::{CrossEntropy, IGNORED};
 pub use element::RowElement;
@@ -27,6 +28,7 @@ pub(crate) use library::{
 };
 
 pub use operations::MatrixShape;
-pub use plan::{Plan, Turnover};
+pub use plan::{Plan, Traffic, Turnover};
 pub use rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use softmax::{Form, Softmax};
+pub use tuning::Tuning;

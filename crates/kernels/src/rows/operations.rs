@@ -2,7 +2,7 @@
 
 use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
 
-use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax};
+use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// Rows and columns of a matrix.
@@ -34,15 +34,10 @@ pub(super) fn launch<Args: HostParameter>(
 }
 
 impl Operations {
-    /// The plan for rows of that many elements of `T`, each read from `sources` matrices, and `commons` rows that they have in common; `None` where
-    /// there is nothing to do.
-    fn plan<T: Storable>(&self, sources: u32, commons: u32, (rows, columns): MatrixShape) -> Option<Plan> {
+    /// The plan for a kernel that moves so much of each row; `None` where there is nothing to do.
+    fn plan<T: Storable>(&self, traffic: Traffic, (rows, columns): MatrixShape) -> Option<Plan> {
         let capability = self.device().properties().capability;
-        let plan = || {
-            let plan = Plan::new::<T>(columns, sources, capability);
-            plan.with_common_rows::<T>(sources, commons, capability)
-        };
-        (rows > 0 && columns > 0).then(plan)
+        (rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability))
     }
 
     /// Softmax of each row of `x`.
@@ -95,7 +90,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of a softmax", shape, x)?;
         expect_matrix("the output of a softmax", shape, y)?;
-        let Some(plan) = self.plan::<T>(1, 0, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::SOFTMAX, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, y, shape.0))
     }
@@ -115,7 +110,7 @@ impl Operations {
         expect_matrix("the input of RMSNorm", shape, x)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
         expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(1, 1, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::RMS_NORM, shape) else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
     }
@@ -137,7 +132,9 @@ impl Operations {
         expect_matrix("the sum of RMSNorm", shape, sum)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
         expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(2, 1, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::ADD_RMS_NORM, shape) else {
+            return Ok(LaunchCounts::default());
+        };
         let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
         launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, shape.0, epsilon))
     }
@@ -158,7 +155,9 @@ impl Operations {
         expect_matrix("the output of LayerNorm", shape, y)?;
         expect_row("the weights of LayerNorm", shape, weights)?;
         expect_row("the biases of LayerNorm", shape, biases)?;
-        let Some(plan) = self.plan::<T>(1, 2, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::LAYER_NORM, shape) else {
+            return Ok(LaunchCounts::default());
+        };
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, shape.0, epsilon))
     }
@@ -181,7 +180,9 @@ impl Operations {
         if shape.0 > 0 && shape.1 == 0 {
             return Err(OperationError::Empty { what: "the cross-entropy of a row" });
         }
-        let Some(plan) = self.plan::<T>(1, 0, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::CROSS_ENTROPY, shape) else {
+            return Ok(LaunchCounts::default());
+        };
         let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;
         launch(&kernel, stream, plan, shape.0, (x, targets, losses, shape.0))
     }

@@ -14,8 +14,34 @@ pub enum Turnover {
     Leave,
     /// As many as fit the device stay, and go from row to row.
     Stay,
-    /// They stay, and while they work on a row, the next ones come to a ring of so many stages in shared memory.
-    Ring(u32),
+    /// They stay, and while they work on a row, the next ones come to a ring in shared memory.
+    Ring,
+    /// The same, and what is known of a row is exchanged while the results of the row before it are written: nobody waits for it.
+    Stagger,
+}
+
+/// What a kernel moves for each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Traffic {
+    /// Matrices of which a row is the sum.
+    pub sources: u32,
+    /// Rows that all rows have in common, such as weights.
+    pub commons: u32,
+    /// Matrices that are written.
+    pub results: u32,
+}
+
+impl Traffic {
+    /// One matrix read and one written.
+    pub const SOFTMAX: Self = Self { sources: 1, commons: 0, results: 1 };
+    /// One matrix and the weights read, one matrix written.
+    pub const RMS_NORM: Self = Self { sources: 1, commons: 1, results: 1 };
+    /// Two matrices and the weights read, two matrices written.
+    pub const ADD_RMS_NORM: Self = Self { sources: 2, commons: 1, results: 2 };
+    /// One matrix, weights and biases read, one matrix written.
+    pub const LAYER_NORM: Self = Self { sources: 1, commons: 2, results: 1 };
+    /// One matrix read.
+    pub const CROSS_ENTROPY: Self = Self { sources: 1, commons: 0, results: 0 };
 }
 
 /// How the threads of a grid share rows of one length.
@@ -45,6 +71,12 @@ pub struct Plan {
     pub ctas_per_sm: u32,
     /// How rows come to a cluster.
     pub turnover: Turnover,
+    /// Stages of the ring in shared memory that rows come to; 0 where they do not.
+    pub stages: u32,
+    /// Clusters that stay at most; 0: as many as fit the device.
+    pub clusters: u32,
+    /// Whether what comes to the ring is the first that L2 gives up.
+    pub evicts: bool,
     /// Whether a CTA asks L2 for the row that will be read in its place.
     pub looks_ahead: bool,
     /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
@@ -54,23 +86,25 @@ pub struct Plan {
 /// Vectors of a thread: 64 bytes on their way, in 16 of the 64 registers that leave room for [`SM_THREADS`]. Measured on the
 /// H200: with 2 a row has too many threads to wait for one another, with 8 an SM too few.
 const STEPS: u32 = 4;
+/// Vectors that a thread can be told to hold: half of its registers.
+const MOST_STEPS: u32 = 16;
 /// Threads that an SM should hold: 64 registers each.
 const SM_THREADS: u32 = 1024;
 /// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
 const LONG_ROW_THREADS: u32 = 512;
-/// CTAs of the clusters that stay. Measured on the H200: RMSNorm of 262,144 columns, 16 CTAs a row, 3.63 TB/s where the device starts a cluster
-/// for each row and 3.92 where clusters stay; of 65,536 columns, 4 CTAs a row, 4.03 and 3.85.
-const STAYING_CTAS: u32 = 16;
-/// Rows on their way to a CTA's shared memory at most.
-const MOST_STAGES: u32 = 3;
 /// Threads of a CTA whose rows take a warp or less.
 const SHORT_ROW_THREADS: u32 = 128;
 /// Bytes of a CTA's part of a row from which it pays to ask L2 for a row before its threads do. Measured on the H200.
 const AHEAD_BYTES: u32 = 8 << 10;
 
 impl Plan {
-    /// The plan for rows of `columns` elements of `T`, each read from `sources` matrices, on a GPU of that capability.
-    pub fn new<T: Element>(columns: u32, sources: u32, capability: &Capability) -> Self {
+    /// The plan for rows of `columns` elements of `T`, of a kernel that moves so much, on a GPU of that capability.
+    pub fn new<T: Element>(columns: u32, traffic: Traffic, capability: &Capability) -> Self {
+        Self::of_length::<T>(columns, traffic.sources, capability).as_measured::<T>(traffic, capability)
+    }
+
+    /// The plan that the length alone makes.
+    pub(super) fn of_length<T: Element>(columns: u32, sources: u32, capability: &Capability) -> Self {
         let lanes = vector::widest(columns.into(), T::BYTES);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
@@ -84,19 +118,20 @@ impl Plan {
             }
             _ => (most, cluster),
         };
-        Self::of_shares::<T>(columns, lanes, [threads, ctas], capability)
+        Self::of_shares::<T>(columns, lanes, [threads, ctas], STEPS, capability)
     }
 
     fn of_shares<T: Element>(
         columns: u32,
         lanes: u32,
         [threads, ctas]: [u32; 2],
+        most_steps: u32,
         capability: &Capability,
     ) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
         let part = columns.div_ceil(ctas).next_multiple_of(lanes);
         let held = part.div_ceil(lanes * threads).max(1);
-        let steps = if held <= STEPS { held } else { STEPS };
+        let steps = held.min(most_steps);
         let ctas_per_sm = (SM_THREADS / (threads * rows)).max(1);
         let overlaps = capability.compute_capability >= (9, 0);
         let looks_ahead = overlaps && part * T::BYTES >= AHEAD_BYTES;
@@ -109,34 +144,19 @@ impl Plan {
             steps,
             ctas_per_sm,
             turnover: Turnover::Leave,
+            stages: 0,
+            clusters: 0,
+            evicts: false,
             looks_ahead,
             overlaps,
         }
     }
 
-    /// The same for a kernel that reads each row from `sources` matrices, and `commons` rows which all rows have in common: where that is faster,
-    /// clusters stay, keep their part of those in shared memory, and have the next rows brought there while they work on one.
-    pub fn with_common_rows<T: Element>(self, sources: u32, commons: u32, capability: &Capability) -> Self {
-        if self.ctas < STAYING_CTAS || commons == 0 || sources > 1 {
-            return self;
-        }
-        self.with_ring::<T>(sources, commons, capability)
-    }
-
-    /// The same with clusters that stay, and a ring of as many stages as there is room for.
-    pub fn with_ring<T: Element>(self, sources: u32, commons: u32, capability: &Capability) -> Self {
-        /// Bytes of static shared memory and what the system takes of each CTA.
-        const BESIDES: u32 = 2 << 10;
-        let room = capability.shared_bytes_per_cta_opt_in / self.ctas_per_sm - BESIDES;
-        let row = self.span() * T::BYTES;
-        let stages = (room / row).saturating_sub(commons) / sources;
-        let comes_by_bulk = self.is_resident() && self.prefetches::<T>();
-        let turnover = if comes_by_bulk && stages > 0 {
-            Turnover::Ring(stages.min(MOST_STAGES))
-        } else {
-            Turnover::Stay
-        };
-        Self { turnover, ..self }
+    /// Registers that a thread has if so many CTAs share an SM.
+    pub(super) fn registers(&self) -> u32 {
+        /// Of an SM, since sm_70.
+        const REGISTERS: u32 = 1 << 16;
+        REGISTERS / (self.cta_threads() * self.ctas_per_sm)
     }
 
     /// Whether clusters stay and go from row to row.
@@ -144,11 +164,17 @@ impl Plan {
         self.turnover != Turnover::Leave
     }
 
-    /// The same rows shared by another number of threads and CTAs: to find out what is fastest.
+    /// The same rows shared by another number of threads and CTAs, each of which holds so many vectors at most.
     ///
     /// # Errors
     /// No plan has such numbers.
-    pub fn shared_by<T: Element>(&self, [threads, ctas]: [u32; 2], capability: &Capability) -> Result<Self> {
+    pub(super) fn shared_by<T: Element>(
+        &self,
+        [threads, ctas]: [u32; 2],
+        steps: u32,
+        capability: &Capability,
+    ) -> Result<Self> {
+        let steps = if steps == 0 { STEPS } else { steps };
         let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
         let whole_warps = threads.is_multiple_of(32) && (32..=1024).contains(&threads);
@@ -160,7 +186,10 @@ impl Plan {
                 "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
             ));
         }
-        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], capability))
+        if steps > MOST_STEPS {
+            return refuse(format!("a thread holds {MOST_STEPS} vectors at most, not {steps}"));
+        }
+        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], steps, capability))
     }
 
     /// Columns of a row that one CTA takes; the last may take fewer.
@@ -207,7 +236,9 @@ impl Plan {
         if !self.stays() {
             return Ok(all);
         }
-        Ok(shape(kernel.function().clusters_at_once(&all)?.min(rows) * self.ctas))
+        let fit = kernel.function().clusters_at_once(&all)?;
+        let wanted = if self.clusters == 0 { fit } else { self.clusters.min(fit) };
+        Ok(shape(wanted.min(rows) * self.ctas))
     }
 }
 
@@ -223,9 +254,10 @@ mod tests {
         for name in ["a100", "h200"] {
             let capability = Arch::named(name).expect("in the table").capability;
             for columns in (1..5000).chain((5000..600_000).step_by(997)).chain([262_144]) {
-                for plan in
-                    [Plan::new::<bf16>(columns, 1, capability), Plan::new::<f32>(columns, 1, capability)]
-                {
+                for plan in [
+                    Plan::of_length::<bf16>(columns, 1, capability),
+                    Plan::of_length::<f32>(columns, 1, capability),
+                ] {
                     assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
                     assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");
@@ -243,7 +275,7 @@ mod tests {
     fn known_plans() {
         let h200 = Arch::named("h200").expect("in the table").capability;
         let plan = |columns| {
-            let Plan { threads, rows, ctas, steps, .. } = Plan::new::<bf16>(columns, 1, h200);
+            let Plan { threads, rows, ctas, steps, .. } = Plan::of_length::<bf16>(columns, 1, h200);
             (threads, rows, ctas, steps)
         };
         assert_eq!(plan(64), (2, 64, 1, 4));

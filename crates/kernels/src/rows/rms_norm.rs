@@ -13,7 +13,7 @@ use warpwright::prelude::*;
 use super::element::RowElement;
 use super::plan::Plan;
 use super::rounds::{Rounds, Turn};
-use super::row::{Common, Row, Share, start};
+use super::row::{Common, Share, start};
 use super::team::{Sum, Team};
 
 /// What the weights multiply by.
@@ -26,11 +26,12 @@ pub enum Gain {
 }
 
 impl Gain {
+    /// A normalised value times the gain.
     #[track_caller]
-    fn of(self, weight: Reg<f32>) -> Reg<f32> {
+    fn times(self, value: Reg<f32>, weight: Reg<f32>) -> Reg<f32> {
         match self {
-            Gain::Weight => weight,
-            Gain::ZeroCentred => weight + 1.0,
+            Gain::Weight => value * weight,
+            Gain::ZeroCentred => value.mul_add(weight, value),
         }
     }
 }
@@ -44,11 +45,15 @@ pub struct RmsNorm {
     pub gain: Gain,
 }
 
-/// 1 / sqrt(mean of squares + epsilon) of a row whose fill is 0.
+/// The CTA's sum of squares of a row whose fill is 0.
 #[track_caller]
-fn reciprocal_root<T: RowElement>(row: &Row<T>, team: &mut Team, plan: Plan, epsilon: Reg<f32>) -> Reg<f32> {
-    let squares = row.sum(|value| value * value);
-    let [squares] = team.reduce(&Sum, [squares]);
+fn squares<T: RowElement>(turn: &Turn<T>) -> [Reg<f32>; 1] {
+    turn.team.reduce_cta(&Sum, [turn.row.sum(|sum, value| value.mul_add(value, sum))])
+}
+
+/// 1 / sqrt(mean of squares + epsilon).
+#[track_caller]
+fn reciprocal_root(squares: Reg<f32>, plan: Plan, epsilon: Reg<f32>) -> Reg<f32> {
     (squares * (1.0 / plan.columns as f32) + epsilon).rsqrt_approx()
 }
 
@@ -69,16 +74,20 @@ impl RmsNorm {
         let matrices = [*x];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
         let common = Common::new(share, w);
-        rounds.each(|Turn { team, index, wanted, row: x }| {
-            let (y, w) = (start(y, index, plan.columns), common.row(false));
-            let root = reciprocal_root(&x, team, plan, epsilon);
-            x.for_each(|place, values| {
-                let weights = w.at(place);
-                let scaled: Vec<_> =
-                    values.into_iter().zip(weights).map(|(x, w)| x * root * gain.of(w)).collect();
-                share.store(y, place, wanted, &scaled);
-            });
-        });
+        rounds.each(
+            &Sum,
+            |turn| (squares(turn), ()),
+            |turn, [squares], _| {
+                let (y, w) = (start(y, turn.index, plan.columns), common.row(false));
+                let root = reciprocal_root(squares, plan, epsilon);
+                turn.row.for_each(|place, values| {
+                    let weights = w.at(place);
+                    let scaled: Vec<_> =
+                        values.into_iter().zip(weights).map(|(x, w)| gain.times(x * root, w)).collect();
+                    share.store(y, place, turn.wanted, &scaled);
+                });
+            },
+        );
     }
 }
 
@@ -110,16 +119,19 @@ impl AddRmsNorm {
         let matrices = [*x, *r];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
         let common = Common::new(share, w);
-        rounds.each(|Turn { team, index, wanted, row: sum }| {
-            let (s, y) = (start(s, index, plan.columns), start(y, index, plan.columns));
-            let w = common.row(false);
-            sum.for_each(|place, values| share.store(s, place, wanted, &values));
-            let root = reciprocal_root(&sum, team, plan, epsilon);
-            sum.for_each(|place, values| {
+        let gather = |turn: &Turn<T>| {
+            let s = start(s, turn.index, plan.columns);
+            turn.row.for_each(|place, values| share.store(s, place, turn.wanted, &values));
+            (squares(turn), ())
+        };
+        rounds.each(&Sum, gather, |turn, [squares], _| {
+            let (y, w) = (start(y, turn.index, plan.columns), common.row(false));
+            let root = reciprocal_root(squares, plan, epsilon);
+            turn.row.for_each(|place, values| {
                 let weights = w.at(place);
                 let scaled: Vec<_> =
-                    values.into_iter().zip(weights).map(|(s, w)| s * root * gain.of(w)).collect();
-                share.store(y, place, wanted, &scaled);
+                    values.into_iter().zip(weights).map(|(s, w)| gain.times(s * root, w)).collect();
+                share.store(y, place, turn.wanted, &scaled);
             });
         });
     }

@@ -10,6 +10,15 @@
 //! stage    0 1 2 | 0 1 2 | ..           row k of a cluster is read from stage k % 3 into registers; then row k + 3 may come there
 //! ```
 //!
+//! Still each row is a chain: what it has is gathered, the CTAs exchange that, its results are written. `Turnover::Stagger` takes the exchange out of
+//! it. A row stays in its stage until it is written, a round later, and what CTAs sent of it in one round has long come in the next:
+//!
+//! ```text
+//! round    k                       k + 1                       k + 2
+//!          gather row k, send      gather row k + 1, send      gather row k + 2, send
+//!          write row k - 1         write row k                 row k + 4 may come to the stage of row k
+//! ```
+//!
 //! (For shorter rows, which one CTA holds, such a ring was measured twice: 3.6 to 3.8 TB/s on the H200 where CTAs that come and go have 4.0 to 4.1.
 //! There the loads of the CTAs beside it are what a CTA's computing hides behind.)
 
@@ -17,17 +26,18 @@ use warpwright::lang::bulk;
 use warpwright::lang::cluster::{cluster_arrive_relaxed, cluster_wait};
 use warpwright::lang::fence::fence_mbarrier_init;
 use warpwright::lang::mbarrier::Mbarriers;
+use warpwright::lang::memory::{L2Eviction, cache_policy};
 use warpwright::prelude::*;
 
 use super::element::RowElement;
 use super::plan::{Plan, Turnover};
 use super::row::{Row, Share, Source, start};
-use super::team::Team;
+use super::team::{Merge, Team};
 
 /// A row as a kernel gets it.
-pub(super) struct Turn<'team, T> {
+pub(super) struct Turn<T> {
     /// The threads that share it.
-    pub(super) team: &'team mut Team,
+    pub(super) team: Team,
     /// Its number.
     pub(super) index: Reg<u32>,
     /// Whether its results are wanted. Several teams of one warp work in step: those that are past the last row work on that one
@@ -64,7 +74,8 @@ struct Ring<T> {
 impl<T: RowElement> Ring<T> {
     /// Room for the stages, and their barriers ready.
     #[device]
-    fn new(plan: Plan, count: u32, matrices: usize) -> Self {
+    fn new(plan: Plan, matrices: usize) -> Self {
+        let count = plan.stages;
         let stages = dynamic_shared::<T>(count as usize * matrices * plan.span() as usize);
         let arrived = Mbarriers::new(count);
         if thread_idx().x == 0 {
@@ -92,8 +103,8 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         let first = block_idx().x / plan.ctas * plan.rows;
         let step = grid_dim().x / plan.ctas * plan.rows;
         let ring = match plan.turnover {
-            Turnover::Ring(stages) => Some(Ring::new(plan, stages, matrices.len())),
-            _ => None,
+            Turnover::Ring | Turnover::Stagger => Some(Ring::new(plan, matrices.len())),
+            Turnover::Leave | Turnover::Stay => None,
         };
         let rounds = Self { plan, team, share, matrices, fill, rows, first, step, ring };
         if plan.overlaps {
@@ -120,9 +131,31 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         rounds
     }
 
-    /// Calls `work` with each row of this thread's team in turn.
+    /// Goes through the rows of this thread's team. `gather` makes of a row what its CTA knows of it, which `merge` merges over the cluster, and
+    /// what the thread keeps; `finish` gets what the row has altogether, and what was kept if registers hold it until then.
+    #[track_caller]
+    pub(super) fn each<M: Merge<K>, G, const K: usize>(
+        self,
+        merge: &M,
+        gather: impl Fn(&Turn<T>) -> ([Reg<f32>; K], G),
+        finish: impl Fn(&Turn<T>, [Reg<f32>; K], Option<G>),
+    ) {
+        if self.plan.turnover == Turnover::Stagger {
+            return self.each_staggered(
+                merge,
+                |turn| gather(turn).0,
+                |turn, of_row| finish(turn, of_row, None),
+            );
+        }
+        self.each_at_once(|turn| {
+            let (of_cta, kept) = gather(turn);
+            finish(turn, turn.team.reduce_ctas(merge, of_cta), Some(kept));
+        });
+    }
+
+    /// Calls `work` with each row.
     #[device]
-    pub(super) fn each(self, work: impl Fn(Turn<'_, T>)) {
+    fn each_at_once(self, work: impl Fn(&Turn<T>)) {
         let Self { plan, share, fill, rows, first, step, .. } = self;
         let mut team = self.team;
         let mut stage = constant(0u32);
@@ -133,7 +166,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                 let wanted = Some(index.lt(rows));
                 let index = index.min(rows - 1);
                 let row = Row::new(share, Source::Memory(self.at(index), fill));
-                work(Turn { team: &mut team, index, wanted, row });
+                work(&Turn { team, index, wanted, row });
             } else if let Some(ring) = &self.ring {
                 ring.arrived.at(stage).wait_parity(parity);
                 let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
@@ -147,7 +180,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                     stage = constant(0u32);
                     parity = parity ^ 1;
                 }
-                work(Turn { team: &mut team, index: base, wanted: None, row });
+                work(&Turn { team, index: base, wanted: None, row });
             } else {
                 let row = Row::new(share, Source::Memory(self.at(base), fill));
                 if plan.looks_ahead && plan.prefetches::<T>() {
@@ -155,8 +188,59 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                         self.ask_for(base + at_once(plan));
                     }
                 }
-                work(Turn { team: &mut team, index: base, wanted: None, row });
+                work(&Turn { team, index: base, wanted: None, row });
             }
+            team.round += 1;
+        }
+    }
+
+    /// Gathers each row's values, and finishes it a round later.
+    #[device]
+    fn each_staggered<M: Merge<K>, const K: usize>(
+        self,
+        merge: &M,
+        gather: impl Fn(&Turn<T>) -> [Reg<f32>; K],
+        finish: impl Fn(&Turn<T>, [Reg<f32>; K]),
+    ) {
+        let Self { share, fill, rows, first, step, .. } = self;
+        let Some(ring) = &self.ring else { unreachable!("a plan with such a turnover has stages") };
+        let turn = |team, index, stage| {
+            let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
+            Turn { team, index, wanted: None, row }
+        };
+        let mut team = self.team;
+        let mut index = first.duplicate();
+        // Of the row that is gathered, of the one that is finished, and of the one before.
+        let mut stage = constant(0u32).duplicate();
+        let mut finished = constant(0u32).duplicate();
+        let mut free = constant(0u32).duplicate();
+        let mut parity = constant(0u32).duplicate();
+        let rounds = (rows - first - 1) / step + 1;
+        for round in 0..rounds + 1 {
+            if round < rounds {
+                ring.arrived.at(stage).wait_parity(parity);
+                // The threads of the CTA meet here.
+                let of_cta = gather(&turn(team, index, stage));
+                team.send(of_cta);
+                // So all are done with the row before the one that is finished now.
+                if team.rank == 0 && round >= 2 {
+                    self.bring(ring, free, index, step * (ring.count - 2));
+                }
+            }
+            if round >= 1 {
+                let turn = turn(team, index - step, finished);
+                let of_row = team.receive(merge, round - 1);
+                finish(&turn, of_row);
+            }
+            free = finished;
+            finished = stage;
+            stage += 1;
+            if stage == ring.count {
+                stage = constant(0u32);
+                parity = parity ^ 1;
+            }
+            index += step;
+            team.round += 1;
         }
     }
 
@@ -169,7 +253,10 @@ impl<'a, T: RowElement> Rounds<'a, T> {
             let columns = self.share.columns();
             arrived.arrive_and_expect(columns * (self.matrices.len() as u32 * T::BYTES));
             for (from, to) in self.at(row).into_iter().zip(self.staged(ring, stage)) {
-                bulk::load(from.at(self.share.base), columns, to, arrived);
+                let load = bulk::Load::new(from.at(self.share.base), columns);
+                let load =
+                    if self.plan.evicts { load.with_policy(cache_policy(L2Eviction::First)) } else { load };
+                load.start(to, arrived);
             }
         }
     }

@@ -12,10 +12,12 @@ use super::team::Team;
 /// Where a vector lies in its row.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Its first column.
-    pub(super) column: Reg<u32>,
+    /// The first column of the thread's first vector.
+    column: Reg<u32>,
     /// The same, counted from the first of the CTA's part.
     local: Reg<u32>,
+    /// Columns from there to this vector: known when the kernel is built, so that it costs no arithmetic.
+    further: u32,
     /// Which of the thread's vectors it is, of those it has at once.
     step: usize,
     /// Whether it is inside the row, where that is not known when the kernel is built.
@@ -23,6 +25,18 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Where it is in a row.
+    #[track_caller]
+    fn of_row<T: RowElement>(self, row: Global<T>) -> Global<T> {
+        row.at(self.column).at(self.further)
+    }
+
+    /// Where it is in the CTA's part of a row.
+    #[track_caller]
+    fn of_part<T: RowElement>(self, part: Shared<T>) -> Shared<T> {
+        part.at(self.local).at(self.further)
+    }
+
     /// The value, or 0 where the place is outside the row.
     #[track_caller]
     fn or_zero(self, value: Reg<f32>) -> Reg<f32> {
@@ -66,13 +80,13 @@ impl Share {
     #[track_caller]
     fn places(&self, base: Option<Reg<u32>>) -> Vec<Place> {
         let stride = self.plan.lanes * self.plan.threads;
+        let local = base.map_or(self.first, |base| self.first + base);
+        let column = if self.plan.ctas > 1 { local + self.base } else { local };
         let place = |step: u32| {
-            let local = self.first + step * stride;
-            let local = base.map_or(local, |base| local + base);
-            let is_inside = base.is_none() && self.cut.is_none() && (step + 1) * stride <= self.plan.part();
-            let inside = (!is_inside).then(|| local.lt(self.columns()));
-            let column = if self.plan.ctas > 1 { local + self.base } else { local };
-            Place { column, local, step: step as usize, inside }
+            let further = step * stride;
+            let is_inside = base.is_none() && self.cut.is_none() && further + stride <= self.plan.part();
+            let inside = (!is_inside).then(|| (local + further).lt(self.columns()));
+            Place { column, local, further, step: step as usize, inside }
         };
         (0..self.plan.steps).map(place).collect()
     }
@@ -114,10 +128,10 @@ impl Share {
         let chunk = Chunk::<T>::of(values);
         let access = Access::new().cached(CacheOperator::Streaming);
         match here {
-            None => chunk.store(row.at(place.column), access),
+            None => chunk.store(place.of_row(row), access),
             Some(here) => {
                 if here {
-                    chunk.store(row.at(place.column), access);
+                    chunk.store(place.of_row(row), access);
                 }
             }
         }
@@ -162,25 +176,25 @@ impl<T: RowElement> Row<T> {
                 let access = Access::new().non_coherent().evicted(Eviction::NoAllocate);
                 self.sum_of(
                     rows,
-                    |row, place| self.share.load(row.at(place.column), place, *fill, access),
+                    |row, place| self.share.load(place.of_row(row), place, *fill, access),
                     &places,
                 )
             }
             Source::Common(row) => {
                 let access = Access::new().non_coherent();
                 let load =
-                    |row: Global<T>, place: Place| self.share.load(row.at(place.column), place, 0, access);
+                    |row: Global<T>, place: Place| self.share.load(place.of_row(row), place, 0, access);
                 self.sum_of(&[*row], load, &places)
             }
             Source::Kept(row) => {
                 let load = |row: Shared<T>, place: Place| {
-                    self.share.load(row.at(place.local), place, 0, Access::new())
+                    self.share.load(place.of_part(row), place, 0, Access::new())
                 };
                 self.sum_of(&[*row], load, &places)
             }
             Source::Brought(rows, fill) => {
                 let load = |row: Shared<T>, place: Place| {
-                    self.share.load(row.at(place.local), place, *fill, Access::new())
+                    self.share.load(place.of_part(row), place, *fill, Access::new())
                 };
                 self.sum_of(rows, load, &places)
             }
@@ -242,10 +256,10 @@ impl<T: RowElement> Row<T> {
         match (&self.resident, &self.source) {
             (Some(vectors), _) => vectors[place.step].1.values(),
             (None, Source::Common(row)) => {
-                self.share.load(row.at(place.column), place, 0, Access::new().non_coherent()).values()
+                self.share.load(place.of_row(*row), place, 0, Access::new().non_coherent()).values()
             }
             (None, Source::Kept(row)) => {
-                self.share.load(row.at(place.local), place, 0, Access::new()).values()
+                self.share.load(place.of_part(*row), place, 0, Access::new()).values()
             }
             (None, Source::Memory(..) | Source::Brought(..)) => {
                 unreachable!("only what rows have in common is looked up")
@@ -253,15 +267,15 @@ impl<T: RowElement> Row<T> {
         }
     }
 
-    /// The sum over this thread's elements of what `term` makes of each.
+    /// The sum over this thread's elements: `add` makes of a sum and one more element their sum. A vector's elements are added one after the
+    /// other, and then the vectors' sums.
     #[track_caller]
-    pub(super) fn sum(&self, term: impl Fn(Reg<f32>) -> Reg<f32>) -> Reg<f32> {
+    pub(super) fn sum(&self, add: impl Fn(Reg<f32>, Reg<f32>) -> Reg<f32>) -> Reg<f32> {
         self.fold(constant(0f32).duplicate(), |sum, vectors| {
-            vectors.iter().fold(sum, |sum, (place, chunk)| {
-                let terms: Vec<_> =
-                    chunk.values().into_iter().map(|value| place.or_zero(term(value))).collect();
-                sum + pairwise(&terms, |a, b| a + b)
-            })
+            let of_vector = |(place, chunk): &(Place, Chunk<T>)| {
+                place.or_zero(chunk.values().into_iter().fold(constant(0f32), &add))
+            };
+            sum + pairwise(&vectors.iter().map(of_vector).collect::<Vec<_>>(), |a, b| a + b)
         })
     }
 }
@@ -304,8 +318,8 @@ impl<T: RowElement> Common<T> {
 fn keep<T: RowElement>(share: Share, row: Global<T>) -> Shared<T> {
     let kept = dynamic_shared::<T>(share.plan.span() as usize);
     for place in share.places(None) {
-        let chunk = share.load(row.at(place.column), place, 0, Access::new().non_coherent());
-        chunk.store(kept.at(place.local), Access::new());
+        let chunk = share.load(place.of_row(row), place, 0, Access::new().non_coherent());
+        chunk.store(place.of_part(kept), Access::new());
     }
     kept
 }

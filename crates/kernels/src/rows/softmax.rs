@@ -15,8 +15,8 @@ use warpwright::prelude::*;
 use super::element::{Chunk, RowElement};
 use super::plan::Plan;
 use super::rounds::{Rounds, Turn};
-use super::row::{Place, Row, Share, pairwise, start};
-use super::team::{Merge, Team, butterfly};
+use super::row::{Place, Share, pairwise, start};
+use super::team::{Merge, Part, Team, butterfly};
 
 /// `exp(x)` by the special function unit; a subnormal result is 0.
 #[track_caller]
@@ -38,7 +38,7 @@ impl Merge<2> for LogSum {
     const NEUTRAL: [f32; 2] = [f32::NEG_INFINITY, 0.0];
 
     #[track_caller]
-    fn over_lanes(&self, [maximum, sum]: [Reg<f32>; 2], lanes: u32) -> [Reg<f32>; 2] {
+    fn over_lanes(&self, [maximum, sum]: [Reg<f32>; 2], lanes: u32, _: Part) -> [Reg<f32>; 2] {
         let all = butterfly(maximum, lanes, |a, b| a.max(b));
         let sum = sum * exp(maximum - base(all));
         [all, butterfly(sum, lanes, |a, b| a + b)]
@@ -74,15 +74,18 @@ impl LogSum {
     }
 }
 
-/// The pair of a whole row, whose fill is negative infinity.
+/// The pair of the CTA's part of a row, whose fill is negative infinity.
 #[track_caller]
-pub(super) fn log_sum<T: RowElement>(row: &Row<T>, team: &mut Team) -> [Reg<f32>; 2] {
-    let mine = row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, vectors).0);
-    team.reduce(&LogSum, mine)
+pub(super) fn log_sum<T: RowElement>(turn: &Turn<T>) -> [Reg<f32>; 2] {
+    let mine = turn.row.fold(LogSum::nothing(), |pair, vectors| LogSum::with(pair, vectors).0);
+    turn.team.reduce_cta(&LogSum, mine)
 }
 
-/// Exponentials that a thread's registers hold at most.
-const KEPT_TERMS: u32 = 32;
+/// A thread's exponentials of its part of a row, relative to its own maximum.
+struct Terms {
+    maximum: Reg<f32>,
+    terms: Vec<Reg<f32>>,
+}
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,33 +114,36 @@ impl Softmax {
         let share = Share::new(plan, &team);
         let matrices = [*x];
         let input = (&matrices[..], T::NEGATIVE_INFINITIES);
-        Rounds::begin(plan, team, share, input, rows).each(|Turn { team, index, wanted, row: x }| {
-            let y = start(y, index, plan.columns);
-            let store = |place, values: &[_]| share.store(y, place, wanted, values);
-            match (form, x.resident()) {
-                (Form::Probabilities, Some(vectors)) if plan.steps * plan.lanes <= KEPT_TERMS => {
-                    // The exponentials are taken once and kept.
-                    let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
-                    let [maximum, sum] = team.reduce(&LogSum, mine);
-                    let factor = exp(mine[0] - base(maximum)) / sum;
-                    for ((place, _), terms) in vectors.iter().zip(terms.chunks(plan.lanes as usize)) {
+        let keeps = self.keeps_terms();
+        let gather = |turn: &Turn<T>| match turn.row.resident() {
+            Some(vectors) if keeps => {
+                let (mine, terms) = LogSum::with(LogSum::nothing(), vectors);
+                (turn.team.reduce_cta(&LogSum, mine), Some(Terms { maximum: mine[0], terms }))
+            }
+            _ => (log_sum(turn), None),
+        };
+        Rounds::begin(plan, team, share, input, rows).each(&LogSum, gather, |turn, [maximum, sum], kept| {
+            let y = start(y, turn.index, plan.columns);
+            let store = |place, values: &[_]| share.store(y, place, turn.wanted, values);
+            match (form, turn.row.resident(), kept.flatten()) {
+                (Form::Probabilities, Some(vectors), Some(kept)) => {
+                    let factor = exp(kept.maximum - base(maximum)) / sum;
+                    for ((place, _), terms) in vectors.iter().zip(kept.terms.chunks(plan.lanes as usize)) {
                         let scaled: Vec<_> = terms.iter().map(|term| *term * factor).collect();
                         store(*place, &scaled);
                     }
                 }
-                (Form::Probabilities, _) => {
-                    let [maximum, sum] = log_sum(&x, team);
+                (Form::Probabilities, ..) => {
                     let factor = constant(1f32) / sum;
-                    x.for_each(|place, values| {
+                    turn.row.for_each(|place, values| {
                         let scaled: Vec<_> =
                             values.into_iter().map(|value| exp(value - maximum) * factor).collect();
                         store(place, &scaled);
                     });
                 }
-                (Form::Logarithms, _) => {
-                    let [maximum, sum] = log_sum(&x, team);
+                (Form::Logarithms, ..) => {
                     let logarithm = sum.lg2_approx() * std::f32::consts::LN_2;
-                    x.for_each(|place, values| {
+                    turn.row.for_each(|place, values| {
                         let logarithms: Vec<_> =
                             values.into_iter().map(|value| value - maximum - logarithm).collect();
                         store(place, &logarithms);
@@ -145,5 +151,11 @@ impl Softmax {
                 }
             }
         });
+    }
+
+    /// Whether the exponentials are taken once and kept: if they take no more than half of a thread's registers.
+    fn keeps_terms(&self) -> bool {
+        let terms = self.plan.steps * self.plan.lanes;
+        self.form == Form::Probabilities && self.plan.is_resident() && 2 * terms <= self.plan.registers()
     }
 }

@@ -18,7 +18,7 @@ use warpwright::lang::fence::fence_mbarrier_init;
 use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 
-use super::plan::Plan;
+use super::plan::{Plan, Turnover};
 
 /// Values that are exchanged together at most.
 const MOST_VALUES: u32 = 2;
@@ -33,32 +33,26 @@ pub(super) struct Team {
     pub(super) rank: Reg<u32>,
     /// The CTA's rank in its cluster.
     pub(super) cta: Reg<u32>,
-    warps: Option<Exchange>,
-    ctas: Option<Exchange>,
-    /// For each of the two turns, when the peers' values are there.
+    /// Where the values of warps meet, and of CTAs: in turns, since a value of one row may still be read while another's are written.
+    warps: Option<Shared<f32>>,
+    ctas: Option<Shared<f32>>,
+    /// For each turn of the CTAs, when the peers' values are there.
     arrived: Option<Mbarriers>,
-    parity: Reg<u32>,
+    /// The row's number among those of this team.
+    pub(super) round: Reg<u32>,
 }
 
-/// Where a level's partial values meet. There are two such places, used in turn: a value of one reduction may still be read while another's are
-/// written.
-#[derive(Clone, Copy, DeviceValue)]
-struct Exchange {
-    places: Shared<f32>,
-    turn: Reg<u32>,
-}
+/// Turns of the places where the values of warps meet: a barrier lies between one and the next.
+const WARP_TURNS: u32 = 2;
 
-impl Exchange {
-    #[track_caller]
-    fn new() -> Self {
-        let places = shared_array::<f32>((2 * MOST_PARTIALS * MOST_VALUES) as usize);
-        Self { places, turn: constant(0u32).duplicate() }
-    }
-
-    /// This turn's place.
-    #[track_caller]
-    fn place(&self) -> Shared<f32> {
-        self.places.at(self.turn * (MOST_PARTIALS * MOST_VALUES))
+/// Turns of the places where the values of CTAs meet.
+///
+/// Who has all values of a row knows that every CTA has sent its own, and so is done with what it waited for before that. That is the
+/// row before; where rows are staggered, a CTA waits for a row's values when it has sent the next one's, and the row is three before.
+const fn cta_turns(turnover: Turnover) -> u32 {
+    match turnover {
+        Turnover::Stagger => 4,
+        _ => 2,
     }
 }
 
@@ -67,8 +61,19 @@ pub(super) trait Merge<const K: usize> {
     /// What changes no value it is merged with.
     const NEUTRAL: [f32; K];
 
-    /// The merged values of `lanes` neighbouring lanes, in all of them.
-    fn over_lanes(&self, values: [Reg<f32>; K], lanes: u32) -> [Reg<f32>; K];
+    /// The merged values of `lanes` neighbouring lanes, in all of them; what each of them has is of a `part`.
+    fn over_lanes(&self, values: [Reg<f32>; K], lanes: u32, part: Part) -> [Reg<f32>; K];
+}
+
+/// What a value is of that a lane has before lanes merge theirs: of itself, or of what has the lane's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The lane's own elements.
+    Lane,
+    /// Those of a warp.
+    Warp,
+    /// Those of a CTA.
+    Cta,
 }
 
 /// The sum.
@@ -78,7 +83,7 @@ impl Merge<1> for Sum {
     const NEUTRAL: [f32; 1] = [0.0];
 
     #[track_caller]
-    fn over_lanes(&self, [value]: [Reg<f32>; 1], lanes: u32) -> [Reg<f32>; 1] {
+    fn over_lanes(&self, [value]: [Reg<f32>; 1], lanes: u32, _: Part) -> [Reg<f32>; 1] {
         [butterfly(value, lanes, |a, b| a + b)]
     }
 }
@@ -110,56 +115,70 @@ impl Team {
         let rank = thread_idx().x;
         let rank = if plan.rows > 1 { rank % plan.threads } else { rank };
         let cta = if plan.ctas > 1 { cluster_rank() } else { constant(0) };
-        let warps = (plan.threads > 32).then(Exchange::new);
-        let ctas = (plan.ctas > 1).then(Exchange::new);
-        let arrived = (plan.ctas > 1).then(|| Mbarriers::new(2));
+        let places = |turns: u32| shared_array::<f32>((turns * MOST_PARTIALS * MOST_VALUES) as usize);
+        let warps = (plan.threads > 32).then(|| places(WARP_TURNS));
+        let ctas = (plan.ctas > 1).then(|| places(cta_turns(plan.turnover)));
+        let arrived = (plan.ctas > 1).then(|| Mbarriers::new(cta_turns(plan.turnover)));
         if let Some(arrived) = arrived {
             initialise(arrived);
         }
-        Self { plan, rank, cta, warps, ctas, arrived, parity: constant(0u32).duplicate() }
+        Self { plan, rank, cta, warps, ctas, arrived, round: constant(0u32).duplicate() }
     }
 
-    /// Merges what each thread has into what all of them have together.
-    #[track_caller]
-    pub(super) fn reduce<M: Merge<K>, const K: usize>(
-        &mut self,
-        merge: &M,
-        values: [Reg<f32>; K],
-    ) -> [Reg<f32>; K] {
-        let of_cta = self.reduce_cta(merge, values);
-        self.reduce_ctas(merge, of_cta)
+    /// Lanes that share a row, of one warp.
+    pub(super) fn lanes(&self) -> u32 {
+        self.plan.threads.min(32)
     }
 
     /// Merges what each thread has into what its CTA's have together.
-    #[device]
+    #[track_caller]
     pub(super) fn reduce_cta<M: Merge<K>, const K: usize>(
-        &mut self,
+        &self,
         merge: &M,
         values: [Reg<f32>; K],
     ) -> [Reg<f32>; K] {
-        let mut values = merge.over_lanes(values, self.plan.threads.min(32));
-        if let Some(exchange) = &mut self.warps {
-            let (here, lane) = (exchange.place(), self.rank % 32);
+        self.reduce_warps(merge, merge.over_lanes(values, self.lanes(), Part::Lane))
+    }
+
+    /// Merges what each warp has into what the CTA's have together.
+    #[device]
+    pub(super) fn reduce_warps<M: Merge<K>, const K: usize>(
+        &self,
+        merge: &M,
+        mut values: [Reg<f32>; K],
+    ) -> [Reg<f32>; K] {
+        if let Some(places) = self.warps {
+            let (here, lane) = (place(places, self.round % WARP_TURNS), self.rank % 32);
             if lane == 0 {
                 here.at(self.rank / 32 * K as u32).store_vector(values);
             }
             sync_threads();
-            values = take(merge, here, lane, self.plan.threads / 32);
-            exchange.turn = exchange.turn ^ 1;
+            values = take(merge, here, lane, self.plan.threads / 32, Part::Warp);
         }
         values
     }
 
     /// Merges what each CTA has into what the cluster has.
-    #[device]
+    #[track_caller]
     pub(super) fn reduce_ctas<M: Merge<K>, const K: usize>(
-        &mut self,
+        &self,
         merge: &M,
-        mut values: [Reg<f32>; K],
+        values: [Reg<f32>; K],
     ) -> [Reg<f32>; K] {
+        if self.ctas.is_none() {
+            return values;
+        }
+        self.send(values);
+        self.receive(merge, self.round)
+    }
+
+    /// Sends the CTA's values of this round's row to every CTA of the cluster.
+    #[device]
+    pub(super) fn send<const K: usize>(&self, values: [Reg<f32>; K]) {
         let ctas = self.plan.ctas;
-        if let (Some(exchange), Some(arrived)) = (&mut self.ctas, self.arrived) {
-            let (here, arrived) = (exchange.place(), arrived.at(exchange.turn));
+        if let (Some(places), Some(arrived)) = (self.ctas, self.arrived) {
+            let turn = self.round % cta_turns(self.plan.turnover);
+            let (here, arrived) = (place(places, turn), arrived.at(turn));
             if self.rank == 0 {
                 arrived.arrive_and_expect(ctas * K as u32 * 4);
             }
@@ -167,13 +186,32 @@ impl Team {
                 let there = here.at(self.cta * K as u32).map_to_block(self.rank);
                 there.store_vector_async(values, arrived.at_rank(self.rank));
             }
-            arrived.wait_parity(self.parity);
-            values = take(merge, here, self.rank % 32, ctas);
-            self.parity = self.parity ^ exchange.turn;
-            exchange.turn = exchange.turn ^ 1;
+        }
+    }
+
+    /// Waits for all CTAs' values of the row of a round, and merges them.
+    #[device]
+    pub(super) fn receive<M: Merge<K>, const K: usize>(&self, merge: &M, round: Reg<u32>) -> [Reg<f32>; K] {
+        let mut values = neutral(merge);
+        if let (Some(places), Some(arrived)) = (self.ctas, self.arrived) {
+            let turns = cta_turns(self.plan.turnover);
+            arrived.at(round % turns).wait_parity(round / turns % 2);
+            values = take(merge, place(places, round % turns), self.rank % 32, self.plan.ctas, Part::Cta);
         }
         values
     }
+}
+
+/// Where the values of a turn are.
+#[track_caller]
+fn place(places: Shared<f32>, turn: Reg<u32>) -> Shared<f32> {
+    places.at(turn * (MOST_PARTIALS * MOST_VALUES))
+}
+
+/// What changes no value.
+#[track_caller]
+fn neutral<M: Merge<K>, const K: usize>(_: &M) -> [Reg<f32>; K] {
+    M::NEUTRAL.map(|value| constant(value).duplicate())
 }
 
 /// Merges `count` partial values that lie in shared memory: each lane takes one.
@@ -183,16 +221,17 @@ fn take<M: Merge<K>, const K: usize>(
     from: Shared<f32>,
     lane: Reg<u32>,
     count: u32,
+    part: Part,
 ) -> [Reg<f32>; K] {
     let width = count.next_power_of_two();
     let share = lane % width;
-    let mut values = M::NEUTRAL.map(|value| constant(value).duplicate());
+    let mut values = neutral(merge);
     if count == width {
         values = from.at(share * K as u32).load_vector::<K>();
     } else if share < count {
         values = from.at(share * K as u32).load_vector::<K>();
     }
-    merge.over_lanes(values, width)
+    merge.over_lanes(values, width, part)
 }
 
 /// Makes barriers of one arrival a phase; the cluster synchronises before it uses them.

@@ -1,0 +1,200 @@
+//! What is chosen for rows by measuring, and what may be tried instead.
+
+use warpwright::arch::Capability;
+use warpwright::lang::element::Element;
+
+use super::plan::{Plan, Traffic, Turnover};
+use crate::operations::{OperationError, Result};
+
+/// What a plan has besides what the length of the rows says; 0 and `None` leave it at that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tuning {
+    /// Threads of one CTA that share a row.
+    pub threads: u32,
+    /// CTAs that share a row.
+    pub ctas: u32,
+    /// Vectors of a row that a thread holds at once at most.
+    pub steps: u32,
+    /// CTAs that an SM should hold.
+    pub ctas_per_sm: u32,
+    /// How clusters come by their rows.
+    pub turnover: Option<Turnover>,
+    /// Stages of the ring, where rows come through one.
+    pub stages: u32,
+    /// Clusters that stay.
+    pub clusters: u32,
+    /// Whether what comes to the ring is the first that L2 gives up.
+    pub evicts: bool,
+}
+
+impl Tuning {
+    const NOTHING: Self = Self {
+        threads: 0,
+        ctas: 0,
+        steps: 0,
+        ctas_per_sm: 0,
+        turnover: None,
+        stages: 0,
+        clusters: 0,
+        evicts: false,
+    };
+}
+
+/// What was fastest on the H200 for rows of 262,144, of what `docs/benches/rows-long.txt` tries: a line for what each kernel moves.
+const LONG_ROWS: &[(Traffic, Tuning)] = &[
+    (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
+    (Traffic::RMS_NORM, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }),
+    (Traffic::ADD_RMS_NORM, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
+    (Traffic::LAYER_NORM, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }),
+    (Traffic::CROSS_ENTROPY, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
+];
+
+/// CTAs of the clusters whose rows are long. Measured on the H200: RMSNorm of 262,144 columns, 16 CTAs a row, 3.63 TB/s where the device starts a
+/// cluster for each row and 3.92 where clusters stay; of 65,536 columns, 4 CTAs a row, 4.03 and 3.85.
+const LONG_ROW_CTAS: u32 = 16;
+
+/// Stages of a ring where nothing else is asked for and there is room.
+const RING_STAGES: u32 = 3;
+/// The same of a staggered one: two rows are worked on, and two more are on their way.
+const STAGGERED_STAGES: u32 = 4;
+/// What a staggered ring needs: two rows are worked on.
+const LEAST_STAGGERED_STAGES: u32 = 3;
+
+/// Threads of an SM, and its CTAs, at most, on every GPU with clusters.
+const MOST_SM_THREADS: u32 = 2048;
+const MOST_SM_CTAS: u32 = 32;
+
+impl Plan {
+    /// What was measured to be best for rows of this length.
+    pub(super) fn as_measured<T: Element>(self, traffic: Traffic, capability: &Capability) -> Self {
+        if self.ctas < LONG_ROW_CTAS {
+            return self;
+        }
+        let measured = LONG_ROWS.iter().find(|(of, _)| *of == traffic).map(|(_, tuning)| *tuning);
+        let tuned = self.tuned::<T>(traffic, measured.unwrap_or_default(), capability);
+        // Rows too long for a ring are read twice, and what they have in common stays in L1 all the better.
+        let unheld = if traffic.commons > 0 { Turnover::Stay } else { Turnover::Leave };
+        tuned.unwrap_or(Self { turnover: unheld, ..self })
+    }
+
+    /// The same rows in another way: to find out what is fastest.
+    ///
+    /// # Errors
+    /// No plan can have these numbers, or there is no room for them.
+    pub fn tuned<T: Element>(
+        &self,
+        traffic: Traffic,
+        tuning: Tuning,
+        capability: &Capability,
+    ) -> Result<Self> {
+        let or = |given, own| if given == 0 { own } else { given };
+        let shares = [or(tuning.threads, self.threads), or(tuning.ctas, self.ctas)];
+        let plan = self.shared_by::<T>(shares, tuning.steps, capability)?;
+        let ctas_per_sm = or(tuning.ctas_per_sm, plan.ctas_per_sm);
+        if ctas_per_sm > MOST_SM_CTAS || ctas_per_sm * plan.cta_threads() > MOST_SM_THREADS {
+            let threads = plan.cta_threads();
+            return refuse(format!("no SM holds {ctas_per_sm} CTAs of {threads} threads"));
+        }
+        let plan = Self { ctas_per_sm, clusters: tuning.clusters, evicts: tuning.evicts, ..plan };
+        match tuning.turnover {
+            None | Some(Turnover::Leave) => Ok(plan),
+            Some(Turnover::Stay) => Ok(Self { turnover: Turnover::Stay, ..plan }),
+            Some(turnover) => plan.with_ring::<T>(traffic, turnover, tuning.stages, capability),
+        }
+    }
+
+    /// The same with rows that come through a ring; of 0 stages, as many as are good and have room.
+    fn with_ring<T: Element>(
+        self,
+        traffic: Traffic,
+        turnover: Turnover,
+        stages: u32,
+        capability: &Capability,
+    ) -> Result<Self> {
+        /// Bytes of static shared memory of a CTA.
+        const STATIC: u32 = 2 << 10;
+        if !(self.is_resident() && self.prefetches::<T>()) {
+            return refuse(
+                "only rows of whole vectors of 16 bytes, which registers hold, come through a ring, on sm_90"
+                    .to_owned(),
+            );
+        }
+        let (least, good) = match turnover {
+            Turnover::Stagger => (LEAST_STAGGERED_STAGES, STAGGERED_STAGES),
+            _ => (1, RING_STAGES),
+        };
+        if turnover == Turnover::Stagger && self.ctas == 1 {
+            return refuse("the threads of one CTA have no others to wait for".to_owned());
+        }
+        let reserved = capability.shared_bytes_reserved;
+        let room = capability.shared_bytes_per_sm / self.ctas_per_sm - reserved - STATIC;
+        let row = self.span() * T::BYTES;
+        let stage = row * traffic.sources;
+        let most = room.saturating_sub(row * traffic.commons) / stage;
+        let stages = if stages == 0 { good.min(most).max(least) } else { stages };
+        if stages < least || stages > most {
+            return refuse(format!(
+                "a ring of {stages} stages was asked for: it takes at least {least}, and there is room for {most} of {stage} bytes"
+            ));
+        }
+        Ok(Self { turnover, stages, ..self })
+    }
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(OperationError::Shape { what: "a plan for rows", reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright::arch::Arch;
+    use warpwright::lang::element::bf16;
+
+    use super::*;
+
+    fn long_rows(traffic: Traffic, tuning: Tuning) -> Result<Plan> {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        Plan::of_length::<bf16>(262_144, traffic.sources, h200).tuned::<bf16>(traffic, tuning, h200)
+    }
+
+    #[test]
+    fn as_many_stages_as_there_is_room_for() {
+        let stages = |traffic, turnover, [threads, ctas_per_sm]: [u32; 2]| {
+            let turnover = Some(turnover);
+            let tuning = Tuning { threads, ctas_per_sm, turnover, ..Tuning::default() };
+            long_rows(traffic, tuning).map(|plan| plan.stages).ok()
+        };
+        use Turnover::{Ring, Stagger};
+        // 113 KB for each of two CTAs, 227 KB for one; a stage is 32 KB, and so is each row that is kept.
+        assert_eq!(stages(Traffic::SOFTMAX, Ring, [512, 2]), Some(3));
+        assert_eq!(stages(Traffic::RMS_NORM, Ring, [512, 2]), Some(2));
+        assert_eq!(stages(Traffic::LAYER_NORM, Ring, [512, 2]), Some(1));
+        assert_eq!(stages(Traffic::SOFTMAX, Stagger, [512, 2]), Some(3));
+        assert_eq!(stages(Traffic::RMS_NORM, Stagger, [512, 2]), None);
+        assert_eq!(stages(Traffic::LAYER_NORM, Stagger, [1024, 1]), Some(4));
+        assert_eq!(stages(Traffic::ADD_RMS_NORM, Stagger, [1024, 1]), Some(3));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let refused = |tuning| long_rows(Traffic::LAYER_NORM, tuning).expect_err("no such plan").to_string();
+        let nothing = Tuning::default();
+        assert_eq!(
+            refused(Tuning { ctas_per_sm: 5, ..nothing }),
+            "a plan for rows: no SM holds 5 CTAs of 512 threads"
+        );
+        let deep = Tuning { threads: 1024, turnover: Some(Turnover::Stagger), stages: 6, ..nothing };
+        assert_eq!(
+            refused(deep),
+            "a plan for rows: a ring of 6 stages was asked for: it takes at least 3, and there is room for 5 of 32768 bytes"
+        );
+    }
+
+    #[test]
+    fn the_measured_plans_are_possible() {
+        for (traffic, tuning) in LONG_ROWS {
+            let plan = long_rows(*traffic, *tuning).expect("it was measured");
+            assert_eq!(Some(plan.turnover), tuning.turnover);
+        }
+    }
+}
