@@ -113,33 +113,32 @@ fn cells(line: &str) -> Vec<&str> {
     inner.map_or_else(Vec::new, |line| line.split('|').map(str::trim).collect())
 }
 
-/// What a column of that name has for a step; `None` where the name says nothing of a record.
+/// What a column of that name has for a step; `None` where the name says nothing of a record, or the record has no such figure.
 fn figure(column: &str, step: &Value, measure: Measure) -> Option<String> {
     let counted = &step["counted"];
-    let of = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), grouped);
-    let part = |value: &Value| {
-        value.as_f64().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0))
-    };
+    let whole = |value: &Value| value.as_u64().map(grouped);
+    let part = |value: &Value| value.as_f64().map(|part| format!("{:.1} %", part * 100.0));
     let unit = column.split(',').next().unwrap_or(column).trim();
-    Some(match unit {
-        "us" | "µs" => step["time"]["median_seconds"]
-            .as_f64()
-            .map_or_else(|| "-".to_owned(), |seconds| grouped((seconds * 1e6).round() as u64)),
-        "TFLOP/s" | "TB/s" => {
-            let digits = if unit == "TB/s" || speed(step, measure)? < 100.0 { 2 } else { 0 };
-            format!("{:.digits$}", speed(step, measure)?)
+    match unit {
+        "us" | "µs" => {
+            let seconds = step["time"]["median_seconds"].as_f64();
+            seconds.map(|seconds| grouped((seconds * 1e6).round() as u64))
         }
-        "registers" => of(&step["registers_per_thread"]),
-        "shared bytes" => of(&step["shared_bytes"]),
-        "threads" => of(&step["threads_per_cta"]),
+        "TFLOP/s" | "TB/s" => speed(step, measure).map(|speed| {
+            let digits = if speed < 100.0 { 2 } else { 0 };
+            format!("{speed:.digits$}")
+        }),
+        "registers" => whole(&step["registers_per_thread"]),
+        "shared bytes" => whole(&step["shared_bytes"]),
+        "threads" => whole(&step["threads_per_cta"]),
         "occupancy" => part(&step["occupancy"]),
-        "warp instructions" => of(&counted["warp_instructions"]),
-        "sectors" => grouped(counted["global_sectors"].as_u64()? + counted["copied_sectors"].as_u64()?),
-        "passes" => of(&counted["shared_wavefronts"]),
-        "conflicts" => of(&counted["bank_conflicts"]),
+        "warp instructions" => whole(&counted["warp_instructions"]),
+        "sectors" => Some(grouped(counted["global_sectors"].as_u64()? + counted["copied_sectors"].as_u64()?)),
+        "passes" => whole(&counted["shared_wavefronts"]),
+        "conflicts" => whole(&counted["bank_conflicts"]),
         _ if unit.starts_with("of ") => part(&step["part_of_rival"]),
-        _ => return None,
-    })
+        _ => None,
+    }
 }
 
 /// A whole number with a comma before every three digits.
