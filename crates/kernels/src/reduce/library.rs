@@ -29,6 +29,13 @@ const LENGTH: OptionSpec = OptionSpec::number("length", 1_000_003, "elements");
 const TYPE: OptionSpec = OptionSpec::choice("type", ELEMENT_TYPES, "type of the elements");
 const CTAS_PER_SM: OptionSpec =
     OptionSpec::number("ctas-per-sm", 0, "CTAs of the one launch for each SM, 0 for as many as fit");
+const UNROLL: OptionSpec =
+    OptionSpec::number("unroll", 0, "vectors of a thread in a tile of the one launch, 0 for what is fastest");
+const STAGES: OptionSpec = OptionSpec::number(
+    "stages",
+    0,
+    "tiles in shared memory of the one launch on sm_90, 0 for what is fastest",
+);
 const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the input");
 
 /// The last step, which the others lead to.
@@ -45,6 +52,8 @@ const REDUCE_OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::choice("threads", &["256", "512", "1024"], "threads of a CTA, of the steps before the last"),
     CTAS_PER_SM,
+    UNROLL,
+    STAGES,
     SEED,
 ];
 
@@ -69,6 +78,8 @@ const ARG_MAX_OPTIONS: &[OptionSpec] = &[
     TYPE,
     OptionSpec::choice("of", &["max", "min"], "which element is looked for"),
     CTAS_PER_SM,
+    UNROLL,
+    STAGES,
     SEED,
 ];
 
@@ -76,6 +87,21 @@ const ARG_MAX_OPTIONS: &[OptionSpec] = &[
 fn work<T: Element>(options: &Options) -> Work {
     let length = options.number("length") as f64;
     Work { operations: length, bytes: length * f64::from(T::BYTES) }
+}
+
+/// The reduction in one launch that the options ask for.
+fn single_pass_of<M>(monoid: M, options: &Options, capability: &Capability) -> Result<SinglePass<M>> {
+    let fastest = SinglePass::new(monoid, capability);
+    let or = |name, own| match u32::try_from(options.number(name)) {
+        Ok(0) => Ok(own),
+        given => given,
+    };
+    let stages = or("stages", fastest.stages)?;
+    if stages > 0 && fastest.stages == 0 {
+        return Err("tiles come to shared memory by bulk copies, which are of sm_90".into());
+    }
+    let (ctas_per_sm, unroll) = (or("ctas-per-sm", fastest.ctas_per_sm)?, or("unroll", fastest.unroll)?);
+    Ok(SinglePass { ctas_per_sm, unroll, stages, ..fastest })
 }
 
 /// Prepares the reduction of random elements, whose result `check` compares with what it should be.
@@ -89,9 +115,7 @@ fn prepare<T: Sampled, M: Monoid<T>>(
     let input_there = device.buffer_from(&input)?;
     let output = Rc::new(RefCell::new(device.uninitialized::<M::Output>(1)?));
     let operations = Operations::new(device);
-    let ctas_per_sm = u32::try_from(options.number("ctas-per-sm"))?;
-    let fastest = SinglePass::new(monoid, device.properties().capability);
-    let single_pass = if ctas_per_sm == 0 { fastest } else { SinglePass { ctas_per_sm, ..fastest } };
+    let single_pass = single_pass_of(monoid, options, device.properties().capability)?;
     let kernel = operations.kernel(single_pass, SinglePass::<M>::run::<T>)?;
     let resources = Resources::of(kernel.function(), &kernel.shape(1, single_pass.threads))?;
     let result = Rc::clone(&output);
@@ -147,9 +171,8 @@ fn sum<T: Sampled>(input: &[T]) -> (T::Exact, f64) {
 }
 
 /// A sum beside the exact one. The bound is that of the smallest grid, whose threads add the most.
-fn check_sum<T: Sampled>(found: T, input: &[T], capability: &Capability) -> registry::Element {
+fn check_sum<T: Sampled>(found: T, input: &[T], reduction: &SinglePass<Sum>) -> registry::Element {
     let (exact, magnitude) = sum(input);
-    let reduction = SinglePass::new(Sum, capability);
     let grid = reduction.grid::<T>(input.len() as u64, FEWEST_CTAS);
     let steps = reduction.rounding_steps::<T>(input.len() as u64, grid);
     T::compared(found, exact, steps as f64 * T::STEP * magnitude)
@@ -204,9 +227,9 @@ impl LibraryKernel for ReduceLibrary {
         }
         let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("by") {
-            "sum" => ptx(SinglePass::new(Sum, capability).run::<T>()?, target),
-            "min" => ptx(SinglePass::new(Min, capability).run::<T>()?, target),
-            _ => ptx(SinglePass::new(Max, capability).run::<T>()?, target),
+            "sum" => ptx(single_pass_of(Sum, options, capability)?.run::<T>()?, target),
+            "min" => ptx(single_pass_of(Min, options, capability)?.run::<T>()?, target),
+            _ => ptx(single_pass_of(Max, options, capability)?.run::<T>()?, target),
         })
     }
 
@@ -216,8 +239,8 @@ impl LibraryKernel for ReduceLibrary {
         }
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => {
-                let capability = device.properties().capability;
-                prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, capability))
+                let reduction = single_pass_of(Sum, options, device.properties().capability)?;
+                prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, &reduction))
             }
             "min" => prepare::<T, _>(device, options, Min, |found, input| {
                 check_extreme::<T>(found, input, |a, b| a < b, <T as crate::monoid::Searchable>::MOST)
@@ -260,8 +283,8 @@ impl LibraryKernel for ArgMaxLibrary {
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("of") {
-            "max" => ptx(SinglePass::new(ArgMax, capability).run::<T>()?, target),
-            _ => ptx(SinglePass::new(ArgMin, capability).run::<T>()?, target),
+            "max" => ptx(single_pass_of(ArgMax, options, capability)?.run::<T>()?, target),
+            _ => ptx(single_pass_of(ArgMin, options, capability)?.run::<T>()?, target),
         })
     }
 
