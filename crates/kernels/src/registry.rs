@@ -45,6 +45,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::hopper_lessons::Library,
         &crate::gemm::Library,
         &crate::gemm::ExpertsLibrary,
+        &crate::gemm::GroupedLibrary,
         &crate::gemm::ScaledLibrary,
     ]
 }

@@ -238,6 +238,16 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
     Ok(())
 }
 
+/// Products of which there are more than a grid has rows.
+#[test]
+fn a_batch_may_have_more_products_than_a_grid_has_rows() -> Outcome {
+    let device = Device::named("emu:a100")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let batch = Batch::new(Product::new(1, 1, 1), 65_537);
+    let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
+    case.check(&operations, &stream, Way::Warps, |found| found)
+}
+
 #[test]
 fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let device = Device::named("emu:h200")?;

@@ -3,6 +3,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::grouped::GroupMember;
+use warpwright_kernels::gemm::linear::Linear;
 use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
@@ -63,7 +64,7 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
 fn members<T, C>(cases: &mut [Case<T, C>]) -> Vec<GroupMember<'_, T, C>> {
     let member = |case| {
         let Case { product, a, b, c, .. }: &mut Case<T, C> = case;
-        GroupMember { product: *product, a, b, c }
+        GroupMember::new(*product, a, b, c)
     };
     cases.iter_mut().map(member).collect()
 }
@@ -178,18 +179,50 @@ fn more_members_than_a_launch_takes_are_several() -> Outcome {
 fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let product = Product::new(8, 16, 8);
-    let mut cases = Vec::new();
-    for product in [product, Product { b: Order::RowMajor, ..product }] {
-        cases.push(Case::<f16, f32>::new(&device, product, f16::from_f32, 0.0)?);
-    }
+    let mut cases = vec![Case::<f16, f32>::new(&device, Product::new(8, 16, 8), f16::from_f32, 0.0)?];
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
-    assert!(words.contains("must lie in one order"), "{words}");
     cases[0].product.m = 9;
     let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
     assert!(words.contains("A has 64 elements where 72 are needed"), "{words}");
     operations.multiply_grouped::<f16, f32>(&stream, &mut [])?;
+    let bias = device.buffer_from(&[1f32; 15])?;
+    let mut cases = vec![Case::<f16, f32>::new(&device, Product::new(8, 16, 8), f16::from_f32, 0.0)?];
+    let mut biased: Vec<_> = members(&mut cases)
+        .into_iter()
+        .map(|member| member.with(Linear { bias: Some(&bias), ..Linear::default() }))
+        .collect();
+    let words = refused(operations.multiply_grouped(&stream, &mut biased));
+    assert!(words.contains("the bias has 15 elements where 16 are needed"), "{words}");
+    Ok(())
+}
+
+/// Members that differ in order, or in the parts of their epilogues, share no launch and are right; those that differ in an epilogue's
+/// numbers alone share one.
+#[test]
+fn members_of_several_kinds_are_several_launches() -> Outcome {
+    for schedule in [Schedule::Latest, Schedule::Random(2)] {
+        let device = hopper(schedule)?.checked()?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let mut cases = Vec::new();
+        for (number, product) in
+            [(40, 72, 72), (8, 136, 24), (70, 8, 8), (24, 24, 33)].into_iter().enumerate()
+        {
+            let (m, n, k) = product;
+            let b = [Order::ColumnMajor, Order::RowMajor][number % 2];
+            let product = Product { b, ..Product::new(m, n, k) };
+            cases.push(Case::<e4m3, f32>::new(&device, product, e4m3::from_f32, 2.0)?);
+        }
+        let alpha = |number: usize| [1.0, 0.5, 0.25, 1.0][number];
+        let mut group = members(&mut cases);
+        for (number, member) in group.iter_mut().enumerate() {
+            member.linear = Linear { alpha: alpha(number), beta: number as f32, ..Linear::default() };
+        }
+        operations.multiply_grouped(&stream, &mut group)?;
+        for (number, case) in cases.iter().enumerate() {
+            let expected = case.expected.iter().map(|sum| alpha(number) * sum + 2.0 * number as f32);
+            assert_eq!(case.c.to_vec()?, expected.collect::<Vec<_>>(), "member {number}");
+        }
+    }
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable};
-use warpwright_kernels::gemm::GemmOutput;
+use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::Product;
 use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
 use warpwright_kernels::gemm::plan::Shape;
 use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
+use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -47,42 +48,48 @@ impl Operand {
         });
         Self { granularity, meant: meant.collect(), values, scales }
     }
+
+    /// The elements as they lie in memory, k contiguous or not.
+    fn stored(&self, k: u32, k_contiguous: bool) -> impl Iterator<Item = f32> {
+        let (k, count) = (k as usize, self.values.len());
+        let place = move |at: usize| if k_contiguous { at } else { at % (count / k) * k + at / (count / k) };
+        (0..count).map(move |at| self.values[place(at)])
+    }
 }
 
 /// A product of operands on a device, and what it should be.
-struct Case<T, C> {
+struct Case<A, B, C> {
     product: Product,
     granularities: Granularities,
     expected: Vec<f64>,
-    a: (Buffer<T>, Buffer<f32>),
-    b: (Buffer<T>, Buffer<f32>),
+    a: (Buffer<A>, Buffer<f32>),
+    b: (Buffer<B>, Buffer<f32>),
     c: Buffer<C>,
 }
 
-impl<T: Narrow, C: GemmOutput + Storable> Case<T, C> {
+impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
     fn new(
         device: &Device,
-        (m, n, k): (u32, u32, u32),
+        product: Product,
         (a, b): (Operand, Operand),
-        input: impl Fn(f32) -> T,
+        (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
         before: C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
+        let Product { m, n, k, .. } = product;
         let mut expected = Vec::new();
         for row in a.meant.chunks(k as usize) {
             for column in b.meant.chunks(k as usize) {
                 expected.push(row.iter().zip(column).map(|(a, b)| a * b).sum());
             }
         }
-        let there = |operand: &Operand| -> Result<_, warpwright::runtime::Error> {
-            let values: Vec<T> = operand.values.iter().map(|&value| input(value)).collect();
-            Ok((device.buffer_from(&values)?, device.buffer_from(&operand.scales)?))
-        };
+        let a_values: Vec<A> = a.stored(k, product.a == Order::RowMajor).map(a_input).collect();
+        let b_values: Vec<B> = b.stored(k, product.b == Order::ColumnMajor).map(b_input).collect();
         Ok(Self {
-            product: Product::new(m, n, k),
+            product,
             granularities: (a.granularity, b.granularity),
             expected,
-            a: there(&a)?,
-            b: there(&b)?,
+            a: (device.buffer_from(&a_values)?, device.buffer_from(&a.scales)?),
+            b: (device.buffer_from(&b_values)?, device.buffer_from(&b.scales)?),
             c: device.buffer_from(&vec![before; m as usize * n as usize])?,
         })
     }
@@ -90,7 +97,7 @@ impl<T: Narrow, C: GemmOutput + Storable> Case<T, C> {
     /// All ways to compute it.
     fn ways(&self, device: &Device) -> Vec<ScaledWay> {
         let Product { m, n, k, .. } = self.product;
-        let shape = Shape { batch: 1, m, n, k, input_bytes: T::BYTES, output_bytes: C::BYTES };
+        let shape = Shape { batch: 1, m, n, k, input_bytes: A::BYTES, output_bytes: C::BYTES };
         ScaledWay::all(shape, self.granularities, device.properties().sm_count)
     }
 
@@ -122,17 +129,20 @@ impl<T: Narrow, C: GemmOutput + Storable> Case<T, C> {
     }
 }
 
-fn exact_case<T: Narrow, C: GemmOutput + Storable>(
+fn exact_case<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
     device: &Device,
-    (m, n, k): (u32, u32, u32),
+    product: Product,
     granularities: Granularities,
-    input: impl Fn(f32) -> T,
+    inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
     before: C,
-) -> Result<Case<T, C>, Box<dyn std::error::Error>> {
+) -> Result<Case<A, B, C>, Box<dyn std::error::Error>> {
+    let Product { m, n, k, .. } = product;
     let a = Operand::exact(granularities.0, (m, k), 3);
     let b = Operand::exact(granularities.1, (n, k), 5);
-    Case::new(device, (m, n, k), (a, b), input, before)
+    Case::new(device, product, (a, b), inputs, before)
 }
+
+const E4M3: (fn(f32) -> e4m3, fn(f32) -> e4m3) = (e4m3::from_f32, e4m3::from_f32);
 
 fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
     Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
@@ -152,8 +162,8 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
         let device = hopper(schedule)?;
         let operations = Operations::new(&device);
         for (offset, granularities) in ALL.into_iter().enumerate() {
-            let mut case =
-                exact_case::<e4m3, f32>(&device, extents, granularities, e4m3::from_f32, f32::NAN)?;
+            let (m, n, k) = extents;
+            let mut case = exact_case(&device, Product::new(m, n, k), granularities, E4M3, f32::NAN)?;
             let ways = case.ways(&device);
             assert!(ways.len() >= 8, "{} ways", ways.len());
             // Each way meets each granularity in one of the shapes.
@@ -169,16 +179,93 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
 fn every_type_is_right() -> Outcome {
     let device = Device::named("emu:h200")?;
     let operations = Operations::new(&device);
-    let extents = (136, 200, 304);
-    let mut case = exact_case(&device, extents, (Row, Block), e5m2::from_f32, bf16::NAN)?;
+    let product = Product::new(136, 200, 304);
+    let e5m2s = (e5m2::from_f32, e5m2::from_f32);
+    let mut case = exact_case(&device, product, (Row, Block), e5m2s, bf16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
     }
-    let mut case = exact_case(&device, extents, (Row, Row), e4m3::from_f32, f16::NAN)?;
+    let mut case = exact_case(&device, product, (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
+    }
+    Ok(())
+}
+
+/// A and B of different types, in every way: transposed ones take B's type for A's.
+#[test]
+fn types_may_be_mixed() -> Outcome {
+    let device = hopper(Schedule::Random(5))?;
+    let operations = Operations::new(&device);
+    let product = Product::new(40, 136, 272);
+    let mut case = exact_case(&device, product, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
+    for way in case.ways(&device) {
+        case.check(&device, &operations, way, f64::from)?;
+    }
+    let mut case = exact_case(&device, product, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
+    for way in case.ways(&device).into_iter().step_by(3) {
+        case.check(&device, &operations, way, f64::from)?;
+    }
+    Ok(())
+}
+
+/// Any k, and A and B in any order: what TMA cannot read is copied first.
+#[test]
+fn every_depth_and_order_is_right() -> Outcome {
+    for (device, extents) in [
+        (hopper(Schedule::Eager)?, [(1, 1, 1), (33, 130, 257)]),
+        (hopper(Schedule::Latest)?, [(200, 72, 100), (3, 65, 383)]),
+        (hopper(Schedule::Random(9))?.checked()?, [(65, 9, 129), (16, 48, 64)]),
+    ] {
+        let operations = Operations::new(&device);
+        for (index, (m, n, k)) in extents.into_iter().enumerate() {
+            for (turn, a) in [Order::RowMajor, Order::ColumnMajor].into_iter().enumerate() {
+                for b in [Order::RowMajor, Order::ColumnMajor] {
+                    let product = Product { m, n, k, a, b };
+                    let granularities = ALL[(index + 2 * turn) % ALL.len()];
+                    let inputs = (e4m3::from_f32, e5m2::from_f32);
+                    let mut case = exact_case(&device, product, granularities, inputs, f32::NAN)?;
+                    let way = case.ways(&device)[0];
+                    case.check(&device, &operations, way, f64::from)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Many rows, few, and C whose rows TMA cannot store; with the checkers, for an epilogue must not read what others write.
+#[test]
+fn epilogues_are_right() -> Outcome {
+    let device = hopper(Schedule::Random(6))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    for (m, n, k) in [(136, 72, 144), (3, 264, 272), (70, 33, 128)] {
+        let product = Product::new(m, n, k);
+        let whole = |count: u32, seed| -> Vec<f32> {
+            numbers(count as usize, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
+        };
+        let (rows, bias) = (whole(m, 7), whole(n, 8));
+        let (row_scales, biases) = (device.buffer_from(&rows)?, device.buffer_from(&bias)?);
+        let linear = Linear {
+            alpha: 0.5,
+            beta: -2.0,
+            row_scales: Some(&row_scales),
+            bias: Some(&biases),
+            activation: Activation::Relu,
+            ..Linear::default()
+        };
+        let before = bf16::from_f32(3.0);
+        let mut case = exact_case(&device, product, (Row, Block), E4M3, before)?;
+        let (a, b) = (Scaled::by_row(&case.a.0, &case.a.1), Scaled::by_block(&case.b.0, &case.b.1));
+        operations.linear_scaled(&stream, product, &linear, a, b, &mut case.c)?;
+        for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
+            let (row, column) = (place / n as usize, place % n as usize);
+            let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[column]);
+            let expected = bf16::from_f32((inner.max(0.0) - 6.0) as f32);
+            assert_eq!(found, expected, "({row}, {column}) of {product:?}");
+        }
     }
     Ok(())
 }
@@ -188,8 +275,8 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let operations = Operations::new(&device);
     for granularities in [(Row, Block), (Block, Row)] {
-        let extents = (72, 200, 304);
-        let mut case = exact_case::<e4m3, f32>(&device, extents, granularities, e4m3::from_f32, f32::NAN)?;
+        let product = Product::new(72, 200, 304);
+        let mut case = exact_case(&device, product, granularities, E4M3, f32::NAN)?;
         for way in case.ways(&device) {
             case.check(&device, &operations, way, f64::from)?;
         }
@@ -221,7 +308,7 @@ fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
             sizes.push(row.chunks(128).zip(column.chunks(128)).map(|(a, b)| size(a, b)).sum::<f64>());
         }
     }
-    let mut case = Case::<e4m3, f32>::new(&device, (m, n, k), operands, e4m3::from_f32, f32::NAN)?;
+    let mut case = Case::new(&device, Product::new(m, n, k), operands, E4M3, f32::NAN)?;
     let (a, b) = (Scaled::by_row(&case.a.0, &case.a.1), Scaled::by_block(&case.b.0, &case.b.1));
     operations.multiply_scaled(&stream, case.product, a, b, &mut case.c)?;
     for (index, found) in case.c.to_vec()?.into_iter().enumerate() {
@@ -247,11 +334,6 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let (a, b) = (Scaled::by_row(&values, &scales), Scaled::by_block(&values, &scales));
     let words = refused(Product::new(64, 64, 32), a, b);
     assert_eq!(words, "B's scales has 64 elements where 4 are needed");
-    let words = refused(Product::new(64, 64, 33), a, b);
-    assert!(words.contains("k is 33") && words.contains("multiple of 16"), "{words}");
-    let words =
-        refused(Product { b: warpwright_kernels::gemm::Order::RowMajor, ..Product::new(64, 64, 32) }, a, b);
-    assert!(words.contains("B column-major"), "{words}");
     let words = refused(Product::new(64, 32, 32), a, a);
     assert_eq!(words, "B has 2048 elements where 1024 are needed");
     let ampere = Device::named("emu:a100")?;

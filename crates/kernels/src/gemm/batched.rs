@@ -6,18 +6,19 @@
 //! ```
 
 use warpwright::arch::Capability;
-use warpwright::layout::Error;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::epilogue::{Epilogue, Origin, Place};
-use super::hopper::{self, HopperGemm};
+use super::hopper::HopperGemm;
 use super::linear::{Fused, Linear, Parts, Terms};
-use super::multiply::{Factor, Operands, Product, ProductScratch, Way, extents, no_warpgroups, refused};
-use super::plan::{self, Configuration, Shape};
+use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused};
+use super::plan::{Configuration, Shape};
 use super::products::{BatchAxis, Products};
+use super::readable::Readable;
+use super::ready::Ready;
 use super::{Gemm, GemmInput, GemmOutput, WarpgroupInput};
-use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::operations::{Operations, Result, expect_length};
 
 /// Products of one shape, whose matrices lie one after another.
 ///
@@ -91,21 +92,27 @@ impl Batch {
         Shape { batch: self.count, ..self.product.shape::<T, C>() }
     }
 
-    /// Whether each product has an A, and a B, of its own.
-    fn own(self) -> (bool, bool) {
-        (self.count > 1 && self.a_stride != 0, self.count > 1 && self.b_stride != 0)
+    /// How many different A, and B, there are, and elements from one to the next.
+    pub(super) fn matrices(self) -> [(u32, u64); 2] {
+        [self.a_stride, self.b_stride].map(|stride| (if stride == 0 { 1 } else { self.count }, stride))
     }
 
-    /// Whether warpgroups can multiply it: each product, and TMA steps from matrix to matrix by whole 16 bytes.
-    pub(super) fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
-        let strides = [self.a_stride, self.b_stride];
-        let steps = strides.iter().all(|stride| (stride * u64::from(T::BYTES)).is_multiple_of(16));
-        self.product.takes_warpgroups::<T>(capability) && (steps || self.count == 1) && self.count != 0
+    /// Whether each product has an A, and a B, of its own.
+    pub(super) fn own(self) -> (bool, bool) {
+        let [a, b] = self.matrices().map(|(count, _)| count > 1);
+        (a, b)
+    }
+
+    /// Whether there is nothing to multiply.
+    pub(super) fn is_empty(self) -> bool {
+        let Product { m, n, k, .. } = self.product;
+        [m, n, k, self.count].contains(&0)
     }
 
     /// Whether TMA can store C.
-    fn stores_boxes<C: Element>(self) -> bool {
-        self.product.stores_boxes::<C>() && (self.c_stride * u64::from(C::BYTES)).is_multiple_of(16)
+    pub(super) fn stores_boxes<C: Element>(self) -> bool {
+        let steps = (self.c_stride * u64::from(C::BYTES)).is_multiple_of(16);
+        self.product.stores_boxes::<C>() && (steps || self.count == 1)
     }
 
     /// Refuses buffers that are too short, or, where there are no gaps, too long; and Cs that overlap.
@@ -131,12 +138,10 @@ impl Batch {
         Ok(())
     }
 
-    /// The kernel of a configuration for warpgroups.
-    fn kernel<T: Element, C: Element>(self, configuration: Configuration, linear: &Linear<'_>) -> Batched {
-        let parts = Parts::of(linear, configuration.transposed);
-        let own = self.own();
-        let own = if configuration.transposed { (own.1, own.0) } else { own };
-        Batched { fused: Fused { gemm: self.product.kernel::<T, C>(configuration), parts }, own }
+    /// The kernel of several products in a configuration for warpgroups.
+    pub(super) fn kernel(self, fused: Fused<HopperGemm>) -> Batched {
+        let (a, b) = self.own();
+        Batched { own: if fused.parts.transposed { (b, a) } else { (a, b) }, fused }
     }
 
     /// The PTX of a configuration.
@@ -145,10 +150,14 @@ impl Batch {
         configuration: Configuration,
         capability: &'static Capability,
     ) -> Result<String> {
-        let kernel = self.kernel::<T, C>(configuration, &Linear::default());
-        Ok(match self.stores_boxes::<C>() {
-            true => runtime::ptx(&Batched::run::<T, C>(&kernel)?, capability)?,
-            false => runtime::ptx(&Batched::run_any::<T, C>(&kernel)?, capability)?,
+        let parts = Parts::of(&Linear::default(), configuration.transposed);
+        let gemm = Readable::of::<T>(self).batch.product.kernel::<T, C>(configuration);
+        let fused = Fused { gemm, parts };
+        Ok(match (self.count, self.stores_boxes::<C>()) {
+            (1, true) => runtime::ptx(&Fused::<HopperGemm>::run::<T, C>(&fused)?, capability)?,
+            (1, false) => runtime::ptx(&Fused::<HopperGemm>::run_any::<T, C>(&fused)?, capability)?,
+            (_, true) => runtime::ptx(&self.kernel(fused).run::<T, C>()?, capability)?,
+            (_, false) => runtime::ptx(&self.kernel(fused).run_any::<T, C>()?, capability)?,
         })
     }
 }
@@ -191,12 +200,9 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let properties = self.device().properties();
         linear.check(batch.product, batch.count)?;
-        let way = self.remembered::<(T, C), _, _>(*batch, |batch| {
-            Ok(super::multiply::ways::<T, C>(*batch, properties.capability, properties.sm_count)[0])
-        })?;
-        self.compute_batched(stream, batch, *way, Operands { a, b, c, linear })
+        let way = self.way::<T, C>(*batch)?;
+        self.compute(stream, *batch, way, Operands { a, b, c, linear })
     }
 
     /// C = A·B for each product of a batch, in that way.
@@ -212,13 +218,14 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        self.compute_batched(stream, batch, way, Operands { a, b, c, linear: &Linear::default() })
+        self.compute(stream, *batch, way, Operands { a, b, c, linear: &Linear::default() })
     }
 
-    fn compute_batched<T: Factor, C: GemmOutput + Storable>(
+    /// Computes a batch in that way.
+    pub(super) fn compute<T: Factor, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
-        batch: &Batch,
+        batch: Batch,
         way: Way,
         operands: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
@@ -227,17 +234,14 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         match way {
-            Way::Warps => T::by_warps(self, stream, *batch, operands),
-            Way::Warpgroups(_) if !batch.takes_warpgroups::<T>(self.device().properties().capability) => {
-                if batch.count == 1 {
-                    return self.compute(stream, batch.product, way, operands);
-                }
+            Way::Warps => T::by_warps(self, stream, batch, operands),
+            Way::Warpgroups(_) if !has_warpgroups(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(batch.product))
             }
             Way::Warpgroups(configuration) => {
-                let kernel = batch.kernel::<T, C>(configuration, operands.linear);
-                let ready = self.remembered::<(T, C), _, _>((*batch, configuration, kernel), |_| {
-                    Ready::<C>::new::<T>(self, *batch, configuration, kernel)
+                let parts = Parts::of(operands.linear, configuration.transposed);
+                let ready = self.remembered::<(T, C), _, _>((batch, configuration, parts), |_| {
+                    Ready::<T, C>::new(self, batch, configuration, parts)
                 })?;
                 ready.launch(self, stream, operands)
             }
@@ -247,14 +251,14 @@ impl Operations {
 
 /// How many products there are, and the elements from one C to the next.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
-struct Repetition {
-    count: Reg<u32>,
-    c_stride: Reg<u64>,
+pub(super) struct Repetition {
+    pub(super) count: Reg<u32>,
+    pub(super) c_stride: Reg<u64>,
 }
 
 /// The GEMM for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Batched {
+pub(super) struct Batched {
     fused: Fused<HopperGemm>,
     /// Whether each product has an A, and a B, of its own.
     own: (bool, bool),
@@ -273,7 +277,7 @@ impl Batched {
     }
 
     #[kernel]
-    fn run<T: WarpgroupInput, C: GemmOutput>(
+    pub(super) fn run<T: WarpgroupInput, C: GemmOutput>(
         &self,
         a: &TensorMap,
         b: &TensorMap,
@@ -297,7 +301,7 @@ impl Batched {
     }
 
     #[kernel]
-    fn run_any<T: WarpgroupInput, C: GemmOutput>(
+    pub(super) fn run_any<T: WarpgroupInput, C: GemmOutput>(
         &self,
         a: &TensorMap,
         b: &TensorMap,
@@ -321,7 +325,7 @@ impl Batched {
 }
 
 impl Fused<Gemm> {
-    /// The product of this CTA's row of the grid, with matrices so far apart.
+    /// The product of this CTA's row of the grid, if there are so many, with matrices so far apart.
     #[kernel]
     pub(super) fn run_batch<T: GemmInput, C: GemmOutput>(
         &self,
@@ -336,125 +340,16 @@ impl Fused<Gemm> {
         n: u32,
         k: u32,
         strides: [u64; 3],
+        count: u32,
     ) {
         let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
         let epilogue = self.parts.epilogue(terms);
-        let product = block_idx().y;
+        let product = block_idx().z * grid_dim().y + block_idx().y;
         let [a_start, b_start, c_start] = strides.map(|stride| product.convert::<u64>() * stride);
         let origin = Origin { row: product * m, column: product * n, element: c_start };
         let epilogue = |sum: Reg<f32>, at: Place| epilogue.apply(sum, Place { origin: Some(origin), ..at });
-        self.gemm.compute(&a.at(a_start), &b.at(b_start), &c.at(c_start), (m, n, k), &epilogue);
-    }
-}
-
-/// The kernel of a batch, and all about its launch that does not depend on the buffers.
-struct Ready<C> {
-    /// The kernel's own A and B: those of the product, or of its transpose.
-    factors: [Mapping; 2],
-    transposed: bool,
-    /// Elements of the workspace, and counters.
-    split_space: (usize, usize),
-    start: Start<C>,
-}
-
-/// How the matrices of a factor lie, and the tile of them that is loaded.
-pub(super) struct Mapping {
-    pub(super) extents: (u64, u64),
-    /// How many, and elements from one to the next; `None` of one that all share.
-    pub(super) matrices: Option<(u64, u64)>,
-    pub(super) tile: TmaTile,
-}
-
-impl Mapping {
-    pub(super) fn of<T: Storable>(&self, buffer: &Buffer<T>) -> Result<runtime::TensorMap> {
-        Ok(match self.matrices {
-            Some(matrices) => runtime::TensorMap::of_tiles(buffer, self.extents, matrices, &self.tile)?,
-            None => runtime::TensorMap::of_tile(buffer, self.extents, &self.tile)?,
-        })
-    }
-}
-
-/// Launches a kernel.
-type Start<C> = Box<dyn Fn(&Stream, Launched<'_, C>) -> Result<LaunchCounts> + Send + Sync>;
-
-/// What a launch is given.
-struct Launched<'a, C> {
-    factors: [runtime::TensorMap; 2],
-    c: &'a mut Buffer<C>,
-    slots: &'a mut Buffer<f32>,
-    arrived: &'a mut Buffer<u32>,
-    /// The factors, the row scales, the column scales and the bias of an epilogue.
-    linear: ([f32; 2], [&'a Buffer<f32>; 3]),
-}
-
-impl<C: GemmOutput + Storable> Ready<C> {
-    fn new<T: Factor>(
-        operations: &Operations,
-        batch: Batch,
-        configuration: Configuration,
-        kernel: Batched,
-    ) -> Result<Self> {
-        let cost =
-            plan::Cost::of(configuration, batch.shape::<T, C>(), operations.device().properties().sm_count);
-        let Product { m, n, k, .. } = batch.product;
-        let (transposed, count) = (configuration.transposed, batch.count);
-        let mapping = |extents, own: bool, stride: u64, tile: Result<TmaTile, Error>| {
-            let tile = tile.map_err(|error| refused(error.to_string()))?;
-            let matrices = own.then_some((count.into(), stride));
-            Ok::<_, OperationError>(Mapping { extents, matrices, tile })
-        };
-        let (m, n) = if transposed { (n, m) } else { (m, n) };
-        let strides = (batch.a_stride, batch.b_stride);
-        let strides = if transposed { (strides.1, strides.0) } else { strides };
-        let own = kernel.own;
-        let gemm = kernel.fused.gemm;
-        let repetition = (count, batch.c_stride);
-        Ok(Self {
-            factors: [
-                mapping(extents(m, k), own.0, strides.0, gemm.a_tile::<T>())?,
-                mapping(extents(n, k), own.1, strides.1, gemm.b_tile::<T>())?,
-            ],
-            transposed,
-            split_space: if configuration.split { cost.split_space() } else { (1, 1) },
-            start: if batch.stores_boxes::<C>() {
-                let compiled = operations.kernel(kernel, Batched::run::<T, C>)?;
-                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                let mapping = mapping(extents(m, n), true, batch.c_stride, gemm.c_tile::<C>())?;
-                Box::new(move |stream, Launched { factors: [a, b], c, slots, arrived, linear }| {
-                    let map = mapping.of(c)?;
-                    let (factors, [rows, columns, bias]) = linear;
-                    let arguments = (
-                        &a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k, repetition,
-                    );
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                })
-            } else {
-                let compiled = operations.kernel(kernel, Batched::run_any::<T, C>)?;
-                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { factors: [a, b], c, slots, arrived, linear }| {
-                    let (factors, [rows, columns, bias]) = linear;
-                    let arguments =
-                        (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k, repetition);
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                })
-            },
-        })
-    }
-
-    fn launch<T: Factor>(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        Operands { a, b, c, linear }: Operands<'_, T, C>,
-    ) -> Result<LaunchCounts> {
-        let (a, b) = if self.transposed { (b, a) } else { (a, b) };
-        let factors = [self.factors[0].of(a)?, self.factors[1].of(b)?];
-        operations.with_scratch(stream, |scratch: &mut ProductScratch| {
-            let slots = scratch.slots.at_least(operations.device(), self.split_space.0)?;
-            let arrived = scratch.arrived.at_least_kept(stream, self.split_space.1)?;
-            let nothing = &*scratch.nothing.at_least(operations.device(), 1)?;
-            let linear = (linear.factors(), linear.vectors(nothing));
-            (self.start)(stream, Launched { factors, c, slots, arrived, linear })
-        })
+        if product < count {
+            self.gemm.compute(&a.at(a_start), &b.at(b_start), &c.at(c_start), (m, n, k), &epilogue);
+        }
     }
 }

@@ -17,14 +17,14 @@ use warpwright::prelude::*;
 use super::GemmOutput;
 use super::epilogue::Epilogue;
 use super::hopper::{CONSUMERS, HopperGemm, budgets};
-use super::operand::WarpgroupInput;
+use super::operand::{WarpgroupInput, warpgroup_atom};
 use super::products::Products;
 use super::scales::{BLOCK, Granularity, ScaleRing};
 use super::schedule::Schedule;
 use super::split::Exchange;
 use super::store::{BoxStore, ElementStore, Finished};
 
-/// C = A·B with a scale for each block of A and of B.
+/// C = A·B with a scale for each block of A and of B, whose types may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemm {
     /// Tiles, cluster, ring and order of the walk; its consumers cooperate, and a slot is one block of k deep.
@@ -50,7 +50,7 @@ impl ScaledGemm {
 
     /// C = A·B, stored by TMA: C's type has 16 bits, and its contiguous extent is a multiple of 16 bytes.
     #[device]
-    pub fn store_boxes<T: WarpgroupInput, C: GemmOutput>(
+    pub fn store_boxes<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         &self,
         products: &Products,
         scales: (&TensorMap, &TensorMap),
@@ -59,7 +59,7 @@ impl ScaledGemm {
         epilogue: &impl Epilogue,
     ) {
         let way = BoxStore::<C>::new(self.gemm.tile.1, self.gemm.c, CONSUMERS);
-        self.compute::<T>(products, scales, workspace, |tile| {
+        self.compute::<A, B>(products, scales, workspace, |tile| {
             tile.apply(epilogue, products);
             way.store(products.boxes(c, tile.product), tile);
         });
@@ -68,7 +68,7 @@ impl ScaledGemm {
 
     /// C = A·B, stored from registers: any C.
     #[device]
-    pub fn store_elements<T: WarpgroupInput, C: GemmOutput>(
+    pub fn store_elements<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         &self,
         products: &Products,
         scales: (&TensorMap, &TensorMap),
@@ -76,7 +76,7 @@ impl ScaledGemm {
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &impl Epilogue,
     ) {
-        self.compute::<T>(products, scales, workspace, |tile| {
+        self.compute::<A, B>(products, scales, workspace, |tile| {
             tile.apply(epilogue, products);
             let (c, extents) = (products.elements(c, tile.product), products.extents_of(tile.product));
             ElementStore { c, extents, order: self.gemm.c }.store(tile);
@@ -85,7 +85,7 @@ impl ScaledGemm {
 
     /// Computes this CTA's tiles, and hands each to `finish`. Where tiles are split, their parts meet in `workspace`.
     #[device]
-    fn compute<T: WarpgroupInput>(
+    fn compute<A: WarpgroupInput, B: WarpgroupInput>(
         &self,
         products: &Products,
         (a_scales, b_scales): (&TensorMap, &TensorMap),
@@ -96,8 +96,8 @@ impl ScaledGemm {
         let (tile_m, tile_n) = (tile.0 as u32, tile.1 as u32);
         let [producer, consumer] = roles(budgets((1 + self.in_flight) * tile_m * tile_n / (128 * CONSUMERS)));
         let cluster = ClusterGrid::new(self.gemm.cluster);
-        let a_ring = TileRing::<T>::new(self.gemm.a_tile::<T>(), stages);
-        let b_ring = TileRing::<T>::new(self.gemm.b_tile::<T>(), stages);
+        let a_ring = TileRing::<A>::new(self.gemm.a_tile::<A>(), stages);
+        let b_ring = TileRing::<B>::new(self.gemm.b_tile::<B>(), stages);
         let a_scale_ring = ScaleRing::new(self.rows, tile.0, stages);
         let b_scale_ring = ScaleRing::new(self.columns, tile.1, stages);
         let slots = Pipeline::new(stages, consumer, CONSUMERS, cluster);
@@ -134,8 +134,7 @@ impl ScaledGemm {
         } else {
             consumer.begin();
             let mut slots = slots.consumer();
-            let atom = format!("SM90_64x{tile_n}x{}_{}_SS", T::DEPTH, T::TYPES);
-            let mma = TiledMma::warpgroups(&atom, CONSUMERS.into());
+            let mma = TiledMma::warpgroups(&warpgroup_atom::<A, B>(tile_n), CONSUMERS.into());
             let part = consumer.warpgroup();
             let thread = mma.thread(consumer.thread());
             let totals: Fragment<f32> = thread.c_fragment((tile.0, tile.1));

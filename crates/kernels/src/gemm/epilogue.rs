@@ -137,13 +137,20 @@ pub fn biased(bias: Global<f32>) -> impl Epilogue {
 
 /// Plus `factor` times the element of a row-major matrix of C's shape: a residual, or what C held.
 pub fn plus<C: GemmOutput>(factor: Reg<f32>, matrix: Global<C>) -> impl Epilogue {
-    move |sum: Reg<f32>, at: Place| {
-        let row = at.inner_row().convert::<u64>() * at.extents.1.convert::<u64>();
-        let place = row + at.inner_column().convert::<u64>();
+    move |sum: Reg<f32>, at: Place| factor.mul_add(element(matrix, at), sum)
+}
+
+/// An element of a row-major matrix of C's shape, and 0 outside of it: what another thread writes there must not be read.
+#[device]
+fn element<C: GemmOutput>(matrix: Global<C>, at: Place) -> Reg<f32> {
+    let (rows, columns) = at.extents;
+    let mut value = constant(0f32);
+    if at.row < rows && at.column < columns {
+        let place = at.row.convert::<u64>() * columns.convert::<u64>() + at.column.convert::<u64>();
         let place = at.origin.map_or(place, |origin| origin.element + place);
-        let element = matrix.at(place).load();
-        factor.mul_add(C::to_sum(element), sum)
+        value = C::to_sum(matrix.at(place).load());
     }
+    value
 }
 
 /// At least zero.

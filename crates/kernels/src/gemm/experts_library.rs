@@ -1,21 +1,18 @@
 //! [`Experts`] for the command line.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, Device, Storable, Stream};
 
-use super::experts::{self, Experts};
-use super::library::Buffers;
+use super::GemmOutput;
+use super::cublas_in_turn::cublas_in_turn;
+use super::experts::Experts;
+use super::experts_kernel;
+use super::library::{Buffers, INPUT, OUTPUT, with_types};
 use super::multiply::{Factor, Product};
 use super::verify::{Part, verify_parts};
-use super::{GemmInput, GemmOutput};
 use crate::operations::Operations;
 use crate::reference::{Random, Rounded, normal};
-use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
 use crate::rotation::rotating;
 
 /// Groups of rows, each times a matrix of its own, for the command line.
@@ -114,75 +111,21 @@ impl Problem {
         rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
     }
 
-    /// cuBLASLt's products, one launch after another: it has no groups.
+    /// cuBLASLt's products, one launch after another.
     fn cublas<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
-        let parts: Vec<Product> = self.products().filter(|product| product.m > 0).collect();
-        let stream = device.stream()?;
-        let of_product = |product: Product, seed: u64| {
-            let one = Self { sizes: vec![product.m], n: product.n, k: product.k, seed };
-            one.buffers::<T, C>(device)(seed)
-        };
-        // Groups of one size have one algorithm.
-        let mut by_rows = HashMap::new();
-        for &product in &parts {
-            let (m, n, k) = (product.m as usize, product.n as usize, product.k as usize);
-            if let Entry::Vacant(place) = by_rows.entry(product.m) {
-                let Buffers { a, b, mut c } = of_product(product, 0)?;
-                let (row, column) = (cublas::Order::RowMajor, cublas::Order::ColumnMajor);
-                let shape = ProductShape { m, n, k, a: row, b: column, batch: 1 };
-                let theirs = CublasProduct::<T, C>::new(&stream, shape, &a, &b, &mut c)?;
-                place.insert(Arc::new(theirs));
-            }
-        }
-        let launches: Vec<_> = parts.iter().map(|product| by_rows[&product.m].clone()).collect();
-        let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
-            for (theirs, Buffers { a, b, c }) in launches.iter().zip(sets) {
-                theirs.launch(stream, a, b, c)?;
-            }
-            Ok(LaunchCounts::default())
-        };
-        let (device_of_sets, products) = (device.clone(), parts.clone());
-        let make = move |seed: u64| {
-            let set = |(number, product): (usize, &Product)| {
-                let one = Self { sizes: vec![product.m], n: product.n, k: product.k, seed };
-                one.buffers::<T, C>(&device_of_sets)(seed.wrapping_mul(1 << 10).wrapping_add(number as u64))
-            };
-            products.iter().enumerate().map(set).collect::<Result<Vec<_>>>()
-        };
-        let verify = move |sets: &Vec<Buffers<T, C>>| {
-            let mut all = Verified { elements: 0, worst: 0.0 };
-            for (&product, set) in parts.iter().zip(sets) {
-                let verified = verify_parts(&[Part { product, a: 0, b: 0 }], set)?;
-                all.elements += verified.elements;
-                all.worst = f64::max(all.worst, verified.worst);
-            }
-            Ok(all)
-        };
-        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+        let products = self.products().filter(|product| product.m > 0).collect();
+        cublas_in_turn::<T, C>(device, products, self.seed, self.work::<T, C>())
     }
 
-    fn text<T: Factor + GemmInput, C: GemmOutput>(&self, target: &str) -> Result<String> {
+    fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = crate::prepared::capability_of(target)?;
         let (count, rows) = (self.sizes.len() as u32, self.rows() as u32);
-        Ok(experts::ptx::<T, C>((count, self.n, self.k), rows, capability)?)
+        Ok(experts_kernel::ptx::<T, C>((count, self.n, self.k), rows, capability)?)
     }
-}
-
-/// Calls a method of a problem with the types that the options name.
-macro_rules! with_types {
-    ($options:expr, $method:ident($argument:expr)) => {{
-        let problem = Problem::of($options)?;
-        match ($options.choice("input"), $options.choice("output")) {
-            ("bf16", "bf16") => problem.$method::<bf16, bf16>($argument),
-            ("bf16", _) => problem.$method::<bf16, f32>($argument),
-            (_, "bf16") => problem.$method::<f16, bf16>($argument),
-            _ => problem.$method::<f16, f32>($argument),
-        }
-    }};
 }
 
 const OPTIONS: &[OptionSpec] = &[
@@ -191,8 +134,8 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("n", 512, "columns of each B and of C"),
     OptionSpec::extent("k", 256, "columns of A and rows of each B"),
     OptionSpec::choice("routing", &["random", "even", "first"], "to which group each row goes"),
-    OptionSpec::choice("input", &["bf16", "f16"], "type of A and B"),
-    OptionSpec::choice("output", &["bf16", "f32"], "type of C"),
+    INPUT,
+    OUTPUT,
     OptionSpec::number("seed", 1, "of the inputs, and of the routing"),
 ];
 
@@ -210,15 +153,20 @@ impl LibraryKernel for ExpertsLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        with_types!(options, text(target))
+        let problem = Problem::of(options)?;
+        with_types!(options, problem.text(target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        with_types!(options, prepare(device))
+        let problem = Problem::of(options)?;
+        with_types!(options, problem.prepare(device))
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let prepare = || with_types!(options, cublas(device));
+        let prepare = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.cublas(device))
+        };
         (name == "cublas").then(prepare)
     }
 }

@@ -1,24 +1,25 @@
-//! `operations.multiply_grouped(&stream, &mut members)`: products of different extents, each with matrices of its own, in one launch.
+//! `operations.multiply_grouped(&stream, &mut members)`: products of different extents, each with matrices and an epilogue of its own, in one launch.
 //!
 //! ```text
-//! a table in global memory, a record a product:      maps of A, B and C | m, n, k | where C is
+//! a table in global memory, a record a product:      maps of A, B and C | m, n, k | where C, scales and bias are | alpha, beta
 //! ```
 //!
 //! The host writes the table and the stream copies it ahead of the launch; a CTA finds its tile's record and reads its maps from there.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, HostBuffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::epilogue::as_it_is;
-use super::hopper::{self, HopperGemm};
-use super::multiply::{Factor, Product, Way, extents, refused};
-use super::plan::{self, Configuration, Shape};
-use super::products::{Products, RECORD_BYTES, RECORD_EXTENTS, Records};
-use super::{GemmOutput, WarpgroupInput};
-use crate::operations::{Operations, Result, Scratch, both, expect_length};
+use super::batched::Batch;
+use super::grouped_kernel::{Group, MOST_MEMBERS};
+use super::linear::{Linear, Parts};
+use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
+use super::plan::{self, Shape};
+use super::readable::Readable;
+use super::{Gemm, GemmOutput, Order};
+use crate::operations::{Operations, Result, both, expect_length};
 
-/// A product of a group, and its matrices.
+/// A product of a group, its matrices, and what becomes of its sums.
 pub struct GroupMember<'a, T, C> {
     /// What is multiplied.
     pub product: Product,
@@ -28,18 +29,58 @@ pub struct GroupMember<'a, T, C> {
     pub b: &'a Buffer<T>,
     /// C (m, n), row-major.
     pub c: &'a mut Buffer<C>,
+    /// Its epilogue.
+    pub linear: Linear<'a>,
 }
 
-/// Products of one launch; more are several launches.
-const MOST_MEMBERS: usize = 512;
+impl<'a, T, C> GroupMember<'a, T, C> {
+    /// C = A·B.
+    pub fn new(product: Product, a: &'a Buffer<T>, b: &'a Buffer<T>, c: &'a mut Buffer<C>) -> Self {
+        Self { product, a, b, c, linear: Linear::default() }
+    }
+
+    /// C = activation(alpha · rows · (A·B) · columns + bias) + beta · C.
+    #[must_use]
+    pub fn with(self, linear: Linear<'a>) -> Self {
+        Self { linear, ..self }
+    }
+
+    /// Whether tiles of it are to be computed.
+    fn has_work(&self) -> bool {
+        !Batch::from(self.product).is_empty()
+    }
+
+    /// What members must have in common to share a launch: the orders of what is read, and the parts of the epilogue.
+    fn kind(&self) -> (Order, Order, Parts)
+    where
+        T: Factor,
+    {
+        let Product { a, b, .. } = Readable::of::<T>(self.product.into()).batch.product;
+        (a, b, Parts::of(&self.linear, false))
+    }
+}
+
+impl<T: Factor, C: GemmOutput + Storable> GroupMember<'_, T, C> {
+    /// Refuses buffers of other lengths than the product asks for, and epilogues of no sums.
+    fn check(&self) -> Result<()> {
+        let [m, n, k] = [self.product.m, self.product.n, self.product.k].map(|extent| extent as usize);
+        expect_length("A", m * k, self.a.len())?;
+        expect_length("B", k * n, self.b.len())?;
+        expect_length("C", m * n, self.c.len())?;
+        let is_plain = Parts::of(&self.linear, false) == Parts::default();
+        if k == 0 && is_plain { Ok(()) } else { self.linear.check(self.product, 1) }
+    }
+}
 
 impl Operations {
-    /// C = A·B for each member of a group, in one launch on Hopper where TMA can read all A and B; accumulated in f32, C is row-major.
+    /// C = A·B for each member of a group, or what its epilogue makes of that: on Hopper in one launch of all members whose factors lie in
+    /// one order and whose epilogues have the same parts; accumulated in f32, C is row-major.
     ///
     /// ```
     /// use warpwright::prelude::*;
     /// use warpwright::runtime::Device;
     /// use warpwright_kernels::gemm::grouped::GroupMember;
+    /// use warpwright_kernels::gemm::linear::Linear;
     /// use warpwright_kernels::gemm::multiply::Product;
     /// use warpwright_kernels::operations::Operations;
     ///
@@ -50,18 +91,19 @@ impl Operations {
     /// let (a, b) = ([ones(8 * 16)?, ones(24 * 40)?], [ones(16 * 48)?, ones(40 * 8)?]);
     /// let mut c = [device.uninitialized::<f32>(8 * 48)?, device.uninitialized::<f32>(24 * 8)?];
     /// let [first, second] = &mut c;
+    /// let half = Linear { alpha: 0.5, ..Linear::default() };
     /// let mut members = [
-    ///     GroupMember { product: wide, a: &a[0], b: &b[0], c: first },
-    ///     GroupMember { product: deep, a: &a[1], b: &b[1], c: second },
+    ///     GroupMember::new(wide, &a[0], &b[0], first),
+    ///     GroupMember::new(deep, &a[1], &b[1], second).with(half),
     /// ];
     /// operations.multiply_grouped(&stream, &mut members)?;
-    /// assert_eq!((c[0].to_vec()?, c[1].to_vec()?), (vec![16.0; 8 * 48], vec![40.0; 24 * 8]));
+    /// assert_eq!((c[0].to_vec()?, c[1].to_vec()?), (vec![16.0; 8 * 48], vec![20.0; 24 * 8]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// A buffer has another length than its product asks for; the members' A, or B, lie in different orders; the device has no kernel for the types;
-    /// or it failed.
+    /// A buffer has another length than its product asks for; a member has an epilogue and no depth; the device has no kernel for the types; or it
+    /// failed.
     pub fn multiply_grouped<T: Factor, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
@@ -71,209 +113,93 @@ impl Operations {
         self.multiply_grouped_by(stream, members, way)
     }
 
-    /// The ways to multiply a group, the cheapest first: those of an average member that leave tiles whole.
+    /// The ways to multiply a group, the cheapest first: those of an average member that leave tiles whole; and by `mma.sync`, a launch each,
+    /// first where A or B would have to be copied for TMA to read them, and that takes longer.
     pub fn ways_of_group<T: Factor, C: Element>(&self, members: &[GroupMember<'_, T, C>]) -> Vec<Way> {
         let properties = self.device().properties();
-        let real: Vec<Product> = members.iter().map(|member| member.product).filter(has_work).collect();
-        let readable = |product: &Product| product.takes_warpgroups::<T>(properties.capability);
-        if real.is_empty() || !real.iter().all(readable) {
-            return vec![Way::Warps];
-        }
-        let average = |extent: fn(&Product) -> u32| {
-            let sum: u64 = real.iter().map(|product| u64::from(extent(product))).sum();
-            sum.div_ceil(real.len() as u64) as u32
-        };
-        let (m, n, k) =
-            (average(|product| product.m), average(|product| product.n), average(|product| product.k));
-        let shape = Shape { m, n, k, batch: real.len() as u32, ..real[0].shape::<T, C>() };
-        let costs = plan::costs(shape, properties.sm_count);
-        let whole = costs.iter().map(|cost| cost.configuration).filter(|configuration| !configuration.split);
-        whole.map(Way::Warpgroups).chain([Way::Warps]).collect()
+        let products: Vec<Product> =
+            members.iter().filter(|member| member.has_work()).map(|member| member.product).collect();
+        ways_of_group::<T, C>(&products, properties.capability, properties.sm_count)
     }
 
-    /// C = A·B for each member, in that way; by `mma.sync`, a launch each.
+    /// Computes each member in that way; by `mma.sync`, a launch each.
     ///
     /// # Errors
-    /// As [`multiply_grouped`](Self::multiply_grouped); and if the way does not suit a member, or splits tiles.
+    /// As [`multiply_grouped`](Self::multiply_grouped); and if the way is not the device's, or splits tiles.
     pub fn multiply_grouped_by<T: Factor, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         members: &mut [GroupMember<'_, T, C>],
         way: Way,
     ) -> Result<LaunchCounts> {
+        members.iter().try_for_each(GroupMember::check)?;
         let mut counts = LaunchCounts::default();
         let configuration = match way {
             Way::Warps => None,
             Way::Warpgroups(configuration) => Some(configuration),
         };
-        let mut together = Vec::new();
-        for GroupMember { product, a, b, c } in members {
-            let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
-            expect_length("A", m * k, a.len())?;
-            expect_length("B", k * n, b.len())?;
-            expect_length("C", m * n, c.len())?;
-            if configuration.is_none() || !has_work(product) {
-                counts = both(counts, self.multiply_by(stream, *product, Way::Warps, a, b, c)?);
+        let mut kinds: Vec<(_, Vec<GroupMember<'_, T, C>>)> = Vec::new();
+        for GroupMember { product, a, b, c, linear } in members {
+            let member = GroupMember { product: *product, a, b, c, linear: *linear };
+            if !member.has_work() {
+                stream.fill_zero(member.c)?;
+            } else if configuration.is_none() {
+                let GroupMember { product, a, b, c, linear } = member;
+                let operands = Operands { a, b, c, linear: &linear };
+                counts = both(counts, self.compute(stream, product.into(), way, operands)?);
             } else {
-                together.push(GroupMember { product: *product, a, b, c });
+                let kind = member.kind();
+                match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, alike)) => alike.push(member),
+                    None => kinds.push((kind, vec![member])),
+                }
             }
         }
-        if let Some(configuration) = configuration {
-            for members in together.chunks_mut(MOST_MEMBERS) {
-                counts = both(counts, self.launch_group(stream, members, configuration)?);
+        let Some(configuration) = configuration else { return Ok(counts) };
+        for (_, mut alike) in kinds {
+            for members in alike.chunks_mut(MOST_MEMBERS) {
+                let capability = self.device().properties().capability;
+                if !has_warpgroups(capability) {
+                    return Err(no_warpgroups::<T>(members[0].product));
+                }
+                counts =
+                    both(counts, Group::new(self, members, configuration)?.launch(self, stream, members)?);
             }
         }
         Ok(counts)
     }
-
-    fn launch_group<T: Factor, C: GemmOutput + Storable>(
-        &self,
-        stream: &Stream,
-        members: &[GroupMember<'_, T, C>],
-        configuration: Configuration,
-    ) -> Result<LaunchCounts> {
-        let properties = self.device().properties();
-        let grouping = Grouping::of::<T, C>(members, configuration, properties.capability)?;
-        let records = grouping.records(members)?;
-        let ctas = grouping.ctas(members, properties.sm_count);
-        self.with_scratch(stream, |scratch: &mut GroupScratch| {
-            let table = scratch.filled(stream, &records, grouping.most)?;
-            let count = members.len() as u32;
-            let compiled = match grouping.stores_boxes {
-                true => self.kernel(grouping, Grouping::run::<T, C>)?,
-                false => self.kernel(grouping, Grouping::run_any::<T, C>)?,
-            };
-            let shape = compiled.shape(ctas, hopper::THREADS);
-            Ok(compiled.launch_as(stream, shape, (table, count))?)
-        })
-    }
 }
 
-/// Whether tiles of it are to be computed.
-fn has_work(product: &Product) -> bool {
-    product.m != 0 && product.n != 0 && product.k != 0
-}
-
-/// The GEMM for a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Grouping {
-    gemm: HopperGemm,
-    /// Whether the kernel computes C's transposes.
-    transposed: bool,
-    /// Whether TMA can store every C.
-    stores_boxes: bool,
-    /// There is room for so many members.
-    most: u32,
-}
-
-impl Grouping {
-    fn of<T: Factor, C: GemmOutput>(
-        members: &[GroupMember<'_, T, C>],
-        configuration: Configuration,
-        capability: &Capability,
-    ) -> Result<Self> {
-        let first = members[0].product;
-        for GroupMember { product, .. } in members {
-            if (product.a, product.b) != (first.a, first.b) {
-                return Err(refused("the members' A, and B, must lie in one order".to_owned()));
-            }
-            if !product.takes_warpgroups::<T>(capability) {
-                return Err(super::multiply::no_warpgroups::<T>(*product));
-            }
-        }
-        if configuration.split {
-            return Err(refused(
-                "tiles of a group are not split: take a configuration that leaves them whole".to_owned(),
-            ));
-        }
-        Ok(Self {
-            gemm: first.kernel::<T, C>(configuration),
-            transposed: configuration.transposed,
-            stores_boxes: members.iter().all(|member| member.product.stores_boxes::<C>()),
-            most: (members.len() as u32).next_power_of_two(),
-        })
+/// The ways to multiply products that all have work.
+pub(super) fn ways_of_group<T: Factor, C: Element>(
+    products: &[Product],
+    capability: &Capability,
+    sms: u32,
+) -> Vec<Way> {
+    if products.is_empty() || !has_warpgroups(capability) {
+        return vec![Way::Warps];
     }
-
-    /// The extents of a member's product as the kernel computes it.
-    fn extents(&self, Product { m, n, k, .. }: Product) -> (u32, u32, u32) {
-        if self.transposed { (n, m, k) } else { (m, n, k) }
+    let average = |extent: fn(&Product) -> u32| {
+        let sum: u64 = products.iter().map(|product| u64::from(extent(product))).sum();
+        sum.div_ceil(products.len() as u64) as u32
+    };
+    let shape = Shape {
+        m: average(|product| product.m),
+        n: average(|product| product.n),
+        k: average(|product| product.k),
+        batch: products.len() as u32,
+        ..products[0].shape::<T, C>()
+    };
+    let whole: Vec<_> =
+        plan::costs(shape, sms).into_iter().filter(|cost| !cost.configuration.split).collect();
+    let by_warps =
+        |product: &Product| plan::warps_cycles(&Gemm::for_product(*product), (*product).into(), sms);
+    let copies = |product: &Product| Readable::of::<T>((*product).into()).cycles::<T>();
+    let copied: f64 = products.iter().map(copies).sum();
+    let warpgroups = whole.iter().map(|cost| Way::Warpgroups(cost.configuration));
+    let warps: f64 = products.iter().map(by_warps).sum();
+    if T::BYTES == 2 && copied > 0.0 && whole.first().is_none_or(|best| warps < best.cycles + copied) {
+        return [Way::Warps].into_iter().chain(warpgroups).collect();
     }
-
-    /// The table.
-    fn records<T: Factor, C: GemmOutput + Storable>(
-        &self,
-        members: &[GroupMember<'_, T, C>],
-    ) -> Result<Vec<u8>> {
-        let legal = |tile: Result<TmaTile, warpwright::layout::Error>| {
-            tile.map_err(|error| refused(error.to_string()))
-        };
-        let (a_tile, b_tile) = (legal(self.gemm.a_tile::<T>())?, legal(self.gemm.b_tile::<T>())?);
-        let mut records = Vec::new();
-        for (number, GroupMember { product, a, b, c }) in members.iter().enumerate() {
-            let (m, n, k) = self.extents(*product);
-            let (a, b) = if self.transposed { (b, a) } else { (a, b) };
-            records.extend_from_slice(runtime::TensorMap::of_tile(a, extents(m, k), &a_tile)?.as_bytes());
-            records.extend_from_slice(runtime::TensorMap::of_tile(b, extents(n, k), &b_tile)?.as_bytes());
-            if self.stores_boxes {
-                let tile = legal(self.gemm.c_tile::<C>())?;
-                records.extend_from_slice(runtime::TensorMap::of_tile(c, extents(m, n), &tile)?.as_bytes());
-            }
-            records.resize(number * RECORD_BYTES + RECORD_EXTENTS, 0);
-            for extent in [m, n, k, 0] {
-                records.extend_from_slice(&extent.to_le_bytes());
-            }
-            records.extend_from_slice(&c.address().to_le_bytes());
-            records.resize((number + 1) * RECORD_BYTES, 0);
-        }
-        Ok(records)
-    }
-
-    /// CTAs of a launch: as many as there are tiles, or as the device holds.
-    fn ctas<T, C>(&self, members: &[GroupMember<'_, T, C>], sms: u32) -> u32 {
-        let HopperGemm { tile, cluster, .. } = self.gemm;
-        let group = cluster.0 * cluster.1;
-        let tiles = members.iter().map(|member| {
-            let (m, n, _) = self.extents(member.product);
-            m.div_ceil(tile.0 as u32 * cluster.0).saturating_mul(n.div_ceil(tile.1 as u32 * cluster.1))
-        });
-        group * tiles.fold(0, u32::saturating_add).min(sms / group)
-    }
-
-    #[kernel]
-    fn run<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
-        let products = Products::of_records(Records { table: *table, count, most: self.most });
-        // The maps of C are in the table; and nothing is split, so that nothing needs a workspace.
-        let workspace = (&table.cast(), &table.cast());
-        self.gemm.store_boxes::<T, C>(&products, &TensorMap::in_global(*table), workspace, &as_it_is());
-    }
-
-    #[kernel]
-    fn run_any<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
-        let products = Products::of_records(Records { table: *table, count, most: self.most });
-        let workspace = (&table.cast(), &table.cast());
-        self.gemm.store_elements::<T, C>(&products, &table.cast(), workspace, &as_it_is());
-    }
-}
-
-/// The table on its way to the device, and there.
-#[derive(Default)]
-struct GroupScratch {
-    host: Option<HostBuffer<u8>>,
-    table: Scratch<u8>,
-}
-
-impl GroupScratch {
-    /// The table with these records and room for `most`, once what is asked of the stream gets there.
-    fn filled(&mut self, stream: &Stream, records: &[u8], most: u32) -> Result<&Buffer<u8>> {
-        let device = stream.device();
-        let room = most as usize * RECORD_BYTES;
-        if self.host.as_ref().is_none_or(|host| host.len() < room) {
-            self.host = Some(device.host_buffer(room)?);
-        }
-        let host = self.host.as_mut().expect("there is one now");
-        host.as_mut_slice()?[..records.len()].copy_from_slice(records);
-        let table = self.table.at_least(&device, host.len())?;
-        stream.copy_to_device(table, host)?;
-        Ok(table)
-    }
+    warpgroups.chain([Way::Warps]).collect()
 }

@@ -19,7 +19,7 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::epilogue::Epilogue;
-use super::operand::WarpgroupInput;
+use super::operand::{WarpgroupInput, warpgroup_atom};
 use super::products::Products;
 use super::schedule::Schedule;
 use super::split::Exchange;
@@ -160,8 +160,7 @@ impl HopperGemm {
         } else {
             consumer.begin();
             let mut slots = slots.consumer();
-            let atom = format!("SM90_64x{tile_n}x{}_{}_SS", T::DEPTH, T::TYPES);
-            let mma = TiledMma::warpgroups(&atom, together.into());
+            let mma = TiledMma::warpgroups(&warpgroup_atom::<T, T>(tile_n), together.into());
             // This warpgroup's part of a tile, and its first piece; the others' pieces are skipped.
             let alternate = self.consumers == Consumers::Alternate;
             let (part, turn) = match self.consumers {

@@ -10,7 +10,7 @@ use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright::arch::Capability;
 
 use super::batched::Batch;
-use super::multiply::{Factor, Product, Way};
+use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::plan::{self, Configuration};
 use super::readable::Readable;
 use super::tune::GemmSearch;
@@ -69,13 +69,9 @@ impl Problem {
     fn of(options: &Options) -> Result<Self> {
         let extent =
             |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
-        let order = |name| match options.choice(name) {
-            "row" => Order::RowMajor,
-            _ => Order::ColumnMajor,
-        };
         let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
         Ok(Self {
-            product: Product { m, n, k, a: order("a"), b: order("b") },
+            product: Product { m, n, k, a: order(options, "a"), b: order(options, "b") },
             count: extent("batch")?,
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
@@ -143,10 +139,10 @@ impl Problem {
         let Way::Warpgroups(chosen) = way else {
             let why = match reason {
                 Reason::Flag(_) => reason.to_string(),
-                _ if properties.capability.target == "sm_90a" && self.count == 1 => {
+                _ if has_warpgroups(properties.capability) => {
                     "TMA cannot read A and B as they are, and to copy them takes longer".to_owned()
                 }
-                _ => "warpgroups need sm_90a, and rows of A and B that TMA can read".to_owned(),
+                _ => "warpgroups need sm_90a".to_owned(),
             };
             return Ok(format!("by mma.sync: {why}"));
         };
@@ -156,9 +152,7 @@ impl Problem {
             let mark = if cost.configuration == chosen { "->" } else { "" };
             format!("{mark:>2}{rank:>3} {cost}")
         }));
-        if self.count == 1 {
-            lines.extend(Readable::of::<T>(self.product).describe());
-        }
+        lines.extend(Readable::of::<T>(self.batch()).describe());
         let Configuration { stages, raster, .. } = chosen;
         lines.push(format!("{chosen}, {stages} slots, raster {raster}: {reason}"));
         Ok(lines.join("\n"))
@@ -182,7 +176,7 @@ impl Problem {
                 _ => multiply::no_warpgroups::<T>(self.product).into(),
             });
         }
-        let make = self.buffers(device);
+        let make = matrices::<T, C>(device, self.batch());
         Ok(Box::new(GemmSearch::<T, C>::new(device, self.product, (self.seed, make), self.work::<T, C>())?))
     }
 
@@ -191,9 +185,6 @@ impl Problem {
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
             Way::Warps => Ok(T::warps_ptx::<C>(self.batch(), capability)?),
-            Way::Warpgroups(configuration) if self.count == 1 => {
-                Ok(self.product.ptx::<T, C>(configuration, capability)?)
-            }
             Way::Warpgroups(configuration) => Ok(self.batch().ptx::<T, C>(configuration, capability)?),
         }
     }
@@ -211,24 +202,14 @@ impl Problem {
             _ => Ok(operations.multiply_batched_by(stream, &batch, way, a, b, c)?),
         };
         let verify = move |set: &Buffers<T, C>| verify(batch, set);
-        rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
-    }
-
-    /// Makes A, B and C, which is poisoned, for a seed.
-    fn buffers<T, C>(&self, device: &Device) -> impl Fn(u64) -> Result<Buffers<T, C>>
-    where
-        T: Storable + Rounded,
-        C: Storable + Rounded,
-    {
-        let ([a, b, c], device) = (self.batch().lengths(), device.clone());
-        move |seed| {
-            let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
-                let values: Vec<T> = normal(seed, count, T::round);
-                Ok(device.buffer_from(&values)?)
-            };
-            let c = device.buffer_from(&vec![C::round(f32::NAN); c])?;
-            Ok(Buffers { a: factor(2 * seed, a)?, b: factor(2 * seed + 1, b)?, c })
-        }
+        rotating(
+            device,
+            self.seed,
+            self.work::<T, C>(),
+            matrices::<T, C>(device, self.batch()),
+            launch,
+            verify,
+        )
     }
 
     /// The same product by cuBLAS, on the same factors, held to the same tolerance.
@@ -239,12 +220,9 @@ impl Problem {
     {
         let Product { m, n, k, a, b } = self.product;
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
-        let order = |order: Order| match order {
-            Order::RowMajor => cublas::Order::RowMajor,
-            Order::ColumnMajor => cublas::Order::ColumnMajor,
-        };
-        let shape = ProductShape { m, n, k, a: order(a), b: order(b), batch: self.count as usize };
-        let make = self.buffers::<T, C>(device);
+        let (a, b) = (cublas_order(a), cublas_order(b));
+        let shape = ProductShape { m, n, k, a, b, batch: self.count as usize };
+        let make = matrices::<T, C>(device, self.batch());
         let stream = device.stream()?;
         let Buffers { a, b, mut c } = make(self.seed)?;
         let product = CublasProduct::new(&stream, shape, &a, &b, &mut c)?;
@@ -258,11 +236,39 @@ impl Problem {
     }
 }
 
+/// An order, as cuBLASLt is told of it.
+pub(super) fn cublas_order(order: Order) -> cublas::Order {
+    match order {
+        Order::RowMajor => cublas::Order::RowMajor,
+        Order::ColumnMajor => cublas::Order::ColumnMajor,
+    }
+}
+
 /// The matrices of one product.
 pub(super) struct Buffers<T, C> {
     pub(super) a: Buffer<T>,
     pub(super) b: Buffer<T>,
     pub(super) c: Buffer<C>,
+}
+
+/// Sets of matrices of a product, C poisoned, by their seeds.
+pub(super) fn matrices<T, C>(
+    device: &Device,
+    batch: Batch,
+) -> impl Fn(u64) -> Result<Buffers<T, C>> + use<T, C>
+where
+    T: Storable + Rounded,
+    C: Storable + Rounded,
+{
+    let ([a, b, c], device) = (batch.lengths(), device.clone());
+    move |seed| {
+        let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
+            let values: Vec<T> = normal(seed, count, T::round);
+            Ok(device.buffer_from(&values)?)
+        };
+        let c = device.buffer_from(&vec![C::round(f32::NAN); c])?;
+        Ok(Buffers { a: factor(2 * seed, a)?, b: factor(2 * seed + 1, b)?, c })
+    }
 }
 
 /// Calls a method of a problem with the types that the options name.
@@ -287,15 +293,40 @@ macro_rules! with_types {
     }};
 }
 
+pub(super) use with_types;
+
+/// The type of A and B.
+pub(super) const INPUT: OptionSpec =
+    OptionSpec::choice("input", &["bf16", "f16", "tf32", "e4m3", "e5m2"], "type of A and B");
+
+/// The type of C.
+pub(super) const OUTPUT: OptionSpec = OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C");
+
+/// How A lies.
+pub(super) const A_ORDER: OptionSpec =
+    OptionSpec::choice("a", &["row", "column"], "which extent of A is contiguous: its rows or its columns");
+
+/// How B lies.
+pub(super) const B_ORDER: OptionSpec =
+    OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous");
+
+/// The order that an option names.
+pub(super) fn order(options: &Options, name: &str) -> Order {
+    match options.choice(name) {
+        "row" => Order::RowMajor,
+        _ => Order::ColumnMajor,
+    }
+}
+
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("m", 512, "rows of A and C"),
     OptionSpec::extent("n", 512, "columns of B and C"),
     OptionSpec::extent("k", 256, "columns of A and rows of B"),
     OptionSpec::extent("batch", 1, "products of that shape, in one launch"),
-    OptionSpec::choice("a", &["row", "column"], "which extent of A is contiguous: its rows or its columns"),
-    OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous"),
-    OptionSpec::choice("input", &["bf16", "f16", "tf32", "e4m3", "e5m2"], "type of A and B"),
-    OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C"),
+    A_ORDER,
+    B_ORDER,
+    INPUT,
+    OUTPUT,
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),
     OptionSpec::choice(

@@ -127,8 +127,8 @@ impl Operations {
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         linear.check(product, 1)?;
-        let way = self.way::<T, C>(product)?;
-        self.compute(stream, product, way, Operands { a, b, c, linear })
+        let way = self.way::<T, C>(product.into())?;
+        self.compute(stream, product.into(), way, Operands { a, b, c, linear })
     }
 }
 

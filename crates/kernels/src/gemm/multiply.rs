@@ -2,16 +2,18 @@
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
+use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
-use super::experts::{self, Experts};
-use super::hopper::{self, HopperGemm};
+use super::experts::Experts;
+use super::experts_kernel;
+use super::hopper::HopperGemm;
 use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
-use super::readable::{FactorCopy, Readable};
+use super::readable::Readable;
+use super::ready::Workspace;
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
-use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
+use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// What is multiplied: C (m, n) = A (m, k) · B (k, n), each without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +36,11 @@ impl Product {
         Self { m, n, k, a: Order::RowMajor, b: Order::ColumnMajor }
     }
 
+    /// The product whose C is the transpose of this one's: Bᵀ·Aᵀ.
+    pub(super) fn transposed(self) -> Self {
+        Self { m: self.n, n: self.m, k: self.k, a: self.b.transposed(), b: self.a.transposed() }
+    }
+
     pub(super) fn shape<T: Element, C: Element>(self) -> Shape {
         let Self { m, n, k, .. } = self;
         Shape { m, n, k, batch: 1, input_bytes: T::BYTES, output_bytes: C::BYTES }
@@ -48,33 +55,10 @@ impl Product {
     pub(super) fn stores_boxes<C: Element>(self) -> bool {
         C::BYTES == 2 && (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
     }
-
-    /// The PTX of a configuration.
-    pub(super) fn ptx<T: WarpgroupInput, C: GemmOutput>(
-        self,
-        configuration: Configuration,
-        capability: &'static Capability,
-    ) -> Result<String> {
-        let parts = Parts::of(&Linear::default(), configuration.transposed);
-        let gemm = Readable::of::<T>(self).product.kernel::<T, C>(configuration);
-        let fused = Fused { gemm, parts };
-        Ok(match self.stores_boxes::<C>() {
-            true => runtime::ptx(&Fused::<HopperGemm>::run::<T, C>(&fused)?, capability)?,
-            false => runtime::ptx(&Fused::<HopperGemm>::run_any::<T, C>(&fused)?, capability)?,
-        })
-    }
-
-    /// Whether warpgroups can multiply it, if need be copies of A and B.
-    fn takes_warpgroups_copied(self, capability: &Capability) -> bool {
-        let is_empty = self.m == 0 || self.n == 0 || self.k == 0;
-        capability.target == "sm_90a" && !is_empty
-    }
-
-    /// Whether warpgroups can multiply it as it is.
-    pub(super) fn takes_warpgroups<T: Element>(self, capability: &Capability) -> bool {
-        self.takes_warpgroups_copied(capability) && Readable::of::<T>(self).as_it_is()
-    }
 }
+
+/// CTAs of a grid along its second and third axis. (CUDA Programming Guide, "Technical Specifications per Compute Capability".)
+const MOST_ROWS_OF_GRID: u32 = 65_535;
 
 /// The way a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +69,11 @@ pub enum Way {
     Warpgroups(Configuration),
 }
 
+/// Whether GPUs of that capability have warpgroups that multiply.
+pub(super) fn has_warpgroups(capability: &Capability) -> bool {
+    capability.target == "sm_90a"
+}
+
 /// The ways to compute a product, or a batch, on a device, the cheapest first: on Hopper by warpgroups, unless A or B would have to be copied
 /// for TMA to read it, and multiplying the few there are by `mma.sync` takes less time.
 pub fn ways<T: WarpgroupInput, C: Element>(
@@ -93,16 +82,15 @@ pub fn ways<T: WarpgroupInput, C: Element>(
     sms: u32,
 ) -> Vec<Way> {
     let batch = batch.into();
-    let product = batch.product;
-    let is_readable = batch.takes_warpgroups::<T>(capability);
-    let is_copied = !is_readable && batch.count == 1 && product.takes_warpgroups_copied(capability);
-    if !(is_readable || is_copied) {
+    if !has_warpgroups(capability) || batch.is_empty() {
         return vec![Way::Warps];
     }
     let costs = plan::costs(batch.shape::<T, C>(), sms);
     let warpgroups = costs.iter().map(|cost| Way::Warpgroups(cost.configuration));
-    let copied = costs[0].cycles + Readable::of::<T>(product).cycles::<T>();
-    if is_copied && T::BYTES == 2 && plan::warps_cycles(&Gemm::for_product(product), product, sms) < copied {
+    let readable = Readable::of::<T>(batch);
+    let copied = costs[0].cycles + readable.cycles::<T>();
+    let warps_are_faster = || plan::warps_cycles(&Gemm::for_batch(batch), batch, sms) < copied;
+    if T::BYTES == 2 && !readable.as_it_is() && warps_are_faster() {
         return [Way::Warps].into_iter().chain(warpgroups).collect();
     }
     warpgroups.chain([Way::Warps]).collect()
@@ -111,11 +99,7 @@ pub fn ways<T: WarpgroupInput, C: Element>(
 /// Why warpgroups cannot compute a product.
 pub(super) fn no_warpgroups<T: Element>(product: Product) -> OperationError {
     let Product { m, n, k, .. } = product;
-    refused(format!(
-        "{} of {m} x {n} x {k} by wgmma needs sm_90a; a batch also needs rows and strides of A and B of whole 16 bytes, and k contiguous \
-         but for 16-bit types",
-        T::NAME
-    ))
+    refused(format!("{} of {m} x {n} x {k} by wgmma needs sm_90a, and something to multiply", T::NAME))
 }
 
 /// A type that [`Operations::multiply`] multiplies.
@@ -147,6 +131,12 @@ pub trait Factor: WarpgroupInput + Storable {
     /// # Errors
     /// There is none for this type.
     fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String>;
+
+    /// The kernel that multiplies groups of rows by `mma.sync`, such a product on average.
+    ///
+    /// # Errors
+    /// There is none for this type.
+    fn experts_warps_ptx<C: GemmOutput>(average: Product, capability: &'static Capability) -> Result<String>;
 }
 
 /// The buffers of a product, and its epilogue.
@@ -175,8 +165,8 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         let Operands { a, b, c, linear } = operands;
         let fused = Fused { gemm: kernel, parts: Parts::of(linear, false) };
         let tiles = kernel.grid(m, n);
-        operations.with_scratch(stream, |scratch: &mut ProductScratch| {
-            let [rows, columns, bias] = linear.vectors(scratch.nothing.at_least(operations.device(), 1)?);
+        operations.with_scratch(stream, |workspace: &mut Workspace| {
+            let [rows, columns, bias] = linear.vectors(workspace.nothing(operations)?);
             if batch.count == 1 {
                 let compiled = operations.kernel(fused, Fused::<Gemm>::run::<T, C>)?;
                 let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k);
@@ -184,8 +174,10 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
             }
             let compiled = operations.kernel(fused, Fused::<Gemm>::run_batch::<T, C>)?;
             let strides = [batch.a_stride, batch.b_stride, batch.c_stride];
-            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k, strides);
-            Ok(compiled.launch(stream, (tiles, batch.count), THREADS, arguments)?)
+            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k, strides, batch.count);
+            // The products fill the grid's second axis, and where they are too many, the third.
+            let layers = batch.count.div_ceil(MOST_ROWS_OF_GRID);
+            Ok(compiled.launch(stream, [tiles, batch.count.div_ceil(layers), layers], THREADS, arguments)?)
         })
     }
 
@@ -195,7 +187,11 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         experts: &Experts<'_>,
         operands: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
-        experts::by_warps(operations, stream, experts, operands)
+        experts_kernel::by_warps(operations, stream, experts, operands)
+    }
+
+    fn experts_warps_ptx<C: GemmOutput>(average: Product, capability: &'static Capability) -> Result<String> {
+        experts_kernel::warps_ptx::<T, C>(average, capability)
     }
 
     fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String> {
@@ -233,19 +229,18 @@ macro_rules! warpgroups_only {
             fn warps_ptx<C: GemmOutput>(batch: Batch, _: &'static Capability) -> Result<String> {
                 Err(no_warpgroups::<Self>(batch.product))
             }
+
+            fn experts_warps_ptx<C: GemmOutput>(
+                average: Product,
+                _: &'static Capability,
+            ) -> Result<String> {
+                Err(no_warpgroups::<Self>(average))
+            }
         })*
     };
 }
 
 warpgroups_only! { tf32 e4m3 e5m2 }
-
-/// Sums of split tiles, how many of them have come, and what stands for a vector that an epilogue does not read.
-#[derive(Default)]
-pub(super) struct ProductScratch {
-    pub(super) slots: Scratch<f32>,
-    pub(super) arrived: Scratch<u32>,
-    pub(super) nothing: Scratch<f32>,
-}
 
 impl Operations {
     /// C = A·B, accumulated in f32; C is row-major.
@@ -260,15 +255,15 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let way = self.way::<T, C>(product)?;
+        let way = self.way::<T, C>(product.into())?;
         self.multiply_by(stream, product, way, a, b, c)
     }
 
-    /// The cheapest way to compute a product.
-    pub(super) fn way<T: WarpgroupInput, C: Element>(&self, product: Product) -> Result<Way> {
+    /// The cheapest way to compute a batch.
+    pub(super) fn way<T: WarpgroupInput, C: Element>(&self, batch: Batch) -> Result<Way> {
         let properties = self.device().properties();
-        let way = self.remembered::<(T, C), _, _>(product, |&product| {
-            Ok(ways::<T, C>(product, properties.capability, properties.sm_count)[0])
+        let way = self.remembered::<(T, C), _, _>(batch, |&batch| {
+            Ok(ways::<T, C>(batch, properties.capability, properties.sm_count)[0])
         })?;
         Ok(*way)
     }
@@ -291,146 +286,13 @@ impl Operations {
             stream.fill_zero(c)?;
             return Ok(LaunchCounts::default());
         }
-        self.compute(stream, product, way, Operands { a, b, c, linear: &Linear::default() })
-    }
-
-    /// Computes a product of some depth in that way.
-    pub(super) fn compute<T: Factor, C: GemmOutput + Storable>(
-        &self,
-        stream: &Stream,
-        product: Product,
-        way: Way,
-        operands: Operands<'_, T, C>,
-    ) -> Result<LaunchCounts> {
-        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
-        expect_length("A", m * k, operands.a.len())?;
-        expect_length("B", k * n, operands.b.len())?;
-        expect_length("C", m * n, operands.c.len())?;
-        if operands.c.is_empty() {
-            return Ok(LaunchCounts::default());
-        }
-        match way {
-            Way::Warps => T::by_warps(self, stream, product.into(), operands),
-            Way::Warpgroups(_) if !product.takes_warpgroups_copied(self.device().properties().capability) => {
-                Err(no_warpgroups::<T>(product))
-            }
-            Way::Warpgroups(configuration) => {
-                let parts = Parts::of(operands.linear, configuration.transposed);
-                let ready = self.remembered::<(T, C), _, _>((product, configuration, parts), |_| {
-                    Ready::<T, C>::new(self, product, configuration, parts)
-                })?;
-                let Operands { a, b, c, linear } = operands;
-                self.with_readable(stream, ready.readable, [a, b], |[a, b]| {
-                    ready.launch(self, stream, Operands { a, b, c, linear })
-                })
-            }
-        }
+        self.compute(stream, product.into(), way, Operands { a, b, c, linear: &Linear::default() })
     }
 }
 
-/// The Hopper kernel of a product, and all about its launch that does not depend on the buffers.
-struct Ready<T, C> {
-    /// What becomes of A and B before.
-    readable: Readable,
-    /// Whether the kernel's own A, B and C are those of the product's transpose.
-    transposed: bool,
-    a_maps: TileMaps<T>,
-    b_maps: TileMaps<T>,
-    /// Elements of the workspace, and counters.
-    split_space: (usize, usize),
-    start: Start<C>,
-}
-
-/// Launches a kernel: on a stream, with the maps of A and B, C itself, and where the parts of tiles meet.
-type Start<C> = Box<dyn Fn(&Stream, Launched<'_, C>) -> Result<LaunchCounts> + Send + Sync>;
-
-/// What a launch is given.
-struct Launched<'a, C> {
-    a: runtime::TensorMap,
-    b: runtime::TensorMap,
-    c: &'a mut Buffer<C>,
-    slots: &'a mut Buffer<f32>,
-    arrived: &'a mut Buffer<u32>,
-    /// The factors, the row scales, the column scales and the bias of an epilogue.
-    linear: ([f32; 2], [&'a Buffer<f32>; 3]),
-}
-
-/// The maps of operands (rows, columns), in boxes of a tile.
-fn maps<T: Storable>(
-    rows: u32,
-    columns: u32,
-    tile: Result<TmaTile, warpwright::layout::Error>,
-) -> Result<TileMaps<T>> {
-    let tile = tile.map_err(|error| refused(error.to_string()))?;
-    Ok(TileMaps::new((rows.into(), columns.into()), &tile)?)
-}
-
-impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
-    fn new(
-        operations: &Operations,
-        product: Product,
-        configuration: Configuration,
-        parts: Parts,
-    ) -> Result<Self> {
-        let readable = Readable::of::<T>(product);
-        let kernel = readable.product.kernel::<T, C>(configuration);
-        let fused = Fused { gemm: kernel, parts };
-        let shape = product.shape::<T, C>();
-        let cost = plan::Cost::of(configuration, shape, operations.device().properties().sm_count);
-        let Product { m, n, k, .. } = product;
-        let transposed = configuration.transposed;
-        let (m, n) = if transposed { (n, m) } else { (m, n) };
-        let [a_copy, b_copy] = readable.copies;
-        let (a_copy, b_copy) = if transposed { (b_copy, a_copy) } else { (a_copy, b_copy) };
-        let pitched = |maps: TileMaps<T>, copy: Option<FactorCopy>| match copy {
-            Some(copy) => maps.pitched(copy.pitch.into()),
-            None => maps,
-        };
-        Ok(Self {
-            readable,
-            transposed,
-            a_maps: pitched(maps(m, k, kernel.a_tile::<T>())?, a_copy),
-            b_maps: pitched(maps(n, k, kernel.b_tile::<T>())?, b_copy),
-            split_space: if configuration.split { cost.split_space() } else { (1, 1) },
-            start: if product.stores_boxes::<C>() {
-                let compiled = operations.kernel(fused, Fused::<HopperGemm>::run::<T, C>)?;
-                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                let maps = maps::<C>(m, n, kernel.c_tile::<C>())?;
-                Box::new(move |stream, Launched { a, b, c, slots, arrived, linear }| {
-                    let map = maps.of(c)?;
-                    let (factors, [rows, columns, bias]) = linear;
-                    let arguments =
-                        (&a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k);
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                })
-            } else {
-                let compiled = operations.kernel(fused, Fused::<HopperGemm>::run_any::<T, C>)?;
-                let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { a, b, c, slots, arrived, linear }| {
-                    let (factors, [rows, columns, bias]) = linear;
-                    let arguments = (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k);
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                })
-            },
-        })
-    }
-
-    fn launch(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        Operands { a, b, c, linear }: Operands<'_, T, C>,
-    ) -> Result<LaunchCounts> {
-        let (a, b) = if self.transposed { (b, a) } else { (a, b) };
-        let (a, b) = (self.a_maps.of(a)?, self.b_maps.of(b)?);
-        operations.with_scratch(stream, |scratch: &mut ProductScratch| {
-            let slots = scratch.slots.at_least(operations.device(), self.split_space.0)?;
-            let arrived = scratch.arrived.at_least_kept(stream, self.split_space.1)?;
-            let nothing = &*scratch.nothing.at_least(operations.device(), 1)?;
-            let linear = (linear.factors(), linear.vectors(nothing));
-            (self.start)(stream, Launched { a, b, c, slots, arrived, linear })
-        })
-    }
+/// A tile, or why there is none.
+pub(super) fn legal(tile: Result<TmaTile, warpwright::layout::Error>) -> Result<TmaTile> {
+    tile.map_err(|error| refused(error.to_string()))
 }
 
 /// The extents of a matrix, as a tensor map counts them.

@@ -19,30 +19,35 @@ impl GemmInput for bf16 {
 
 /// A type that warpgroups multiply and accumulate in `f32`.
 pub trait WarpgroupInput: Element {
-    /// The middle of the atom's name: `F32BF16BF16`.
-    const TYPES: &'static str;
+    /// What the atoms' names call it.
+    const ATOM_TYPE: &'static str;
     /// How deep one instruction multiplies.
     const DEPTH: i64 = 32 / Self::BYTES as i64;
 }
 
 impl WarpgroupInput for bf16 {
-    const TYPES: &'static str = "F32BF16BF16";
+    const ATOM_TYPE: &'static str = "BF16";
 }
 
 impl WarpgroupInput for f16 {
-    const TYPES: &'static str = "F32F16F16";
+    const ATOM_TYPE: &'static str = "F16";
 }
 
 impl WarpgroupInput for tf32 {
-    const TYPES: &'static str = "F32TF32TF32";
+    const ATOM_TYPE: &'static str = "TF32";
 }
 
 impl WarpgroupInput for e4m3 {
-    const TYPES: &'static str = "F32E4M3E4M3";
+    const ATOM_TYPE: &'static str = "E4M3";
 }
 
 impl WarpgroupInput for e5m2 {
-    const TYPES: &'static str = "F32E5M2E5M2";
+    const ATOM_TYPE: &'static str = "E5M2";
+}
+
+/// The name of the atom that multiplies 64 rows of A by so many columns of B from shared memory; both have as many bits.
+pub(super) fn warpgroup_atom<A: WarpgroupInput, B: WarpgroupInput>(columns: u32) -> String {
+    format!("SM90_64x{columns}x{}_F32{}{}_SS", A::DEPTH, A::ATOM_TYPE, B::ATOM_TYPE)
 }
 
 /// A factor's strip of tiles along k: rows of A, or columns of B, which are called rows here.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::batched::Batch;
 use super::hopper::{Consumers, HopperGemm};
 use super::multiply::Product;
 use super::{Gemm, Order};
@@ -205,6 +206,16 @@ const OUT_OF_STEP: (f64, f64) = (50e6, 0.4);
 impl Cost {
     /// The cost of a configuration on a device of `sms` SMs.
     pub fn of(configuration: Configuration, shape: Shape, sms: u32) -> Self {
+        Self::with_work_beside(configuration, shape, sms, 0.0)
+    }
+
+    /// The cost where each step along k takes so many cycles beside the multiplication.
+    pub(super) fn with_work_beside(
+        configuration: Configuration,
+        shape: Shape,
+        sms: u32,
+        beside: f64,
+    ) -> Self {
         let Configuration { tile, cluster, consumers, split, .. } = configuration;
         let (rows, columns) = configuration.extents(shape);
         let group = cluster.0 * cluster.1;
@@ -221,7 +232,7 @@ impl Cost {
         let multiply = area * depth / MULTIPLY_BYTES / efficiency(tile, consumers);
         let read = instructions * f64::from(64 + tile.1) * 32.0 / 128.0;
         let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0) * depth / L2_BYTES;
-        let multiply = f64::from(steps) * multiply.max(read).max(received);
+        let multiply = f64::from(steps) * (multiply + beside).max(read).max(received);
 
         let even = f64::from(places) / f64::from(clusters);
         let is_split = split && !places.is_multiple_of(clusters);
@@ -281,8 +292,9 @@ pub(super) fn copy_cycles(bytes: f64) -> f64 {
     NEXT_KERNEL + bytes / MEMORY_BYTES
 }
 
-/// Cycles of a product by `mma.sync`.
-pub(super) fn warps_cycles(gemm: &Gemm, product: Product, sms: u32) -> f64 {
+/// Cycles of a batch by `mma.sync`.
+pub(super) fn warps_cycles(gemm: &Gemm, batch: Batch, sms: u32) -> f64 {
+    let Product { m, n, k, .. } = batch.product;
     let (rows, columns, _) = gemm.tile;
     // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an H200, with narrower ones estimated.
     let efficiency = match gemm.a_vector.min(gemm.b_vector) {
@@ -291,9 +303,10 @@ pub(super) fn warps_cycles(gemm: &Gemm, product: Product, sms: u32) -> f64 {
         2 => 0.3,
         _ => 0.15,
     };
-    let depth = f64::from(product.k) * 2.0;
+    let depth = f64::from(k) * 2.0;
     let multiply = rows as f64 * columns as f64 * depth / MULTIPLY_BYTES / efficiency;
-    FILL + f64::from(gemm.grid(product.m, product.n).div_ceil(sms)) * multiply
+    let tiles = f64::from(gemm.grid(m, n)) * f64::from(batch.count);
+    FILL + (tiles / f64::from(sms)).ceil() * multiply
 }
 
 /// Clusters of a launch. Where every tile is split, equal parts of whole tiles are best: then all CTAs read the same k at the same time,

@@ -9,6 +9,7 @@ use warpwright::lang::tensor_map::TENSOR_MAP_BYTES;
 use warpwright::prelude::*;
 
 use super::epilogue::Origin;
+use super::linear::Terms;
 use super::store::Finished;
 
 /// The products of a launch.
@@ -58,14 +59,18 @@ pub struct Records {
     pub most: u32,
 }
 
-/// Bytes of a record: the maps of A, B and C; m, n and k in 32 bits each; and the address of C.
+/// Bytes of a record: the maps of A, B and C; m, n, k and nothing in 32 bits each; the addresses of C, the row scales, the column scales and
+/// the bias; alpha and beta.
 pub(super) const RECORD_BYTES: usize = 512;
 
 /// Where the extents begin in it.
 pub(super) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
 
-/// Where C's address is.
-const RECORD_ADDRESS: usize = RECORD_EXTENTS + 16;
+/// Where the addresses begin.
+const RECORD_ADDRESSES: usize = RECORD_EXTENTS + 4 * size_of::<u32>();
+
+/// Where alpha and beta are.
+const RECORD_FACTORS: usize = RECORD_ADDRESSES + 4 * size_of::<u64>();
 
 #[device]
 impl Records {
@@ -91,8 +96,21 @@ impl Records {
 
     /// C of a product.
     fn elements<C: Element>(&self, product: Reg<u32>) -> Global<C> {
-        let address = self.record(product).byte_offset(RECORD_ADDRESS as i64).cast::<u64>().load();
-        Global::from_address(address, true)
+        self.address(product, 0)
+    }
+
+    /// Address `index` of a product's four.
+    fn address<E: Element>(&self, product: Reg<u32>, index: usize) -> Global<E> {
+        let place = (RECORD_ADDRESSES + index * size_of::<u64>()) as i64;
+        Global::from_address(self.record(product).byte_offset(place).cast::<u64>().load(), true)
+    }
+
+    /// The numbers and vectors of a product's epilogue.
+    pub(super) fn terms<C: Element>(&self, product: Reg<u32>) -> Terms<C> {
+        let factors =
+            self.record(product).byte_offset(RECORD_FACTORS as i64).cast::<f32>().load_vector::<2>();
+        let [rows, columns, bias] = [1, 2, 3].map(|index| self.address(product, index));
+        Terms::new(factors, [&rows, &columns, &bias], &self.elements(product))
     }
 }
 

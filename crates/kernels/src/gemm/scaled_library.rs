@@ -9,6 +9,8 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 use super::GemmOutput;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
+use super::readable::Readable;
+use super::scaled_kernel;
 use super::scales::{BLOCK, Granularity};
 use super::verify::reference;
 use crate::operations::Operations;
@@ -40,9 +42,9 @@ struct Quantised<T> {
 }
 
 /// The matrices of one product.
-struct Buffers<T, C> {
-    a: Quantised<T>,
-    b: Quantised<T>,
+struct Buffers<A, B, C> {
+    a: Quantised<A>,
+    b: Quantised<B>,
     c: Buffer<C>,
 }
 
@@ -115,7 +117,7 @@ impl Problem {
 
     /// All ways on a GPU of so many SMs.
     fn ways<T: Narrow, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Vec<ScaledWay>> {
-        check::<T>(self.product, capability)?;
+        check(capability)?;
         Ok(ScaledWay::all(self.product.shape::<T, C>(), self.granularities, sms))
     }
 
@@ -127,49 +129,57 @@ impl Problem {
         })
     }
 
-    fn text<T: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        let capability = Capability::for_target(target)
-            .ok_or_else(|| format!("there is no architecture {target} here"))?;
-        let way = self.way::<T, C>(capability, PLANNED_SMS)?;
-        Ok(way.ptx::<T, C>(self.product, self.granularities, capability)?)
+    fn text<A: Narrow, B: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        let capability = crate::prepared::capability_of(target)?;
+        let way = self.way::<A, C>(capability, PLANNED_SMS)?;
+        Ok(scaled_kernel::ptx::<A, B, C>(self.product, way, self.granularities, capability)?)
     }
 
-    fn explanation<T: Narrow, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+    fn explanation<A: Narrow, B: Narrow, C: GemmOutput>(&self, device: &Device) -> Result<String> {
         let properties = device.properties();
-        let ways = self.ways::<T, C>(properties.capability, properties.sm_count)?;
+        let sms = properties.sm_count;
+        let ways = self.ways::<A, C>(properties.capability, sms)?;
         let mut lines = vec![format!("rank  of {} ways, by the model", ways.len())];
-        lines.extend(ways.iter().enumerate().filter(|(rank, _)| *rank < SHOWN || *rank == self.rank).map(
-            |(rank, way)| {
-                let mark = if rank == self.rank { "->" } else { "" };
-                format!("{mark:>2}{rank:>3} {way}")
-            },
-        ));
+        let shown = ways.iter().enumerate().filter(|(rank, _)| *rank < SHOWN || *rank == self.rank);
+        lines.extend(shown.map(|(rank, way)| {
+            let mark = if rank == self.rank { "->" } else { "" };
+            let cost = way.cost(self.product.shape::<A, C>(), self.granularities, sms);
+            format!("{mark:>2}{rank:>3} {cost}, {}", way.describe_sums())
+        }));
+        lines.extend(Readable::of::<A>(self.product.into()).describe());
+        if let Some(way) = ways.get(self.rank) {
+            let reason =
+                if self.rank == 0 { "it is the cheapest by the model" } else { "--rank asks for it" };
+            lines.push(format!("{way}: {reason}"));
+        }
         Ok(lines.join("\n"))
     }
 
-    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    fn prepare<A, B, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
-        T: Narrow + Rounded,
+        A: Narrow + Rounded,
+        B: Narrow + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         let Self { product, granularities, .. } = *self;
         let Product { m, n, k, .. } = product;
         let properties = device.properties();
-        let way = self.way::<T, C>(properties.capability, properties.sm_count)?;
+        let way = self.way::<A, C>(properties.capability, properties.sm_count)?;
         let operations = Operations::new(device);
-        let make = |seed: u64| {
+        let of_device = device.clone();
+        let make = move |seed: u64| {
             Ok(Buffers {
-                a: Quantised::<T>::new(device, granularities.0, (m, k), 2 * seed)?,
-                b: Quantised::<T>::new(device, granularities.1, (n, k), 2 * seed + 1)?,
-                c: device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
+                a: Quantised::<A>::new(&of_device, granularities.0, (m, k), 2 * seed)?,
+                b: Quantised::<B>::new(&of_device, granularities.1, (n, k), 2 * seed + 1)?,
+                c: of_device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
             })
         };
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<A, B, C>| {
             let (a, b) = (a.scaled(granularities.0), b.scaled(granularities.1));
             Ok(operations.multiply_scaled_by(stream, product, way, a, b, c)?)
         };
-        let verify = move |set: &Buffers<T, C>| verify(product, granularities, set);
-        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+        let verify = move |set: &Buffers<A, B, C>| verify(product, granularities, set);
+        rotating(device, self.seed, self.work::<A, C>(), make, launch, verify)
     }
 }
 
@@ -177,10 +187,10 @@ impl Problem {
 /// blocks, which the tensor cores keep to 13 bits of their size (measured on an H200), four steps a block.
 ///
 /// The size of a block's sums is taken as four times their standard deviation, and that of all blocks as if their errors had one sign.
-fn verify<T: Narrow + Rounded, C: Rounded + Storable>(
+fn verify<A: Narrow + Rounded, B: Narrow + Rounded, C: Rounded + Storable>(
     product: Product,
     granularities: Granularities,
-    set: &Buffers<T, C>,
+    set: &Buffers<A, B, C>,
 ) -> Result<Verified> {
     let Product { m, n, k, .. } = product;
     let (a, b) = (set.a.meant(granularities.0, (m, k))?, set.b.meant(granularities.1, (n, k))?);
@@ -204,7 +214,7 @@ fn verify<T: Narrow + Rounded, C: Rounded + Storable>(
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("m", 512, "rows of A and C"),
     OptionSpec::extent("n", 512, "columns of B and C"),
-    OptionSpec::extent("k", 256, "columns of A and rows of B: a multiple of 16"),
+    OptionSpec::extent("k", 256, "columns of A and rows of B"),
     OptionSpec::choice(
         "a-scales",
         &["row", "block"],
@@ -215,7 +225,8 @@ const OPTIONS: &[OptionSpec] = &[
         &["block", "row"],
         "what has a scale of B: 128 of k of 128 columns or of one",
     ),
-    OptionSpec::choice("input", &["e4m3", "e5m2"], "type of A and B"),
+    OptionSpec::choice("input", &["e4m3", "e5m2"], "type of A"),
+    OptionSpec::choice("b-input", &["same", "e4m3", "e5m2"], "type of B, if it is not A's"),
     OptionSpec::choice("output", &["bf16", "f16", "f32"], "type of C"),
     OptionSpec::number("rank", 0, "which of the ways, from the cheapest on (`--explain` lists them)"),
     OptionSpec::number("seed", 1, "of the inputs"),
@@ -225,13 +236,20 @@ const OPTIONS: &[OptionSpec] = &[
 macro_rules! with_types {
     ($options:expr, $method:ident($argument:expr)) => {{
         let problem = Problem::of($options)?;
-        match ($options.choice("input"), $options.choice("output")) {
-            ("e4m3", "bf16") => problem.$method::<e4m3, bf16>($argument),
-            ("e4m3", "f16") => problem.$method::<e4m3, f16>($argument),
-            ("e4m3", _) => problem.$method::<e4m3, f32>($argument),
-            (_, "bf16") => problem.$method::<e5m2, bf16>($argument),
-            (_, "f16") => problem.$method::<e5m2, f16>($argument),
-            _ => problem.$method::<e5m2, f32>($argument),
+        macro_rules! with_output {
+            ($a:ident, $b:ident) => {
+                match $options.choice("output") {
+                    "bf16" => problem.$method::<$a, $b, bf16>($argument),
+                    "f16" => problem.$method::<$a, $b, f16>($argument),
+                    _ => problem.$method::<$a, $b, f32>($argument),
+                }
+            };
+        }
+        match ($options.choice("input"), $options.choice("b-input")) {
+            ("e4m3", "same" | "e4m3") => with_output!(e4m3, e4m3),
+            ("e4m3", _) => with_output!(e4m3, e5m2),
+            (_, "e4m3") => with_output!(e5m2, e4m3),
+            _ => with_output!(e5m2, e5m2),
         }
     }};
 }

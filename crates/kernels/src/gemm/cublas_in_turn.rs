@@ -1,0 +1,84 @@
+//! cuBLASLt's products, one launch after another: what it has in place of a group in one launch.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use warpwright::runtime::cublas::{CublasProduct, ProductShape};
+use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
+
+use super::library::{Buffers, cublas_order, matrices};
+use super::multiply::Product;
+use super::verify::verify;
+use crate::reference::Rounded;
+use crate::registry::{Prepared, Result, Verified, Work};
+use crate::rotation::rotating;
+
+/// Products, each with matrices of its own, by cuBLASLt.
+pub(super) fn cublas_in_turn<T, C>(
+    device: &Device,
+    products: Vec<Product>,
+    seed: u64,
+    work: Work,
+) -> Result<Box<dyn Prepared>>
+where
+    T: Storable + Rounded,
+    C: Storable + Rounded,
+{
+    let stream = device.stream()?;
+    // Products of one shape have one algorithm.
+    let mut by_shape = HashMap::new();
+    for &product in &products {
+        if let Entry::Vacant(place) = by_shape.entry(product) {
+            let Buffers { a, b, mut c } = matrices::<T, C>(device, product.into())(0)?;
+            let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+            let (a_order, b_order) = (cublas_order(product.a), cublas_order(product.b));
+            let shape = ProductShape { m, n, k, a: a_order, b: b_order, batch: 1 };
+            let theirs = CublasProduct::<T, C>::new(&stream, shape, &a, &b, &mut c)?;
+            place.insert(Arc::new(theirs));
+        }
+    }
+    let launches: Vec<_> = products.iter().map(|product| by_shape[product].clone()).collect();
+    let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
+        for (theirs, Buffers { a, b, c }) in launches.iter().zip(sets) {
+            theirs.launch(stream, a, b, c)?;
+        }
+        Ok(LaunchCounts::default())
+    };
+    let make = sets_of(device, products.clone());
+    let verify = move |sets: &Vec<Buffers<T, C>>| verify_each(&products, sets);
+    rotating(device, seed, work, make, launch, verify)
+}
+
+/// Sets of all products' matrices, by their seeds.
+pub(super) fn sets_of<T, C>(
+    device: &Device,
+    products: Vec<Product>,
+) -> impl Fn(u64) -> Result<Vec<Buffers<T, C>>> + use<T, C>
+where
+    T: Storable + Rounded,
+    C: Storable + Rounded,
+{
+    let device = device.clone();
+    move |seed: u64| {
+        let set = |(number, product): (usize, &Product)| {
+            matrices(&device, (*product).into())(seed.wrapping_mul(1 << 10).wrapping_add(number as u64))
+        };
+        products.iter().enumerate().map(set).collect()
+    }
+}
+
+/// Holds every element of every product to the reference.
+pub(super) fn verify_each<T, C>(products: &[Product], sets: &[Buffers<T, C>]) -> Result<Verified>
+where
+    T: Storable + Rounded + Sync,
+    C: Storable + Rounded,
+{
+    let mut all = Verified { elements: 0, worst: 0.0 };
+    for (&product, set) in products.iter().zip(sets) {
+        let verified = verify(product.into(), set)?;
+        all.elements += verified.elements;
+        all.worst = f64::max(all.worst, verified.worst);
+    }
+    Ok(all)
+}

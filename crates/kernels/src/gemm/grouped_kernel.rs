@@ -1,0 +1,258 @@
+//! The kernel of a group of products, and the table that it is told of them by.
+
+use std::sync::Arc;
+
+use warpwright::arch::Capability;
+use warpwright::prelude::*;
+use warpwright::runtime::{self, Buffer, HostBuffer, LaunchCounts, Storable, Stream, TileMaps};
+
+use super::grouped::GroupMember;
+use super::hopper::{self, HopperGemm};
+use super::linear::{Fused, Linear, Parts};
+use super::multiply::{Factor, Product, extents, legal, refused};
+use super::plan::Configuration;
+use super::products::{Products, RECORD_BYTES, RECORD_EXTENTS, Records};
+use super::readable::{CopyScratch, Factors, Readable};
+use super::store::{BoxStore, ElementStore, Finished};
+use super::{GemmOutput, WarpgroupInput};
+use crate::operations::{Operations, Result, Scratch, both};
+
+/// Products of one launch; more are several launches.
+pub(super) const MOST_MEMBERS: usize = 512;
+
+/// The GEMM for a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct GroupedGemm {
+    fused: Fused<HopperGemm>,
+    /// There is room for so many members.
+    most: u32,
+}
+
+impl GroupedGemm {
+    fn records(&self, table: &Global<u8>, count: Reg<u32>) -> Records {
+        Records { table: *table, count, most: self.most }
+    }
+
+    /// Puts a tile's sums through the epilogue of its product.
+    #[device]
+    fn apply<C: GemmOutput>(&self, records: &Records, products: &Products, tile: &mut Finished) {
+        if let Some(product) = tile.product {
+            tile.apply(&self.fused.parts.epilogue(records.terms::<C>(product)), products);
+        }
+    }
+
+    #[kernel]
+    fn run<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
+        let gemm = self.fused.gemm;
+        let records = self.records(table, count);
+        let products = Products::of_records(records);
+        let way = BoxStore::<C>::new(gemm.tile.1, gemm.c, hopper::CONSUMERS);
+        // The maps of C are in the table; and nothing is split, so that nothing needs a workspace.
+        let (map, workspace) = (TensorMap::in_global(*table), (&table.cast(), &table.cast()));
+        gemm.compute::<T>(&products, workspace, |tile| {
+            self.apply::<C>(&records, &products, tile);
+            way.store(products.boxes(&map, tile.product), tile);
+        });
+        bulk_wait_read(0);
+    }
+
+    #[kernel]
+    fn run_any<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
+        let gemm = self.fused.gemm;
+        let records = self.records(table, count);
+        let products = Products::of_records(records);
+        let workspace = (&table.cast(), &table.cast());
+        gemm.compute::<T>(&products, workspace, |tile| {
+            self.apply::<C>(&records, &products, tile);
+            let (c, extents) =
+                (products.elements(&table.cast(), tile.product), products.extents_of(tile.product));
+            ElementStore::<C> { c, extents, order: gemm.c }.store(tile);
+        });
+    }
+}
+
+/// The PTX for products of one kind, as many as have room.
+pub(super) fn ptx<T: Factor, C: GemmOutput>(
+    products: &[Product],
+    configuration: Configuration,
+    capability: &'static Capability,
+) -> Result<String> {
+    let kernel = GroupedGemm::of::<T, C>(products, configuration, &Linear::default())?;
+    Ok(match stores_boxes::<C>(products) {
+        true => runtime::ptx(&kernel.run::<T, C>()?, capability)?,
+        false => runtime::ptx(&kernel.run_any::<T, C>()?, capability)?,
+    })
+}
+
+/// Whether TMA can store every C.
+fn stores_boxes<C: GemmOutput>(products: &[Product]) -> bool {
+    products.iter().all(|product| product.stores_boxes::<C>())
+}
+
+impl GroupedGemm {
+    /// For products of one kind.
+    fn of<T: Factor, C: GemmOutput>(
+        products: &[Product],
+        configuration: Configuration,
+        linear: &Linear<'_>,
+    ) -> Result<Self> {
+        if configuration.split {
+            return Err(refused(
+                "tiles of a group are not split: take a configuration that leaves them whole".to_owned(),
+            ));
+        }
+        let read = Readable::of::<T>(products[0].into()).batch.product;
+        let gemm = read.kernel::<T, C>(configuration);
+        let parts = Parts::of(linear, configuration.transposed);
+        Ok(Self { fused: Fused { gemm, parts }, most: (products.len() as u32).next_power_of_two() })
+    }
+}
+
+/// The launch for members of one kind.
+pub(super) struct Group<T, C> {
+    kernel: GroupedGemm,
+    /// The maps of each.
+    maps: Vec<Arc<MemberMaps<T, C>>>,
+    stores_boxes: bool,
+    ctas: u32,
+}
+
+/// The maps of members of one shape.
+struct MemberMaps<T, C> {
+    factors: Factors<T>,
+    /// Of C, where TMA stores it.
+    boxes: Option<TileMaps<C>>,
+    /// (m, n, k) of the product as the kernel computes it.
+    extents: (u32, u32, u32),
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
+    pub(super) fn new(
+        operations: &Operations,
+        members: &[GroupMember<'_, T, C>],
+        configuration: Configuration,
+    ) -> Result<Self> {
+        let products: Vec<Product> = members.iter().map(|member| member.product).collect();
+        let kernel = GroupedGemm::of::<T, C>(&products, configuration, &members[0].linear)?;
+        let gemm = kernel.fused.gemm;
+        let stores_boxes = stores_boxes::<C>(&products);
+        let maps_of = |&product: &Product| {
+            operations.remembered::<(T, C), _, _>((product, configuration, stores_boxes), |_| {
+                MemberMaps::<T, C>::new(product, configuration, stores_boxes)
+            })
+        };
+        let maps: Vec<_> = products.iter().map(maps_of).collect::<Result<_>>()?;
+        // As many CTAs as there are tiles, or as the device holds.
+        let group = gemm.cluster.0 * gemm.cluster.1;
+        let (high, wide) = (gemm.tile.0 as u32 * gemm.cluster.0, gemm.tile.1 as u32 * gemm.cluster.1);
+        let tiles = maps.iter().map(|maps: &Arc<MemberMaps<T, C>>| {
+            let (m, n, _) = maps.extents;
+            m.div_ceil(high).saturating_mul(n.div_ceil(wide))
+        });
+        let clusters = operations.device().properties().sm_count / group;
+        let ctas = group * tiles.fold(0, u32::saturating_add).min(clusters);
+        Ok(Self { kernel, maps, stores_boxes, ctas })
+    }
+
+    pub(super) fn launch(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        members: &[GroupMember<'_, T, C>],
+    ) -> Result<LaunchCounts> {
+        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<T>| {
+            self.records(operations, stream, members, copies)
+        })?;
+        operations.with_scratch(stream, |scratch: &mut GroupScratch| {
+            let table = scratch.filled(stream, &records, self.kernel.most)?;
+            let count = members.len() as u32;
+            let compiled = match self.stores_boxes {
+                true => operations.kernel(self.kernel, GroupedGemm::run::<T, C>)?,
+                false => operations.kernel(self.kernel, GroupedGemm::run_any::<T, C>)?,
+            };
+            let shape = compiled.shape(self.ctas, hopper::THREADS);
+            Ok(both(copied, compiled.launch_as(stream, shape, (table, count))?))
+        })
+    }
+
+    /// The table, once copies of the factors that need some have been asked of the stream.
+    fn records(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        members: &[GroupMember<'_, T, C>],
+        GroupCopies(copies): &mut GroupCopies<T>,
+    ) -> Result<(Vec<u8>, LaunchCounts)> {
+        copies.resize_with(copies.len().max(members.len()), CopyScratch::default);
+        let (mut records, mut counts) =
+            (Vec::with_capacity(members.len() * RECORD_BYTES), LaunchCounts::default());
+        let each = members.iter().zip(&self.maps).zip(copies);
+        for (number, ((GroupMember { a, b, c, linear, .. }, maps), scratch)) in each.enumerate() {
+            let (factors, copied) = maps.factors.maps(operations, stream, [a, b], scratch)?;
+            counts = both(counts, copied);
+            factors.iter().for_each(|map| records.extend_from_slice(map.as_bytes()));
+            if let Some(boxes) = &maps.boxes {
+                records.extend_from_slice(boxes.of(c)?.as_bytes());
+            }
+            records.resize(number * RECORD_BYTES + RECORD_EXTENTS, 0);
+            let (m, n, k) = maps.extents;
+            [m, n, k, 0].iter().for_each(|extent| records.extend_from_slice(&extent.to_le_bytes()));
+            let vectors = [linear.row_scales, linear.column_scales, linear.bias];
+            let addresses = vectors.map(|vector| vector.map_or(0, Buffer::address));
+            for address in [c.address()].into_iter().chain(addresses) {
+                records.extend_from_slice(&address.to_le_bytes());
+            }
+            linear.factors().iter().for_each(|factor| records.extend_from_slice(&factor.to_le_bytes()));
+            records.resize((number + 1) * RECORD_BYTES, 0);
+        }
+        Ok((records, counts))
+    }
+}
+
+impl<T: Factor, C: GemmOutput + Storable> MemberMaps<T, C> {
+    fn new(product: Product, configuration: Configuration, stores_boxes: bool) -> Result<Self> {
+        let transposed = configuration.transposed;
+        let readable = Readable::of::<T>(product.into());
+        let gemm = readable.batch.product.kernel::<T, C>(configuration);
+        let Product { m, n, k, .. } = product;
+        let (m, n) = if transposed { (n, m) } else { (m, n) };
+        let boxes = match stores_boxes {
+            true => Some(TileMaps::new(extents(m, n), &legal(gemm.c_tile::<C>())?)?),
+            false => None,
+        };
+        let factors = Factors::new(readable, (false, false), &gemm, transposed)?;
+        Ok(Self { factors, boxes, extents: (m, n, k) })
+    }
+}
+
+/// The copies of members' factors.
+struct GroupCopies<T>(Vec<CopyScratch<T>>);
+
+impl<T> Default for GroupCopies<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// The table on its way to the device, and there.
+#[derive(Default)]
+struct GroupScratch {
+    host: Option<HostBuffer<u8>>,
+    table: Scratch<u8>,
+}
+
+impl GroupScratch {
+    /// The table with these records and room for `most`, once what is asked of the stream gets there.
+    fn filled(&mut self, stream: &Stream, records: &[u8], most: u32) -> Result<&Buffer<u8>> {
+        let device = stream.device();
+        let room = most as usize * RECORD_BYTES;
+        if self.host.as_ref().is_none_or(|host| host.len() < room) {
+            self.host = Some(device.host_buffer(room)?);
+        }
+        let host = self.host.as_mut().expect("there is one now");
+        host.as_mut_slice()?[..records.len()].copy_from_slice(records);
+        let table = self.table.at_least(&device, host.len())?;
+        stream.copy_to_device(table, host)?;
+        Ok(table)
+    }
+}

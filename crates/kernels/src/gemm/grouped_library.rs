@@ -1,0 +1,139 @@
+//! Groups of products with nothing in common, for the command line.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Storable, Stream};
+
+use super::GemmOutput;
+use super::cublas_in_turn::{cublas_in_turn, sets_of, verify_each};
+use super::grouped::{GroupMember, ways_of_group};
+use super::grouped_kernel;
+use super::library::{A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, order, with_types};
+use super::multiply::{Factor, Product, Way};
+use crate::operations::Operations;
+use crate::reference::{Random, Rounded};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use crate::rotation::rotating;
+
+/// Products of unlike extents in one launch, for the command line.
+pub(crate) struct GroupedLibrary;
+
+/// SMs that PTX without a device is planned for: an H200's.
+const PLANNED_SMS: u32 = 132;
+
+/// What the options ask for.
+struct Problem {
+    products: Vec<Product>,
+    seed: u64,
+}
+
+impl Problem {
+    fn of(options: &Options) -> Result<Self> {
+        let extent =
+            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
+        let (m, n, k, seed) = (extent("m")?, extent("n")?, extent("k")?, options.number("seed"));
+        let (a, b) = (order(options, "a"), order(options, "b"));
+        let mut random = Random::new(seed);
+        let mut size = |most: u32| match options.choice("sizes") {
+            // From half of it to all of it.
+            "random" => most - random.below(u64::from(most / 2 + 1)) as u32,
+            _ => most,
+        };
+        let products = (0..extent("members")?).map(|_| Product { m: size(m), n: size(n), k: size(k), a, b });
+        Ok(Self { products: products.collect(), seed })
+    }
+
+    /// What any way to do it must do: each element moved once.
+    fn work<T, C>(&self) -> Work {
+        let mut work = Work::default();
+        for product in &self.products {
+            let [m, n, k] = [product.m, product.n, product.k].map(f64::from);
+            work.operations += 2.0 * m * n * k;
+            work.bytes += (m * k + k * n) * size_of::<T>() as f64 + m * n * size_of::<C>() as f64;
+        }
+        work
+    }
+
+    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Factor + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let (operations, products) = (Operations::new(device), self.products.clone());
+        let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
+            let members = products.iter().zip(sets);
+            let mut members: Vec<_> =
+                members.map(|(&product, Buffers { a, b, c })| GroupMember::new(product, a, b, c)).collect();
+            Ok(operations.multiply_grouped(stream, &mut members)?)
+        };
+        let (make, products) = (sets_of(device, self.products.clone()), self.products.clone());
+        let verify = move |sets: &Vec<Buffers<T, C>>| verify_each(&products, sets);
+        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+    }
+
+    fn cublas<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    where
+        T: Storable + Rounded,
+        C: Storable + Rounded,
+    {
+        cublas_in_turn::<T, C>(device, self.products.clone(), self.seed, self.work::<T, C>())
+    }
+
+    fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
+        let capability = crate::prepared::capability_of(target)?;
+        Ok(match ways_of_group::<T, C>(&self.products, capability, PLANNED_SMS)[0] {
+            Way::Warps => T::warps_ptx::<C>(self.products[0].into(), capability)?,
+            Way::Warpgroups(configuration) => {
+                grouped_kernel::ptx::<T, C>(&self.products, configuration, capability)?
+            }
+        })
+    }
+}
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::extent("members", 8, "products"),
+    OptionSpec::extent("m", 512, "rows of the highest A and C"),
+    OptionSpec::extent("n", 512, "columns of the widest B and C"),
+    OptionSpec::extent("k", 256, "columns of the widest A and rows of the highest B"),
+    OptionSpec::choice(
+        "sizes",
+        &["random", "alike"],
+        "whether extents are down to half of those, or all alike",
+    ),
+    A_ORDER,
+    B_ORDER,
+    INPUT,
+    OUTPUT,
+    OptionSpec::number("seed", 1, "of the inputs, and of the sizes"),
+];
+
+impl LibraryKernel for GroupedLibrary {
+    fn name(&self) -> &'static str {
+        "gemm-grouped"
+    }
+
+    fn summary(&self) -> &'static str {
+        "products of unlike extents, each with matrices of its own, in one launch"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
+        let problem = Problem::of(options)?;
+        with_types!(options, problem.text(target))
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        let problem = Problem::of(options)?;
+        with_types!(options, problem.prepare(device))
+    }
+
+    fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
+        let prepare = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.cublas(device))
+        };
+        (name == "cublas").then(prepare)
+    }
+}

@@ -1,0 +1,505 @@
+//! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a product in f64.
+//!
+//! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and results must be what the reference rounds
+//! to; an activation by `tanh.approx` may be off by what the PTX ISA allows. A failure prints its case, which names its seed.
+//!
+//! `cargo test -p warpwright-kernels --test gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::batched::Batch;
+use warpwright_kernels::gemm::experts::Experts;
+use warpwright_kernels::gemm::grouped::GroupMember;
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::Operations;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// How products are put together.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// One.
+    Single,
+    /// Three, with so many elements between their matrices.
+    Batch(u64),
+    /// Three with one B.
+    Shared,
+    /// The rows of A in four groups, one of none.
+    Experts,
+    /// Three of unlike extents; one of them lies in other orders.
+    Group,
+}
+
+const FORMS: [Form; 6] =
+    [Form::Single, Form::Batch(0), Form::Batch(1), Form::Shared, Form::Experts, Form::Group];
+
+/// A vector, a tile's edges on both sides, primes, narrow and long ones, and rows that TMA reads beside those that it does not.
+const SHAPES: [(u32, u32, u32); 8] = [
+    (1, 1, 1),
+    (1, 67, 40),
+    (5, 136, 65),
+    (64, 8, 128),
+    (65, 129, 33),
+    (130, 72, 264),
+    (37, 48, 7),
+    (127, 31, 100),
+];
+
+const ORDERS: [(Order, Order); 4] = [
+    (Order::RowMajor, Order::ColumnMajor),
+    (Order::RowMajor, Order::RowMajor),
+    (Order::ColumnMajor, Order::ColumnMajor),
+    (Order::ColumnMajor, Order::RowMajor),
+];
+
+const INPUTS: [&str; 5] = ["bf16", "f16", "tf32", "e4m3", "e5m2"];
+const OUTPUTS: [&str; 3] = ["f32", "bf16", "f16"];
+
+/// Which parts an epilogue has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Parts {
+    alpha: f32,
+    beta: f32,
+    scales: bool,
+    bias: bool,
+    activation: Activation,
+}
+
+const PLAIN: Parts =
+    Parts { alpha: 1.0, beta: 0.0, scales: false, bias: false, activation: Activation::Identity };
+
+const EPILOGUES: [Parts; 5] = [
+    PLAIN,
+    Parts { alpha: 0.25, beta: 0.5, ..PLAIN },
+    Parts { bias: true, activation: Activation::Relu, ..PLAIN },
+    Parts { scales: true, bias: true, beta: -1.0, ..PLAIN },
+    Parts { alpha: 0.125, scales: true, activation: Activation::Gelu, ..PLAIN },
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    form: Form,
+    shape: (u32, u32, u32),
+    orders: (Order, Order),
+    input: &'static str,
+    output: &'static str,
+    epilogue: Parts,
+    seed: u64,
+}
+
+/// Whole numbers from -2 to 2.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// One of several products, on the host.
+struct Part {
+    product: Product,
+    a: Vec<f32>,
+    b: Vec<f32>,
+    before: Vec<f32>,
+    row_scales: Vec<f32>,
+    column_scales: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Part {
+    fn new(product: Product, seed: u64) -> Self {
+        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        let powers = |count, seed| whole(count, seed).into_iter().map(f32::exp2).collect();
+        Self {
+            product,
+            a: whole(m * k, seed),
+            b: whole(k * n, seed + 1),
+            before: whole(m * n, seed + 2),
+            row_scales: powers(m, seed + 3),
+            column_scales: powers(n, seed + 4),
+            bias: whole(n, seed + 5),
+        }
+    }
+
+    /// What C should hold, and how far it may be from it before it is rounded.
+    fn expected(&self, epilogue: Parts) -> Vec<(f64, f64)> {
+        let Product { m, n, k, a, b } = self.product;
+        let [m, n, k] = [m, n, k].map(|extent| extent as usize);
+        let at = |order, row, column, (rows, columns): (usize, usize)| match order {
+            Order::RowMajor => row * columns + column,
+            Order::ColumnMajor => column * rows + row,
+        };
+        let element = |row: usize, column: usize| {
+            let terms = (0..k).map(|step| {
+                f64::from(self.a[at(a, row, step, (m, k))]) * f64::from(self.b[at(b, step, column, (k, n))])
+            });
+            let mut value = f64::from(epilogue.alpha) * terms.sum::<f64>();
+            if epilogue.scales {
+                value *= f64::from(self.row_scales[row]) * f64::from(self.column_scales[column]);
+            }
+            if epilogue.bias {
+                value += f64::from(self.bias[column]);
+            }
+            let x = value;
+            let (value, slack) = match epilogue.activation {
+                Activation::Identity => (x, 0.0),
+                Activation::Relu => (x.max(0.0), 0.0),
+                // tanh.approx is off by 2^-11 at most (PTX ISA, "tanh"), of which the factor is half of the sum.
+                Activation::Gelu => {
+                    let inner = 0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x);
+                    (x / 2.0 * (1.0 + inner.tanh()), x.abs() / 2048.0 + 1e-6)
+                }
+                Activation::Silu => (x / (1.0 + (-x).exp()), x.abs() / 2048.0 + 1e-6),
+            };
+            (value + f64::from(epilogue.beta) * f64::from(self.before[row * n + column]), slack)
+        };
+        (0..m * n).map(|place| element(place / n, place % n)).collect()
+    }
+}
+
+/// A type of C, to and from the host's.
+trait Output: GemmOutput + Storable {
+    fn round(value: f64) -> Self;
+    fn exact(self) -> f64;
+    /// The error of one rounding, as a part of the value.
+    const ROUNDING: f64;
+}
+
+macro_rules! outputs {
+    ($($ty:ident, $bits:literal, $round:expr;)*) => {
+        $(impl Output for $ty {
+            const ROUNDING: f64 = 1.0 / (1u64 << $bits) as f64;
+            fn round(value: f64) -> Self {
+                ($round)(value as f32)
+            }
+            fn exact(self) -> f64 {
+                f64::from(self)
+            }
+        })*
+    };
+}
+
+outputs! {
+    f32, 24, |value: f32| value;
+    bf16, 8, bf16::from_f32;
+    f16, 11, f16::from_f32;
+}
+
+/// Compares a C, gaps left out, with what it should be.
+fn compare<C: Output>(found: &[C], part: &Part, epilogue: Parts, what: &str) -> Result<()> {
+    let n = part.product.n as usize;
+    for (place, (found, (expected, slack))) in found.iter().zip(part.expected(epilogue)).enumerate() {
+        let found = found.exact();
+        let is_right = match slack {
+            0.0 => found == C::round(expected).exact(),
+            slack => (found - expected).abs() <= slack + 1.01 * C::ROUNDING * expected.abs(),
+        };
+        if !is_right {
+            return Err(format!("{what}: {found} at ({}, {}), not {expected}", place / n, place % n).into());
+        }
+    }
+    Ok(())
+}
+
+/// A device's side of a case.
+struct Bench<'a, T, C> {
+    operations: &'a Operations,
+    stream: &'a Stream,
+    input: fn(f32) -> T,
+    epilogue: Parts,
+    output: std::marker::PhantomData<C>,
+}
+
+/// The vectors of an epilogue on the device.
+struct Vectors([Option<Buffer<f32>>; 3]);
+
+impl Vectors {
+    fn linear(&self, epilogue: Parts) -> Linear<'_> {
+        let Self([row_scales, column_scales, bias]) = self;
+        Linear {
+            alpha: epilogue.alpha,
+            beta: epilogue.beta,
+            row_scales: row_scales.as_ref(),
+            column_scales: column_scales.as_ref(),
+            bias: bias.as_ref(),
+            activation: epilogue.activation,
+        }
+    }
+}
+
+impl<T: Factor, C: Output> Bench<'_, T, C> {
+    fn factor(&self, values: &[f32]) -> Result<Buffer<T>> {
+        let values: Vec<T> = values.iter().map(|&value| (self.input)(value)).collect();
+        Ok(self.operations.device().buffer_from(&values)?)
+    }
+
+    fn before(&self, values: &[f32]) -> Result<Buffer<C>> {
+        let values: Vec<C> = values.iter().map(|&value| C::round(value.into())).collect();
+        Ok(self.operations.device().buffer_from(&values)?)
+    }
+
+    /// The vectors of all parts, one after another.
+    fn vectors(&self, parts: &[&Part], with_rows: bool) -> Result<Vectors> {
+        let all = |wanted: bool, of: fn(&Part) -> &Vec<f32>| -> Result<_> {
+            let values: Vec<f32> = parts.iter().flat_map(|part| of(part).clone()).collect();
+            Ok(if wanted { Some(self.operations.device().buffer_from(&values)?) } else { None })
+        };
+        let Parts { scales, bias, .. } = self.epilogue;
+        let rows = all(scales && with_rows, |part| &part.row_scales)?;
+        Ok(Vectors([rows, all(scales, |part| &part.column_scales)?, all(bias, |part| &part.bias)?]))
+    }
+
+    /// By the library's choice, and where there is no epilogue, by the first way of warpgroups as well.
+    fn each_way(
+        &self,
+        ways: &[Way],
+        mut choose: impl FnMut(Option<Way>) -> Result<LaunchCounts>,
+    ) -> Result<()> {
+        if self.epilogue == PLAIN {
+            if let Some(way) = ways.iter().find(|way| **way != Way::Warps) {
+                choose(Some(*way))?;
+            }
+        }
+        choose(None).map(|_| ())
+    }
+
+    fn ways(&self, batch: Batch) -> Vec<Way> {
+        let properties = self.operations.device().properties();
+        ways::<T, C>(batch, properties.capability, properties.sm_count)
+    }
+
+    /// Products of one shape, whose matrices lie one after another.
+    fn batch(&self, batch: Batch, parts: &[Part]) -> Result<()> {
+        let (operations, stream) = (self.operations, self.stream);
+        let spread = |stride: u64, of: fn(&Part) -> &Vec<f32>| {
+            let mut all: Vec<f32> = Vec::new();
+            for (number, part) in parts.iter().enumerate() {
+                let (start, matrix) = (number * stride as usize, of(part));
+                all.resize(all.len().max(start + matrix.len()), 1.0);
+                all[start..][..matrix.len()].copy_from_slice(matrix);
+            }
+            all
+        };
+        let a = self.factor(&spread(batch.a_stride, |part| &part.a))?;
+        let b = self.factor(&spread(batch.b_stride, |part| &part.b))?;
+        let before = spread(batch.c_stride, |part| &part.before);
+        let vectors = self.vectors(&parts.iter().collect::<Vec<_>>(), true)?;
+        let linear = vectors.linear(self.epilogue);
+        self.each_way(&self.ways(batch), |way| {
+            let mut c = self.before(&before)?;
+            let counts = match (way, batch.count) {
+                (Some(way), _) => operations.multiply_batched_by(stream, &batch, way, &a, &b, &mut c)?,
+                (None, 1) => operations.linear(stream, batch.product, &linear, &a, &b, &mut c)?,
+                (None, _) => operations.linear_batched(stream, &batch, &linear, &a, &b, &mut c)?,
+            };
+            let c = c.to_vec()?;
+            for (number, part) in parts.iter().enumerate() {
+                let start = number * batch.c_stride as usize;
+                let what = format!("product {number} by {way:?}");
+                compare(&c[start..][..part.before.len()], part, self.epilogue, &what)?;
+                // What lies between the matrices is as it was.
+                let gap = start + part.before.len()..c.len().min(start + batch.c_stride as usize);
+                assert!(c[gap].iter().all(|element| element.exact() == 1.0), "{what} wrote past its C");
+            }
+            Ok(counts)
+        })
+    }
+
+    /// Groups of rows, each times a B of its own.
+    fn experts(&self, parts: &[Part]) -> Result<()> {
+        let (operations, stream) = (self.operations, self.stream);
+        let all = |of: fn(&Part) -> &Vec<f32>| -> Vec<f32> {
+            parts.iter().flat_map(|part| of(part).clone()).collect()
+        };
+        let (a, b) = (self.factor(&all(|part| &part.a))?, self.factor(&all(|part| &part.b))?);
+        let mut offsets = vec![0];
+        parts.iter().for_each(|part| offsets.push(offsets[offsets.len() - 1] + part.product.m));
+        let rows = offsets[parts.len()];
+        let offsets = operations.device().buffer_from(&offsets)?;
+        let Product { n, k, b: order, .. } = parts[0].product;
+        let experts = Experts { b: order, ..Experts::new(&offsets, n, k) };
+        let vectors = self.vectors(&parts.iter().collect::<Vec<_>>(), true)?;
+        let linear = vectors.linear(self.epilogue);
+        self.each_way(&operations.ways_of_experts::<T, C>(&experts, rows), |way| {
+            let mut c = self.before(&all(|part| &part.before))?;
+            let counts = match way {
+                Some(way) => operations.multiply_experts_by(stream, &experts, way, &a, &b, &mut c)?,
+                None => operations.linear_experts(stream, &experts, &linear, &a, &b, &mut c)?,
+            };
+            let (c, mut start) = (c.to_vec()?, 0);
+            for (number, part) in parts.iter().enumerate() {
+                let elements = part.before.len();
+                compare(&c[start..][..elements], part, self.epilogue, &format!("group {number} by {way:?}"))?;
+                start += elements;
+            }
+            Ok(counts)
+        })
+    }
+
+    /// Products with nothing in common; the last has no epilogue.
+    fn group(&self, parts: &[Part]) -> Result<()> {
+        let (operations, stream) = (self.operations, self.stream);
+        let epilogue = |number: usize| if number + 1 == parts.len() { PLAIN } else { self.epilogue };
+        let mut factors = Vec::new();
+        for part in parts {
+            factors.push((self.factor(&part.a)?, self.factor(&part.b)?, self.vectors(&[part], true)?));
+        }
+        let mut ways = None;
+        for _ in 0..2 {
+            let before = parts.iter().map(|part| self.before(&part.before));
+            let mut cs = before.collect::<Result<Vec<_>>>()?;
+            let mut members = Vec::new();
+            for (number, ((part, (a, b, vectors)), c)) in parts.iter().zip(&factors).zip(&mut cs).enumerate()
+            {
+                let member = GroupMember::new(part.product, a, b, c);
+                let is_plain = epilogue(number) == PLAIN;
+                members.push(if is_plain { member } else { member.with(vectors.linear(self.epilogue)) });
+            }
+            let way = ways.take();
+            match way {
+                Some(way) => operations.multiply_grouped_by(stream, &mut members, way)?,
+                None => operations.multiply_grouped(stream, &mut members)?,
+            };
+            // The second time by warpgroups, if there are some.
+            ways = operations.ways_of_group(&members).into_iter().find(|way| *way != Way::Warps);
+            for (number, (c, part)) in cs.iter().zip(parts).enumerate() {
+                compare(&c.to_vec()?, part, epilogue(number), &format!("member {number} by {way:?}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run_typed<T: Factor, C: Output>(device: &Device, case: Case, input: fn(f32) -> T) -> Result<()> {
+    let (operations, stream) = (Operations::new(device), device.stream()?);
+    let bench = Bench::<T, C> {
+        operations: &operations,
+        stream: &stream,
+        input,
+        epilogue: case.epilogue,
+        output: std::marker::PhantomData,
+    };
+    let ((m, n, k), (a, b), seed) = (case.shape, case.orders, case.seed);
+    let product = Product { m, n, k, a, b };
+    let parts = |products: &[Product]| -> Vec<Part> {
+        products.iter().zip(0..).map(|(&product, number)| Part::new(product, seed + 10 * number)).collect()
+    };
+    match case.form {
+        Form::Single => bench.batch(product.into(), &parts(&[product])),
+        Form::Batch(gap) => {
+            let Batch { a_stride, b_stride, c_stride, .. } = Batch::new(product, 3);
+            let (a_stride, b_stride, c_stride) = (a_stride + gap, b_stride + gap, c_stride + gap);
+            bench.batch(Batch { product, count: 3, a_stride, b_stride, c_stride }, &parts(&[product; 3]))
+        }
+        Form::Shared => {
+            let mut parts = parts(&[product; 3]);
+            let shared = parts[0].b.clone();
+            parts.iter_mut().for_each(|part| part.b.clone_from(&shared));
+            bench.batch(Batch::new(product, 3).sharing_b(), &parts)
+        }
+        Form::Experts => {
+            let group = |m| Product { m, a: Order::RowMajor, ..product };
+            bench.experts(&parts(&[group(m), group(0), group(m / 2 + 1), group(3)]))
+        }
+        Form::Group => {
+            let (wide, high) = (Product { m: n, n: m, ..product }, Product { k: k + 9, ..product });
+            bench.group(&parts(&[product, wide, Product { a: b, b: a, ..high }]))
+        }
+    }
+}
+
+fn run(device: &Device, case: Case) -> Result<()> {
+    fn with_output<T: Factor>(device: &Device, case: Case, input: fn(f32) -> T) -> Result<()> {
+        match case.output {
+            "f32" => run_typed::<T, f32>(device, case, input),
+            "bf16" => run_typed::<T, bf16>(device, case, input),
+            _ => run_typed::<T, f16>(device, case, input),
+        }
+    }
+    let outcome = match case.input {
+        "bf16" => with_output(device, case, bf16::from_f32),
+        "f16" => with_output(device, case, f16::from_f32),
+        "tf32" => with_output(device, case, tf32),
+        "e4m3" => with_output(device, case, e4m3::from_f32),
+        _ => with_output(device, case, e5m2::from_f32),
+    };
+    outcome.map_err(|error| format!("{case:?} on {}: {error}", device.properties().name).into())
+}
+
+fn hopper(schedule: Schedule) -> Result<Device> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+/// Each form in each type meets each order, and over all of them each shape, output and epilogue.
+#[test]
+fn every_form_is_right_in_every_type_and_order() -> Result<()> {
+    let devices =
+        [hopper(Schedule::Eager)?, hopper(Schedule::Latest)?, hopper(Schedule::Random(1))?.checked()?];
+    let mut number = 0;
+    for form in FORMS {
+        for input in INPUTS {
+            for orders in ORDERS {
+                let case = Case {
+                    form,
+                    shape: SHAPES[number % SHAPES.len()],
+                    orders,
+                    input,
+                    output: OUTPUTS[number / 2 % OUTPUTS.len()],
+                    epilogue: EPILOGUES[number % EPILOGUES.len()],
+                    seed: 1000 + number as u64,
+                };
+                run(&devices[number % devices.len()], case)?;
+                number += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What has no warpgroups multiplies types of 16 bits by `mma.sync`.
+#[test]
+fn every_form_is_right_on_ampere() -> Result<()> {
+    let device = Device::named("emu:a100")?;
+    for (number, form) in FORMS.into_iter().enumerate() {
+        for (index, orders) in ORDERS.into_iter().enumerate() {
+            let turn = 4 * number + index;
+            let case = Case {
+                form,
+                shape: SHAPES[turn % SHAPES.len()],
+                orders,
+                input: INPUTS[turn % 2],
+                output: OUTPUTS[turn % OUTPUTS.len()],
+                epilogue: EPILOGUES[turn % EPILOGUES.len()],
+                seed: 2000 + turn as u64,
+            };
+            run(&device, case)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "an hour long: all choices together"]
+fn the_whole_grid_is_right() -> Result<()> {
+    let device = hopper(Schedule::Random(11))?;
+    let mut seed = 3000;
+    for form in FORMS {
+        for shape in SHAPES {
+            for orders in ORDERS {
+                for input in INPUTS {
+                    for output in OUTPUTS {
+                        for epilogue in EPILOGUES {
+                            seed += 1;
+                            run(&device, Case { form, shape, orders, input, output, epilogue, seed })?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
