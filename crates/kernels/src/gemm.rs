@@ -225,6 +225,20 @@ impl Gemm {
         a: &Global<T>,
         b: &Global<T>,
         c: &Global<C>,
+        extents: (Reg<u32>, Reg<u32>, Reg<u32>),
+        epilogue: &impl Epilogue,
+    ) {
+        self.compute_into(a, b, || *c, extents, epilogue);
+    }
+
+    /// C = A·B, where C is found out when the sums are there: so that its place takes no registers until then, of which the loop has none to
+    /// spare.
+    #[device]
+    fn compute_into<T: GemmInput, C: GemmOutput>(
+        &self,
+        a: &Global<T>,
+        b: &Global<T>,
+        c: impl FnOnce() -> Global<C>,
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &impl Epilogue,
     ) {
@@ -234,11 +248,9 @@ impl Gemm {
         let thread = thread_idx().x;
         let (row, column) = self.tile_of_block(m, n);
 
-        // Each CTA's strips of A (128, 32, k-tiles) and B, and its tile of C.
+        // Each CTA's strips of A (128, 32, k-tiles) and B.
         let a = Strip::new(a, self.a == Order::RowMajor, (m, k), self.a_vector, (tile_m, tile_k), row);
         let b = Strip::new(b, self.b == Order::ColumnMajor, (n, k), self.b_vector, (tile_n, tile_k), column);
-        let c = Tensor::with_layout(*c, Layout::new((m, n), (n, 1)));
-        let c = c.local_tile((tile_m, tile_n), (row, column));
 
         // The ring: A and B (128, 32, stages), swizzled.
         let a_ring = a.ring(self.stages);
@@ -305,8 +317,9 @@ impl Gemm {
             }
         }
 
-        // The epilogue: each lane's pairs of neighbouring columns, in C's type.
-        let mine = part.c(&c);
+        // The epilogue: each lane's pairs of neighbouring columns of the tile of C, in C's type.
+        let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
+        let mine = part.c(&c.local_tile((tile_m, tile_n), (row, column)));
         let places = part.c_coordinates((tile_m, tile_n));
         let (rows, columns) = (m - row * tile_m as u32, n - column * tile_n as u32);
         for pair in (0..sums.len()).step_by(2) {

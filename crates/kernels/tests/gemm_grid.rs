@@ -259,10 +259,10 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
         ways: &[Way],
         mut choose: impl FnMut(Option<Way>) -> Result<LaunchCounts>,
     ) -> Result<()> {
-        if self.epilogue == PLAIN {
-            if let Some(way) = ways.iter().find(|way| **way != Way::Warps) {
-                choose(Some(*way))?;
-            }
+        if self.epilogue == PLAIN
+            && let Some(way) = ways.iter().find(|way| **way != Way::Warps)
+        {
+            choose(Some(*way))?;
         }
         choose(None).map(|_| ())
     }

@@ -142,7 +142,9 @@ fn exact_case<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
     Case::new(device, product, (a, b), inputs, before)
 }
 
-const E4M3: (fn(f32) -> e4m3, fn(f32) -> e4m3) = (e4m3::from_f32, e4m3::from_f32);
+type ToE4m3 = fn(f32) -> e4m3;
+
+const E4M3: (ToE4m3, ToE4m3) = (e4m3::from_f32, e4m3::from_f32);
 
 fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
     Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)

@@ -100,3 +100,24 @@ fn the_explanation_says_what_was_chosen_and_why() {
         "{explanation}"
     );
 }
+
+/// The ways of a product with scales that a search tries, and those around one, compute it.
+#[test]
+fn ways_with_scales_are_searched_for() {
+    let scaled = registry::named("scaled_gemm").expect("it is in the library");
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let mut options = Options::defaults(scaled.options());
+    for (name, value) in [("m", "200"), ("n", "264"), ("k", "400"), ("b-input", "e5m2")] {
+        options.set(name, value).expect("a value of the option");
+    }
+    let mut search = scaled.search(&device, &options).expect("it has a search").expect("Hopper has ways");
+    let candidates = search.first(usize::MAX);
+    assert!(candidates.len() > 20, "{} candidates", candidates.len());
+    candidates.into_iter().step_by(5).for_each(|candidate| run(&device, candidate));
+    let around = search.around(1);
+    assert!(!around.is_empty());
+    around.into_iter().for_each(|candidate| run(&device, candidate));
+    let ampere = Device::named("emu:a100").expect("emulators are always there");
+    let Some(Err(error)) = scaled.search(&ampere, &options) else { panic!("Ampere searches") };
+    assert!(error.to_string().contains("the device is sm_80"), "{error}");
+}

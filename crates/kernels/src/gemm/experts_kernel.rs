@@ -140,11 +140,12 @@ impl Fused<Gemm> {
         let [before, width, depth, number] = [begin, n, k, group].map(|value| value.convert::<u64>());
         let origin = Origin { row: begin, column: group * n, element: before * width };
         let epilogue = |sum: Reg<f32>, at: Place| epilogue.apply(sum, Place { origin: Some(origin), ..at });
-        let (a, b, c) = (a.at(before * depth), b.at(number * width * depth), c.at(before * width));
+        let (a, b) = (a.at(before * depth), b.at(number * width * depth));
         let m = end - begin;
         let tiles = self.gemm.tiles(m, n);
         if block_idx().x < tiles {
-            self.gemm.compute(&a, &b, &c, (m, n, k), &epilogue);
+            let rows_of_c = || c.at(offsets.at(group).load().convert::<u64>() * width);
+            self.gemm.compute_into(&a, &b, rows_of_c, (m, n, k), &epilogue);
         }
     }
 }

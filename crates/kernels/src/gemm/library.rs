@@ -1,6 +1,7 @@
 //! [`Gemm`](super::Gemm) for the command line: options, inputs, and ways.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use warpwright::prelude::*;
@@ -13,13 +14,13 @@ use super::batched::Batch;
 use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::plan::{self, Configuration};
 use super::readable::Readable;
-use super::tune::GemmSearch;
+use super::tune::{self, Searched, WaySearch};
 use super::tuned::{self, Key};
 use super::verify::verify;
 use super::{GemmOutput, Order, WarpgroupInput, multiply};
 use crate::operations::Operations;
 use crate::reference::{Rounded, normal};
-use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Work};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work};
 use crate::rotation::rotating;
 
 /// The tensor-core GEMM for the command line.
@@ -38,7 +39,7 @@ struct Problem {
 }
 
 /// Why a way was chosen.
-enum Reason {
+pub(super) enum Reason {
     /// An option says so.
     Flag(&'static str),
     /// A search found it; the file it is in.
@@ -52,7 +53,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Flag(flag) => write!(f, "{flag} asks for it"),
             Reason::Tuned(file) => {
-                write!(f, "`warpwright tune gemm` found it to be the fastest ({})", file.display())
+                write!(f, "`warpwright tune` found it to be the fastest ({})", file.display())
             }
             Reason::Model => write!(f, "it is the cheapest by the model, and no search has been kept"),
         }
@@ -125,7 +126,8 @@ impl Problem {
         }
         if way != Way::Warps && !properties.is_emulated && self.count == 1 {
             let key = Key::of::<T, C>(&properties.product, self.product);
-            if let Some((found, file)) = tuned::find(&key, self.product.shape::<T, C>())? {
+            let shape = self.product.shape::<T, C>();
+            if let Some((found, _, file)) = tuned::find(&key, |found, _| found.check(shape).is_ok())? {
                 return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
             }
         }
@@ -176,8 +178,14 @@ impl Problem {
                 _ => multiply::no_warpgroups::<T>(self.product).into(),
             });
         }
+        let searched = SearchedGemm::<T, C> {
+            operations: Operations::new(device),
+            product: self.product,
+            work: self.work::<T, C>(),
+            types: PhantomData,
+        };
         let make = matrices::<T, C>(device, self.batch());
-        Ok(Box::new(GemmSearch::<T, C>::new(device, self.product, (self.seed, make), self.work::<T, C>())?))
+        Ok(Box::new(WaySearch::new(device, searched, (self.seed, make))?))
     }
 
     fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
@@ -241,6 +249,60 @@ pub(super) fn cublas_order(order: Order) -> cublas::Order {
     match order {
         Order::RowMajor => cublas::Order::RowMajor,
         Order::ColumnMajor => cublas::Order::ColumnMajor,
+    }
+}
+
+/// The configurations of a product for warpgroups.
+struct SearchedGemm<T, C> {
+    operations: Operations,
+    product: Product,
+    work: Work,
+    types: PhantomData<(T, C)>,
+}
+
+impl<T, C> Searched for SearchedGemm<T, C>
+where
+    T: Factor + Rounded,
+    C: GemmOutput + Storable + Rounded,
+{
+    type Set = Buffers<T, C>;
+    type Way = Configuration;
+
+    fn ways(&self) -> Vec<Configuration> {
+        let sms = self.operations.device().properties().sm_count;
+        let costs = tune::legal(self.product.shape::<T, C>(), sms);
+        costs.into_iter().map(|cost| cost.configuration).collect()
+    }
+
+    fn around(&self, configuration: Configuration) -> Vec<Configuration> {
+        tune::around(configuration, self.product.shape::<T, C>())
+    }
+
+    fn name(&self, configuration: Configuration) -> String {
+        format!("{configuration}, {} slots, raster {}", configuration.stages, configuration.raster)
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        configuration: Configuration,
+        Buffers { a, b, c }: &mut Buffers<T, C>,
+    ) -> Result<LaunchCounts> {
+        let way = Way::Warpgroups(configuration);
+        Ok(self.operations.multiply_by(stream, self.product, way, a, b, c)?)
+    }
+
+    fn verify(&self, set: &Buffers<T, C>) -> Result<Verified> {
+        verify(self.product.into(), set)
+    }
+
+    fn keep(&self, configuration: Configuration, seconds: f64) -> Result<PathBuf> {
+        let key = Key::of::<T, C>(&self.operations.device().properties().product, self.product);
+        Ok(tuned::keep(&key, configuration, None, seconds)?)
     }
 }
 
@@ -310,6 +372,13 @@ pub(super) const A_ORDER: OptionSpec =
 pub(super) const B_ORDER: OptionSpec =
     OptionSpec::choice("b", &["column", "row"], "which extent of B is contiguous");
 
+/// What chooses a configuration.
+pub(super) const PLAN: OptionSpec = OptionSpec::choice(
+    "plan",
+    &["tuned", "model"],
+    "whether what `warpwright tune` has found goes before the model",
+);
+
 /// The order that an option names.
 pub(super) fn order(options: &Options, name: &str) -> Order {
     match options.choice(name) {
@@ -329,11 +398,7 @@ const OPTIONS: &[OptionSpec] = &[
     OUTPUT,
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),
-    OptionSpec::choice(
-        "plan",
-        &["tuned", "model"],
-        "whether what `warpwright tune` has found goes before the model",
-    ),
+    PLAN,
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 

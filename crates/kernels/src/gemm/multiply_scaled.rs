@@ -14,6 +14,7 @@ use super::multiply::{Product, has_warpgroups};
 use super::plan::{self, Configuration, Cost, SHARED_BYTES, SHARED_MARGIN, Shape};
 use super::scaled_kernel::{KernelOperands, Ready};
 use super::scales::Granularity;
+use super::tune;
 use super::{GemmOutput, Order, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
@@ -94,6 +95,22 @@ impl ScaledWay {
         }
         ways.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         ways.into_iter().map(|(_, way)| way).collect()
+    }
+
+    /// Whether it is one that the kernel can be built and launched in.
+    pub(super) fn is_legal(self, shape: Shape, granularities: Granularities) -> bool {
+        let Self { configuration: Configuration { tile, consumers, spans, stages, raster, .. }, in_flight } =
+            self;
+        let has_tile = tile.0 == 128 && TILES.contains(&(tile.1, in_flight));
+        let has_slots = (2..=self.most_stages(shape, granularities)).contains(&stages);
+        has_tile && consumers == Consumers::Cooperate && spans == 1 && has_slots && raster != 0
+    }
+
+    /// Those that differ from it in the slots or the raster alone.
+    pub(super) fn around(self, shape: Shape, granularities: Granularities) -> Vec<Self> {
+        let Self { configuration, in_flight } = self;
+        let others = tune::neighbours(configuration).map(|configuration| Self { configuration, in_flight });
+        others.filter(|other| other.is_legal(shape, granularities)).collect()
     }
 
     /// The sets of sums and the slots.

@@ -1,21 +1,29 @@
 //! The GEMM of narrow floats whose blocks have scales, for the command line: quantised inputs, and what the result is held to.
 
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
 use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::lang::element::{e4m3, e5m2};
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Storable, Stream};
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
+use super::library::{PLAN, Reason};
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
 use super::readable::Readable;
 use super::scaled_kernel;
 use super::scales::{BLOCK, Granularity};
+use super::tune::{Searched, WaySearch};
+use super::tuned::{self, Key};
 use super::verify::reference;
 use crate::operations::Operations;
 use crate::reference::{Rounded, normal};
-use crate::registry::{self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare};
+use crate::registry::{
+    self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
+};
 use crate::rotation::rotating;
 
 /// The GEMM with scales for the command line.
@@ -33,6 +41,8 @@ struct Problem {
     granularities: Granularities,
     seed: u64,
     rank: usize,
+    /// Whether what a search has found counts.
+    uses_tuned: bool,
 }
 
 /// A factor that was quantised.
@@ -74,10 +84,6 @@ impl<T: Narrow + Rounded> Quantised<T> {
         let meant = |(at, value): (usize, &T)| value.exact() as f32 * scales[index(granularity, at, operand)];
         Ok(self.values.to_vec()?.par_iter().enumerate().map(meant).collect())
     }
-
-    fn scaled(&self, granularity: Granularity) -> Scaled<'_, T> {
-        Scaled { values: &self.values, scales: &self.scales, granularity }
-    }
 }
 
 /// Where the scale of element number `at` of an operand is.
@@ -99,6 +105,7 @@ impl Problem {
             granularities: (granularity("a-scales"), granularity("b-scales")),
             seed: options.number("seed"),
             rank: options.number("rank") as usize,
+            uses_tuned: options.choice("plan") == "tuned",
         })
     }
 
@@ -129,6 +136,54 @@ impl Problem {
         })
     }
 
+    /// The way on a device, and why: an option's, or what a search has found there, or the model's.
+    fn way_on<A: Narrow, B: Narrow, C: Element>(&self, device: &Device) -> Result<(ScaledWay, Reason)> {
+        let properties = device.properties();
+        let way = self.way::<A, C>(properties.capability, properties.sm_count)?;
+        if self.rank != 0 {
+            return Ok((way, Reason::Flag("--rank")));
+        }
+        if !self.uses_tuned {
+            return Ok((way, Reason::Flag("--plan")));
+        }
+        if !properties.is_emulated {
+            let shape = self.product.shape::<A, C>();
+            let key = Key::of_scaled::<A, B, C>(&properties.product, self.product, self.granularities);
+            let of = |configuration, in_flight: Option<u32>| {
+                Some(ScaledWay { configuration, in_flight: in_flight? })
+            };
+            let is_legal = |configuration, in_flight| {
+                of(configuration, in_flight).is_some_and(|way| way.is_legal(shape, self.granularities))
+            };
+            if let Some((configuration, in_flight, file)) = tuned::find(&key, is_legal)?
+                && let Some(way) = of(configuration, in_flight)
+            {
+                return Ok((way, Reason::Tuned(file)));
+            }
+        }
+        Ok((way, Reason::Model))
+    }
+
+    /// A search for the fastest way on a device.
+    fn search<A, B, C>(&self, device: &Device) -> Result<Box<dyn Search>>
+    where
+        A: Narrow + Rounded,
+        B: Narrow + Rounded,
+        C: GemmOutput + Storable + Rounded,
+    {
+        let Self { product, granularities, .. } = *self;
+        check(device.properties().capability)?;
+        let searched = SearchedGemm::<A, B, C> {
+            operations: Operations::new(device),
+            product,
+            granularities,
+            work: self.work::<A, C>(),
+            types: PhantomData,
+        };
+        let make = matrices::<A, B, C>(device, product, granularities);
+        Ok(Box::new(WaySearch::new(device, searched, (self.seed, make))?))
+    }
+
     fn text<A: Narrow, B: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = crate::prepared::capability_of(target)?;
         let way = self.way::<A, C>(capability, PLANNED_SMS)?;
@@ -139,19 +194,16 @@ impl Problem {
         let properties = device.properties();
         let sms = properties.sm_count;
         let ways = self.ways::<A, C>(properties.capability, sms)?;
+        let (chosen, reason) = self.way_on::<A, B, C>(device)?;
         let mut lines = vec![format!("rank  of {} ways, by the model", ways.len())];
-        let shown = ways.iter().enumerate().filter(|(rank, _)| *rank < SHOWN || *rank == self.rank);
+        let shown = ways.iter().enumerate().filter(|(rank, way)| *rank < SHOWN || **way == chosen);
         lines.extend(shown.map(|(rank, way)| {
-            let mark = if rank == self.rank { "->" } else { "" };
+            let mark = if *way == chosen { "->" } else { "" };
             let cost = way.cost(self.product.shape::<A, C>(), self.granularities, sms);
             format!("{mark:>2}{rank:>3} {cost}, {}", way.describe_sums())
         }));
         lines.extend(Readable::of::<A>(self.product.into()).describe());
-        if let Some(way) = ways.get(self.rank) {
-            let reason =
-                if self.rank == 0 { "it is the cheapest by the model" } else { "--rank asks for it" };
-            lines.push(format!("{way}: {reason}"));
-        }
+        lines.push(format!("{chosen}, raster {}: {reason}", chosen.configuration.raster));
         Ok(lines.join("\n"))
     }
 
@@ -162,24 +214,96 @@ impl Problem {
         C: GemmOutput + Storable + Rounded,
     {
         let Self { product, granularities, .. } = *self;
-        let Product { m, n, k, .. } = product;
-        let properties = device.properties();
-        let way = self.way::<A, C>(properties.capability, properties.sm_count)?;
+        let (way, _) = self.way_on::<A, B, C>(device)?;
+        let make = matrices::<A, B, C>(device, product, granularities);
         let operations = Operations::new(device);
-        let of_device = device.clone();
-        let make = move |seed: u64| {
-            Ok(Buffers {
-                a: Quantised::<A>::new(&of_device, granularities.0, (m, k), 2 * seed)?,
-                b: Quantised::<B>::new(&of_device, granularities.1, (n, k), 2 * seed + 1)?,
-                c: of_device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
-            })
-        };
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<A, B, C>| {
-            let (a, b) = (a.scaled(granularities.0), b.scaled(granularities.1));
-            Ok(operations.multiply_scaled_by(stream, product, way, a, b, c)?)
+        let launch = move |stream: &Stream, set: &mut Buffers<A, B, C>| {
+            set.launch(&operations, stream, (product, granularities), way)
         };
         let verify = move |set: &Buffers<A, B, C>| verify(product, granularities, set);
         rotating(device, self.seed, self.work::<A, C>(), make, launch, verify)
+    }
+}
+
+/// Makes A, B and C, which is poisoned, for a seed.
+fn matrices<A: Narrow + Rounded, B: Narrow + Rounded, C: Storable + Rounded>(
+    device: &Device,
+    Product { m, n, k, .. }: Product,
+    granularities: Granularities,
+) -> impl Fn(u64) -> Result<Buffers<A, B, C>> + use<A, B, C> {
+    let device = device.clone();
+    move |seed| {
+        Ok(Buffers {
+            a: Quantised::new(&device, granularities.0, (m, k), 2 * seed)?,
+            b: Quantised::new(&device, granularities.1, (n, k), 2 * seed + 1)?,
+            c: device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
+        })
+    }
+}
+
+impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Buffers<A, B, C> {
+    /// Launches their product in a way.
+    fn launch(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        (product, granularities): (Product, Granularities),
+        way: ScaledWay,
+    ) -> Result<LaunchCounts> {
+        let Self { a, b, c } = self;
+        let a = Scaled { values: &a.values, scales: &a.scales, granularity: granularities.0 };
+        let b = Scaled { values: &b.values, scales: &b.scales, granularity: granularities.1 };
+        Ok(operations.multiply_scaled_by(stream, product, way, a, b, c)?)
+    }
+}
+
+/// The ways to compute a product.
+struct SearchedGemm<A, B, C> {
+    operations: Operations,
+    product: Product,
+    granularities: Granularities,
+    work: Work,
+    types: PhantomData<(A, B, C)>,
+}
+
+impl<A, B, C> Searched for SearchedGemm<A, B, C>
+where
+    A: Narrow + Rounded,
+    B: Narrow + Rounded,
+    C: GemmOutput + Storable + Rounded,
+{
+    type Set = Buffers<A, B, C>;
+    type Way = ScaledWay;
+
+    fn ways(&self) -> Vec<ScaledWay> {
+        let sms = self.operations.device().properties().sm_count;
+        ScaledWay::all(self.product.shape::<A, C>(), self.granularities, sms)
+    }
+
+    fn around(&self, way: ScaledWay) -> Vec<ScaledWay> {
+        way.around(self.product.shape::<A, C>(), self.granularities)
+    }
+
+    fn name(&self, way: ScaledWay) -> String {
+        format!("{way}, raster {}", way.configuration.raster)
+    }
+
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn launch(&self, stream: &Stream, way: ScaledWay, set: &mut Buffers<A, B, C>) -> Result<LaunchCounts> {
+        set.launch(&self.operations, stream, (self.product, self.granularities), way)
+    }
+
+    fn verify(&self, set: &Buffers<A, B, C>) -> Result<Verified> {
+        verify(self.product, self.granularities, set)
+    }
+
+    fn keep(&self, ScaledWay { configuration, in_flight }: ScaledWay, seconds: f64) -> Result<PathBuf> {
+        let device = &self.operations.device().properties().product;
+        let key = Key::of_scaled::<A, B, C>(device, self.product, self.granularities);
+        Ok(tuned::keep(&key, configuration, Some(in_flight), seconds)?)
     }
 }
 
@@ -229,6 +353,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::choice("b-input", &["same", "e4m3", "e5m2"], "type of B, if it is not A's"),
     OptionSpec::choice("output", &["bf16", "f16", "f32"], "type of C"),
     OptionSpec::number("rank", 0, "which of the ways, from the cheapest on (`--explain` lists them)"),
+    PLAN,
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 
@@ -277,6 +402,11 @@ impl LibraryKernel for Library {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         with_types!(options, prepare(device))
+    }
+
+    fn search(&self, device: &Device, options: &Options) -> Option<Result<Box<dyn Search>>> {
+        let search = || with_types!(options, search(device));
+        Some(search())
     }
 
     fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {

@@ -8,17 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Device, LaunchCounts, Stream};
 
-use super::GemmOutput;
 use super::hopper::Consumers;
-use super::library::Buffers;
-use super::multiply::{Factor, Product, Way};
 use super::plan::{Configuration, Cost, Shape};
-use super::tuned::{self, Key};
-use super::verify::verify;
-use crate::operations::Operations;
-use crate::reference::Rounded;
 use crate::registry::{Candidate, Prepared, Result, Search, Verified, Work};
 use crate::rotation;
 
@@ -70,127 +63,123 @@ pub fn legal(shape: Shape, sms: u32) -> Vec<Cost> {
     costs
 }
 
-/// The legal configurations that differ from one in its slots or its raster alone.
-pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> {
+/// The configurations that differ from one in its slots or its raster alone.
+pub(super) fn neighbours(configuration: Configuration) -> impl Iterator<Item = Configuration> {
     let rasters = RASTERS.map(|raster| Configuration { raster, ..configuration });
     let fewer = Configuration { stages: configuration.stages - 1, ..configuration };
-    let others = rasters.into_iter().chain([fewer]);
-    others.filter(|other| *other != configuration && other.check(shape).is_ok()).collect()
+    rasters.into_iter().chain([fewer]).filter(move |other| *other != configuration)
 }
 
-/// The buffers that all configurations work on, in turn: no launch finds in a cache what the one before it touched.
-struct Bench<T, C> {
-    operations: Operations,
-    product: Product,
-    sets: RefCell<Vec<Buffers<T, C>>>,
+/// The legal ones of those.
+pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> {
+    neighbours(configuration).filter(|other| other.check(shape).is_ok()).collect()
+}
+
+/// What a search is of: a product, the ways to compute it, and what each does.
+pub(super) trait Searched {
+    /// The matrices of the product.
+    type Set;
+    /// A way.
+    type Way: Copy;
+
+    /// All legal ways, the model's cheapest first.
+    fn ways(&self) -> Vec<Self::Way>;
+    /// The legal ones like one.
+    fn around(&self, way: Self::Way) -> Vec<Self::Way>;
+    /// A way in a line.
+    fn name(&self, way: Self::Way) -> String;
+    /// What any of them does at the least.
+    fn work(&self) -> Work;
+    fn launch(&self, stream: &Stream, way: Self::Way, set: &mut Self::Set) -> Result<LaunchCounts>;
+    /// Holds what a launch left to the reference.
+    fn verify(&self, set: &Self::Set) -> Result<Verified>;
+    /// Keeps the fastest; returns the file it is in.
+    fn keep(&self, way: Self::Way, seconds: f64) -> Result<PathBuf>;
+}
+
+/// The sets of matrices that all ways work on, in turn: no launch finds in a cache what the one before it touched.
+struct Bench<S: Searched> {
+    searched: S,
+    sets: RefCell<Vec<S::Set>>,
     launches: Cell<usize>,
-    work: Work,
 }
 
-impl<T, C> Bench<T, C> {
+impl<S: Searched> Bench<S> {
     /// The set that launch number `launches` works on.
     fn turn(&self, launches: usize) -> usize {
         launches % self.sets.borrow().len()
     }
 }
 
-/// One configuration on them.
-struct Point<T, C> {
-    bench: Rc<Bench<T, C>>,
-    configuration: Configuration,
+/// One way on them.
+struct Point<S: Searched> {
+    bench: Rc<Bench<S>>,
+    way: S::Way,
 }
 
-impl<T, C> Prepared for Point<T, C>
-where
-    T: Factor + Rounded,
-    C: GemmOutput + Storable + Rounded,
-{
+impl<S: Searched> Prepared for Point<S> {
     fn launch(&mut self, stream: &Stream) -> Result<LaunchCounts> {
-        let Bench { operations, product, sets, launches, .. } = &*self.bench;
-        let way = Way::Warpgroups(self.configuration);
+        let Bench { searched, sets, launches } = &*self.bench;
         let turn = self.bench.turn(launches.get());
         launches.set(launches.get() + 1);
-        let Buffers { a, b, c } = &mut sets.borrow_mut()[turn];
-        Ok(operations.multiply_by(stream, *product, way, a, b, c)?)
+        searched.launch(stream, self.way, &mut sets.borrow_mut()[turn])
     }
 
     /// Holds what the last launch left to the reference.
     fn verify(&mut self) -> Result<Verified> {
         let turn = self.bench.turn(self.bench.launches.get() - 1);
-        verify(self.bench.product.into(), &self.bench.sets.borrow()[turn])
+        self.bench.searched.verify(&self.bench.sets.borrow()[turn])
     }
 
     fn work(&self) -> Work {
-        self.bench.work
+        self.bench.searched.work()
     }
 }
 
-/// The search for a product's configuration.
-pub(super) struct GemmSearch<T, C> {
-    bench: Rc<Bench<T, C>>,
-    shape: Shape,
-    sms: u32,
-    key: Key,
-    tried: Vec<Configuration>,
+/// The search for the fastest way to compute a product.
+pub(super) struct WaySearch<S: Searched> {
+    bench: Rc<Bench<S>>,
+    tried: Vec<S::Way>,
 }
 
-impl<T, C> GemmSearch<T, C>
-where
-    T: Factor + Rounded,
-    C: GemmOutput + Storable + Rounded,
-{
-    /// Of a product on a device, on buffers that `make` makes, the first of that seed.
+impl<S: Searched + 'static> WaySearch<S> {
+    /// On sets of matrices that `make` makes, the first of that seed.
     pub(super) fn new(
         device: &Device,
-        product: Product,
-        (seed, make): (u64, impl Fn(u64) -> Result<Buffers<T, C>>),
-        work: Work,
+        searched: S,
+        (seed, make): (u64, impl Fn(u64) -> Result<S::Set>),
     ) -> Result<Self> {
-        let properties = device.properties();
-        let seeds = (0..rotation::sets(device, work.bytes as u64)).map(|set| seed.wrapping_add(set << 32));
-        let bench = Bench {
-            operations: Operations::new(device),
-            product,
-            sets: RefCell::new(seeds.map(make).collect::<Result<_>>()?),
-            launches: Cell::new(0),
-            work,
-        };
-        Ok(Self {
-            bench: Rc::new(bench),
-            shape: product.shape::<T, C>(),
-            sms: properties.sm_count,
-            key: Key::of::<T, C>(&properties.product, product),
-            tried: Vec::new(),
-        })
+        let count = rotation::sets(device, searched.work().bytes as u64);
+        let seeds = (0..count).map(|set| seed.wrapping_add(set << 32));
+        let sets = RefCell::new(seeds.map(make).collect::<Result<_>>()?);
+        let bench = Rc::new(Bench { searched, sets, launches: Cell::new(0) });
+        Ok(Self { bench, tried: Vec::new() })
     }
 
-    fn candidates(&mut self, configurations: Vec<Configuration>) -> Vec<Candidate> {
-        let candidates = configurations.iter().map(|&configuration| Candidate {
-            name: format!("{configuration}, {} slots, raster {}", configuration.stages, configuration.raster),
-            prepared: Box::new(Point { bench: Rc::clone(&self.bench), configuration }),
+    fn candidates(&mut self, ways: Vec<S::Way>) -> Vec<Candidate> {
+        let candidates = ways.iter().map(|&way| Candidate {
+            name: self.bench.searched.name(way),
+            prepared: Box::new(Point { bench: Rc::clone(&self.bench), way }),
         });
         let candidates = candidates.collect();
-        self.tried.extend(configurations);
+        self.tried.extend(ways);
         candidates
     }
 }
 
-impl<T, C> Search for GemmSearch<T, C>
-where
-    T: Factor + Rounded,
-    C: GemmOutput + Storable + Rounded,
-{
+impl<S: Searched + 'static> Search for WaySearch<S> {
     fn first(&mut self, most: usize) -> Vec<Candidate> {
-        let costs = legal(self.shape, self.sms);
-        self.candidates(costs.into_iter().take(most).map(|cost| cost.configuration).collect())
+        let ways = self.bench.searched.ways().into_iter().take(most).collect();
+        self.candidates(ways)
     }
 
     fn around(&mut self, fastest: usize) -> Vec<Candidate> {
-        self.candidates(around(self.tried[fastest], self.shape))
+        let ways = self.bench.searched.around(self.tried[fastest]);
+        self.candidates(ways)
     }
 
     fn keep(&self, fastest: usize, seconds: f64) -> Result<PathBuf> {
-        Ok(tuned::keep(&self.key, self.tried[fastest], seconds)?)
+        self.bench.searched.keep(self.tried[fastest], seconds)
     }
 }
 

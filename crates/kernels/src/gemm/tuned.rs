@@ -13,7 +13,8 @@ use warpwright::prelude::*;
 use super::Order;
 use super::hopper::Consumers;
 use super::multiply::Product;
-use super::plan::{Configuration, Shape};
+use super::multiply_scaled::Granularities;
+use super::plan::Configuration;
 
 /// What a configuration was found for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Key {
     output: String,
     /// Whether A's rows, and B's, are contiguous.
     row_major: (bool, bool),
+    /// Of a product with scales, the type of B and what has a scale of A and of B.
+    #[serde(default)]
+    scales: Option<String>,
     /// A hash of the kernel's text.
     kernel: u64,
 }
@@ -41,6 +45,9 @@ struct Entry {
     transposed: bool,
     stages: u32,
     raster: u32,
+    /// Of a product with scales, the sets of sums of a consumer.
+    #[serde(default)]
+    in_flight: Option<u32>,
     seconds: f64,
 }
 
@@ -59,7 +66,7 @@ pub enum TunedError {
         source: io::Error,
     },
     /// The file is not what `tune` writes.
-    #[error("{} is not what `warpwright tune gemm` writes: delete it", file.display())]
+    #[error("{} is not what `warpwright tune` writes: delete it", file.display())]
     Content {
         /// The file.
         file: PathBuf,
@@ -78,20 +85,34 @@ impl Key {
             input: T::NAME.to_owned(),
             output: C::NAME.to_owned(),
             row_major: (a == Order::RowMajor, b == Order::RowMajor),
-            kernel: kernel_version(),
+            scales: None,
+            kernel: version(KERNEL),
         }
+    }
+
+    /// For a product with scales of `A` and `B` into `C`.
+    pub(super) fn of_scaled<A: Element, B: Element, C: Element>(
+        device: &str,
+        product: Product,
+        granularities: Granularities,
+    ) -> Self {
+        let scales = Some(format!("{}, {granularities:?}", B::NAME));
+        Self { scales, kernel: version(SCALED_KERNEL) ^ version(KERNEL), ..Self::of::<A, C>(device, product) }
     }
 }
 
-/// A hash of the kernel's text (FNV-1a): what was found for another text says nothing about this one.
-fn kernel_version() -> u64 {
-    let text = [
-        include_str!("hopper.rs"),
-        include_str!("products.rs"),
-        include_str!("store.rs"),
-        include_str!("schedule.rs"),
-        include_str!("split.rs"),
-    ];
+/// The text of the kernel, and what one with scales has beside it.
+const KERNEL: &[&str] = &[
+    include_str!("hopper.rs"),
+    include_str!("products.rs"),
+    include_str!("store.rs"),
+    include_str!("schedule.rs"),
+    include_str!("split.rs"),
+];
+const SCALED_KERNEL: &[&str] = &[include_str!("blocks.rs"), include_str!("scales.rs")];
+
+/// A hash of a kernel's text (FNV-1a): what was found for another text says nothing about this one.
+fn version(text: &[&str]) -> u64 {
     let bytes = text.iter().flat_map(|text| text.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -108,35 +129,50 @@ fn default_file() -> Result<PathBuf, TunedError> {
     own.or_else(shared).map(|folder| folder.join("gemm.json")).ok_or(TunedError::NoFolder)
 }
 
-/// The configuration that was found for a key and is legal for the shape, and the file that says so.
+/// The configuration that was found for a key and is legal, with its sets of sums, if the product has scales; and the file that says so.
 ///
 /// # Errors
 /// There is a file, but it cannot be read.
-pub(super) fn find(key: &Key, shape: Shape) -> Result<Option<(Configuration, PathBuf)>, TunedError> {
+pub(super) fn find(
+    key: &Key,
+    is_legal: impl Fn(Configuration, Option<u32>) -> bool,
+) -> Result<Option<(Configuration, Option<u32>, PathBuf)>, TunedError> {
     let file = match default_file() {
         Ok(file) => file,
         Err(TunedError::NoFolder) => return Ok(None),
         Err(error) => return Err(error),
     };
     let found = entries(&file)?.into_iter().find(|entry| entry.key == *key);
-    let legal = found.map(|entry| entry.configuration()).filter(|found| found.check(shape).is_ok());
-    Ok(legal.map(|configuration| (configuration, file)))
+    let found = found.map(|entry| (entry.configuration(), entry.in_flight));
+    let legal = found.filter(|&(configuration, in_flight)| is_legal(configuration, in_flight));
+    Ok(legal.map(|(configuration, in_flight)| (configuration, in_flight, file)))
 }
 
 /// Keeps a configuration in place of the one that was found before for the key; returns the file.
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(super) fn keep(key: &Key, configuration: Configuration, seconds: f64) -> Result<PathBuf, TunedError> {
+pub(super) fn keep(
+    key: &Key,
+    configuration: Configuration,
+    in_flight: Option<u32>,
+    seconds: f64,
+) -> Result<PathBuf, TunedError> {
     let file = default_file()?;
-    keep_in(&file, key, configuration, seconds)?;
+    keep_in(&file, key, configuration, in_flight, seconds)?;
     Ok(file)
 }
 
-fn keep_in(file: &Path, key: &Key, configuration: Configuration, seconds: f64) -> Result<(), TunedError> {
+fn keep_in(
+    file: &Path,
+    key: &Key,
+    configuration: Configuration,
+    in_flight: Option<u32>,
+    seconds: f64,
+) -> Result<(), TunedError> {
     let mut all = entries(file)?;
     all.retain(|entry| entry.key != *key);
-    all.push(Entry::of(key.clone(), configuration, seconds));
+    all.push(Entry::of(key.clone(), configuration, in_flight, seconds));
     let refused = |source| TunedError::File { file: file.to_owned(), source };
     let text = serde_json::to_string_pretty(&all)
         .map_err(|source| TunedError::Content { file: file.to_owned(), source })?;
@@ -159,11 +195,11 @@ fn entries(file: &Path) -> Result<Vec<Entry>, TunedError> {
 }
 
 impl Entry {
-    fn of(key: Key, configuration: Configuration, seconds: f64) -> Self {
+    fn of(key: Key, configuration: Configuration, in_flight: Option<u32>, seconds: f64) -> Self {
         let Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster } =
             configuration;
         let cooperate = consumers == Consumers::Cooperate;
-        Self { key, tile, cooperate, cluster, spans, split, transposed, stages, raster, seconds }
+        Self { key, tile, cooperate, cluster, spans, split, transposed, stages, raster, in_flight, seconds }
     }
 
     fn configuration(&self) -> Configuration {
@@ -175,6 +211,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Shape;
+    use super::super::scales::Granularity;
     use super::*;
 
     #[test]
@@ -186,7 +224,7 @@ mod tests {
         let shape = Shape { m: 64, n: 128, k: 256, batch: 1, input_bytes: 2, output_bytes: 4 };
         let [first, second] = [0, 1].map(|index| Configuration::all(shape)[index]);
         assert_eq!(entries(&file).expect("no file is no entries"), []);
-        keep_in(&file, &key, first, 2.0).expect("kept");
+        keep_in(&file, &key, first, None, 2.0).expect("kept");
         let others = [
             Key::of::<bf16, f32>("another GPU", product),
             Key::of::<f16, f32>("a GPU", product),
@@ -194,16 +232,20 @@ mod tests {
             Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 264)),
             Key::of::<bf16, f32>("a GPU", Product { b: Order::RowMajor, ..product }),
             Key { kernel: 1, ..key.clone() },
+            Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
+            Key::of_scaled::<bf16, f16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
+            Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Row)),
         ];
         for other in &others {
             assert_ne!(*other, key);
-            keep_in(&file, other, first, 1.0).expect("kept");
+            keep_in(&file, other, first, None, 1.0).expect("kept");
         }
-        keep_in(&file, &key, second, 1.5).expect("kept");
+        keep_in(&file, &key, second, Some(2), 1.5).expect("kept");
         let found = entries(&file).expect("readable");
         assert_eq!(found.len(), 1 + others.len());
         let of_key: Vec<_> = found.iter().filter(|entry| entry.key == key).collect();
         assert_eq!((of_key.len(), of_key[0].configuration(), of_key[0].seconds), (1, second, 1.5));
+        assert_eq!(of_key[0].in_flight, Some(2));
         fs::write(&file, "[{}]").expect("writable");
         let error = entries(&file).expect_err("no entries");
         assert!(matches!(error, TunedError::Content { .. }) && error.to_string().ends_with("delete it"));
