@@ -17,6 +17,7 @@
 
 pub mod batched;
 pub mod blocks;
+mod cost;
 mod cublas_in_turn;
 pub mod epilogue;
 pub mod experts;
@@ -33,8 +34,10 @@ pub mod linear;
 pub mod multiply;
 pub mod multiply_scaled;
 mod operand;
+mod options;
 pub mod plan;
 pub mod products;
+mod quantised;
 mod readable;
 mod ready;
 mod scaled_kernel;

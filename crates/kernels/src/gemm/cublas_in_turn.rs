@@ -7,8 +7,8 @@ use std::sync::Arc;
 use warpwright::runtime::cublas::{CublasProduct, ProductShape};
 use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
-use super::library::{Buffers, cublas_order, matrices};
 use super::multiply::Product;
+use super::options::{Buffers, cublas_order, matrices};
 use super::verify::verify;
 use crate::reference::Rounded;
 use crate::registry::{Prepared, Result, Verified, Work};

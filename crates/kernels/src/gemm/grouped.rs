@@ -11,6 +11,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
+use super::cost;
 use super::grouped_kernel::{Group, MOST_MEMBERS};
 use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
@@ -193,7 +194,7 @@ pub(super) fn ways_of_group<T: Factor, C: Element>(
     let whole: Vec<_> =
         plan::costs(shape, sms).into_iter().filter(|cost| !cost.configuration.split).collect();
     let by_warps =
-        |product: &Product| plan::warps_cycles(&Gemm::for_product(*product), (*product).into(), sms);
+        |product: &Product| cost::warps_cycles(&Gemm::for_product(*product), (*product).into(), sms);
     let copies = |product: &Product| Readable::of::<T>((*product).into()).cycles::<T>();
     let copied: f64 = products.iter().map(copies).sum();
     let warpgroups = whole.iter().map(|cost| Way::Warpgroups(cost.configuration));

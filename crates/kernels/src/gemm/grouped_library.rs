@@ -7,8 +7,8 @@ use super::GemmOutput;
 use super::cublas_in_turn::{cublas_in_turn, sets_of, verify_each};
 use super::grouped::{GroupMember, ways_of_group};
 use super::grouped_kernel;
-use super::library::{A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, order, with_types};
 use super::multiply::{Factor, Product, Way};
+use super::options::{A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, order, with_types};
 use crate::operations::Operations;
 use crate::reference::{Random, Rounded};
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
@@ -19,6 +19,9 @@ pub(crate) struct GroupedLibrary;
 
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
+
+/// Elements of which rows of all types are whole 16 bytes.
+const ALIGNED: u32 = 16;
 
 /// What the options ask for.
 struct Problem {
@@ -33,9 +36,11 @@ impl Problem {
         let (m, n, k, seed) = (extent("m")?, extent("n")?, extent("k")?, options.number("seed"));
         let (a, b) = (order(options, "a"), order(options, "b"));
         let mut random = Random::new(seed);
+        // From half of it to all of it.
+        let mut below = |most: u32| most - random.below(u64::from(most / 2 + 1)) as u32;
         let mut size = |most: u32| match options.choice("sizes") {
-            // From half of it to all of it.
-            "random" => most - random.below(u64::from(most / 2 + 1)) as u32,
+            "random" => below(most).next_multiple_of(ALIGNED).min(most),
+            "odd" => below(most),
             _ => most,
         };
         let products = (0..extent("members")?).map(|_| Product { m: size(m), n: size(n), k: size(k), a, b });
@@ -96,8 +101,8 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("k", 256, "columns of the widest A and rows of the highest B"),
     OptionSpec::choice(
         "sizes",
-        &["random", "alike"],
-        "whether extents are down to half of those, or all alike",
+        &["random", "odd", "alike"],
+        "extents down to half of those, in steps of 16 or of 1; or all alike",
     ),
     A_ORDER,
     B_ORDER,

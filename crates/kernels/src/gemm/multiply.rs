@@ -5,6 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
+use super::cost;
 use super::experts::Experts;
 use super::experts_kernel;
 use super::hopper::HopperGemm;
@@ -89,7 +90,7 @@ pub fn ways<T: WarpgroupInput, C: Element>(
     let warpgroups = costs.iter().map(|cost| Way::Warpgroups(cost.configuration));
     let readable = Readable::of::<T>(batch);
     let copied = costs[0].cycles + readable.cycles::<T>();
-    let warps_are_faster = || plan::warps_cycles(&Gemm::for_batch(batch), batch, sms) < copied;
+    let warps_are_faster = || cost::warps_cycles(&Gemm::for_batch(batch), batch, sms) < copied;
     if T::BYTES == 2 && !readable.as_it_is() && warps_are_faster() {
         return [Way::Warps].into_iter().chain(warpgroups).collect();
     }

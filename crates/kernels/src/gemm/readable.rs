@@ -18,10 +18,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::batched::Batch;
+use super::cost;
 use super::factor_copy::FactorCopy;
 use super::hopper::HopperGemm;
 use super::multiply::{Product, extents, legal};
-use super::plan;
 use super::{Order, WarpgroupInput};
 use crate::operations::{Operations, Result, Scratch, both};
 
@@ -68,7 +68,7 @@ impl Readable {
 
     /// Cycles that the copies take.
     pub(super) fn cycles<T: Element>(self) -> f64 {
-        self.copies.into_iter().flatten().map(|copy| plan::copy_cycles(copy.bytes(T::BYTES))).sum()
+        self.copies.into_iter().flatten().map(|copy| cost::copy_cycles(copy.bytes(T::BYTES))).sum()
     }
 
     /// What is copied, a line each.

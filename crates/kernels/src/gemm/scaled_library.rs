@@ -10,9 +10,11 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
-use super::library::{PLAN, Reason};
+use super::library::Reason;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
+use super::options::PLAN;
+use super::quantised::Quantised;
 use super::readable::Readable;
 use super::scaled_kernel;
 use super::scales::{BLOCK, Granularity};
@@ -20,7 +22,7 @@ use super::tune::{Searched, WaySearch};
 use super::tuned::{self, Key};
 use super::verify::reference;
 use crate::operations::Operations;
-use crate::reference::{Rounded, normal};
+use crate::reference::Rounded;
 use crate::registry::{
     self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
 };
@@ -45,51 +47,11 @@ struct Problem {
     uses_tuned: bool,
 }
 
-/// A factor that was quantised.
-struct Quantised<T> {
-    values: Buffer<T>,
-    scales: Buffer<f32>,
-}
-
 /// The matrices of one product.
 struct Buffers<A, B, C> {
     a: Quantised<A>,
     b: Quantised<B>,
     c: Buffer<C>,
-}
-
-impl<T: Narrow + Rounded> Quantised<T> {
-    /// Random normal numbers, divided in each block by what makes the largest of them the type's largest.
-    fn new(device: &Device, granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
-        let numbers: Vec<f32> = normal(seed, rows as usize * k as usize, |number| number);
-        let mut scales = vec![0f32; granularity.count((rows, k))];
-        for (group, numbers) in numbers.chunks((granularity.rows() * k) as usize).enumerate() {
-            for block in 0..k.div_ceil(BLOCK) {
-                let columns = (block * BLOCK) as usize..k.min((block + 1) * BLOCK) as usize;
-                let of_block = numbers.chunks(k as usize).flat_map(|row| &row[columns.clone()]);
-                let largest = of_block.fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
-                let element = (group as u32 * granularity.rows(), block * BLOCK);
-                scales[granularity.index(element, (rows, k))] = largest / T::LARGEST;
-            }
-        }
-        let scale = |at: usize| scales[index(granularity, at, (rows, k))];
-        let round = |(at, number): (usize, &f32)| T::round(number / scale(at));
-        let values: Vec<T> = numbers.par_iter().enumerate().map(round).collect();
-        Ok(Self { values: device.buffer_from(&values)?, scales: device.buffer_from(&scales)? })
-    }
-
-    /// What the elements stand for.
-    fn meant(&self, granularity: Granularity, operand: (u32, u32)) -> Result<Vec<f32>> {
-        let scales = self.scales.to_vec()?;
-        let meant = |(at, value): (usize, &T)| value.exact() as f32 * scales[index(granularity, at, operand)];
-        Ok(self.values.to_vec()?.par_iter().enumerate().map(meant).collect())
-    }
-}
-
-/// Where the scale of element number `at` of an operand is.
-fn index(granularity: Granularity, at: usize, operand: (u32, u32)) -> usize {
-    let k = operand.1 as usize;
-    granularity.index(((at / k) as u32, (at % k) as u32), operand)
 }
 
 impl Problem {

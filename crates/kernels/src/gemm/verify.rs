@@ -6,8 +6,8 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 
 use super::Order;
 use super::batched::Batch;
-use super::library::Buffers;
 use super::multiply::Product;
+use super::options::Buffers;
 use crate::operations::Operations;
 use crate::reference::{Rounded, Strided, product};
 use crate::registry::{self, Result, Verified, compare};
