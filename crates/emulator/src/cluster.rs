@@ -231,6 +231,9 @@ impl Cluster {
     /// Runs until all threads have exited, or all that can move only poll.
     pub(crate) fn run(&mut self, launch: &LaunchContext<'_>) -> Result<ClusterPause, Box<Fault>> {
         self.stillness.begin_visit(launch.changes.load(Ordering::SeqCst));
+        let before = self.blocks[0].time_stands_at;
+        let stands_at = self.stillness.compares().then(|| before.unwrap_or_else(|| launch.clock.elapsed()));
+        self.blocks.iter_mut().for_each(|block| block.time_stands_at = stands_at);
         let (pause, changed) = self.visit(launch)?;
         if changed {
             launch.changes.fetch_add(1, Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! A CTA: its warps, and what they share.
 
 use std::ops::BitOrAssign;
+use std::time::Duration;
 
 use crate::asynchronous::{CopyQueue, Transfers};
 use crate::barrier::{BARRIERS, BarrierState};
@@ -49,6 +50,8 @@ pub(crate) struct Block {
     /// What it printed.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
+    /// What its clocks show as long as nothing changes.
+    pub(crate) time_stands_at: Option<Duration>,
 }
 
 /// The lanes of a warp that exist: the last warp of a CTA may be short.
@@ -81,6 +84,7 @@ impl Block {
             tensor_pipeline: Pipeline::new(warps as usize, launch.schedule, launch.linear_cta(index)),
             output: String::new(),
             mma_multiply_adds: 0,
+            time_stands_at: None,
         }
     }
 
@@ -106,6 +110,7 @@ impl Block {
             barrier.reset();
         }
         self.cluster_barrier.reset();
+        self.time_stands_at = None;
     }
 
     /// Completes the barriers whose threads have all arrived.
@@ -152,7 +157,7 @@ pub(crate) struct Round {
     pub(crate) moved: bool,
     /// Something was done besides polling.
     pub(crate) worked: bool,
-    /// Something changed that other threads may see, or a clock was read.
+    /// Something changed that other threads may see.
     pub(crate) changed: bool,
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use warpwright_arch::Arch;
 use warpwright_ptx::syntax::Module;
@@ -13,6 +12,7 @@ use crate::fault::Fault;
 use crate::launch::{self, Launch, LaunchContext, LaunchReport};
 use crate::memory::{Memory, MemoryError};
 use crate::program::{LoadError, Program};
+use crate::time::LaunchClock;
 
 /// A device that executes PTX on the host's cores.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Emulator {
             }),
             counting: launch.counted.then(|| Arc::new(LaunchCounting::new(found, cluster.iter().product()))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
-            started: Instant::now(),
+            clock: LaunchClock::start(),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };

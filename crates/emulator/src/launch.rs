@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use warpwright_arch::{Arch, KernelResources};
 
@@ -15,6 +14,7 @@ use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::program::Kernel;
 use crate::stillness::StillClusters;
+use crate::time::LaunchClock;
 
 /// When asynchronous copies move their data, between the earliest and the latest moment the program allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,7 +105,8 @@ pub(crate) struct LaunchContext<'a> {
     /// What counts, if anything does.
     pub(crate) counting: Option<Arc<LaunchCounting>>,
     pub(crate) grid_id: u64,
-    pub(crate) started: Instant,
+    /// What its clocks show.
+    pub(crate) clock: LaunchClock,
     /// Visits to clusters in which something changed that other threads may see.
     pub(crate) changes: AtomicU64,
     /// Another cluster has failed.
@@ -385,7 +386,9 @@ impl Grid<'_> {
         let none_starts = self.next.load(Ordering::SeqCst) >= self.clusters || resident >= self.most_resident;
         // A cluster that has ended since, or begun and ended, has left a change.
         let is_latest = self.context.changes.load(Ordering::SeqCst) == cluster.stillness.epoch();
-        (none_starts && is_latest && still == resident).then(|| Proof::Still { others: resident - 1 })
+        let all_wait = none_starts && is_latest && still == resident;
+        let in_vain = all_wait && !self.context.clock.leap(&self.context.changes, cluster.stillness.epoch());
+        in_vain.then(|| Proof::Still { others: resident - 1 })
     }
 
     /// The next cluster of the grid, if the device has room for one.

@@ -68,6 +68,7 @@ mod stillness;
 pub mod tensor;
 pub mod tensor_map;
 mod tensor_memory;
+mod time;
 mod warp;
 mod warpgroup;
 

@@ -116,12 +116,12 @@ pub(crate) struct Execution<'a> {
     pub(crate) polled: bool,
     /// What it looked at last in doing so.
     pub(crate) watched: Option<Watched>,
-    /// Operations that may have changed what other threads see, or read a clock.
+    /// Operations that may have changed what other threads see.
     pub(crate) changes: u32,
 }
 
 impl Execution<'_> {
-    /// Says that the effect which executes changes nothing that other threads see, and does not depend on time.
+    /// Says that the effect which executes changes nothing that other threads see.
     #[inline(always)]
     pub(crate) fn changes_nothing(&mut self) {
         self.changes -= 1;

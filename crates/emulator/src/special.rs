@@ -3,7 +3,7 @@
 //! All but the clocks are constant for a thread's life, so they are ordinary columns that are filled when the warp
 //! starts; only the clocks are read by an operation of their own.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::launch::LaunchContext;
 use crate::registers::LANES;
@@ -178,11 +178,13 @@ impl SpecialRegister {
 }
 
 impl Clock {
-    /// Its value now. Cycles are real time at the device's highest clock.
-    pub(crate) fn read(self, launch: &LaunchContext<'_>) -> u64 {
+    /// Its value at a moment of the launch. Cycles are time at the device's highest clock.
+    pub(crate) fn read(self, launch: &LaunchContext<'_>, elapsed: Duration) -> u64 {
+        let cycles = || cycles(elapsed, launch.arch.boost_mhz);
+        let nanoseconds = || launch.clock.date(elapsed).as_nanos() as u64;
         match self {
-            Clock::Cycles => cycles(launch.started.elapsed(), launch.arch.boost_mhz),
-            Clock::CyclesHigh => cycles(launch.started.elapsed(), launch.arch.boost_mhz) >> 32,
+            Clock::Cycles => cycles(),
+            Clock::CyclesHigh => cycles() >> 32,
             Clock::Nanoseconds => nanoseconds(),
             Clock::NanosecondsHigh => nanoseconds() >> 32,
         }
@@ -191,8 +193,4 @@ impl Clock {
 
 fn cycles(elapsed: Duration, mhz: u32) -> u64 {
     (elapsed.as_nanos() as u64).wrapping_mul(u64::from(mhz)) / 1000
-}
-
-fn nanoseconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -1,9 +1,9 @@
 //! How one knows that threads wait in vain.
 //!
 //! A thread that polls depends on nothing but its own registers, its local memory and what others may change. As long as
-//! nothing changes, a warp that comes back to a state it was in before will do the same again for ever. So a cluster is
+//! nothing changes, and clocks stand ([`time`](crate::time)), a warp that comes back to a state it was in before will do the same again for ever. So a cluster is
 //! still once every one of its warps has come back to an earlier state while no thread of the grid stored anything,
-//! arrived anywhere or read a clock, and no asynchronous work was left; and the grid is deadlocked once all its clusters
+//! arrived anywhere, and no asynchronous work was left; and the grid is deadlocked once all its clusters
 //! that are resident are still, and none can start.
 
 use std::collections::BTreeSet;
@@ -34,6 +34,11 @@ impl Stillness {
         if self.epoch != epoch {
             *self = Self { epoch, ..Self::default() };
         }
+    }
+
+    /// Whether it has been quiet for so long that states are compared.
+    pub(crate) fn compares(&self) -> bool {
+        self.visits + 1 >= PATIENCE
     }
 
     /// The launch's changes of which the cluster knows.

@@ -333,7 +333,7 @@ impl Warp {
         stop
     }
 
-    /// Whether anything outside the warp was changed since this was last asked, or a clock read.
+    /// Whether anything outside the warp was changed since this was last asked.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

@@ -143,6 +143,29 @@ fn loops_with_states_of_their_own() {
 }
 
 #[test]
+fn waiting_by_the_clock_is_waiting() {
+    // Looks sixteen times, and then at the clock, to sleep longer and longer: as `cuda::barrier` waits.
+    let body = format!(
+        "{INIT} @!%q0 mbarrier.arrive.shared.b64 _, [%r9]; mov.u64 %d0, %globaltimer; mov.u32 %r2, 0; bra wait;
+         again: add.u32 %r2, %r2, 1;
+         wait: mbarrier.try_wait.parity.shared.b64 %q2, [%r9], 0; @%q2 bra done;
+         setp.lt.s32 %q1, %r2, 16; @%q1 bra again;
+         mov.u64 %d1, %globaltimer; sub.u64 %d1, %d1, %d0; setp.gt.u64 %q1, %d1, 4000000; @%q1 bra long;
+         shr.u64 %d1, %d1, 2; cvt.u32.u64 %r3, %d1; nanosleep.u32 %r3; bra wait;
+         long: nanosleep.u32 1000000; bra wait; done:"
+    );
+    deadlock(&body, shape(2, 64), &["which lacks 1 of 2 arrivals", "the same holds for the 1 others"]);
+    // One that gives up after a minute does so at once.
+    let text = kernel(
+        1,
+        "mov.u64 %d0, %clock64; wait: ld.volatile.global.u32 %r1, [%p0]; mov.u64 %d1, %clock64; sub.u64 %d1, %d1, %d0;
+         setp.lt.u64 %q1, %d1, 100000000000; @%q1 bra wait; trap;",
+    );
+    let fault = try_run(&text, shape(2, 32), &[words([0])]).err().unwrap();
+    assert_eq!(fault.kind, FaultKind::Trap);
+}
+
+#[test]
 fn waits_that_end_are_no_deadlocks() {
     // A thousand tries, then the kernel gives up by itself.
     let text = kernel(

@@ -38,8 +38,12 @@ struct ReadClock {
 
 impl Effect for ReadClock {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        let now = self.clock.read(execution.launch);
+        execution.changes_nothing();
         execution.polled = true;
+        let clock = &execution.launch.clock;
+        clock.note_read();
+        let elapsed = execution.block.time_stands_at.unwrap_or_else(|| clock.elapsed());
+        let now = self.clock.read(execution.launch, elapsed);
         write_all(execution, self.file, self.destination, mask, now);
         Ok(())
     }
