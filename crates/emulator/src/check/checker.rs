@@ -1,10 +1,10 @@
 //! What the checkers know of a cluster: who has learnt of what. Events of synchronisation end here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::agents::Role;
-use super::clock::Time;
+use super::clock::{Agent, Clock, Time};
 use super::event::{Actor, Awaited, Completion, Fence, FenceOrder, GroupKind, Scope, Site, Strength, Touch};
 use super::launch::LaunchChecks;
 use super::locations::{Releases, SyncLocations};
@@ -92,6 +92,8 @@ pub(super) struct CtaState {
     barriers: Vec<Gatherings>,
     /// What threads knew that have exited.
     exited: Knowledge,
+    /// What certainly took place while any of its threads was there, ordered for them or not: what came before a barrier of the cluster.
+    pub(super) outlived: Clock,
     pub(super) mbarriers: u32,
 }
 
@@ -103,6 +105,8 @@ pub(crate) struct Checker {
     /// What has been brought to the barrier of the cluster in the phase that is open, and in the last one that ended.
     cluster_arrived: Knowledge,
     cluster_completed: Knowledge,
+    /// The same of all that threads did before they arrived, `.relaxed` or not.
+    cluster_met: [Clock; 2],
     pub(super) mbarriers: HashMap<MbarrierAddress, MbarrierState>,
     /// Strong accesses to shared memory.
     shared_locations: SyncLocations,
@@ -119,6 +123,22 @@ pub(crate) struct Checker {
     /// What the last access is at odds with.
     pub(super) conflicts: Vec<Conflict>,
     pub(super) unwritten: Unwritten,
+    /// Arrivals that wait for copies.
+    late_arrivals: Vec<LateArrival>,
+    /// Instructions that issue copies which complete at a peer's mbarrier: who waits there knows of the copy, not of the thread that
+    /// issued it.
+    pub(super) remote_copies: BTreeSet<u32>,
+}
+
+/// An arrival of a lane at an mbarrier of its CTA that waits for its copies, and what is known when it takes place.
+#[derive(Clone, Copy, Debug)]
+struct LateArrival {
+    address: MbarrierAddress,
+    cta: u32,
+    warp: u32,
+    lanes: u32,
+    agent: Agent,
+    time: Time,
 }
 
 impl Checker {
@@ -130,12 +150,14 @@ impl Checker {
             warps: launch.populations.iter().map(|&population| WarpState::new(population)).collect(),
             barriers: vec![Gatherings::default(); BARRIERS],
             exited: Knowledge::default(),
+            outlived: Clock::default(),
             mbarriers: 0,
         });
         Self {
             ctas: states.collect(),
             cluster_arrived: Knowledge::default(),
             cluster_completed: Knowledge::default(),
+            cluster_met: Default::default(),
             mbarriers: HashMap::new(),
             shared_locations: SyncLocations::default(),
             cluster: ctas.iter().map(|(linear, _)| *linear as u32).collect(),
@@ -145,6 +167,8 @@ impl Checker {
             pieces: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
+            late_arrivals: Vec::new(),
+            remote_copies: BTreeSet::new(),
             launch,
         }
     }
@@ -202,10 +226,13 @@ impl Checker {
     pub(super) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
         let brought = self.bring(actor, releases);
         self.cluster_arrived.join(&brought);
+        let done = if releases { brought.known } else { self.release(actor).known };
+        self.cluster_met[0].join(&done);
     }
 
     pub(super) fn cluster_completes(&mut self) {
         self.cluster_completed = std::mem::take(&mut self.cluster_arrived);
+        self.cluster_met[1] = std::mem::take(&mut self.cluster_met[0]);
         // Threads that have exited do not arrive; it waited for their exits.
         self.ctas.iter().for_each(|cta| self.cluster_completed.join(&cta.exited));
     }
@@ -214,11 +241,14 @@ impl Checker {
         // No phase completes before all who wait for the last one have gone on and arrived again.
         let gathered = self.cluster_completed.clone();
         self.learn(actor, &gathered);
+        self.ctas[actor.rank as usize].outlived.join(&self.cluster_met[1]);
     }
 
     pub(super) fn exit(&mut self, actor: Actor) {
         let last = self.release(actor);
-        self.ctas[actor.rank as usize].exited.join(&last);
+        let cta = &mut self.ctas[actor.rank as usize];
+        cta.exited.join(&last);
+        cta.outlived.join(&last.known);
     }
 
     pub(super) fn fence(&mut self, actor: Actor, fence: Fence) {
@@ -294,8 +324,22 @@ impl Checker {
         let (cta, warp) = self.warp(actor);
         let time = warp.work(kind).hand_over(actor.lanes);
         let agent = Role::Group(actor.warp, kind, Awaited::Everything).agent();
-        if let Some(state) = self.mbarriers.get_mut(&address) {
+        if kind == GroupKind::Copy {
+            let arrival = LateArrival { address, cta, warp: actor.warp, lanes: actor.lanes, agent, time };
+            self.late_arrivals.push(arrival);
+        } else if let Some(state) = self.mbarriers.get_mut(&address) {
             state.arrived.known.raise(cta, agent, actor.lanes, time);
+        }
+    }
+
+    /// An arrival that waited for copies takes place: in the phase that is open now, not the one in which it was asked for.
+    pub(super) fn mbarrier_copies_arrive(&mut self, warp: u32, lane: u32, address: MbarrierAddress) {
+        let of_lane =
+            |late: &LateArrival| late.address == address && late.warp == warp && late.lanes >> lane & 1 != 0;
+        let Some(index) = self.late_arrivals.iter().position(of_lane) else { return };
+        let LateArrival { cta, lanes, agent, time, .. } = self.late_arrivals.remove(index);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.known.raise(cta, agent, lanes, time);
         }
     }
 
@@ -346,6 +390,11 @@ impl Checker {
             // A store ends what was released before it; an atomic goes on with it (PTX ISA, "Release and acquire
             // patterns").
             let replaces = touch == Touch::Write;
+            if site == Site::Global && !self.launch.trusting.is_empty() {
+                let Knowledge { mut heard, known, .. } = self.release(actor);
+                heard.join(&known);
+                self.launch.tell(addresses[lane], replaces, heard);
+            }
             if releases.is_empty() && !replaces {
                 continue;
             }
@@ -353,7 +402,14 @@ impl Checker {
         }
     }
 
-    pub(super) fn acquire(&mut self, actor: Actor, site: Site, addresses: &[u64; LANES], strength: Strength) {
+    pub(super) fn acquire(
+        &mut self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        touch: Touch,
+        strength: Strength,
+    ) {
         let Strength::Strong { scope, acquire, .. } = strength else { return };
         if site == Site::Local {
             return;
@@ -370,11 +426,30 @@ impl Checker {
                 if !reaches {
                     continue;
                 }
-                if acquire || !release.knowledge.observed.is_empty() {
+                // Who takes a ticket after a `fence.sc` of its own, and gets one after another's, needs no more fences: `__threadfence(); ticket =
+                // atomicInc(..)`, as NVIDIA's reduction in one pass has it.
+                let sequenced = !self.warp(actor).1.knowledge(lane as u32).sequenced.is_empty();
+                let takes_ticket =
+                    touch == Touch::Atomic && sequenced && !release.knowledge.observed.is_empty();
+                if acquire || takes_ticket {
                     self.learn(actor, &release.knowledge);
-                } else {
-                    self.warp(actor).1.learn_at_fence(actor.lanes, release);
+                    continue;
                 }
+                let Knowledge { known, observed, mut promised, .. } = release.knowledge.clone();
+                if !self.launch.trusting.is_empty() {
+                    promised.join(&known);
+                    promised.join(&observed);
+                }
+                if !(observed.is_empty() && promised.is_empty()) {
+                    self.learn(actor, &Knowledge { observed, promised, ..Knowledge::default() });
+                }
+                self.warp(actor).1.learn_at_fence(actor.lanes, release);
+            }
+            if site == Site::Global
+                && !self.launch.trusting.is_empty()
+                && let Some(heard) = self.launch.heard_at(addresses[lane])
+            {
+                self.learn(actor, &Knowledge { heard, ..Knowledge::default() });
             }
         }
     }

@@ -156,6 +156,15 @@ impl Clock {
         }
     }
 
+    /// The same, with what any lane of a warp of a CTA is known to have done known of all its lanes.
+    pub(crate) fn of_whole_warps(&self, cta: u32) -> Clock {
+        let mut rounded = self.clone();
+        for (agent, row) in self.part(cta).into_iter().flat_map(|part| &part.rows) {
+            rounded.raise(cta, *agent, FULL, row.iter().copied().max().unwrap_or(0));
+        }
+        rounded
+    }
+
     /// What these lanes of an agent did up to a time comes before, too.
     pub(crate) fn raise(&mut self, cta: u32, agent: Agent, mask: u32, time: Time) {
         if self.whole(cta, agent) >= time {

@@ -1,8 +1,9 @@
 //! What the checkers of all clusters of a launch share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::clock::Clock;
 use super::event::{Site, Touch};
 use super::finding::{Finding, FindingKind};
 use super::guess::Guesses;
@@ -10,6 +11,7 @@ use super::locations::SyncLocations;
 use super::memory::GlobalShadow;
 use super::misuse::Misuse;
 use super::report::Conflict;
+use super::trusting::trusting_loads;
 use crate::launch::LaunchContext;
 use crate::memory::InitialisedBytes;
 use crate::program::Kernel;
@@ -39,7 +41,14 @@ pub(crate) struct LaunchChecks {
     /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
     /// tile that a problem does not fill, whose values nobody uses.
     good_reads: Mutex<BTreeSet<u32>>,
+    /// Loads that take what they find.
+    pub(super) trusting: HashSet<u32>,
+    /// If there are any: what a thread has heard of that reads a location which strong accesses have written.
+    rumours: Mutex<HashMap<u64, Clock>>,
 }
+
+/// Locations at which threads hear of others at most. Of more of them nothing is told.
+const MOST_RUMOURS: usize = 1 << 16;
 
 impl LaunchChecks {
     /// The checkers of a launch.
@@ -66,11 +75,31 @@ impl LaunchChecks {
             conflicts: Mutex::default(),
             misuses: Mutex::default(),
             good_reads: Mutex::default(),
+            trusting: trusting_loads(kernel),
+            rumours: Mutex::default(),
         }
     }
 
     pub(super) fn locations(&self) -> MutexGuard<'_, SyncLocations> {
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread hears that reads a location.
+    pub(super) fn heard_at(&self, address: u64) -> Option<Clock> {
+        self.rumours.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
+    }
+
+    /// A location is written by a thread that knows and has heard so much: by a store, which `replaces` what was told there, or by an
+    /// atomic operation, which adds to it.
+    pub(super) fn tell(&self, address: u64, replaces: bool, heard: Clock) {
+        let mut rumours = self.rumours.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = rumours.len() < MOST_RUMOURS;
+        match rumours.get_mut(&address) {
+            Some(told) if replaces => *told = heard,
+            Some(told) => told.join(&heard),
+            None if has_room => drop(rumours.insert(address, heard)),
+            None => {}
+        }
     }
 
     /// The index in the grid of a CTA.

@@ -12,7 +12,7 @@ use super::misuse::{Mark, Misuse};
 use super::report::{Conflict, Party};
 use super::warp::Knowledge;
 use crate::mbarrier::MbarrierAddress;
-use crate::registers::LANES;
+use crate::registers::{FULL, LANES};
 
 /// An mbarrier object.
 #[derive(Debug)]
@@ -144,7 +144,16 @@ impl Checker {
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.valid = false;
         }
+        // One thread of each warp may tell for the others that they are done with it, as they run together: libcu++'s pipelines elect it
+        // with `match.any`, which orders no memory. That is enough for an end.
+        let cta = &mut self.ctas[actor.rank as usize];
+        let warp = &mut cta.warps[actor.warp as usize];
+        let before = warp.knowledge(actor.lanes.trailing_zeros()).clone();
+        let mut known = before.known.of_whole_warps(cta.linear);
+        known.raise(cta.linear, Role::Warp(actor.warp).agent(), FULL, warp.time);
+        warp.learn(actor.lanes, &Knowledge { known, ..Knowledge::default() });
         self.touch_object(actor, address, Touch::Object, Strength::Weak);
+        self.ctas[actor.rank as usize].warps[actor.warp as usize].agree(actor.lanes, before);
     }
 
     /// An operation of a lane on an mbarrier comes after its initialisation. (The first operation replaces the
@@ -278,6 +287,30 @@ impl Checker {
                 missed + 1
             ),
             help: "let those who arrive wait until this phase has been seen: by an mbarrier that the waiting threads arrive at, or by a barrier".to_owned(),
+        });
+    }
+
+    /// The cluster ends with a phase open that has had so many arrivals.
+    pub(super) fn mbarrier_stays_open(&self, address: MbarrierAddress, arrived: u32) {
+        let Some(state) = self.mbarriers.get(&address).filter(|state| state.valid) else { return };
+        let Some(last) = state.arrival.filter(|_| arrived < state.count) else { return };
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Barrier,
+            message: format!(
+                "the kernel ends with {arrived} of {} arrivals at {}",
+                state.count,
+                named(address)
+            ),
+            places: vec![
+                (last, format!("last arrival, of {}", last.who(&self.launch))),
+                (state.initialised.0, format!("initialised for {} arrivals a phase", state.count)),
+            ],
+            mbarrier: Some(address),
+            note: format!(
+                "phase {} never ends; where the count is not that of the arrivals, phases end too early or too late from the first one on",
+                state.number(state.phase)
+            ),
+            help: "initialise it for as many arrivals as a phase has, and let all of them come".to_owned(),
         });
     }
 

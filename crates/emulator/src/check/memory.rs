@@ -17,6 +17,11 @@ fn index_in_page(address: u64) -> usize {
 }
 
 impl SharedShadow {
+    /// The granules that were accessed.
+    pub(super) fn granules(&self) -> impl Iterator<Item = &Granule> {
+        self.pages.iter().flatten().flat_map(|page| page.iter())
+    }
+
     pub(super) fn granule(&mut self, offset: u64) -> &mut Granule {
         let page = (offset / PAGE) as usize;
         if self.pages.len() <= page {

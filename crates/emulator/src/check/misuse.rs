@@ -5,6 +5,7 @@ use super::event::{Actor, Site};
 use super::finding::{Finding, FindingKind};
 use super::launch::LaunchChecks;
 use super::report::who;
+use crate::fault::FaultKind;
 use crate::mbarrier::MbarrierAddress;
 use crate::program::Kernel;
 use crate::registers::FULL;
@@ -98,6 +99,21 @@ impl Checker {
             mbarrier: None,
             note: "all lanes of a warp execute the same `bar.sync` together: where only some of them come, which threads a barrier waits for is undefined (PTX ISA, \"bar\")".to_owned(),
             help: "move the barrier out of the branch, to where all lanes of the warp come by".to_owned(),
+        });
+    }
+
+    /// A peer accesses the shared memory of a CTA that may have exited by then.
+    pub(super) fn report_early_exit(&self, access: Mark, owner: u32) {
+        let owner = self.launch.cta_name(owner);
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Fault(FaultKind::PeerNotResident),
+            message: format!("{owner} may have exited when a peer accesses its shared memory"),
+            places: vec![(access, format!("{} accesses it here", access.who(&self.launch)))],
+            mbarrier: None,
+            note: format!(
+                "nothing that {owner} waits for comes after this access: it may exit before, and its shared memory may be another CTA's by then (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
+            ),
+            help: "let all threads of the cluster meet (`barrier.cluster`) after the last access, or let the CTA wait for it before its threads exit".to_owned(),
         });
     }
 

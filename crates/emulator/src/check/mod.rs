@@ -37,6 +37,7 @@ mod render;
 mod report;
 mod shadow;
 mod tensor_memory;
+mod trusting;
 mod unwritten;
 mod warp;
 
@@ -200,8 +201,15 @@ impl Observer {
 
     /// After a strong load or an atomic took place: what it acquires has happened before.
     #[inline(always)]
-    pub(crate) fn acquire(&self, actor: Actor, site: Site, addresses: &[u64; LANES], strength: Strength) {
-        self.tell(|checker| checker.acquire(actor, site, addresses, strength));
+    pub(crate) fn acquire(
+        &self,
+        actor: Actor,
+        site: Site,
+        addresses: &[u64; LANES],
+        touch: Touch,
+        strength: Strength,
+    ) {
+        self.tell(|checker| checker.acquire(actor, site, addresses, touch, strength));
     }
 
     /// Lanes execute a fence.
@@ -278,6 +286,11 @@ impl Observer {
         self.count(|counter| counter.lean(actor));
     }
 
+    /// The arrival of a lane that waited for its copies takes place.
+    pub(crate) fn mbarrier_copies_arrive(&self, warp: u32, lane: u32, address: MbarrierAddress) {
+        self.tell(|checker| checker.mbarrier_copies_arrive(warp, lane, address));
+    }
+
     /// A lane announces bytes to an mbarrier.
     pub(crate) fn mbarrier_expect(&self, actor: Actor, address: MbarrierAddress, bytes: u32) {
         self.tell(|checker| checker.mbarrier_counts_bytes(Some(actor), address, bytes.into()));
@@ -296,6 +309,11 @@ impl Observer {
     /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
     pub(crate) fn mbarrier_phase_ends(&self, address: MbarrierAddress) {
         self.tell(|checker| checker.mbarrier_phase_ends(address));
+    }
+
+    /// The cluster ends, and a phase of an mbarrier that has had so many arrivals is still open.
+    pub(crate) fn mbarrier_stays_open(&self, address: MbarrierAddress, arrived: u32) {
+        self.tell(|checker| checker.mbarrier_stays_open(address, arrived));
     }
 
     /// A lane asks whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if it has, it `acquires` unless

@@ -1,12 +1,15 @@
 //! Whether an access came after those it is at odds with.
 
+use std::collections::HashSet;
+
 use smallvec::SmallVec;
 
 use super::agents::Role;
 use super::checker::{Checker, OBJECT};
-use super::clock::{Agent, Time};
+use super::clock::{Agent, Clock, Time};
 use super::event::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Scope, Site, Strength, Touch};
 use super::finding::FindingKind;
+use super::misuse::Mark;
 use super::report::{Conflict, Party};
 use super::shadow::{Access, Piece, Value, Verdict, cut, cut_range};
 use super::warp::{Knowledge, WarpState};
@@ -22,6 +25,8 @@ struct Accessor<'a> {
     /// The linear indices of the cluster's CTAs.
     cluster: &'a [u32],
     fences_tensor_memory: bool,
+    /// Loads that take what they find.
+    trusting: &'a HashSet<u32>,
 }
 
 impl Accessor<'_> {
@@ -44,6 +49,12 @@ impl Accessor<'_> {
             }
             _ => lanes_of_it,
         }
+    }
+
+    /// Whether an earlier access is known to be over.
+    fn knows(&self, earlier: &Access, access: &Access) -> bool {
+        let asked = self.asked(earlier, access);
+        self.knowledge.known.covers(earlier.cta, earlier.agent, asked, earlier.time)
     }
 
     /// What an earlier access of the tensor core is to one of the same core, which executes what it is given in order: of lanes,
@@ -113,6 +124,14 @@ impl Accessor<'_> {
             (earlier.strength, access.strength)
             && self.reaches(earlier.cta, first.min(second))
         {
+            let covers = |clock: &Clock| clock.covers(earlier.cta, earlier.agent, unknown, earlier.time);
+            let relies = access.touch == Touch::Read
+                && self.trusting.contains(&access.pc)
+                && covers(&self.knowledge.heard)
+                && !covers(&self.knowledge.promised);
+            if relies {
+                return (Verdict::Wrong, FindingKind::Race);
+            }
             return (Verdict::Tolerated, FindingKind::Race);
         }
         let kind = if earlier.proxy.is_some() { FindingKind::InFlight } else { FindingKind::Race };
@@ -182,6 +201,9 @@ impl Checker {
     pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
         if let Completion::Mbarrier(address) = completion {
             self.touch_object(actor, address, Touch::Atomic, OBJECT);
+            if address.rank != actor.rank {
+                self.remote_copies.insert(actor.pc);
+            }
             if proxy != Proxy::Tensormap {
                 self.mbarrier_expects_copy(actor, address);
             }
@@ -276,6 +298,7 @@ impl Checker {
             knowledge,
             cluster: cluster.as_slice(),
             fences_tensor_memory: launch.fences_tensor_memory,
+            trusting: &launch.trusting,
         };
         let mut act = |piece: &Piece, granule: &mut super::shadow::Granule| {
             let access = Access {
@@ -286,7 +309,8 @@ impl Checker {
                 ..blank
             };
             let written = values.map(|values| piece.value(values));
-            let unread = granule.record(access, written, |earlier, seen| {
+            let knows = |earlier: &Access| accessor.knows(earlier, &access);
+            let unread = granule.record(access, written, knows, |earlier, seen| {
                 let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
                     times.push(earlier.time);
@@ -391,6 +415,7 @@ impl Checker {
         self.launch.note_good_reads(self.unwritten.good());
         self.finish_mbarriers();
         self.finish_tensor_memory();
+        self.finish_peers();
         for cta in &self.ctas {
             for (warp, index) in cta.warps.iter().zip(0..) {
                 for (lanes, pc, kind) in warp.leaks() {
@@ -414,6 +439,22 @@ impl Checker {
                         issuer_waited: false,
                         phases: None,
                     });
+                }
+            }
+        }
+    }
+
+    /// Tells of accesses of a CTA's shared memory by its peers that nothing made it stay for.
+    fn finish_peers(&self) {
+        for (cta, shadow) in self.ctas.iter().zip(&self.shadows) {
+            for access in shadow.granules().flat_map(|granule| &granule.accesses) {
+                let (Role::Warp(warp) | Role::Group(warp, ..)) = Role::of(access.agent) else { continue };
+                let lanes = access.lanes_of(access.bytes);
+                let missed = cta.outlived.uncovered(access.cta, access.agent, lanes, access.time);
+                let is_issue = access.strength == OBJECT && self.remote_copies.contains(&access.pc);
+                if access.cta != cta.linear && missed != 0 && !is_issue {
+                    let mark = Mark { cta: access.cta, warp, lanes: missed, pc: access.pc };
+                    self.report_early_exit(mark, cta.linear);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! From conflicts to findings: what is told of them, and in which words.
 
 use super::agents::Role;
-use super::event::{Awaited, Completion, GroupKind, Proxy, Site, Strength, Touch};
+use super::event::{Awaited, Completion, GroupKind, Proxy, Scope, Site, Strength, Touch};
 use super::finding::{Finding, FindingKind};
 use super::launch::LaunchChecks;
 use super::shadow::Access;
@@ -233,6 +233,8 @@ impl Conflict {
                 "execute `fence.proxy.async` after the write, in the threads that wrote, and before the barrier that lets the copy begin".to_owned(),
             );
         }
+        let reaches =
+            |party: &Party| matches!(party.strength, Strength::Strong { scope, .. } if scope >= Scope::Gpu);
         match earlier.role {
             Role::Group(_, GroupKind::TensorCore, _) | Role::Issuer(_) => (
                 "the tensor core works on its own: no tcgen05.commit has told an mbarrier of this that the thread has waited for".to_owned(),
@@ -271,6 +273,10 @@ impl Conflict {
             Role::Warp(_) if later.proxy.is_some() && later.touch.writes() && !earlier.touch.writes() => (
                 "nothing says that the read is over when the copy begins".to_owned(),
                 "let who reads tell who copies, by a barrier or an mbarrier, after the read and before the copy is issued; if the read was to see what this copy brings, let it wait for the copy".to_owned(),
+            ),
+            Role::Warp(_) if self.site == Site::Global && reaches(later) && reaches(earlier) => (
+                "this thread has seen something that was written after this write, with no fence between the two: it may still find here what was there before".to_owned(),
+                "execute `fence.acq_rel.gpu` (`__threadfence`) after the write, before what tells other threads of it; or tell them with a release".to_owned(),
             ),
             Role::Warp(_) if later.cta != earlier.cta && self.site == Site::Global => {
                 let strong = |party: &Party| party.strength != Strength::Weak;

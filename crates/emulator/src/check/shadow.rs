@@ -128,6 +128,7 @@ impl Granule {
         &mut self,
         access: Access,
         written: Option<Value>,
+        knows: impl Fn(&Access) -> bool,
         mut judge: impl FnMut(&Access, u16) -> Verdict,
     ) -> u16 {
         let writes = access.touch.writes();
@@ -137,7 +138,23 @@ impl Granule {
         let is_seen = |earlier: &&Access| earlier.touch == Touch::Read && earlier.proxy.is_none();
         let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
         let mut subsumed = false;
+        // Atomic operations on the same bytes come one after the other, whatever else orders them: who knows of one comes after those
+        // before it (PTX ISA, "Coherence").
+        let is_atomic = |earlier: &Access| {
+            earlier.touch == Touch::Atomic && earlier.proxy.is_none() && access.bytes & !earlier.bytes == 0
+        };
+        let mut before = match access.strength {
+            Strength::Weak => {
+                self.accesses.iter().rposition(|earlier| is_atomic(earlier) && knows(earlier)).unwrap_or(0)
+            }
+            Strength::Strong { .. } => 0,
+        };
         self.accesses.retain(|earlier| {
+            let comes_before = before > 0 && is_atomic(earlier);
+            before = before.saturating_sub(1);
+            if comes_before {
+                return true;
+            }
             let mut common = earlier.bytes & access.bytes;
             if earlier.touch == Touch::Write && access.touch == Touch::Write {
                 common &= !unchanged;

@@ -22,6 +22,10 @@ pub(crate) struct Knowledge {
     pub(super) sequenced: Clock,
     /// What lies before a `fence.sc` that something seen came after: known, after a `fence.sc` of one's own.
     pub(super) observed: Clock,
+    /// What would be known if every strong access released and acquired.
+    pub(super) heard: Clock,
+    /// The same of every strong read, and only of what writers did release.
+    pub(super) promised: Clock,
 }
 
 impl Knowledge {
@@ -32,6 +36,8 @@ impl Knowledge {
         self.tensor.join(&other.tensor);
         self.sequenced.join(&other.sequenced);
         self.observed.join(&other.observed);
+        self.heard.join(&other.heard);
+        self.promised.join(&other.promised);
     }
 }
 

@@ -267,7 +267,7 @@ impl Atomic {
                 }
             }
         }
-        self.ordered.acquires(execution, space, addresses, mask);
+        self.ordered.acquires(execution, space, addresses, mask, Touch::Atomic);
         Ok(changed)
     }
 }

@@ -173,7 +173,7 @@ impl<T: Element> Load<T> {
             }
             destination.write(execution.registers, mask, values);
         }
-        self.ordered.acquires(execution, space, addresses, mask);
+        self.ordered.acquires(execution, space, addresses, mask, Touch::Read);
         Ok(())
     }
 

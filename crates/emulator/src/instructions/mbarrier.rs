@@ -230,6 +230,8 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Trouble>> {
         return Ok(());
     }
     for arrival in block.copies[warp as usize].take_arrivals() {
+        let object = MbarrierAddress { rank: block.rank, offset: arrival.barrier.into() };
+        block.observer.mbarrier_copies_arrive(warp, arrival.lane.into(), object);
         let change = Change::Arrive { count: 1, drop: false, expect: 0 };
         block.change_mbarrier(arrival.barrier.into(), change).map_err(at(arrival.lane.into()))?;
     }

@@ -59,12 +59,13 @@ impl Ordered {
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
+        touch: Touch,
     ) {
         if self.strength != Strength::Weak
             && execution.block.observer.listens()
             && let Some(site) = site(space)
         {
-            execution.block.observer.acquire(execution.actor(mask), site, addresses, self.strength);
+            execution.block.observer.acquire(execution.actor(mask), site, addresses, touch, self.strength);
         }
     }
 

@@ -5,7 +5,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use super::memory_words::space_of;
-use crate::check::{Fence, Strength, Touch};
+use crate::check::{Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble, addresses, site};
@@ -204,7 +204,6 @@ impl Effect for CopyAndFence {
         observe(execution, Space::Shared, source, 1 << lane, Touch::Read);
         observe(execution, Space::Global, target, 1 << lane, Touch::Write);
         execution.block.observer.warp_meets(execution.actor(mask));
-        execution.block.observer.fence(execution.actor(mask), Fence::TensormapProxy);
         let source = map_bytes(execution, Space::Shared, source, lane)?;
         let target = map_bytes(execution, Space::Global, target, lane)?;
         // SAFETY: `map_bytes` found 128 bytes of both, which are in different memories.

@@ -1,6 +1,7 @@
 //! Rows 10, 13, 15, 16, 17 and 20 of the catalogue: mbarriers, bulk copies, and the two proxies.
 
-use warpwright_emulator::FindingKind::{Barrier, InFlight, ProxyFence, Race};
+use warpwright_emulator::FaultKind;
+use warpwright_emulator::FindingKind::{Barrier, Fault, InFlight, ProxyFence, Race};
 
 use crate::harness::{Grid, ONE, clean, found};
 
@@ -157,4 +158,52 @@ fn ctas_of_a_cluster_meet_before_they_share() {
         found(&body(&[WRITE, relaxed, read, barrier]), pair, Race, ["ld.shared::cluster", "st.shared"]);
     assert!(finding.notes[0].contains("CTAs"), "{finding}");
     clean(&body(&[WRITE, "fence.acq_rel.cluster;", relaxed, read, barrier]), pair);
+}
+
+#[test]
+fn a_cta_stays_while_its_peers_use_its_memory() {
+    let pair = Grid { ctas: 2, threads: 32, cluster: 2 };
+    let barrier = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;";
+    let relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;";
+    // One reads what the other has; the other goes on for so long that it is there in this run.
+    let read = "mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mapa.shared::cluster.u32 %r3, %own, %r2;
+        setp.eq.u32 %p3, %r2, 0; mov.u32 %r5, 0; @%p3 bra busy;
+        ld.shared::cluster.u32 %r4, [%r3]; bra read;
+        busy: add.u32 %r5, %r5, 1; setp.lt.u32 %p4, %r5, 100000; @%p4 bra busy;
+        read:";
+    let early = Fault(FaultKind::PeerNotResident);
+    let finding = found(&body(&[WRITE, barrier, read]), pair, early, ["ld.shared::cluster"]);
+    assert!(finding.message.contains("may have exited"), "{finding}");
+    clean(&body(&[WRITE, barrier, read, barrier]), pair);
+    // To have met is enough for that, ordered or not.
+    clean(&body(&[WRITE, barrier, read, relaxed]), pair);
+}
+
+#[test]
+fn the_last_phase_gets_all_its_arrivals() {
+    let initialise = |count: u32| {
+        format!(
+            "mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared.b64 [%r8], {count};"
+        )
+    };
+    let arrive = "mbarrier.arrive.shared.b64 _, [%r8];";
+    clean(&body(&[&initialise(64), SYNC, arrive]), ONE);
+    for count in [63, 65] {
+        let finding = found(
+            &body(&[&initialise(count), SYNC, arrive]),
+            ONE,
+            Barrier,
+            ["mbarrier.arrive", "mbarrier.init"],
+        );
+        assert!(finding.message.contains(&format!("of {count} arrivals")), "{finding}");
+    }
+}
+
+#[test]
+fn one_lane_of_each_warp_is_enough_for_the_end_of_an_mbarrier() {
+    let wait = "setp.lt.u32 %p4, %lane, 4; @%p4 mbarrier.test_wait.parity.shared.b64 %p2, [%r8], 1;";
+    let end = "@%p1 mbarrier.inval.shared.b64 [%r8];";
+    clean(&body(&[INIT, SYNC, wait, end]), Grid { threads: 32, ..ONE });
+    found(&body(&[INIT, SYNC, wait, end]), ONE, Race, ["mbarrier.inval", "mbarrier.test_wait"]);
+    clean(&body(&[INIT, SYNC, wait, SYNC, end]), ONE);
 }

@@ -116,3 +116,93 @@ fn a_guess_that_an_atomic_confirms_is_harmless() {
         ["", ""],
     );
 }
+
+/// Each CTA writes its part and counts itself; the last one adds up the parts, as `__threadfence` is explained with.
+fn parts(fence: &str, use_of_part: &str) -> String {
+    format!(
+        "mul.wide.u32 %rd1, %cta, 4; add.u64 %rd1, %rd1, %buffer;
+        st.volatile.global.u32 [%rd1+256], 7;
+        {fence}
+        atom.global.add.u32 %r1, [%buffer], 1;
+        setp.ne.u32 %p1, %r1, 1;
+        @%p1 bra done;
+        again:
+        ld.volatile.global.u32 %r2, [%buffer+256];
+        ld.volatile.global.u32 %r3, [%buffer+260];
+        {use_of_part}
+        done:"
+    )
+}
+
+#[test]
+fn volatile_parts_are_fenced_before_they_are_counted() {
+    let sum = "add.u32 %r2, %r2, %r3; st.global.u32 [%buffer+512], %r2;";
+    let places = ["ld.volatile", "st.volatile"];
+    clean(&parts("membar.gl;", sum), WIDE);
+    clean(&parts("fence.acq_rel.gpu;", sum), WIDE);
+    let finding = found(&parts("", sum), WIDE, Race, places);
+    assert!(finding.notes[0].contains("no fence between"), "{finding}");
+    found(&parts("membar.cta;", sum), WIDE, Race, places);
+    // Who looks until the part is there needs no order.
+    let poll = "mul.lo.u32 %r2, %r2, %r3; setp.ne.u32 %p2, %r2, 49; @%p2 bra again;";
+    clean(&parts("", poll), WIDE);
+}
+
+#[test]
+fn who_waits_for_a_flag_fences_after_it_in_every_round() {
+    // A barrier of the grid in two rounds: what is learnt in the first must not stand for the second.
+    let program = |after: &str| {
+        format!(
+            "xor.b32 %r5, %cta, 1;
+            mul.wide.u32 %rd1, %cta, 4; add.u64 %rd1, %rd1, %buffer;
+            mul.wide.u32 %rd2, %r5, 4; add.u64 %rd2, %rd2, %buffer;
+            mov.u32 %r4, 0;
+            round:
+            st.global.u32 [%rd1+256], %r4;
+            membar.gl;
+            atom.global.add.u32 %r1, [%buffer], 1;
+            add.u32 %r4, %r4, 2;
+            wait: ld.volatile.global.u32 %r1, [%buffer]; setp.lt.u32 %p1, %r1, %r4; @%p1 bra wait;
+            {after}
+            ld.global.u32 %r2, [%rd2+256];
+            add.u64 %rd1, %rd1, 64; add.u64 %rd2, %rd2, 64;
+            setp.lt.u32 %p2, %r4, 6;
+            @%p2 bra round;"
+        )
+    };
+    clean(&program("membar.gl;"), WIDE);
+    found(&program(""), WIDE, Race, ["ld.global.u32 %r2", "st.global.u32"]);
+}
+
+#[test]
+fn the_last_to_count_may_count_anew() {
+    // Of atomic operations on one place, the last comes after all others.
+    clean(
+        "atom.global.add.u32 %r1, [%buffer], 1; setp.ne.u32 %p1, %r1, 1; @!%p1 st.global.u32 [%buffer], 0;",
+        WIDE,
+    );
+    found(
+        "atom.global.add.u32 %r1, [%buffer], 1; setp.eq.u32 %p1, %cta, 0; @%p1 st.global.u32 [%buffer], 0;",
+        WIDE,
+        Race,
+        ["", ""],
+    );
+}
+
+#[test]
+fn a_ticket_taken_after_a_fence_acquires() {
+    // NVIDIA's reduction in one pass: the fence stands before the ticket, and none after it.
+    let program = |fence: &str| {
+        format!(
+            "mul.wide.u32 %rd1, %cta, 4; add.u64 %rd1, %rd1, %buffer;
+            st.global.u32 [%rd1+256], 7;
+            {fence}
+            atom.global.inc.u32 %r1, [%buffer], 2; setp.ne.u32 %p1, %r1, 1; @%p1 bra done;
+            ld.global.u32 %r2, [%buffer+256]; ld.global.u32 %r3, [%buffer+260];
+            st.global.u32 [%buffer], 0;
+            done:"
+        )
+    };
+    clean(&program("membar.gl;"), WIDE);
+    found(&program(""), WIDE, Race, ["ld.global", "st.global"]);
+}
