@@ -13,7 +13,6 @@ use crate::cta::{Block, Cta, Round};
 use crate::deadlock::Proof;
 use crate::fault::{Fault, FaultKind};
 use crate::launch::LaunchContext;
-use crate::mbarrier::MbarrierAddress;
 use crate::memory::Trouble;
 use crate::stillness::Stillness;
 use crate::tensor_memory::pipeline;
@@ -258,7 +257,6 @@ impl Cluster {
                 self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?;
                 self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
                 self.each_cta(launch, pipeline::finish)?;
-                self.tell_of_open_phases();
                 self.blocks[0].observer.finish();
                 return Ok((ClusterPause::Done, true));
             }
@@ -278,19 +276,6 @@ impl Cluster {
             }
             if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS {
                 return Ok((ClusterPause::Waiting, changed));
-            }
-        }
-    }
-
-    /// Tells the checkers of mbarriers that wait for more arrivals than will ever come.
-    fn tell_of_open_phases(&self) {
-        for block in self.blocks.iter().filter(|block| block.observer.listens()) {
-            for (&offset, record) in &block.mbarriers {
-                let arrived = record.arrivals.iter().map(|arrivals| arrivals.count).sum();
-                if arrived > 0 {
-                    let address = MbarrierAddress { rank: block.rank, offset };
-                    block.observer.mbarrier_stays_open(address, arrived);
-                }
             }
         }
     }

@@ -290,30 +290,6 @@ impl Checker {
         });
     }
 
-    /// The cluster ends with a phase open that has had so many arrivals.
-    pub(super) fn mbarrier_stays_open(&self, address: MbarrierAddress, arrived: u32) {
-        let Some(state) = self.mbarriers.get(&address).filter(|state| state.valid) else { return };
-        let Some(last) = state.arrival.filter(|_| arrived < state.count) else { return };
-        self.launch.report_misuse(Misuse {
-            kind: FindingKind::Barrier,
-            message: format!(
-                "the kernel ends with {arrived} of {} arrivals at {}",
-                state.count,
-                named(address)
-            ),
-            places: vec![
-                (last, format!("last arrival, of {}", last.who(&self.launch))),
-                (state.initialised.0, format!("initialised for {} arrivals a phase", state.count)),
-            ],
-            mbarrier: Some(address),
-            note: format!(
-                "phase {} never ends; where the count is not that of the arrivals, phases end too early or too late from the first one on",
-                state.number(state.phase)
-            ),
-            help: "initialise it for as many arrivals as a phase has, and let all of them come".to_owned(),
-        });
-    }
-
     /// Tells of what mbarriers were promised that has not come, when the cluster ends.
     pub(super) fn finish_mbarriers(&self) {
         let mut states: Vec<_> = self.mbarriers.iter().filter(|(_, state)| state.valid).collect();

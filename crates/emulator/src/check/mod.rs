@@ -311,11 +311,6 @@ impl Observer {
         self.tell(|checker| checker.mbarrier_phase_ends(address));
     }
 
-    /// The cluster ends, and a phase of an mbarrier that has had so many arrivals is still open.
-    pub(crate) fn mbarrier_stays_open(&self, address: MbarrierAddress, arrived: u32) {
-        self.tell(|checker| checker.mbarrier_stays_open(address, arrived));
-    }
-
     /// A lane asks whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if it has, it `acquires` unless
     /// it is `.relaxed`.
     pub(crate) fn mbarrier_test(&self, actor: Actor, address: MbarrierAddress, ended: bool, acquires: bool) {

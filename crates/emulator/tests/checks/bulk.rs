@@ -180,26 +180,6 @@ fn a_cta_stays_while_its_peers_use_its_memory() {
 }
 
 #[test]
-fn the_last_phase_gets_all_its_arrivals() {
-    let initialise = |count: u32| {
-        format!(
-            "mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared.b64 [%r8], {count};"
-        )
-    };
-    let arrive = "mbarrier.arrive.shared.b64 _, [%r8];";
-    clean(&body(&[&initialise(64), SYNC, arrive]), ONE);
-    for count in [63, 65] {
-        let finding = found(
-            &body(&[&initialise(count), SYNC, arrive]),
-            ONE,
-            Barrier,
-            ["mbarrier.arrive", "mbarrier.init"],
-        );
-        assert!(finding.message.contains(&format!("of {count} arrivals")), "{finding}");
-    }
-}
-
-#[test]
 fn one_lane_of_each_warp_is_enough_for_the_end_of_an_mbarrier() {
     let wait = "setp.lt.u32 %p4, %lane, 4; @%p4 mbarrier.test_wait.parity.shared.b64 %p2, [%r8], 1;";
     let end = "@%p1 mbarrier.inval.shared.b64 [%r8];";
