@@ -60,6 +60,7 @@ pub mod numeric;
 mod operation;
 mod path;
 mod program;
+mod random;
 mod register_budget;
 mod registers;
 mod special;

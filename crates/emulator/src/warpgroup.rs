@@ -13,6 +13,7 @@ use crate::instructions::WarpgroupMultiplication;
 use crate::launch::{LaunchContext, Schedule};
 use crate::memory::Trouble;
 use crate::operation::Kind;
+use crate::random::Random;
 use crate::registers::{FULL, FrameBase, Registers};
 use crate::tensor::warpgroup::WARPS;
 use crate::tensor::warpgroup_operands::Operands;
@@ -58,7 +59,7 @@ pub(crate) struct Warpgroup {
     warps: [WarpState; WARPS],
     /// How many multiplies have happened.
     happened: u64,
-    random: u64,
+    random: Random,
 }
 
 /// The warpgroups of a CTA.
@@ -82,9 +83,8 @@ impl Warpgroups {
 
     /// Forgets everything, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
-        let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
         for (index, group) in self.groups.iter_mut().enumerate() {
-            let random = (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (index as u64 + 1) << 40) | 1;
+            let random = Random::new(schedule, cta, (index as u64 + 1) << 40);
             *group = Warpgroup { random, ..Warpgroup::default() };
         }
         self.pending = 0;
@@ -201,21 +201,13 @@ impl Warpgroup {
             _ if moment == Moment::Last => true,
             Schedule::Eager => true,
             Schedule::Latest => self.is_awaited(alive),
-            Schedule::Random(_) => self.is_awaited(alive) || self.toss(),
+            Schedule::Random(_) => self.is_awaited(alive) || self.random.toss(),
         };
         if !happens {
             return None;
         }
         self.happened += 1;
         Some(self.warps.each_mut().map(|state| state.issues.pop_front().expect("every warp has issued it")))
-    }
-
-    /// A fair coin (xorshift64*).
-    fn toss(&mut self) -> bool {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 63 != 0
     }
 }
 

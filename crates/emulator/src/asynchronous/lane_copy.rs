@@ -6,6 +6,7 @@
 
 use crate::launch::Schedule;
 use crate::memory::{Memory, RegionCache, SharedMemory};
+use crate::random::Random;
 use crate::registers::{LANES, lanes};
 
 /// One lane's copy from global to shared memory.
@@ -54,31 +55,23 @@ pub(crate) struct CopyQueue {
     arrivals: Vec<PendingArrival>,
     /// Groups committed, by lane: the number of the group that is open.
     committed: [u32; LANES],
-    random: u64,
+    random: Random,
 }
 
 impl CopyQueue {
     pub(crate) fn new(schedule: Schedule, cta: u64, warp: u32) -> Self {
-        let mut queue = Self { copies: Vec::new(), arrivals: Vec::new(), committed: [0; LANES], random: 0 };
+        let random = Random::default();
+        let mut queue = Self { copies: Vec::new(), arrivals: Vec::new(), committed: [0; LANES], random };
         queue.reset(schedule, cta, warp);
         queue
     }
 
     /// Forgets everything, for a warp of another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64, warp: u32) {
-        let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
-        self.random = (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(warp) << 48) | 1;
+        self.random = Random::new(schedule, cta, u64::from(warp) << 48);
         self.copies.clear();
         self.arrivals.clear();
         self.committed = [0; LANES];
-    }
-
-    /// A fair coin (xorshift64*).
-    fn toss(&mut self) -> bool {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 63 != 0
     }
 
     /// The group that a copy of a lane joins.
@@ -124,7 +117,7 @@ impl CopyQueue {
         if !matches!(schedule, Schedule::Random(_)) {
             return;
         }
-        let chosen: Vec<bool> = (0..self.copies.len()).map(|_| self.toss()).collect();
+        let chosen: Vec<bool> = (0..self.copies.len()).map(|_| self.random.toss()).collect();
         let mut chosen = chosen.into_iter();
         self.complete(memory, shared, |_| chosen.next().unwrap_or(false));
     }

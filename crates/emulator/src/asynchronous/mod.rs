@@ -22,6 +22,7 @@ pub(crate) use transfer::{Completion, Global, Issuer, Motion, Transfer};
 use crate::cluster::Blocks;
 use crate::launch::{LaunchContext, Schedule};
 use crate::memory::Trouble;
+use crate::random::Random;
 use crate::registers::{LANES, lanes};
 use crate::tensor_map::{Encoded, Tensor};
 use crate::warp::Located;
@@ -39,7 +40,7 @@ pub(crate) struct Transfers {
     awaited: Vec<u64>,
     /// Tensor maps decoded lately.
     maps: Vec<(Encoded, Arc<Tensor>)>,
-    random: u64,
+    random: Random,
 }
 
 impl Transfers {
@@ -51,8 +52,7 @@ impl Transfers {
 
     /// Forgets everything, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
-        let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
-        self.random = (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d) | 1;
+        self.random = Random::new(schedule, cta, 0x5851_f42d_4c95_7f2d);
         self.pending.clear();
         self.committed.clear();
         self.awaited.clear();
@@ -61,15 +61,6 @@ impl Transfers {
     /// Whether nothing is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
-    }
-
-    /// A number below a bound (xorshift64*).
-    fn below(&mut self, bound: u32) -> u32 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let high = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
     }
 
     /// The bulk group that a thread's copies join.
@@ -166,8 +157,8 @@ pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Resu
     if !matches!(launch.schedule, Schedule::Random(_)) || blocks.own.transfers.pending.is_empty() {
         return Ok(());
     }
-    advance(blocks, launch, |transfer, transfers| match transfers.below(4) {
-        0 => transfer.steps() - transfer.left() + 1 + transfers.below(transfer.left()),
+    advance(blocks, launch, |transfer, transfers| match transfers.random.below(4) {
+        0 => transfer.steps() - transfer.left() + 1 + transfers.random.below(transfer.left()),
         1 => u32::MAX,
         _ => 0,
     })

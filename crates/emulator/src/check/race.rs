@@ -57,18 +57,13 @@ impl Accessor<'_> {
         self.knowledge.known.covers(earlier.cta, earlier.agent, asked, earlier.time)
     }
 
-    /// What an earlier access of the tensor core is to one of the same core, which executes what it is given in order: of lanes,
-    /// those that issued it and of which the accessor was not told so; and who tells.
-    fn unknown_issue(&self, earlier: &Access, access: &Access) -> Option<(u32, Agent)> {
-        let of_core = |agent| matches!(Role::of(agent), Role::Group(_, GroupKind::TensorCore, _));
+    /// Who issued an earlier access of the tensor core, if this one is of the same core: it executes what it is given in order, so
+    /// that only of the issue an accessor must have been told.
+    fn issuer_to_same_core(earlier: &Access, access: &Access) -> Option<Agent> {
         let Role::Group(warp, GroupKind::TensorCore, _) = Role::of(earlier.agent) else { return None };
-        if !of_core(access.agent) || earlier.cta != access.cta {
-            return None;
-        }
-        let issuer = Role::Issuer(warp).agent();
-        let is_own = warp == self.actor.warp && earlier.lanes == access.lanes;
-        let asked = if is_own { 0 } else { earlier.lanes };
-        Some((self.knowledge.known.uncovered(earlier.cta, issuer, asked, earlier.time), issuer))
+        let is_same = matches!(Role::of(access.agent), Role::Group(_, GroupKind::TensorCore, _))
+            && earlier.cta == access.cta;
+        is_same.then(|| Role::Issuer(warp).agent())
     }
 
     /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
@@ -83,11 +78,16 @@ impl Accessor<'_> {
         let mut asked = self.asked(earlier, access);
         let mut agent = earlier.agent;
         let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, asked, earlier.time);
-        if let Some((of_issue, issuer)) = self.unknown_issue(earlier, access)
-            && unknown != 0
+        if unknown != 0
+            && let Some(issuer) = Self::issuer_to_same_core(earlier, access)
         {
-            let is_own = Role::of(issuer) == Role::Issuer(self.actor.warp) && earlier.lanes == access.lanes;
-            (unknown, agent, asked) = (of_issue, issuer, if is_own { 0 } else { asked });
+            agent = issuer;
+            let is_own = issuer == Role::Issuer(self.actor.warp).agent() && earlier.lanes == access.lanes;
+            if is_own {
+                (asked, unknown) = (0, 0);
+            } else {
+                unknown = self.knowledge.known.uncovered(earlier.cta, issuer, earlier.lanes, earlier.time);
+            }
         }
         if unknown == 0 {
             let in_tensor_memory = [earlier.proxy, access.proxy] == [Some(Proxy::TensorMemory); 2];
@@ -173,21 +173,8 @@ impl Checker {
             .parts(actor.lanes)
             .map(|(m, _)| m)
             .collect();
-        let time = self.ctas[actor.rank as usize].warps[actor.warp as usize].time;
-        let access = Access {
-            cta: self.ctas[actor.rank as usize].linear,
-            agent: Role::Warp(actor.warp).agent(),
-            time,
-            pc: actor.pc,
-            serial: self.serial,
-            lanes: 0,
-            bytes: 0,
-            spread: 0,
-            start: 0,
-            touch: if touch == Touch::ReadTile { Touch::Read } else { touch },
-            strength,
-            proxy: None,
-        };
+        let touched = if touch == Touch::ReadTile { Touch::Read } else { touch };
+        let access = Access { strength, ..self.own_access(actor, touched) };
         self.unwritten.begin(touch == Touch::ReadTile);
         for lanes in groups {
             pieces.clear();
@@ -196,6 +183,14 @@ impl Checker {
         }
         self.pieces = pieces;
         self.report_unwritten(actor, site, access);
+    }
+
+    /// An access by the warp itself, as part of the instruction that is being checked.
+    fn own_access(&self, actor: Actor, touch: Touch) -> Access {
+        let cta = &self.ctas[actor.rank as usize];
+        let time = cta.warps[actor.warp as usize].time;
+        let who = (cta.linear, Role::Warp(actor.warp).agent(), time);
+        Access::of_instruction(who, actor.pc, self.serial, touch)
     }
 
     pub(super) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[Range]) {
@@ -220,21 +215,12 @@ impl Checker {
         for range in ranges {
             let Some((cta, role, time)) = self.worker(actor, completion, range.touch) else { break };
             let access = Access {
-                cta,
-                agent: role.agent(),
-                time,
-                pc: actor.pc,
-                serial: self.serial,
-                lanes: actor.lanes,
-                bytes: 0,
-                spread: 0,
-                start: 0,
-                touch: range.touch,
                 strength: match range.touch {
                     Touch::Atomic => Strength::Strong { scope: Scope::Gpu, acquire: false, release: false },
                     _ => Strength::Weak,
                 },
                 proxy: Some(proxy),
+                ..Access::of_instruction((cta, role.agent(), time), actor.pc, self.serial, range.touch)
             };
             pieces.clear();
             cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
@@ -252,21 +238,7 @@ impl Checker {
     /// A warp takes memory away from whoever used it: by then that must be over.
     pub(super) fn take_away(&mut self, actor: Actor, ranges: &[Range]) {
         self.serial += 1;
-        let cta = &self.ctas[actor.rank as usize];
-        let access = Access {
-            cta: cta.linear,
-            agent: Role::Warp(actor.warp).agent(),
-            time: cta.warps[actor.warp as usize].time,
-            pc: actor.pc,
-            serial: self.serial,
-            lanes: actor.lanes,
-            bytes: 0,
-            spread: 0,
-            start: 0,
-            touch: Touch::Object,
-            strength: Strength::Weak,
-            proxy: None,
-        };
+        let access = self.own_access(actor, Touch::Object);
         let mut pieces = std::mem::take(&mut self.pieces);
         for range in ranges {
             pieces.clear();

@@ -41,6 +41,30 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// A weak access by an instruction, of no bytes yet.
+    pub(super) fn of_instruction(
+        (cta, agent, time): (u32, Agent, Time),
+        pc: u32,
+        serial: u32,
+        touch: Touch,
+    ) -> Self {
+        let strength = Strength::Weak;
+        Self {
+            cta,
+            agent,
+            time,
+            pc,
+            serial,
+            lanes: 0,
+            bytes: 0,
+            spread: 0,
+            start: 0,
+            touch,
+            strength,
+            proxy: None,
+        }
+    }
+
     /// The lanes that touch any of some bytes of the granule.
     pub(super) fn lanes_of(&self, bytes: u16) -> u32 {
         let bytes = bytes & self.bytes;

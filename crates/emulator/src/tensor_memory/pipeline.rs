@@ -16,6 +16,7 @@ use crate::cta::Block;
 use crate::launch::{LaunchContext, Schedule};
 use crate::mbarrier::{Arrivals, Change, MbarrierAddress, running};
 use crate::memory::Trouble;
+use crate::random::Random;
 use crate::tensor::warpgroup_operands::Operands;
 use crate::warp::Located;
 
@@ -38,20 +39,19 @@ pub(crate) struct Pipeline {
     /// By warp.
     pub(crate) loads: Vec<Vec<Load>>,
     pub(crate) stores: Vec<Vec<Store>>,
-    random: u64,
+    random: Random,
     /// Memory for the operands of the multiply that happens.
     pub(super) operands: Box<Operands>,
 }
 
-fn seed_of(schedule: Schedule, cta: u64) -> u64 {
-    let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
-    (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d) | 1
+fn random_of(schedule: Schedule, cta: u64) -> Random {
+    Random::new(schedule, cta, 0x2545_f491_4f6c_dd1d)
 }
 
 impl Pipeline {
     /// That of a CTA of so many warps.
     pub(crate) fn new(warps: usize, schedule: Schedule, cta: u64) -> Self {
-        let mut pipeline = Self { random: seed_of(schedule, cta), ..Self::default() };
+        let mut pipeline = Self { random: random_of(schedule, cta), ..Self::default() };
         pipeline.loads.resize_with(warps, Vec::new);
         pipeline.stores.resize_with(warps, Vec::new);
         pipeline
@@ -59,18 +59,10 @@ impl Pipeline {
 
     /// Forgets everything, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
-        self.random = seed_of(schedule, cta);
+        self.random = random_of(schedule, cta);
         self.issued.clear();
         self.loads.iter_mut().for_each(Vec::clear);
         self.stores.iter_mut().for_each(Vec::clear);
-    }
-
-    /// A fair coin (xorshift64*).
-    pub(crate) fn toss(&mut self) -> bool {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 63 != 0
     }
 
     /// Whether nothing is under way in the tensor core.
@@ -84,7 +76,7 @@ pub(crate) fn is_at_once(pipeline: &mut Pipeline, schedule: Schedule) -> bool {
     match schedule {
         Schedule::Eager => true,
         Schedule::Latest => false,
-        Schedule::Random(_) => pipeline.toss(),
+        Schedule::Random(_) => pipeline.random.toss(),
     }
 }
 
@@ -107,7 +99,7 @@ pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Resu
     if !matches!(launch.schedule, Schedule::Random(_)) {
         return Ok(());
     }
-    while !blocks.own.tensor_pipeline.is_empty() && blocks.own.tensor_pipeline.toss() {
+    while !blocks.own.tensor_pipeline.is_empty() && blocks.own.tensor_pipeline.random.toss() {
         advance(blocks, 1).map_err(|located| located.trouble)?;
     }
     Ok(())

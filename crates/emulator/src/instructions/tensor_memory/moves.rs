@@ -100,6 +100,21 @@ fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -
     moves.areas(first).into_iter().try_for_each(|area| execution.block.tensor_memory.check(what, area))
 }
 
+/// Where a move by a warp begins: what every move must hold to.
+fn first_cell(
+    execution: &Execution<'_>,
+    mask: u32,
+    what: &str,
+    moves: Move,
+    address: &AddressOperand,
+) -> Result<Cell, Box<Trouble>> {
+    whole(mask)?;
+    uniform(&addresses(execution, address).map(|address| address as u32), "The address")?;
+    let first = cell(execution, address, 0);
+    check_move(execution, what, moves, first)?;
+    Ok(first)
+}
+
 /// `tcgen05.ld`
 struct LoadCells {
     moves: Move,
@@ -109,10 +124,7 @@ struct LoadCells {
 
 impl Effect for LoadCells {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        whole(mask)?;
-        uniform(&addresses(execution, &self.from).map(|address| address as u32), "The address")?;
-        let from = cell(execution, &self.from, 0);
-        check_move(execution, "tcgen05.ld", self.moves, from)?;
+        let from = first_cell(execution, mask, "tcgen05.ld", self.moves, &self.from)?;
         let (actor, rank, base) = (execution.actor(mask), execution.block.rank, execution.registers.base());
         if execution.block.observer.listens() {
             let ranges = ranges(&self.moves.areas(from), rank, Touch::Read);
@@ -151,10 +163,7 @@ struct StoreCells {
 
 impl Effect for StoreCells {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        whole(mask)?;
-        uniform(&addresses(execution, &self.to).map(|address| address as u32), "The address")?;
-        let to = cell(execution, &self.to, 0);
-        check_move(execution, "tcgen05.st", self.moves, to)?;
+        let to = first_cell(execution, mask, "tcgen05.st", self.moves, &self.to)?;
         let actor = execution.actor(mask);
         if execution.block.observer.listens() {
             let ranges = ranges(&self.moves.areas(to), execution.block.rank, Touch::Write);
