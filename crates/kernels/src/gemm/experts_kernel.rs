@@ -13,7 +13,7 @@ use super::multiply::{Factor, Operands, Product, Way, extents, legal, ways};
 use super::plan::{Configuration, Cost, Shape};
 use super::products::{Products, RowGroups};
 use super::readable::{Factors, Readable};
-use super::ready::{Launched, Workspace};
+use super::ready::{Launched, Workspace, launch};
 use super::store::{BoxStore, ElementStore};
 use super::{Gemm, GemmInput, GemmOutput, THREADS, WarpgroupInput};
 use crate::operations::{Operations, Result};
@@ -217,14 +217,10 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         operations: &Operations,
         stream: &Stream,
         offsets: &Buffer<u32>,
-        Operands { a, b, c, linear }: Operands<'_, T, C>,
+        operands: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
-        self.factors.mapped(operations, stream, [a, b], |maps| {
-            operations.with_scratch(stream, |workspace: &mut Workspace| {
-                let (slots, arrived, nothing) = workspace.of_size(operations, stream, self.split_space)?;
-                let (factors, vectors) = (linear.factors(), linear.vectors(nothing));
-                (self.start)(stream, Launched { maps, c, slots, arrived, factors, vectors }, offsets)
-            })
+        launch((operations, stream), (&self.factors, self.split_space), operands, |launched| {
+            (self.start)(stream, launched, offsets)
         })
     }
 }

@@ -111,16 +111,28 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        Operands { a, b, c, linear }: Operands<'_, T, C>,
+        operands: Operands<'_, T, C>,
     ) -> Result<LaunchCounts> {
-        self.factors.mapped(operations, stream, [a, b], |maps| {
-            operations.with_scratch(stream, |workspace: &mut Workspace| {
-                let (slots, arrived, nothing) = workspace.of_size(operations, stream, self.split_space)?;
-                let (factors, vectors) = (linear.factors(), linear.vectors(nothing));
-                (self.start)(stream, Launched { maps, c, slots, arrived, factors, vectors })
-            })
+        launch((operations, stream), (&self.factors, self.split_space), operands, |launched| {
+            (self.start)(stream, launched)
         })
     }
+}
+
+/// Launches a kernel: `start` is given maps of its own A and B, and memory for the sums and counters of split tiles.
+pub(super) fn launch<T: Factor, C: GemmOutput + Storable>(
+    (operations, stream): (&Operations, &Stream),
+    (factors, split_space): (&Factors<T>, (usize, usize)),
+    Operands { a, b, c, linear }: Operands<'_, T, C>,
+    start: impl FnOnce(Launched<'_, C>) -> Result<LaunchCounts>,
+) -> Result<LaunchCounts> {
+    factors.mapped(operations, stream, [a, b], |maps| {
+        operations.with_scratch(stream, |workspace: &mut Workspace| {
+            let (slots, arrived, nothing) = workspace.of_size(operations, stream, split_space)?;
+            let (factors, vectors) = (linear.factors(), linear.vectors(nothing));
+            start(Launched { maps, c, slots, arrived, factors, vectors })
+        })
+    })
 }
 
 /// A stream's memory for products: where the parts of split tiles meet, and what stands for a vector that an epilogue does not read.
