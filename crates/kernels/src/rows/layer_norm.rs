@@ -152,12 +152,14 @@ impl LayerNorm {
             let [w, b] = commons.map(|common| common.row(true));
             let mean = sum * moments.of_row;
             let root = (squares * moments.of_row + epsilon).rsqrt_approx();
+            // (x - mean) * root in one instruction: what it rounds is no more than what the mean was rounded by.
+            let shift = -(mean * root);
             turn.row.for_each(|place, values| {
                 let (weights, biases) = (w.at(place), b.at(place));
                 let scaled: Vec<_> = values
                     .into_iter()
                     .zip(weights.into_iter().zip(biases))
-                    .map(|(x, (w, b))| ((x - mean) * root).mul_add(w, b))
+                    .map(|(x, (w, b))| x.mul_add(root, shift).mul_add(w, b))
                     .collect();
                 share.store(y, place, turn.wanted, &scaled);
             });
