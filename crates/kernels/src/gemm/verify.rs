@@ -16,8 +16,7 @@ use crate::sgemm::{Matrices, Scale};
 /// Holds every element of products of one width and depth, whose Cs lie one below the other, to the reference: one rounding to C's type, and the error of the accumulation.
 ///
 /// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
-/// inputs it keeps 13 bits of the largest term or sum so far (measured on an H200): a step loses that much of the sums' size, which
-/// is taken as four times their standard deviation.
+/// inputs it keeps less: [`narrow_accumulation`].
 pub(super) fn verify_parts<T, C>(parts: &[Part], set: &Buffers<T, C>) -> Result<Verified>
 where
     T: Rounded + Storable + Sync,
@@ -35,7 +34,7 @@ where
     let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
     let Product { n, k, .. } = parts.first().map_or(Product::new(1, 1, 1), |part| part.product);
     let steps = (f64::from(k) / (32.0 / T::BYTES as f64)).ceil();
-    let accumulation = if is_narrow { steps / 8192.0 } else { f32::ROUNDING * (2.0 * steps + 2.0) };
+    let accumulation = if is_narrow { narrow_accumulation(steps) } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
     let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
@@ -43,6 +42,18 @@ where
     });
     let columns = n as usize;
     Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
+}
+
+/// What an MMA of 8-bit inputs may lose in so many steps along k, as a part of the sums' size, which is taken as four times their standard
+/// deviation.
+///
+/// A step adds 32 products and the sum so far, each cut off 13 bits below the largest of them (measured on an H200). What is cut off is
+/// anything from nothing to that unit, with either sign: of 33 such numbers a step, the sum's standard deviation is the square root of 33/3 units
+/// a step, of which six are allowed; and never more than each a whole unit.
+fn narrow_accumulation(steps: f64) -> f64 {
+    const ADDENDS: f64 = 33.0;
+    const UNIT: f64 = 1.0 / 8192.0;
+    (6.0 * (ADDENDS / 3.0 * steps).sqrt()).min(ADDENDS * steps) * UNIT
 }
 
 /// [`verify_parts`] of a batch without gaps.
