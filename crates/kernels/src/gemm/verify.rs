@@ -34,7 +34,8 @@ where
     let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
     let Product { n, k, .. } = parts.first().map_or(Product::new(1, 1, 1), |part| part.product);
     let steps = (f64::from(k) / (32.0 / T::BYTES as f64)).ceil();
-    let accumulation = if is_narrow { narrow_accumulation(steps) } else { f32::ROUNDING * (2.0 * steps + 2.0) };
+    let accumulation =
+        if is_narrow { narrow_accumulation(steps) } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
     let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
