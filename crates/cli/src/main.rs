@@ -3,6 +3,7 @@
 mod annotate;
 mod bench;
 mod check;
+mod conditions;
 mod devices;
 mod dtype;
 mod exec;

@@ -131,7 +131,7 @@ fn time(
         kernels.push(timed.candidate.prepared.as_mut());
     }
     let timings = timing::time(&mut kernels, device, stream, batches)?;
-    for (timed, timing) in all.iter_mut().zip(timings) {
+    for (timed, timing) in all.iter_mut().zip(timings.kernels) {
         timed.seconds = timing.median();
     }
     all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));

@@ -112,6 +112,41 @@ fn bench_times_and_checks() {
     assert_eq!(report["status"], "ok", "{report}");
     assert_eq!(report["bytes"], 12000.0);
     assert!(report["timings"][0]["median_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{report}");
+    assert_eq!(report["run"]["command"], "warpwright bench vector-add --length 1000 --json", "{report}");
+    let date = report["run"]["date"].as_str().expect("a date");
+    assert!(
+        date.len() == "2026-11-21T21:00:00Z".len() && date.starts_with("20") && date.ends_with('Z'),
+        "{date}"
+    );
+    let run = report["run"].as_object().expect("an object");
+    for name in ["driver", "cuda", "rival", "rival_version"] {
+        assert!(run.get(name).is_some_and(Value::is_null), "an emulator has no {name}: {report}");
+    }
+    assert!(report["conditions"]["after"]["sm_mhz"].is_null(), "an emulator has no clocks: {report}");
+}
+
+#[test]
+fn a_list_keeps_what_its_figures_were_measured_with() {
+    let file = std::env::temp_dir().join(format!("warpwright-list-{}.txt", std::process::id()));
+    std::fs::write(&file, "vector-add --length 1000\nvector-add --length 77 # odd\n")
+        .expect("it can be written");
+    let path = file.display().to_string();
+    let report = json(&["bench", "list", &path]);
+    let text = warpwright(&["bench", "list", &path]);
+    std::fs::remove_file(&file).expect("it can be removed");
+    let lines = report["lines"].as_array().expect("lines");
+    assert_eq!((lines.len(), &lines[1]["bytes"]), (2, &(12.0 * 77.0).into()), "{report}");
+    for line in lines {
+        assert!(line["timings"][0]["median_seconds"].is_f64(), "{report}");
+        assert!(line["conditions"].get("before").is_some() && line.get("run").is_none(), "{report}");
+    }
+    assert!(
+        report["run"]["command"]
+            .as_str()
+            .is_some_and(|command| command.starts_with("warpwright bench list "))
+    );
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert_eq!(text.lines().count(), 3, "the day and the versions, then a line for each: {text}");
 }
 
 #[test]
@@ -138,6 +173,7 @@ fn a_ladder_counts_every_step_and_draws_them() {
     let path = chart.display().to_string();
     let report = json(&["ladder", "transpose", "--m", "64", "--n", "64", "--svg", &path]);
     assert_eq!(report["status"], "ok", "{report}");
+    assert!(report["run"]["command"].as_str().is_some_and(|command| command.contains("ladder transpose")));
     let steps = report["steps"].as_array().expect("steps").clone();
     let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().expect("a name")).collect();
     assert_eq!(names, ["naive", "shared", "padded", "swizzled", "blocks"]);

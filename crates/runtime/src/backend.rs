@@ -14,6 +14,7 @@ use warpwright_ptx::syntax;
 use crate::device::DeviceProperties;
 use crate::error::Result;
 use crate::launch::Launch;
+use crate::reading::Reading;
 
 /// A stream, event or host allocation of a backend: what the driver calls a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,14 @@ pub(crate) struct Handle(pub(crate) usize);
 /// One device.
 pub(crate) trait Backend: Send + Sync {
     fn properties(&self) -> &DeviceProperties;
+    /// Clocks, power and heat now.
+    fn reading(&self) -> Reading {
+        Reading::default()
+    }
+    /// The version of the installed driver, where it is known.
+    fn driver_version(&self) -> Option<String> {
+        None
+    }
 
     /// Has every launch from now on checked; whether the device can.
     fn check_launches(&self) -> bool;

@@ -12,6 +12,7 @@ use crate::emulated::Emulated;
 use crate::error::{Error, Result};
 use crate::host::HostBuffer;
 use crate::module::Module;
+use crate::reading::Reading;
 use crate::stream::{Event, Stream};
 
 /// The variable of the environment that names the default device.
@@ -184,6 +185,17 @@ impl Device {
     /// What it is.
     pub fn properties(&self) -> &DeviceProperties {
         self.backend.properties()
+    }
+
+    /// The clocks, power and heat of a GPU now; nothing is known of an emulator's.
+    pub fn reading(&self) -> Reading {
+        self.backend.reading()
+    }
+
+    /// The version of the installed driver, such as `580.65.06`; `None` on the emulator, and where NVIDIA's management library
+    /// is not installed.
+    pub fn driver_version(&self) -> Option<String> {
+        self.backend.driver_version()
     }
 
     /// The name that chooses it: `cuda:0`, `emu:h200`.

@@ -29,6 +29,7 @@ mod error;
 mod host;
 mod launch;
 mod module;
+mod reading;
 mod signature;
 mod stream;
 mod tensor_map;
@@ -36,7 +37,7 @@ mod tile_maps;
 
 /// Matrix products by cuBLAS, to time our own against.
 pub mod cublas {
-    pub use crate::cuda::cublas::{CublasProduct, Order, ProductShape};
+    pub use crate::cuda::cublas::{CublasProduct, Order, ProductShape, version};
 }
 
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
@@ -48,6 +49,7 @@ pub use error::{Error, Result};
 pub use host::HostBuffer;
 pub use launch::{Extents, Launch};
 pub use module::{Function, Module};
+pub use reading::Reading;
 pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::TensorMap;

@@ -7,6 +7,7 @@ use serde_json::json;
 use warpwright_kernels::launch_cost::{FirstUse, LaunchCost, first_use, launch_costs};
 use warpwright_runtime::Device;
 
+use crate::conditions::Setting;
 use crate::output::Output;
 
 /// Launches of each kernel on a GPU. An emulated launch runs the kernel.
@@ -14,6 +15,7 @@ const LAUNCHES: usize = 10_000;
 const EMULATED_LAUNCHES: usize = 10;
 
 pub(super) fn run(device: &Device, output: Output) -> Result<()> {
+    let setting = Setting::of(device, None);
     let emulated = device.properties().is_emulated;
     let progress = output.progress(&format!("launches on {}", device.name()));
     // Before anything else, so that nothing of it has been done.
@@ -26,6 +28,7 @@ pub(super) fn run(device: &Device, output: Output) -> Result<()> {
     output.json(|| {
         json!({
             "status": "ok",
+            "run": setting.as_json(),
             "device": device.name(),
             "product": device.properties().product,
             "first_use": {

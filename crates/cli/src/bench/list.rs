@@ -7,6 +7,7 @@ use clap::{Command, FromArgMatches, Subcommand};
 use serde_json::json;
 
 use super::{Bench, Measured};
+use crate::conditions::Setting;
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 
@@ -15,6 +16,8 @@ pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
     let choices = choices(&text).with_context(|| file.display().to_string())?;
     let device = bench.device.open()?;
+    let setting = Setting::of(&device, bench.vs.as_deref());
+    output.text(|| setting.as_text());
     let mut all = Vec::new();
     for (line, choice) in &choices {
         let measured = bench.measure(choice, &device, output)?;
@@ -25,6 +28,7 @@ pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
     output.json(|| {
         json!({
             "status": "ok",
+            "run": setting.as_json(),
             "geometric_mean": geometric_mean(&ratios),
             "lines": all.iter().map(|measured| measured.as_json(&device)).collect::<Vec<_>>(),
         })
@@ -55,7 +59,7 @@ fn choices(text: &str) -> Result<Vec<(String, KernelChoice)>> {
     Ok(choices)
 }
 
-/// The median of each, and their ratio.
+/// The median of each, their ratio, and the clocks and power meanwhile.
 fn figures(measured: &Measured) -> String {
     let mut line = String::new();
     for timed in &measured.timed {
@@ -66,6 +70,9 @@ fn figures(measured: &Measured) -> String {
     }
     if let Some(ratio) = measured.ratio() {
         line += &format!(" | {ratio:.3}");
+    }
+    if let Some(conditions) = measured.conditions.as_text() {
+        line += &format!(" | {conditions}");
     }
     line
 }

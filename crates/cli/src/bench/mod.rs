@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use warpwright_kernels::registry::{Prepared, Work};
 use warpwright_runtime::Device;
 
+use crate::conditions::{Conditions, Setting};
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -105,6 +106,8 @@ struct Measured {
     explanation: Option<String>,
     work: Work,
     timed: Vec<Timed>,
+    /// What the device ran at meanwhile.
+    conditions: Conditions,
     /// Whether what the kernels left was held to the reference.
     is_checked: bool,
 }
@@ -117,9 +120,14 @@ impl Bench {
             What::List(file) => list::run(self, file, output),
             What::Kernel(choice) => {
                 let device = self.device.open()?;
+                let setting = Setting::of(&device, self.vs.as_deref());
                 let measured = self.measure(choice, &device, output)?;
-                output.json(|| measured.as_json(&device));
-                output.text(|| measured.as_text(&device));
+                output.json(|| {
+                    let mut record = measured.as_json(&device);
+                    record["run"] = setting.as_json();
+                    record
+                });
+                output.text(|| measured.as_text(&device, &setting));
                 Ok(())
             }
         }
@@ -151,7 +159,7 @@ impl Bench {
         let batches = Batches { count: batches, rest: Duration::from_millis(self.rest) };
         let timings = timing::time(&mut kernels, device, &stream, batches)?;
         let mut timed = Vec::new();
-        for ((name, prepared), timing) in prepared.iter_mut().zip(timings) {
+        for ((name, prepared), timing) in prepared.iter_mut().zip(timings.kernels) {
             if !self.unchecked {
                 progress.step(format!("checking {name}"));
                 prepared
@@ -160,7 +168,14 @@ impl Bench {
             }
             timed.push(Timed { name: (*name).to_owned(), timing });
         }
-        Ok(Measured { choice: choice.clone(), explanation, work, timed, is_checked: !self.unchecked })
+        Ok(Measured {
+            choice: choice.clone(),
+            explanation,
+            work,
+            timed,
+            conditions: timings.conditions,
+            is_checked: !self.unchecked,
+        })
     }
 }
 
@@ -184,11 +199,12 @@ impl Measured {
             "checked": self.is_checked,
             "operations": self.work.operations,
             "bytes": self.work.bytes,
+            "conditions": self.conditions.as_json(),
             "timings": self.timed.iter().map(|timed| as_json(timed, &self.work)).collect::<Vec<_>>(),
         })
     }
 
-    fn as_text(&self, device: &Device) -> String {
+    fn as_text(&self, device: &Device, setting: &Setting) -> String {
         let KernelChoice { kernel, options } = &self.choice;
         let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
         let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
@@ -197,6 +213,9 @@ impl Measured {
         lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
         if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
             lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
+        }
+        if let Some(conditions) = self.conditions.as_text() {
+            lines.push(format!("{}; {conditions}", setting.as_text()));
         }
         lines.join("\n")
     }

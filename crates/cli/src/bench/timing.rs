@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use warpwright_kernels::registry::{Prepared, Work};
-use warpwright_runtime::{Device, Stream};
+use warpwright_runtime::{Device, Reading, Stream};
+
+use crate::conditions::Conditions;
 
 /// A batch lasts at least this long, so that the events' resolution and the first launch's latency do not show.
 const BATCH: Duration = Duration::from_millis(5);
@@ -54,6 +56,15 @@ impl Timing {
     }
 }
 
+/// Times of kernels that took turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Timings {
+    /// A kernel each, in the order in which they were given.
+    pub(crate) kernels: Vec<Timing>,
+    /// What the device ran at meanwhile.
+    pub(crate) conditions: Conditions,
+}
+
 /// How much is timed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches {
@@ -75,7 +86,7 @@ pub(crate) fn time(
     device: &Device,
     stream: &Stream,
     batches: impl Into<Batches>,
-) -> Result<Vec<Timing>> {
+) -> Result<Timings> {
     let Batches { count, rest } = batches.into();
     let emulated = device.properties().is_emulated;
     let mut launches = Vec::new();
@@ -92,6 +103,8 @@ pub(crate) fn time(
             warm += batch(*kernel, stream, launches)?;
         }
     }
+    let first = launches.first().copied().unwrap_or(0);
+    let before = reading_under_load(kernels, first, device, stream)?;
     let mut seconds = vec![Vec::new(); kernels.len()];
     for _ in 0..count {
         for ((kernel, &launches), seconds) in kernels.iter_mut().zip(&launches).zip(&mut seconds) {
@@ -99,7 +112,32 @@ pub(crate) fn time(
             seconds.push(batch(*kernel, stream, launches)?.as_secs_f64() / f64::from(launches));
         }
     }
-    Ok(seconds.into_iter().zip(launches).map(|(seconds, launches)| Timing::new(seconds, launches)).collect())
+    let after = reading_under_load(kernels, first, device, stream)?;
+    let kernels = seconds.into_iter().zip(launches);
+    Ok(Timings {
+        kernels: kernels.map(|(seconds, launches)| Timing::new(seconds, launches)).collect(),
+        conditions: Conditions { before, after },
+    })
+}
+
+/// What the device runs at while it does a batch of the first kernel, which nobody times: an idle GPU's clocks would say nothing.
+fn reading_under_load(
+    kernels: &mut [&mut dyn Prepared],
+    launches: u32,
+    device: &Device,
+    stream: &Stream,
+) -> Result<Reading> {
+    if device.properties().is_emulated {
+        return Ok(Reading::default());
+    }
+    if let Some(kernel) = kernels.first_mut() {
+        for _ in 0..launches {
+            kernel.launch(stream).map_err(|error| anyhow!("{error}"))?;
+        }
+    }
+    let reading = device.reading();
+    stream.synchronize()?;
+    Ok(reading)
 }
 
 /// The time between two events around `launches` launches.

@@ -18,6 +18,7 @@ use warpwright_kernels::registry::{
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
+use crate::conditions::{Conditions, Setting};
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -56,11 +57,13 @@ struct Rung {
 struct Times {
     ours: Timing,
     theirs: Option<Timing>,
+    /// What the device ran at meanwhile.
+    conditions: Conditions,
 }
 
 impl Rung {
     fn part_of_rival(&self) -> Option<f64> {
-        let Times { ours, theirs } = self.times.as_ref()?;
+        let Times { ours, theirs, .. } = self.times.as_ref()?;
         Some(theirs.as_ref()?.median() / ours.median())
     }
 
@@ -82,6 +85,7 @@ impl Ladder {
             kernel.ladder().ok_or_else(|| anyhow!("{} has no ladder; {}", kernel.name(), with_ladders()))?;
         let device = self.device.open()?;
         let stream = device.stream()?;
+        let setting = Setting::of(&device, ladder.rival);
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
         let mut rungs = Vec::new();
         for step in ladder.steps {
@@ -98,6 +102,7 @@ impl Ladder {
         let title = format!("{} {} on {product}{emulated}", kernel.name(), shape(options, &ladder));
         let record = json!({
             "status": "ok",
+            "run": setting.as_json(),
             "kernel": kernel.name(),
             "options": shape(options, &ladder),
             "device": device.name(),
@@ -112,7 +117,13 @@ impl Ladder {
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         output.json(|| record);
-        output.text(|| as_text(&title, &ladder, &rungs));
+        output.text(|| {
+            let mut conditions = rungs.iter().filter_map(|rung| rung.times.as_ref()?.conditions.as_text());
+            let last = conditions
+                .next_back()
+                .map_or(String::new(), |last| format!("\n{}; {last}", setting.as_text()));
+            as_text(&title, &ladder, &rungs) + &last
+        });
         Ok(())
     }
 
@@ -149,9 +160,10 @@ impl Ladder {
         if let Some(theirs) = &mut theirs {
             kernels.push(theirs.as_mut());
         }
-        let mut timings = timing::time(&mut kernels, device, stream, self.batches as usize)?.into_iter();
+        let timings = timing::time(&mut kernels, device, stream, self.batches as usize)?;
         ours.verify().map_err(anyhow::Error::from_boxed)?;
-        let times = timings.next().map(|ours| Times { ours, theirs: timings.next() });
+        let (conditions, mut timings) = (timings.conditions, timings.kernels.into_iter());
+        let times = timings.next().map(|ours| Times { ours, theirs: timings.next(), conditions });
         let (work, resources) = (ours.work(), ours.resources());
         Ok(Rung { step, work, times, resources, counts, counted_work })
     }
@@ -184,6 +196,7 @@ fn as_json(rung: &Rung) -> Value {
         "step": rung.step,
         "time": rung.times.as_ref().map(|times| timing(&times.ours)),
         "rival": rung.times.as_ref().and_then(|times| times.theirs.as_ref()).map(timing),
+        "conditions": rung.times.as_ref().map(|times| times.conditions.as_json()),
         "part_of_rival": rung.part_of_rival(),
         "operations_per_second": rung.times.as_ref().map(|times| times.ours.operations_per_second(&rung.work)),
         "bytes_per_second": rung.times.as_ref().map(|times| times.ours.bytes_per_second(&rung.work)),

@@ -150,7 +150,7 @@ impl Roofline {
         let mut prepared = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
         let timings = timing::time(&mut [prepared.as_mut()], device, &device.stream()?, BATCHES)?;
         prepared.verify().map_err(anyhow::Error::from_boxed)?;
-        Ok(timings.first().map(timing::Timing::median))
+        Ok(timings.kernels.first().map(timing::Timing::median))
     }
 }
 

@@ -60,7 +60,7 @@ macro_rules! library {
         struct Lt {
             $($symbol: unsafe extern "C" fn($($ty),*) -> c_int,)*
             /// Keeps the functions above alive.
-            _library: Library,
+            library: Library,
         }
 
         impl Lt {
@@ -71,7 +71,7 @@ macro_rules! library {
                         let symbol = unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) };
                         *symbol.map_err(|error| error.to_string())?
                     },)*
-                    _library: library,
+                    library,
                 })
             }
 
@@ -156,6 +156,24 @@ impl Lt {
         };
         LT.get_or_init(open).as_ref().map_err(|reason| Error::NoCublas { reason: reason.clone() })
     }
+}
+
+/// The version of the cuBLASLt that products run with, such as `13.1.0`.
+///
+/// # Errors
+/// There is no cuBLASLt.
+pub fn version() -> Result<String> {
+    let lt = Lt::get()?;
+    // SAFETY: the type is the one cublasLt.h gives for this symbol, the only one that answers with something else than a status.
+    let symbol = unsafe { lt.library.get::<unsafe extern "C" fn() -> usize>(b"cublasLtGetVersion\0") };
+    let symbol = symbol.map_err(|error| Error::NoCublas { reason: error.to_string() })?;
+    // SAFETY: the function takes nothing, and needs no GPU.
+    Ok(version_text(unsafe { symbol() }))
+}
+
+/// The text of a version as the library has it: major * 10,000 + minor * 100 + patch (`CUBLAS_VERSION`).
+fn version_text(number: usize) -> String {
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
 
 /// A description that the library made, given back when dropped.
@@ -448,6 +466,12 @@ mod tests {
     fn candidates_have_the_size_of_cublas_lt_h() {
         assert_eq!(size_of::<Candidate>(), 96);
         assert_eq!(std::mem::offset_of!(Candidate, state), 72);
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version_text(130_101), "13.1.1");
+        assert_eq!(version_text(120_805), "12.8.5");
     }
 
     #[test]

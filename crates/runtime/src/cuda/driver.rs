@@ -168,6 +168,7 @@ driver! {
     cuDeviceGet(device: *mut DeviceHandle, ordinal: c_int);
     cuDeviceGetName(name: *mut c_char, length: c_int, device: DeviceHandle);
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: DeviceHandle);
+    cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: DeviceHandle);
     cuDeviceTotalMem_v2(bytes: *mut usize, device: DeviceHandle);
     cuDevicePrimaryCtxRetain(context: *mut Handle, device: DeviceHandle);
     cuDevicePrimaryCtxRelease_v2(device: DeviceHandle);

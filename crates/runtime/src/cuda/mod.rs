@@ -4,10 +4,11 @@ mod assemble;
 pub(crate) mod cublas;
 mod driver;
 mod module;
+mod nvml;
 mod tensor_map;
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,7 +22,9 @@ use warpwright_ptx::syntax;
 use crate::backend::{Backend, Handle, LoadedModule};
 use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
+use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
+use nvml::Nvml;
 
 /// A GPU, with its primary context.
 pub(crate) struct Cuda {
@@ -226,6 +229,22 @@ fn nearest_capability(major: u32, minor: u32) -> Option<&'static Capability> {
 impl Backend for Cuda {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
+    }
+
+    fn reading(&self) -> Reading {
+        let Context { driver, device, .. } = *self.context;
+        let mut bus_id: [c_char; 32] = [0; 32];
+        // SAFETY: the buffer has the length passed, and the device is the driver's.
+        let known = unsafe { driver.cuDeviceGetPCIBusId(bus_id.as_mut_ptr(), bus_id.len() as c_int, device) };
+        match (known, Nvml::get()) {
+            // SAFETY: the driver ended the text with a zero inside the buffer.
+            (Ok(()), Some(nvml)) => nvml.reading(unsafe { CStr::from_ptr(bus_id.as_ptr()) }),
+            _ => Reading::default(),
+        }
+    }
+
+    fn driver_version(&self) -> Option<String> {
+        Nvml::get()?.driver_version()
     }
 
     fn check_launches(&self) -> bool {
