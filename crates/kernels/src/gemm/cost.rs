@@ -44,23 +44,33 @@ const MEMORY_BYTES: f64 = 2450.0;
 /// The part of the SMs that it takes to read all that memory gives.
 const READING_SMS: f64 = 0.85;
 
-/// Cycles until the first slot of a launch has come.
-const FILL: f64 = 2000.0;
-
-/// Cycles between a CTA's tiles, where no other consumer multiplies meanwhile.
-const GAP: f64 = 600.0;
+/// Cycles of a launch that no tile takes: until the first slot has come, and from the last store to the end. This and what follows: cycles that
+/// a profiler counted on an H200, `docs/results/2026-11-21-gemm-energy.md`.
+const FILL: f64 = 6000.0;
 
 /// The part of its rate that one consumer reaches while the other has nothing to multiply.
 const ALONE: f64 = 0.9;
 
-/// Cycles a tile's element takes in the epilogue.
-const STORE: f64 = 0.25;
+/// Cycles a tile's element takes in the epilogue, and until the next tile is multiplied.
+const STORE: f64 = 0.12;
+
+/// Cycles that a product takes for each that its multiplications alone take, if the power limit lets the clock be no higher, and no operand
+/// cost energy on its way to an SM.
+const POWER: f64 = 1.17;
+
+/// What operands that come to an SM cost in addition: for each row of a step's tiles of A and B that L2 sends, a part of what it costs to
+/// multiply as many elements of C. (Tiles of 256 x 192 receive a third less than those of 128 x 192, and are up to 5% faster at the same
+/// power with more cycles.)
+const RECEIVED: f64 = 12.0;
+
+/// What an SM costs while it does not multiply.
+const IDLE: f64 = 0.6;
 
 /// Cycles until the parts of a split tile are known to be there, and cycles for an element of them.
-const EXCHANGE: (f64, f64) = (3000.0, 0.9);
+const EXCHANGE: (f64, f64) = (3000.0, 0.45);
 
 /// How much more splitting costs where other tiles are whole: CTAs no longer read the same k at the same time.
-const AMONG_ROUNDS: f64 = 1.5;
+const AMONG_ROUNDS: f64 = 2.0;
 
 /// Bytes of an H200's L2, and what part of the split rounds is lost, for each time that what a round reads is larger: measured at
 /// k = 12288 and 16384.
@@ -94,7 +104,8 @@ impl Cost {
         let instructions = f64::from(tile.0) / 64.0 * depth / 32.0;
         let multiply = area * depth / MULTIPLY_BYTES / efficiency(tile, consumers);
         let read = instructions * f64::from(64 + tile.1) * 32.0 / 128.0;
-        let received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0) * depth / L2_BYTES;
+        let rows_received = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
+        let received = rows_received * depth / L2_BYTES;
         let multiply = f64::from(steps) * (multiply + beside).max(read).max(received);
 
         let even = f64::from(places) / f64::from(clusters);
@@ -113,7 +124,7 @@ impl Cost {
         };
         let store = STORE * area;
         let busy = match consumers {
-            Consumers::Cooperate => rounds * (multiply + GAP) + rounds.ceil() * store,
+            Consumers::Cooperate => rounds * multiply + rounds.ceil() * store,
             // One stores while the other multiplies, if there is more than one piece.
             Consumers::Alternate if rounds <= 1.0 => rounds * multiply / ALONE + store,
             Consumers::Alternate => rounds * multiply.max((multiply + store) / 2.0) + store,
@@ -121,6 +132,10 @@ impl Cost {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
         let inputs = f64::from(shape.input_bytes) * (m * k + k * n);
         let batch = f64::from(shape.batch);
+        // The clock follows the power: what all SMs do together costs the time.
+        let work = batch * m * n * k * f64::from(shape.input_bytes) / MULTIPLY_BYTES / f64::from(sms);
+        let active = work + IDLE * (busy - work).max(0.0);
+        let energy = POWER * (1.0 + RECEIVED * rows_received / area) * active;
         let memory = batch * (inputs + f64::from(shape.output_bytes) * m * n) / MEMORY_BYTES;
         // Few SMs do not ask for all that memory gives: the last round takes as long as if this part of the CTAs had a tile.
         let least = READING_SMS * f64::from(sms) / f64::from(clusters * group);
@@ -128,7 +143,7 @@ impl Cost {
         let last = if last > 0.0 { last.max(least) } else { 0.0 };
         let memory = memory * (full * least.max(1.0) + last) / even;
         // What hides behind the other still costs a little.
-        let cycles = FILL + busy.max(memory) + 0.1 * busy.min(memory) + exchange;
+        let cycles = FILL + busy.max(energy).max(memory) + 0.1 * busy.min(memory) + exchange;
         let (ctas, tiles) = (clusters * group, places * group);
         Self { configuration, ctas, tiles, rounds, multiply, store, exchange, memory, cycles }
     }
@@ -182,14 +197,11 @@ fn clusters(split: bool, places: u32, steps: u32, most: u32) -> u32 {
     if 8 * even >= 7 * most { even } else { most }.min(places.saturating_mul(steps))
 }
 
-/// The part of the tensor cores' rate that a configuration's loop reaches: measured on an H200, bf16, k of 4096 and more.
+/// The part of the tensor cores' rate that a configuration's loop reaches. (Narrow tiles, which wait for memory: measured as a whole.)
 fn efficiency(tile: (u32, u32), consumers: Consumers) -> f64 {
     match (tile, consumers) {
-        ((128, 192), Consumers::Alternate) => 0.93,
-        ((128, 256), _) => 0.94,
-        ((256, 128), _) => 0.91,
-        ((128, 128), Consumers::Alternate) => 0.89,
-        ((128, 192 | 128), _) => 0.86,
+        ((128.., 192..), _) => 0.98,
+        ((128.., 128..), _) => 0.97,
         _ => 0.70,
     }
 }
@@ -240,14 +252,16 @@ mod tests {
                 costs(bf16(m, n, k), H200_SMS)[0].configuration;
             (tile, split, transposed)
         };
+        assert_eq!(best(6144, 6144, 6144), ((256, 192), false, false));
         assert_eq!(best(8192, 8192, 8192), ((128, 192), false, false));
-        assert_eq!(best(4096, 4096, 4096), ((128, 128), false, false));
+        assert_eq!(best(4096, 4096, 4096), ((128, 256), false, false));
         assert_eq!(best(3072, 3072, 3072), ((128, 192), false, false));
-        assert_eq!(best(2048, 2048, 2048), ((128, 128), false, false));
+        assert_eq!(best(2048, 2048, 2048), ((128, 256), false, false));
         assert_eq!(best(1024, 1024, 16384), ((128, 128), true, false));
+        assert_eq!(best(8192, 4096, 4096), ((128, 256), false, false));
         assert_eq!(best(8192, 4096, 12288), ((128, 256), false, false));
         assert_eq!(best(4096, 24576, 4096), ((128, 192), true, false));
-        assert_eq!(best(16384, 16384, 16384), ((128, 192), false, false));
+        assert_eq!(best(16384, 16384, 16384), ((256, 192), false, false));
         assert_eq!(best(128, 12288, 4096), ((128, 96), false, false));
         assert_eq!(best(64, 12288, 4096), ((64, 96), false, false));
         assert_eq!(best(16, 12288, 4096), ((128, 16), true, true));

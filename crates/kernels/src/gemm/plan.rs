@@ -49,6 +49,7 @@ const TILES: &[((u32, u32), Consumers)] = &[
     ((128, 192), Consumers::Alternate),
     ((128, 128), Consumers::Alternate),
     ((128, 256), Consumers::Cooperate),
+    ((256, 192), Consumers::Cooperate),
     ((256, 128), Consumers::Cooperate),
     ((128, 192), Consumers::Cooperate),
     ((128, 128), Consumers::Cooperate),
@@ -64,8 +65,11 @@ const TILES: &[((u32, u32), Consumers)] = &[
     ((64, 32), Consumers::Alternate),
 ];
 
-/// Clusters that are tried.
-const CLUSTERS: &[(u32, u32)] = &[(2, 1), (1, 1)];
+/// Clusters that are tried: two CTAs share B's part of the tile; or A's, where that is the larger and both are large.
+fn clusters_of(tile: (u32, u32)) -> [(u32, u32); 2] {
+    let shares = if tile.0 > tile.1 && tile.1 >= 128 { (1, 2) } else { (2, 1) };
+    [shares, (1, 1)]
+}
 
 /// Bytes of shared memory a CTA can have. (CUDA Programming Guide, "Technical Specifications per Compute Capability", 9.0.)
 pub(super) const SHARED_BYTES: u32 = 227 * 1024;
@@ -118,7 +122,7 @@ impl Configuration {
     pub(super) fn of_tiles(tiles: &[((u32, u32), Consumers)], shape: Shape) -> Vec<Self> {
         let mut all = Vec::new();
         for &(tile, consumers) in tiles {
-            for &cluster in CLUSTERS {
+            for cluster in clusters_of(tile) {
                 for (split, transposed) in [(false, false), (true, false), (false, true), (true, true)] {
                     let spans = Self::spans_of(tile);
                     let stages = Self::most_stages(tile, spans, shape);
