@@ -103,7 +103,7 @@ impl Check {
     fn findings(&self, name: &str, schedule: Schedule) -> Result<Vec<Finding>> {
         let device = Device::with_schedule(name, schedule)?.checked()?;
         let outcome = match (&self.choice, &self.launch) {
-            (Some(KernelChoice { kernel, options }), _) => {
+            (Some(KernelChoice { kernel, options, .. }), _) => {
                 let stream = device.stream()?;
                 let prepared = kernel.prepare(&device, options);
                 let ran = prepared.and_then(|mut prepared| prepared.launch(&stream));

@@ -10,15 +10,26 @@ use warpwright_runtime::Device;
 pub(crate) struct KernelChoice {
     pub(crate) kernel: &'static dyn LibraryKernel,
     pub(crate) options: Options,
+    /// Names of the options that were given; the others have their defaults.
+    given: Vec<&'static str>,
 }
 
 impl KernelChoice {
+    /// The options, with other defaults for some of those that were not given.
+    pub(crate) fn options_or(&self, defaults: &[(&str, &str)]) -> Result<Options> {
+        let mut options = self.options.clone();
+        for (name, value) in defaults.iter().filter(|(name, _)| !self.given.contains(name)) {
+            options.set(name, value)?;
+        }
+        Ok(options)
+    }
+
     /// What the way of the launch is chosen among, which it is and why, if that is asked for.
     pub(crate) fn explanation(&self, asked: bool, device: &Device) -> Result<Option<String>> {
         if !asked {
             return Ok(None);
         }
-        let Self { kernel, options } = self;
+        let Self { kernel, options, .. } = self;
         let Some(explanation) = kernel.explain(device, options) else {
             bail!("{} is launched in one way only: there is nothing to explain", kernel.name());
         };
@@ -39,15 +50,17 @@ impl FromArgMatches for KernelChoice {
         let (name, matches) = matches.subcommand().ok_or_else(no_kernel)?;
         let kernel = registry::named(name).ok_or_else(no_kernel)?;
         let mut options = Options::defaults(kernel.options());
+        let mut given = Vec::new();
         for spec in kernel.options() {
             if let Some(text) = matches.get_one::<String>(spec.name) {
                 let invalid = clap::error::ErrorKind::InvalidValue;
                 options
                     .set(spec.name, text)
                     .map_err(|error| clap::Error::raw(invalid, format!("{error}\n")))?;
+                given.push(spec.name);
             }
         }
-        Ok(Self { kernel, options })
+        Ok(Self { kernel, options, given })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

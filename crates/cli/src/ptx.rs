@@ -39,7 +39,7 @@ impl Ptx {
             let capability = Capability::for_target(arch)
                 .ok_or_else(|| anyhow!("there is no architecture `{arch}`; there are {}", known_targets()))?;
             match &self.choice {
-                Some(KernelChoice { kernel, options }) => {
+                Some(KernelChoice { kernel, options, .. }) => {
                     if !kernel.applies_to(capability) {
                         bail!("{} does not run on {arch}", kernel.name());
                     }

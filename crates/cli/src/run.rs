@@ -24,7 +24,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, options } = &self.choice;
+        let KernelChoice { kernel, options, .. } = &self.choice;
         let device = self.device.open()?;
         let explanation = self.choice.explanation(self.explain, &device)?;
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));

@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
     /// The PTX that runs on a device of a target.
     pub(crate) fn ptx(&self, target: &str) -> Result<String> {
         match self {
-            Self::Kernel(KernelChoice { kernel, options }) => {
+            Self::Kernel(KernelChoice { kernel, options, .. }) => {
                 kernel.ptx(target, options).map_err(anyhow::Error::from_boxed)
             }
             Self::Launch(launch) => exec::ptx(launch),
@@ -60,7 +60,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn count(&self, device: &str) -> Result<Vec<Counters>> {
         let device = Device::named(device)?.counted()?;
         match self {
-            Self::Kernel(KernelChoice { kernel, options }) => {
+            Self::Kernel(KernelChoice { kernel, options, .. }) => {
                 let mut prepared = kernel.prepare(&device, options).map_err(anyhow::Error::from_boxed)?;
                 let stream = device.stream()?;
                 // What was launched to prepare is no part of it.

@@ -44,7 +44,7 @@ struct Timed {
 
 impl Tune {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, options } = &self.choice;
+        let KernelChoice { kernel, options, .. } = &self.choice;
         let device = self.device.open()?;
         let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
         let Some(search) = kernel.search(&device, options) else {

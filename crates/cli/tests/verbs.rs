@@ -194,6 +194,31 @@ fn a_ladder_counts_every_step_and_draws_them() {
 }
 
 #[test]
+fn copies_and_sorts_have_ladders() {
+    let report = json(&["ladder", "copy", "--length", "4099"]);
+    let steps = report["steps"].as_array().expect("steps").clone();
+    assert!(
+        report["options"].as_str().is_some_and(|options| options.starts_with("--length 4099 --type u8 "))
+    );
+    let counted = |name: &str| -> Vec<u64> {
+        steps.iter().map(|step| step["counted"][name].as_u64().expect("a count")).collect()
+    };
+    // 65,536 bytes: a load and a store for each 32 lanes of 1, 2, 4, 8 or 16 bytes; the sectors are the same.
+    assert_eq!(counted("global_requests"), [4096, 2048, 1024, 512, 256], "{report}");
+    assert_eq!(counted("global_sectors"), [4096; 5], "{report}");
+    let given = json(&["ladder", "copy", "--type", "f32"]);
+    assert!(given["options"].as_str().is_some_and(|options| options.contains("--type f32 ")), "{given}");
+
+    let report = json(&["ladder", "sort", "--length", "1000"]);
+    let names: Vec<_> = report["steps"].as_array().expect("steps").iter().map(|step| &step["step"]).collect();
+    assert_eq!(names, ["bitonic", "merge", "radix"], "{report}");
+    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sort"]).stdout).into_owned();
+    assert!(text.contains("Gkey/s") && text.contains("occupancy"), "{text}");
+    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sgemm"]).stdout).into_owned();
+    assert!(text.contains("GFLOP/s"), "{text}");
+}
+
+#[test]
 fn what_has_no_ladder_is_refused_with_what_has() {
     let output = warpwright(&["ladder", "vector-add"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -111,6 +111,8 @@ pub struct Ladder {
     pub option: &'static str,
     /// Its values, the first step first.
     pub steps: &'static [&'static str],
+    /// Options that are something else than their default here, unless they are given: a type that every step takes.
+    pub defaults: &'static [(&'static str, &'static str)],
     /// What a step is measured by.
     pub measure: Measure,
     /// Whose kernel the steps are held against, as [`LibraryKernel::rival`] knows it.
@@ -124,8 +126,24 @@ pub struct Ladder {
 pub enum Measure {
     /// Arithmetic operations a second.
     Operations,
+    /// Arithmetic operations of tensor cores a second.
+    MatrixOperations,
+    /// Keys a second: what [`Work::operations`] counts where keys are put in order.
+    Keys,
     /// Bytes of global memory that must be read or written, a second.
     Bytes,
+}
+
+impl Measure {
+    /// The unit that figures are told in, and how much of it there is in one a second.
+    pub fn unit(self) -> (&'static str, f64) {
+        match self {
+            Self::Operations => ("GFLOP/s", 1e-9),
+            Self::MatrixOperations => ("TFLOP/s", 1e-12),
+            Self::Keys => ("Gkey/s", 1e-9),
+            Self::Bytes => ("TB/s", 1e-12),
+        }
+    }
 }
 
 /// A way to launch a kernel, to be timed.

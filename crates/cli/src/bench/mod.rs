@@ -135,7 +135,7 @@ impl Bench {
 
     /// Times a kernel, and its rival in turns with it, and checks what both left.
     fn measure(&self, choice: &KernelChoice, device: &Device, output: Output) -> Result<Measured> {
-        let KernelChoice { kernel, options } = choice;
+        let KernelChoice { kernel, options, .. } = choice;
         let explanation = choice.explanation(self.explain, device)?;
         let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
         let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
@@ -205,7 +205,7 @@ impl Measured {
     }
 
     fn as_text(&self, device: &Device, setting: &Setting) -> String {
-        let KernelChoice { kernel, options } = &self.choice;
+        let KernelChoice { kernel, options, .. } = &self.choice;
         let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
         let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
         let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();

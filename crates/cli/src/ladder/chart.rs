@@ -2,10 +2,7 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
-use serde_json::Value;
-
-use super::{page, unit};
+use super::record::{Record, speed, three_digits};
 
 /// A step's bar.
 struct Bar<'a> {
@@ -16,16 +13,14 @@ struct Bar<'a> {
 }
 
 /// The chart of what `warpwright ladder KERNEL --json` prints.
-pub(super) fn of_record(record: &Value) -> Result<String> {
-    let measure = page::measure(record)?;
-    let text = |name: &str| record[name].as_str().unwrap_or_default();
-    let bars: Vec<_> = record["steps"]
-        .as_array()
-        .into_iter()
-        .flatten()
+pub(super) fn of_record(record: &Record) -> String {
+    let (text, measure) = (|name| record.text(name), record.ladder.measure);
+    let bars: Vec<_> = record
+        .steps
+        .iter()
         .map(|step| {
-            let speed = page::speed(step, measure).unwrap_or(0.0);
-            let rival = step["part_of_rival"].as_f64().zip(record["rival"].as_str());
+            let speed = speed(step, measure).unwrap_or(0.0);
+            let rival = step["part_of_rival"].as_f64().zip(record.printed["rival"].as_str());
             Bar {
                 label: step["step"].as_str().unwrap_or_default(),
                 speed,
@@ -36,7 +31,7 @@ pub(super) fn of_record(record: &Value) -> Result<String> {
     let timed = bars.iter().any(|bar| bar.speed > 0.0);
     let emulated = if timed { "" } else { ", emulated: not timed" };
     let title = format!("{} {} on {}{emulated}", text("kernel"), text("options"), text("product"));
-    Ok(svg(&title, unit(measure), &bars))
+    svg(&title, measure.unit().0, &bars)
 }
 
 const LABELS: f64 = 120.0;
@@ -75,7 +70,7 @@ fn svg(title: &str, unit: &str, bars: &[Bar<'_>]) -> String {
             "<rect x=\"{LABELS}\" y=\"{top}\" width=\"{length:.1}\" height=\"{}\" fill=\"#4a86c5\"/>",
             ROW - 6.0
         );
-        let mut figure = format!("{:.2}", bar.speed);
+        let mut figure = three_digits(bar.speed);
         if let Some((speed, _)) = bar.rival {
             let at = LABELS + speed / fastest * BARS;
             let _ = writeln!(

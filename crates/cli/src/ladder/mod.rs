@@ -3,17 +3,19 @@
 //! Each step is timed on the device in turns with the rival, and its result checked; instructions are counted on the emulator,
 //! in a launch small enough for it. An emulated device has no times.
 
+mod chapter;
 mod chart;
+mod count;
 mod page;
+mod record;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_emulator::Counts;
 use warpwright_kernels::registry::{
-    self, Ladder as Steps, LibraryKernel, Measure, Options, Prepared, Resources, Work,
+    self, Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work,
 };
 use warpwright_runtime::{Device, Stream};
 
@@ -22,10 +24,9 @@ use crate::conditions::{Conditions, Setting};
 use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
-pub(crate) use page::Chapter;
-
-/// Where instructions are counted.
-const COUNTED_ON: &str = "emu:h200";
+pub(crate) use chapter::Chapter;
+use count::{COUNTED_ON, Counted};
+use record::Record;
 
 /// Times the steps on the way to a kernel's fastest form, and prints them as one table.
 #[derive(Debug, Args)]
@@ -49,9 +50,7 @@ struct Rung {
     /// Its time and the rival's in the same minute; none where the device is emulated.
     times: Option<Times>,
     resources: Option<Resources>,
-    /// What one launch of the small size did.
-    counts: Counts,
-    counted_work: Work,
+    counted: Counted,
 }
 
 struct Times {
@@ -66,23 +65,14 @@ impl Rung {
         let Times { ours, theirs, .. } = self.times.as_ref()?;
         Some(theirs.as_ref()?.median() / ours.median())
     }
-
-    /// Operations or bytes a second, in units of 10^12.
-    fn speed(&self, measure: Measure) -> Option<f64> {
-        let Times { ours, .. } = self.times.as_ref()?;
-        let speed = match measure {
-            Measure::Operations => ours.operations_per_second(&self.work),
-            Measure::Bytes => ours.bytes_per_second(&self.work),
-        };
-        Some(speed / 1e12)
-    }
 }
 
 impl Ladder {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, options } = &self.choice;
+        let KernelChoice { kernel, .. } = &self.choice;
         let ladder =
             kernel.ladder().ok_or_else(|| anyhow!("{} has no ladder; {}", kernel.name(), with_ladders()))?;
+        let options = &self.choice.options_or(ladder.defaults)?;
         let device = self.device.open()?;
         let stream = device.stream()?;
         let setting = Setting::of(&device, ladder.rival);
@@ -109,21 +99,21 @@ impl Ladder {
             "product": device.properties().product,
             "rival": ladder.rival,
             "counted_on": COUNTED_ON,
-            "counted_with": ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect::<Vec<_>>().join(" "),
+            "counted_with": count::flags(&ladder),
             "steps": rungs.iter().map(as_json).collect::<Vec<_>>(),
         });
         if let Some(file) = &self.svg {
-            std::fs::write(file, chart::of_record(&record)?)
+            std::fs::write(file, chart::of_record(&Record::of(record.clone())?))
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
-        output.json(|| record);
         output.text(|| {
             let mut conditions = rungs.iter().filter_map(|rung| rung.times.as_ref()?.conditions.as_text());
             let last = conditions
                 .next_back()
                 .map_or(String::new(), |last| format!("\n{}; {last}", setting.as_text()));
-            as_text(&title, &ladder, &rungs) + &last
+            as_text(&title, &ladder, &rungs, &record) + &last
         });
+        output.json(|| record);
         Ok(())
     }
 
@@ -136,22 +126,10 @@ impl Ladder {
         device: &Device,
         stream: &Stream,
     ) -> Result<Rung> {
-        let mut small = options.clone();
-        for (name, value) in ladder.counted {
-            small.set(name, value)?;
-        }
-        let emulator = Device::named(COUNTED_ON)?.counted()?;
-        let mut counted = kernel.prepare(&emulator, &small).map_err(anyhow::Error::from_boxed)?;
-        // What was launched to prepare is no part of the step.
-        emulator.take_counters();
-        counted.launch(&emulator.stream()?).map_err(anyhow::Error::from_boxed)?;
-        let mut counts = Counts::default();
-        emulator.take_counters().iter().for_each(|launch| counts += launch.total().counts);
-        counted.verify().map_err(anyhow::Error::from_boxed)?;
-        let (counted_work, resources) = (counted.work(), counted.resources());
+        let counted = Counted::of(kernel, ladder, options)?;
         if device.properties().is_emulated {
-            let work = counted_work;
-            return Ok(Rung { step, work, times: None, resources, counts, counted_work });
+            let Counted { work, resources, .. } = counted;
+            return Ok(Rung { step, work, times: None, resources, counted });
         }
         let mut ours = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
         let rival = ladder.rival.and_then(|rival| kernel.rival(rival, device, options));
@@ -165,7 +143,7 @@ impl Ladder {
         let (conditions, mut timings) = (timings.conditions, timings.kernels.into_iter());
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next(), conditions });
         let (work, resources) = (ours.work(), ours.resources());
-        Ok(Rung { step, work, times, resources, counts, counted_work })
+        Ok(Rung { step, work, times, resources, counted })
     }
 }
 
@@ -183,13 +161,6 @@ fn with_ladders() -> String {
     format!("these have one: {}", names.join(", "))
 }
 
-fn unit(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Operations => "TFLOP/s",
-        Measure::Bytes => "TB/s",
-    }
-}
-
 fn as_json(rung: &Rung) -> Value {
     let timing = |timing: &Timing| json!({"median_seconds": timing.median(), "best_seconds": timing.best(), "worst_seconds": timing.worst()});
     json!({
@@ -205,75 +176,71 @@ fn as_json(rung: &Rung) -> Value {
         "threads_per_cta": rung.resources.map(|resources| resources.threads_per_cta),
         "shared_bytes": rung.resources.map(|resources| resources.shared_bytes),
         "occupancy": rung.resources.map(|resources| resources.occupancy()),
-        "counted": {
-            "operations": rung.counted_work.operations,
-            "warp_instructions": rung.counts.executions,
-            "global_requests": rung.counts.global.requests,
-            "global_sectors": rung.counts.global.sectors,
-            "excess_sectors": rung.counts.global.excess(),
-            "copied_sectors": rung.counts.copies.sectors,
-            "shared_requests": rung.counts.shared.requests,
-            "shared_wavefronts": rung.counts.shared.wavefronts,
-            "bank_conflicts": rung.counts.shared.conflicts(),
-        },
+        "counted": rung.counted.as_json(),
     })
 }
 
-fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
-    let versus = ladder.rival.map_or(String::new(), |rival| format!("of {rival}"));
-    let mut lines = vec![
-        title.to_owned(),
-        format!(
-            "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
-            "step",
-            "us",
-            unit(ladder.measure),
-            versus,
-            "registers",
-            "shared",
-            "threads",
-            "warps",
-            "instructions",
-            "sectors",
-            "excess",
-            "wavefronts",
-            "conflicts"
-        ),
-    ];
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-    };
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0));
-    let whole = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    for rung in rungs {
-        let resources = rung.resources;
-        lines.push(format!(
-            "{:<16} {:>10} {:>8} {:>10} {:>9} {:>7} {:>7} {:>8} {:>12} {:>8} {:>8} {:>10} {:>9}",
-            rung.step,
-            number(rung.times.as_ref().map(|times| times.ours.median() * 1e6), 1),
-            number(rung.speed(ladder.measure), 2),
-            percent(rung.part_of_rival()),
-            whole(resources.and_then(|resources| resources.registers_per_thread)),
-            whole(resources.map(|resources| resources.shared_bytes)),
-            whole(resources.map(|resources| resources.threads_per_cta)),
-            percent(
-                resources
-                    .filter(|resources| resources.registers_per_thread.is_some())
-                    .map(|resources| resources.occupancy())
-            ),
-            rung.counts.executions,
-            rung.counts.global.sectors + rung.counts.copies.sectors,
-            rung.counts.global.excess(),
-            rung.counts.shared.wavefronts,
-            rung.counts.shared.conflicts(),
-        ));
-    }
-    let counted: Vec<_> = ladder.counted.iter().map(|(name, value)| format!("--{name} {value}")).collect();
+/// The table's columns: the heading and how wide it is.
+const COLUMNS: [(&str, usize); 13] = [
+    ("step", 18),
+    ("us", 10),
+    ("", 8),
+    ("", 10),
+    ("registers", 9),
+    ("shared", 7),
+    ("threads", 7),
+    ("occupancy", 9),
+    ("instructions", 12),
+    ("sectors", 8),
+    ("excess", 8),
+    ("wavefronts", 10),
+    ("conflicts", 9),
+];
+
+fn as_text(title: &str, ladder: &Steps, rungs: &[Rung], record: &Value) -> String {
+    let mut headings = COLUMNS.map(|(heading, _)| heading.to_owned());
+    headings[2] = ladder.measure.unit().0.to_owned();
+    headings[3] = ladder.rival.map_or(String::new(), |rival| format!("of {rival}"));
+    let mut lines = vec![title.to_owned(), in_columns(&headings)];
+    let steps = record["steps"].as_array().into_iter().flatten();
+    lines.extend(rungs.iter().zip(steps).map(|(rung, step)| in_columns(&row(rung, step, ladder))));
     lines.push(format!(
         "instructions of warps, sectors of global memory and those that no byte needed, passes of shared memory and those that bank conflicts cost: counted on \
          {COUNTED_ON} with {}",
-        counted.join(" ")
+        count::flags(ladder)
     ));
     lines.join("\n")
+}
+
+/// The cells of a step's row; a dash where nothing is known.
+fn row(rung: &Rung, step: &Value, ladder: &Steps) -> [String; 13] {
+    let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let percent = |part: Option<f64>| known(part.map(|part| format!("{:.1} %", part * 100.0)));
+    let whole = |value: Option<u32>| known(value.map(|value| value.to_string()));
+    let (resources, counts) = (rung.resources, &rung.counted.counts);
+    let registers = resources.and_then(|resources| resources.registers_per_thread);
+    [
+        rung.step.to_owned(),
+        known(rung.times.as_ref().map(|times| format!("{:.1}", times.ours.median() * 1e6))),
+        known(record::speed(step, ladder.measure).map(record::three_digits)),
+        percent(rung.part_of_rival()),
+        whole(registers),
+        whole(resources.map(|resources| resources.shared_bytes)),
+        whole(resources.map(|resources| resources.threads_per_cta)),
+        // Where no assembler has said how many registers there are, it would be too high.
+        percent(resources.filter(|_| registers.is_some()).map(|resources| resources.occupancy())),
+        counts.executions.to_string(),
+        (counts.global.sectors + counts.copies.sectors).to_string(),
+        counts.global.excess().to_string(),
+        counts.shared.wavefronts.to_string(),
+        counts.shared.conflicts().to_string(),
+    ]
+}
+
+fn in_columns(cells: &[String; 13]) -> String {
+    let mut line = String::new();
+    for (place, (cell, (_, width))) in cells.iter().zip(COLUMNS).enumerate() {
+        line += &if place == 0 { format!("{cell:<width$}") } else { format!(" {cell:>width$}") };
+    }
+    line
 }

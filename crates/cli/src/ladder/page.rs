@@ -1,83 +1,18 @@
-//! `warpwright chapter`: the figures of a page, from the record of a run.
+//! The figures of a page, from a record.
 //!
-//! A page tells what each step adds; a record (`warpwright ladder KERNEL --json`) tells what each step has. A table of the page with a column `step` is
-//! filled in: columns whose names are known here get the record's figures, the others stay as they were written.
+//! A page tells what each step adds; a record tells what each step has. In a table of the page with a column `step`, columns whose
+//! names are known here get the record's figures, and the others stay as they were written. In a file of Rust, the line of its header
+//! that begins with `Measured` is written anew for the steps that it names.
 
-use std::path::{Path, PathBuf};
+use anyhow::{Result, bail};
+use serde_json::Value;
+use warpwright_kernels::registry::Measure;
 
-use anyhow::{Context, Result, anyhow, bail};
-use clap::Args;
-use serde_json::{Value, json};
-use warpwright_kernels::registry::{self, Measure};
-
-use super::chart;
-use crate::output::Output;
-
-/// Fills the tables of a page with the figures of ladders' records, and draws the charts beside the records.
-#[derive(Debug, Args)]
-pub(crate) struct Chapter {
-    /// What `warpwright ladder KERNEL --json` printed, in a file; the chart gets the same name with `.svg`.
-    #[arg(required = true, value_name = "RECORD")]
-    records: Vec<PathBuf>,
-    /// The page whose tables are filled in: rows of the record's steps, columns such as `us`, `TB/s`, `registers`.
-    #[arg(long, value_name = "PAGE")]
-    page: Option<PathBuf>,
-}
-
-impl Chapter {
-    pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let mut written = Vec::new();
-        for file in &self.records {
-            let record = read(file).with_context(|| file.display().to_string())?;
-            let svg = file.with_extension("svg");
-            write(&svg, &chart::of_record(&record)?)?;
-            written.push(svg);
-            if let Some(page) = &self.page {
-                let text = std::fs::read_to_string(page)
-                    .with_context(|| format!("{} cannot be read", page.display()))?;
-                let filled = filled(&text, &record).with_context(|| page.display().to_string())?;
-                write(page, &filled)?;
-            }
-        }
-        written.extend(self.page.clone());
-        output.json(|| json!({"status": "ok", "written": written}));
-        output.text(|| {
-            written.iter().map(|file| format!("wrote {}", file.display())).collect::<Vec<_>>().join("\n")
-        });
-        Ok(())
-    }
-}
-
-fn read(file: &Path) -> Result<Value> {
-    Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
-}
-
-fn write(file: &Path, text: &str) -> Result<()> {
-    std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))
-}
-
-/// What a record's kernel is measured by.
-pub(super) fn measure(record: &Value) -> Result<Measure> {
-    let name = record["kernel"]
-        .as_str()
-        .ok_or_else(|| anyhow!("it names no kernel: it is no record of a ladder"))?;
-    let ladder = registry::named(name).and_then(|kernel| kernel.ladder());
-    Ok(ladder.ok_or_else(|| anyhow!("{name} has no ladder"))?.measure)
-}
-
-/// A step's speed in units of 10^12 a second, if it was timed.
-pub(super) fn speed(step: &Value, measure: Measure) -> Option<f64> {
-    let speed = match measure {
-        Measure::Operations => &step["operations_per_second"],
-        Measure::Bytes => &step["bytes_per_second"],
-    };
-    speed.as_f64().map(|speed| speed / 1e12)
-}
+use super::record::{Record, speed, speed_text};
 
 /// The page with the record's figures in the first table that has a row for each of its steps.
-fn filled(page: &str, record: &Value) -> Result<String> {
-    let measure = measure(record)?;
-    let steps = record["steps"].as_array().ok_or_else(|| anyhow!("the record has no steps"))?;
+pub(super) fn filled_table(page: &str, record: &Record) -> Result<String> {
+    let steps = &record.steps;
     let lines: Vec<&str> = page.lines().collect();
     for (at, header) in lines.iter().enumerate() {
         let names = cells(header);
@@ -97,7 +32,9 @@ fn filled(page: &str, record: &Value) -> Result<String> {
             let new: Vec<String> = names
                 .iter()
                 .zip(&old)
-                .map(|(name, old)| figure(name, step, measure).unwrap_or_else(|| (*old).to_owned()))
+                .map(|(name, old)| {
+                    figure(name, step, record.ladder.measure).unwrap_or_else(|| (*old).to_owned())
+                })
                 .collect();
             filled[row] = format!("| {} |", new.join(" | "));
         }
@@ -105,6 +42,48 @@ fn filled(page: &str, record: &Value) -> Result<String> {
     }
     let names: Vec<_> = steps.iter().filter_map(|step| step["step"].as_str()).collect();
     bail!("no table has a column `step` with a row for each of {}", names.join(", "))
+}
+
+/// How the line of a header that has figures begins.
+const MEASURED: &str = "//! Measured";
+
+/// The file with the record's figures in the lines of its header that name steps of it: `//! Measured (..): `queue` ..`.
+pub(super) fn filled_header(source: &str, record: &Record) -> Result<String> {
+    let mut found = false;
+    let mut lines = Vec::new();
+    for line in source.lines() {
+        let steps = steps_named(line, record);
+        found |= !steps.is_empty();
+        lines.push(if steps.is_empty() { line.to_owned() } else { measured(&steps, record)? });
+    }
+    if !found {
+        bail!("no line begins with `{MEASURED}` and names a step of {}", record.kernel.name());
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// The steps of the record that a header's line has figures of: those in backticks behind the colon.
+fn steps_named<'a>(line: &str, record: &'a Record) -> Vec<&'a Value> {
+    let Some((_, figures)) = line.strip_prefix(MEASURED).and_then(|line| line.split_once(':')) else {
+        return Vec::new();
+    };
+    figures.split('`').skip(1).step_by(2).filter_map(|name| record.step(name)).collect()
+}
+
+/// The line of a header for these steps.
+fn measured(steps: &[&Value], record: &Record) -> Result<String> {
+    let mut figures = Vec::new();
+    for step in steps {
+        let name = step["step"].as_str().unwrap_or_default();
+        let Some((speed, unit)) = speed_text(step, record.ladder.measure) else {
+            bail!("the record has no time of {name}: it is of an emulator");
+        };
+        let rival = record.text("rival");
+        let part = step["part_of_rival"].as_f64().filter(|_| !rival.is_empty());
+        let part = part.map_or(String::new(), |part| format!(", {:.1} % of {rival}", part * 100.0));
+        figures.push(format!("`{name}` {speed} {unit}{part}"));
+    }
+    Ok(format!("{MEASURED} ({}, `{}`): {}.", record.text("product"), record.shape(), figures.join("; ")))
 }
 
 /// The cells of a table's line.
@@ -124,9 +103,9 @@ fn figure(column: &str, step: &Value, measure: Measure) -> Option<String> {
             let seconds = step["time"]["median_seconds"].as_f64();
             seconds.map(|seconds| grouped((seconds * 1e6).round() as u64))
         }
-        "TFLOP/s" | "TB/s" => speed(step, measure).map(|speed| {
-            let digits = if speed < 100.0 { 2 } else { 0 };
-            format!("{speed:.digits$}")
+        "GFLOP/s" => speed(step, measure).map(|speed| grouped(speed.round() as u64)),
+        "TFLOP/s" | "TB/s" | "Gkey/s" => speed_text(step, measure).map(|(speed, unit_of_step)| {
+            if unit_of_step == unit { speed } else { format!("{speed} {unit_of_step}") }
         }),
         "registers" => whole(&step["registers_per_thread"]),
         "shared bytes" => whole(&step["shared_bytes"]),
@@ -156,18 +135,24 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn record() -> Value {
-        json!({
+    fn record() -> Record {
+        let printed = json!({
             "kernel": "scan",
+            "options": "--length 64 --seed 7",
+            "product": "NVIDIA H200",
+            "rival": "copy",
             "steps": [
                 {"step": "kogge-stone", "time": {"median_seconds": 0.0012345}, "bytes_per_second": 8.7e11, "registers_per_thread": 20,
-                 "part_of_rival": 0.2041, "counted": {"warp_instructions": 1_234_567, "bank_conflicts": 0}},
+                 "operations_per_second": 1.0, "part_of_rival": 0.2041, "counted": {"warp_instructions": 1_234_567, "bank_conflicts": 0}},
                 {"step": "single-pass", "time": {"median_seconds": 0.00052}, "bytes_per_second": 4.12e12, "registers_per_thread": 60,
-                 "part_of_rival": 0.966, "counted": {"warp_instructions": 999, "bank_conflicts": 7}},
+                 "operations_per_second": 1.0, "part_of_rival": 0.966, "counted": {"warp_instructions": 999, "bank_conflicts": 7}},
             ],
-        })
+        });
+        Record::of(printed).expect("a record")
     }
 
     #[test]
@@ -177,21 +162,37 @@ mod tests {
         let expected = "# Scan\n\n| step | what it adds | TB/s | of copy | warp instructions | conflicts |\n|---|---|---|---|---|---|\n\
                         | `kogge-stone` | few steps | 0.87 | 20.4 % | 1,234,567 | 0 |\n| `other` | not timed | 9 | | | |\n\
                         | `single-pass` | **one** launch | 4.12 | 96.6 % | 999 | 7 |\n\nThe end.\n";
-        let filled = filled(page, &record()).expect("the page has the table");
+        let filled = filled_table(page, &record()).expect("the page has the table");
         assert_eq!(filled, expected);
+        assert_eq!(
+            filled_table(&filled, &record()).expect("it still has"),
+            expected,
+            "once more changes nothing"
+        );
     }
 
     #[test]
     fn a_page_without_the_steps_is_refused() {
-        let error = filled("| step | us |\n|---|---|\n| `kogge-stone` | 1 |\n", &record())
+        let error = filled_table("| step | us |\n|---|---|\n| `kogge-stone` | 1 |\n", &record())
             .expect_err("one step is missing");
         let expected = "no table has a column `step` with a row for each of kogge-stone, single-pass";
         assert_eq!(error.to_string(), expected);
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
-        let error = filled("", &json!({"lines": []})).expect_err("no kernel");
-        assert_eq!(error.to_string(), "it names no kernel: it is no record of a ladder");
+    fn a_header_s_line_is_written_anew() {
+        let source =
+            "//! A scan.\n//!\n//! Measured: `single-pass`; `kogge-stone` long ago.\n\nlet measured = 1;\n";
+        let expected = "//! A scan.\n//!\n//! Measured (NVIDIA H200, `--length 64`): `single-pass` 4.12 TB/s, 96.6 % of copy; \
+                        `kogge-stone` 0.87 TB/s, 20.4 % of copy.\n\nlet measured = 1;\n";
+        let filled = filled_header(source, &record()).expect("the line is there");
+        assert_eq!(filled, expected);
+        assert_eq!(
+            filled_header(&filled, &record()).expect("it still is"),
+            expected,
+            "once more changes nothing"
+        );
+        let error = filled_header("//! Nothing.\n", &record()).expect_err("no line").to_string();
+        assert_eq!(error, "no line begins with `//! Measured` and names a step of scan");
     }
 }

@@ -142,7 +142,7 @@ impl Roofline {
         if device.properties().is_emulated {
             return Ok(None);
         }
-        let Some(KernelChoice { kernel, options }) = &self.choice else {
+        let Some(KernelChoice { kernel, options, .. }) = &self.choice else {
             bail!(
                 "only kernels of the library can be timed here; place a launch file with `--device emu:GPU`"
             );

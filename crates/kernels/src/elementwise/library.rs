@@ -7,9 +7,10 @@ use warpwright::runtime::{Buffer, Device};
 use super::{Copy, Map, Walk, Zip};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
-use crate::prepared::ptx;
+use crate::prepared::{ptx, with_resources};
 use crate::registry::{
-    self, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare, together,
+    self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
+    compare, together,
 };
 use crate::rotation::rotating;
 
@@ -107,12 +108,13 @@ fn prepare_unary<T: HostNumber, K: 'static>(
     let walk = Walk::ONE_INPUT.with(options)?;
     let (grid, threads) = (walk.grid::<T>(length)?, walk.threads);
     let compiled = device.compile(&kernel)?;
+    let resources = Resources::of(compiled.function(), &compiled.shape(grid, threads))?;
     let values = Values::named(options.choice("values"));
     let make = |seed| {
         let from: Vec<T> = values.numbers(seed, usize::try_from(length)?);
         Ok((device.buffer_from(&from)?, device.uninitialized::<T>(from.len())?))
     };
-    rotating(
+    let prepared = rotating(
         device,
         options.number("seed"),
         work::<T>(length, 2),
@@ -128,7 +130,8 @@ fn prepare_unary<T: HostNumber, K: 'static>(
             let from = from.to_vec()?;
             verify(to, |place| reference(from[place]))
         },
-    )
+    )?;
+    Ok(with_resources(prepared, resources))
 }
 
 /// [`Copy`] for the command line.
@@ -159,6 +162,18 @@ impl LibraryKernel for CopyLibrary {
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
         (name == "copy").then(|| beside(device, options, 2))
+    }
+
+    fn ladder(&self) -> Option<Ladder> {
+        Some(Ladder {
+            option: "bits",
+            steps: &["8", "16", "32", "64", "128"],
+            // An access is no narrower than an element.
+            defaults: &[("type", "u8")],
+            measure: Measure::Bytes,
+            rival: Some("copy"),
+            counted: &[("length", "65536")],
+        })
     }
 }
 

@@ -230,7 +230,8 @@ impl LibraryKernel for Library {
             option: "step",
             // The first step multiplies nothing: its speed is bytes.
             steps,
-            measure: Measure::Operations,
+            defaults: &[],
+            measure: Measure::MatrixOperations,
             rival: Some("cublas"),
             counted: &[("m", "256"), ("n", "512"), ("k", "256")],
         })

@@ -1,25 +1,26 @@
 //! The ladder of Hopper lessons: C = A·Bᵀ from one tile at a time to a kernel that keeps up with cuBLAS, an idea a file.
 //!
-//! | lesson | file | what it adds | TFLOP/s |
-//! |---|---|---|---|
-//! | 1 | [`tile_copy`] | TMA, tensor maps, an mbarrier that counts bytes | 3.95 TB/s |
-//! | 2 | [`one_tile`] | `wgmma`, a tile of 64 x 64 | 297 |
-//! | 3 | [`one_tile`] | a tile of 128 x 128 | 511 |
-//! | 4 | [`queue`] | a producer, a consumer, and a queue of five slots between them | 465 |
-//! | 5 | [`two_consumers`] | 128 x 256, two consumer warpgroups, `setmaxnreg` | 541 |
-//! | 6 | [`persistent`] | one CTA an SM; tiles in groups of rows | 532; 546 |
-//! | 7 | [`pipeline`] | the same with roles, rings and a pipeline: few arrivals | 605 |
-//! | 8 | [`cluster`] | clusters of two CTAs, multicast | 613 |
-//! | 9 | [`overlap`] | two batches of `wgmma` under way | 617 |
-//! | 10 | [`tma_store`] | C through shared memory, by `stmatrix` and TMA | 689 |
-//! | 11 | [`pingpong`] | consumers that take turns | 712 |
-//! | 12 | [`gemm`](crate::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape | 711 |
-//!
-//! (m = n = k = 8192 in bf16 on an H200, where cuBLAS reaches 688 to 711.)
+//! | lesson | file | what it adds |
+//! |---|---|---|
+//! | 1 | [`tile_copy`] | TMA, tensor maps, an mbarrier that counts bytes |
+//! | 2 | [`one_tile`] | `wgmma`, a tile of 64 x 64 |
+//! | 3 | [`one_tile`] | a tile of 128 x 128 |
+//! | 4 | [`queue`] | a producer, a consumer, and a queue of five slots between them |
+//! | 5 | [`two_consumers`] | 128 x 256, two consumer warpgroups, `setmaxnreg` |
+//! | 6 | [`persistent`] | one CTA an SM; tiles in groups of rows |
+//! | 7 | [`pipeline`] | the same with roles, rings and a pipeline: few arrivals |
+//! | 8 | [`cluster`] | clusters of two CTAs, multicast |
+//! | 9 | [`overlap`] | two batches of `wgmma` under way |
+//! | 10 | [`tma_store`] | C through shared memory, by `stmatrix` and TMA |
+//! | 11 | [`pingpong`] | consumers that take turns |
+//! | 12 | [`gemm`](crate::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape |
 //!
 //! The files up to [`persistent`] say everything by hand: which thread expects how many bytes, who arrives at which barrier and how
 //! often, which slot is next. From [`pipeline`] on the language's objects know that. Each file can be read alone, and the difference
-//! between two is the lesson. `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200.
+//! between two is the lesson. `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
+//! file's kernel was measured at stands at the end of its header; the last lesson's is here:
+//!
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 711 TFLOP/s, 103.1 % of cublas.
 
 pub mod cluster;
 pub mod error;

@@ -10,6 +10,8 @@
 //! Each slot has two barriers, for two questions: `full` (may I read it?) and `empty` (may I overwrite it?). Here every thread that takes
 //! part arrives at both and waits for the phase that it arrived in, as `arrive` and `wait` of C++'s `barrier` do: 129 arrivals a
 //! phase. That is easily understood, and costs; lesson 7 does with three.
+//!
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 465 TFLOP/s, 65.4 % of cublas.
 
 use std::marker::PhantomData;
 

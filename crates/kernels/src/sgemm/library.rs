@@ -288,6 +288,7 @@ impl LibraryKernel for Library {
         Some(Ladder {
             option: "step",
             steps: STEPS,
+            defaults: &[],
             measure: Measure::Operations,
             rival: Some("cublas"),
             counted: &[("m", "256"), ("n", "256"), ("k", "64"), ("tile", "128x128")],

@@ -13,7 +13,9 @@ use super::{Direction, SortKey};
 use crate::operations::Operations;
 use crate::prepared::{Ready, ptx};
 use crate::reference::Random;
-use crate::registry::{Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
+use crate::registry::{
+    Element, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Result, Work, compare,
+};
 
 /// Sorts.
 pub(crate) struct Library;
@@ -186,6 +188,17 @@ impl LibraryKernel for Library {
             "none" => prepare_keys::<K>(device, options),
             "u32" => prepare_pairs::<K, u32>(device, options, |index| index as u32),
             _ => prepare_pairs::<K, u64>(device, options, |index| index),
+        })
+    }
+
+    fn ladder(&self) -> Option<Ladder> {
+        Some(Ladder {
+            option: "by",
+            steps: &["bitonic", "merge", "radix"],
+            defaults: &[],
+            measure: Measure::Keys,
+            rival: None,
+            counted: &[("length", "65536")],
         })
     }
 }

@@ -152,6 +152,7 @@ impl LibraryKernel for Library {
         Some(Ladder {
             option: "way",
             steps: &["naive", "shared", "padded", "swizzled", "blocks"],
+            defaults: &[],
             measure: Measure::Bytes,
             rival: Some("copy"),
             counted: &[("m", "256"), ("n", "256")],

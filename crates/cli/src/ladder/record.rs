@@ -1,0 +1,144 @@
+//! Records of runs: what `warpwright ladder KERNEL --json` printed, or `warpwright bench KERNEL --json` for one step of a ladder.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::{Value, json};
+use warpwright_kernels::registry::{self, Ladder, LibraryKernel, Measure, Options};
+
+/// A record of steps, whichever command printed it.
+#[derive(Clone)]
+pub(super) struct Record {
+    pub(super) kernel: &'static dyn LibraryKernel,
+    pub(super) ladder: Ladder,
+    /// What was printed.
+    pub(super) printed: Value,
+    /// A value a step, as `ladder` prints it.
+    pub(super) steps: Vec<Value>,
+}
+
+impl Record {
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(file)?;
+        Self::of(serde_json::from_str(&text)?)
+    }
+
+    pub(super) fn of(printed: Value) -> Result<Self> {
+        let name = printed["kernel"]
+            .as_str()
+            .ok_or_else(|| anyhow!("it names no kernel: it is no record of a ladder"))?;
+        let kernel = registry::named(name).ok_or_else(|| anyhow!("there is no kernel {name}"))?;
+        let ladder = kernel.ladder().ok_or_else(|| anyhow!("{name} has no ladder"))?;
+        let steps = match (&printed["steps"], &printed["timings"]) {
+            (Value::Array(steps), _) => steps.clone(),
+            (_, Value::Array(timings)) => vec![step_of_bench(&printed, timings, &ladder)?],
+            _ => return Err(anyhow!("the record has no steps")),
+        };
+        Ok(Self { kernel, ladder, printed, steps })
+    }
+
+    /// Whether it has the whole ladder, and so a chart.
+    pub(super) fn is_ladder(&self) -> bool {
+        self.printed["steps"].is_array()
+    }
+
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.printed[name].as_str().unwrap_or_default()
+    }
+
+    /// The options of the run, as the kernel has them now.
+    pub(super) fn options(&self) -> Result<Options> {
+        let mut options = Options::defaults(self.kernel.options());
+        for (name, value) in flags(self.text("options")) {
+            options.set(name, value).with_context(|| format!("options `{}`", self.text("options")))?;
+        }
+        Ok(options)
+    }
+
+    /// What was measured: the options of the run but for the step and the seed.
+    pub(super) fn shape(&self) -> String {
+        let told =
+            flags(self.text("options")).filter(|(name, _)| *name != "seed" && *name != self.ladder.option);
+        told.map(|(name, value)| format!("--{name} {value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The step of that name, if the record has it.
+    pub(super) fn step(&self, name: &str) -> Option<&Value> {
+        self.steps.iter().find(|step| step["step"] == name)
+    }
+}
+
+/// Names and values of flags: `--m 64 --n 32`.
+fn flags(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut words = text.split_whitespace();
+    std::iter::from_fn(move || Some((words.next()?.strip_prefix("--")?, words.next()?)))
+}
+
+/// The step that a bench timed.
+fn step_of_bench(bench: &Value, timings: &[Value], ladder: &Ladder) -> Result<Value> {
+    let options = bench["options"].as_str().unwrap_or_default();
+    let step = flags(options).find(|(name, _)| *name == ladder.option).map(|(_, step)| step);
+    let step = step.ok_or_else(|| anyhow!("its options name no step: `{options}`"))?;
+    let ours = timings.first().ok_or_else(|| anyhow!("it has no timings"))?;
+    let part = timings
+        .get(1)
+        .and_then(|theirs| Some(theirs["median_seconds"].as_f64()? / ours["median_seconds"].as_f64()?));
+    Ok(json!({
+        "step": step,
+        "time": ours,
+        "part_of_rival": part,
+        "operations_per_second": ours["operations_per_second"],
+        "bytes_per_second": ours["bytes_per_second"],
+    }))
+}
+
+/// A step's speed in the measure's unit, if it was timed.
+pub(super) fn speed(step: &Value, measure: Measure) -> Option<f64> {
+    let speed = match measure {
+        Measure::Bytes => &step["bytes_per_second"],
+        Measure::Operations | Measure::MatrixOperations | Measure::Keys => &step["operations_per_second"],
+    };
+    speed.as_f64().map(|speed| speed * measure.unit().1)
+}
+
+/// A step's speed and its unit as text. One that computes nothing is measured by its bytes, on any ladder.
+pub(super) fn speed_text(step: &Value, measure: Measure) -> Option<(String, &'static str)> {
+    let computes = step["operations_per_second"].as_f64().is_some_and(|speed| speed > 0.0);
+    let measure = if computes { measure } else { Measure::Bytes };
+    let speed = speed(step, measure)?;
+    Some((three_digits(speed), measure.unit().0))
+}
+
+/// A figure with as many digits as a measurement has: hundreds without a part.
+pub(super) fn three_digits(figure: f64) -> String {
+    let digits = if figure < 100.0 { 2 } else { 0 };
+    format!("{figure:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bench_of_one_step_is_a_record_of_it() {
+        let bench = json!({
+            "kernel": "hopper-ladder",
+            "options": "--step tile-copy --m 16384 --n 8192 --k 8192 --output bf16 --seed 1",
+            "timings": [{"name": "hopper-ladder", "median_seconds": 1.0, "operations_per_second": 0.0, "bytes_per_second": 3.95e12}],
+        });
+        let record = Record::of(bench).expect("a record");
+        let step = record.step("tile-copy").expect("the step");
+        assert!(!record.is_ladder() && record.steps.len() == 1);
+        assert_eq!(speed_text(step, record.ladder.measure), Some(("3.95".to_owned(), "TB/s")));
+        assert_eq!(record.options().expect("its own options").number("m"), 16384);
+        assert_eq!(record.shape(), "--m 16384 --n 8192 --k 8192 --output bf16");
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        let refused = |value| Record::of(value).err().expect("no record").to_string();
+        assert_eq!(refused(json!({"lines": []})), "it names no kernel: it is no record of a ladder");
+        assert_eq!(refused(json!({"kernel": "map"})), "map has no ladder");
+        assert_eq!(refused(json!({"kernel": "sgemm"})), "the record has no steps");
+    }
+}
