@@ -120,7 +120,7 @@ macro_rules! packed {
         $(
             $(#[$doc])*
             #[allow(non_camel_case_types, reason = "PTX writes it so, and Rust writes its numbers so")]
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
             #[repr(transparent)]
             pub struct $ty(pub $storage);
 
@@ -172,7 +172,7 @@ macro_rules! sub_byte {
         $(
             $(#[$doc])*
             #[allow(non_camel_case_types, reason = "PTX writes it so, and Rust writes its numbers so")]
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
             #[repr(transparent)]
             pub struct $ty(pub u32);
 

@@ -16,14 +16,19 @@ use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::requirement::{Feature, for_target};
 use warpwright_lang::shared::shared_array;
-use warpwright_lang::tensor::{TensorCoreMma, TensorCoreTypes};
+use warpwright_lang::space::SharedSpace;
+use warpwright_lang::tensor::{
+    Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes, TiledMma, TmaTile,
+    multiply,
+};
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory, wait_tensor_loads};
 use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Order, Wmma};
 use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
-use warpwright_layout::atom::Element as AtomElement;
+use warpwright_layout::All;
+use warpwright_layout::atom::{Element as AtomElement, Major};
 
 /// One misuse, as it is written.
 type Misuse = (&'static str, fn());
@@ -65,6 +70,32 @@ fn half_products() -> Wmma<f16> {
 /// bf16 into f32.
 const BRAIN_FLOATS: TensorCoreTypes =
     TensorCoreTypes { a: AtomElement::Bf16, b: AtomElement::Bf16, d: AtomElement::F32 };
+
+fn mma(atom: &str) -> TiledMma {
+    TiledMma::warpgroups(atom, 1)
+}
+
+/// 64 rows in shared memory, as `wgmma` reads them.
+fn rows<T: Element>(depth: i64, major: Major) -> Tensor<T, SharedSpace> {
+    let layout = TmaTile::new::<T>((64, depth), major).and_then(|tile| tile.layout(1));
+    Tensor::new(tile(), layout.expect("whole blocks"))
+}
+
+/// 64 rows of one instruction's depth of bf16.
+fn operand() -> MatrixOperand {
+    mma("SM90_64x64x16_F32BF16BF16_SS").b_operand(&rows::<bf16>(16, Major::K)).slice((All, All, 0i64))
+}
+
+#[track_caller]
+fn product<C: Element>(atom: &str, a: &impl LeftOperand) {
+    let mma = mma(atom);
+    let mut sums: Fragment<C> = mma.thread(input()).c_fragment((64, 64));
+    multiply(&mma, &mut sums, a, &operand(), true);
+}
+
+fn left<T: Element>() -> Fragment<T> {
+    mma("SM90_64x64x16_F32BF16BF16_RS").thread(input()).a_fragment((64, 16))
+}
 
 const ANYWHERE: &[Misuse] = misuses! {
     <&TensorMaps<8> as KernelParameter>::declare("maps").at(8);
@@ -109,6 +140,23 @@ const ANYWHERE: &[Misuse] = misuses! {
     Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::RowMajor);
     half_products().zeros::<f64>();
     half_products().multiply::<i32, i32>(&half_products().load_a(global(), 16), &half_products().load_b(global(), 16), &half_products().zeros());
+    mma("SM80_16x8x16_F32BF16BF16F32_TN");
+    mma("SM90_64x64x32_S32S8S8_SS").negating_a();
+    TiledMma::atom("SM80_16x8x16_F32BF16BF16F32_TN").negating_b();
+    mma("SM90_64x64x16_F32BF16BF16_SS").saturating();
+    mma("SM90_64x64x256_S32U1U1_SS").saturating();
+    mma("SM90_64x64x32_F32E4M3E4M3_SS").b_operand(&rows::<e4m3>(32, Major::Mn));
+    mma("SM90_64x64x8_F32TF32TF32_SS").a_operand(&rows::<bf16>(16, Major::K), 0i64);
+    mma("SM90_64x64x256_S32U1U1_SS").b_operand(&rows::<u8>(32, Major::K));
+    product::<f32>("SM90_64x64x16_F32BF16BF16_SS", &left::<bf16>());
+    product::<f32>("SM90_64x64x16_F32BF16BF16_RS", &operand());
+    product::<f32>("SM90_64x64x16_F32BF16BF16_RS", &left::<f32>());
+    product::<f16>("SM90_64x64x16_F32BF16BF16_RS", &left::<bf16>());
+    product::<f32>("SM90_SPARSE_64x64x32_F32BF16BF16_SS", &operand());
+    product::<f32>("SM90_64x64x16_F32BF16BF16_SS", &Sparse { stored: &operand(), metadata: &left::<u32>() });
+    product::<f32>("SM80_16x8x16_F32BF16BF16F32_TN", &operand());
+    mma("SM90_64x64x16_F32BF16BF16_SS").thread(input()).metadata_fragment((64, 16));
+    left::<bf16>().set_word(1, 0);
 };
 
 /// What sm_80 has not.

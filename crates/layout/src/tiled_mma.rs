@@ -1,6 +1,6 @@
 //! [`TiledMma`]: an MMA atom repeated over warps and values until it covers a tile.
 
-use crate::atom::{Family, MmaAtom, Operand};
+use crate::atom::{MmaAtom, Operand};
 use crate::tiling::all;
 use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple};
 
@@ -42,7 +42,7 @@ impl TiledMma {
                 "at most 3: (m, n, k)",
             ));
         }
-        if atom.family == Family::SparseWarp && permutation[2] != Tiler::All {
+        if atom.family.is_sparse() && permutation[2] != Tiler::All {
             let legal = "`_` for a sparse atom, whose A is stored by halves";
             return Err(Error::bad_argument("the permutation of K", &permutation[2], legal));
         }

@@ -118,6 +118,9 @@ fn quadpairs_hold_what_the_hardware_holds() {
     assert!(compare(Family::Quadpair, quadpair) > 1_000);
 }
 
+/// Rows of A of one warp of every sparse multiply.
+const ROWS: usize = 16;
+
 /// A sparse A expanded by the emulator has each stored element where the atom's metadata says, for every selector.
 #[test]
 fn metadata_places_what_the_hardware_places() {
@@ -132,25 +135,35 @@ fn metadata_places_what_the_hardware_places() {
                 values.set(row, column, 1 + (row * stored as usize + column) as u32);
             }
         }
-        let words: [u32; LANES] = std::array::from_fn(|lane| legal_metadata(atom.a, lane as u32));
+        let threads = extent(&layout, 0);
+        let words: Vec<u32> = (0..threads).map(|thread| legal_metadata(atom.a, thread as u32)).collect();
         for selector in 0..metadata.selectors() as usize {
-            let full = Metadata::new(shape(&atom), recorded(atom.a), selector).expand(&values, &words);
             let mut entries = vec![0; (rows * metadata.entries) as usize];
             let chosen = 4 / metadata.selectors() as usize;
-            for lane in (0..LANES).filter(|lane| lane % 4 / chosen == selector) {
+            for thread in (0..threads).filter(|thread| thread % 4 / chosen == selector) {
                 for value in 0..extent(&layout, 1) {
                     let bits = metadata.entry_bits as u32;
-                    let entry = words[lane] >> (bits * value as u32) & ((1 << bits) - 1);
-                    entries[place(&layout, lane, value) as usize] = i64::from(entry);
+                    let entry = words[thread] >> (bits * value as u32) & ((1 << bits) - 1);
+                    entries[place(&layout, thread, value) as usize] = i64::from(entry);
                 }
             }
-            for row in 0..rows {
-                for column in 0..stored {
-                    let entry = entries[(row + rows * metadata.entry_of(column)) as usize];
-                    let at = metadata.column(column, entry);
-                    let value = values.get(row as usize, column as usize);
-                    assert_eq!(full.get(row as usize, at as usize), value, "{} {row},{column}", atom.name());
-                    placed += 1;
+            // Each warp of a warpgroup has 16 rows of A, and metadata of its own.
+            for (warp, words) in words.chunks_exact(LANES).enumerate() {
+                let words: &[u32; LANES] = words.try_into().expect("whole warps");
+                let mut mine = Tile::zeros(ROWS, stored as usize);
+                for (row, column) in (0..ROWS).flat_map(|row| (0..stored as usize).map(move |c| (row, c))) {
+                    mine.set(row, column, values.get(warp * ROWS + row, column));
+                }
+                let shape = Shape { m: ROWS, ..shape(&atom) };
+                let full = Metadata::new(shape, recorded(atom.a), selector).expand(&mine, words);
+                for row in 0..ROWS {
+                    for column in 0..stored {
+                        let index = (warp * ROWS + row) as i64 + rows * metadata.entry_of(column);
+                        let at = metadata.column(column, entries[index as usize]);
+                        let value = mine.get(row, column as usize);
+                        assert_eq!(full.get(row, at as usize), value, "{} {row},{column}", atom.name());
+                        placed += 1;
+                    }
                 }
             }
         }

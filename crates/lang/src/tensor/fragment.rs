@@ -171,6 +171,22 @@ impl<T: Element> Fragment<T> {
 }
 
 impl<T: Element> Fragment<T> {
+    /// Sets the 32-bit register that holds element `index` of the layout's order and those after it, the first in the lowest bits: two
+    /// elements of 16 bits, four of 8.
+    #[track_caller]
+    pub fn set_word(&mut self, index: i64, word: impl Value<u32>) {
+        let at = self.index_of(&IntTuple::from(index));
+        if T::BYTES == 8 || at % Self::LANES != 0 {
+            return refuse(format!(
+                "`set_word` writes a whole register of 32 bits, which does not begin with element {at} of {}",
+                T::NAME
+            ));
+        }
+        if let Some(register) = self.word(at / Self::LANES) {
+            record("mov.b32", 1, vec![register, word.reg().operand()]);
+        }
+    }
+
     /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's order.
     #[track_caller]
     pub fn set_pair(&mut self, index: i64, low: impl Value<T>, high: impl Value<T>) {

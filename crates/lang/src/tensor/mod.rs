@@ -12,6 +12,7 @@ mod multiply;
 mod tensor_core;
 mod tile;
 mod warpgroup;
+mod warpgroup_multiply;
 
 use std::rc::Rc;
 
@@ -24,8 +25,9 @@ pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
 pub use tensor_core::{TensorCoreMma, TensorCoreTypes};
 pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
-pub use warpgroup::{
-    MatrixOperand, commit_multiplications, fence_multiplications, issue_multiplications, multiply,
+pub use warpgroup::MatrixOperand;
+pub use warpgroup_multiply::{
+    LeftOperand, Sparse, commit_multiplications, fence_multiplications, issue_multiplications, multiply,
     wait_multiplications,
 };
 

@@ -1,9 +1,10 @@
 //! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over fragments.
 
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{MmaAtom, Operand};
+use warpwright_layout::atom::{Element as AtomElement, MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
 
+use super::warpgroup_multiply::Modifiers;
 use super::{Coordinates, Fragment, Tensor, known, legal};
 use crate::element::Element;
 use crate::operation::{record, refuse};
@@ -16,6 +17,7 @@ use crate::value::Reg;
 #[derive(Clone)]
 pub struct TiledMma {
     pub(super) plan: Option<warpwright_layout::TiledMma>,
+    pub(super) modifiers: Modifiers,
 }
 
 impl TiledMma {
@@ -30,7 +32,7 @@ impl TiledMma {
             let keep = || warpwright_layout::Tiler::All;
             warpwright_layout::TiledMma::permuted(atom, &layout, [keep(), wider_n, keep()])
         });
-        Self { plan: legal(plan.map(Some), || None) }
+        Self::of_plan(legal(plan.map(Some), || None))
     }
 
     /// The atom of CuTe's name alone: one instruction, one warp.
@@ -38,7 +40,11 @@ impl TiledMma {
     pub fn atom(name: &str) -> Self {
         let plan = MmaAtom::named(name)
             .and_then(|atom| warpwright_layout::TiledMma::new(atom, &Layout::column_major((1, 1, 1))?));
-        Self { plan: legal(plan.map(Some), || None) }
+        Self::of_plan(legal(plan.map(Some), || None))
+    }
+
+    pub(super) fn of_plan(plan: Option<warpwright_layout::TiledMma>) -> Self {
+        Self { plan, modifiers: Modifiers::default() }
     }
 
     /// The plan as the layout algebra has it; `None` after a mistake already reported.
@@ -117,10 +123,38 @@ impl ThreadMma {
         Coordinates::new(mine, (0..elements).map(IntTuple::from).collect())
     }
 
-    /// Registers for this thread's elements of an A tile (m, k): (values, repetitions along m, along k).
+    /// This thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions along m, along k), in the
+    /// order of [`a_fragment`](Self::a_fragment).
+    #[track_caller]
+    pub fn a<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
+        tile.map(|layout| Ok(self.partition(Operand::A, layout)))
+    }
+
+    /// Registers for this thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions along m, along
+    /// k). Elements narrower than a byte are held by words: of bits, [`b1x32`](crate::element::b1x32) counts as 32.
     #[track_caller]
     pub fn a_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
         self.fragment(Operand::A, tile)
+    }
+
+    /// Registers for the metadata of an A tile of which (m, k / 2) is stored: (repetitions along m, registers along k).
+    ///
+    /// A register serves as many k-steps as the instruction has selectors (2 for elements of 16 and 32 bits, 1 for those of 8):
+    /// [`Metadata::registers`](warpwright_layout::atom::Metadata::registers) makes them on the host.
+    #[track_caller]
+    pub fn metadata_fragment(&self, stored: (i64, i64)) -> Fragment<u32> {
+        self.demand_whole_repetitions(Operand::A, stored);
+        let Some(plan) = self.mma.plan() else { return Fragment::with_layout(Layout::unit()) };
+        let Some(metadata) = plan.atom().metadata() else {
+            refuse(format!("{} has no metadata; the SM90_SPARSE_.. atoms do", plan.atom().name()));
+            return Fragment::with_layout(Layout::unit());
+        };
+        let (rows, columns) = plan.atom().tile(Operand::A);
+        let steps = stored.1 / columns;
+        let warpgroups = plan.thread_layout().mode(1).and_then(|mode| mode.size());
+        let repetitions = stored.0 / (rows * warpgroups.ok().and_then(|size| size.known()).unwrap_or(1));
+        let registers = (steps + metadata.selectors() - 1) / metadata.selectors();
+        Fragment::with_layout(legal(Layout::column_major((repetitions, registers)), Layout::unit))
     }
 
     /// Registers for this thread's elements of a B tile (n, k): (values, repetitions along n, along k).
@@ -139,7 +173,15 @@ impl ThreadMma {
     fn fragment<T: Element>(&self, operand: Operand, tile: (i64, i64)) -> Fragment<T> {
         self.demand_whole_repetitions(operand, tile);
         let tile = legal(Layout::column_major(tile), Layout::unit);
-        Fragment::like(&self.partition(operand, &tile.into()))
+        let mine = self.partition(operand, &tile.into());
+        let element = self.mma.plan().map(|plan| plan.atom().element(operand));
+        match element.and_then(packed::<T>) {
+            Some(1) | None => Fragment::like(&mine),
+            Some(each) => {
+                let words = Layout::column_major(mine.shape().clone()).and_then(|bits| bits.recast(1, each));
+                Fragment::with_layout(legal(words, Layout::unit))
+            }
+        }
     }
 }
 
@@ -164,6 +206,16 @@ pub fn gemm<A: Element, B: Element, C: Element>(
             let c_words = vector(&c.slice(Coordinate::from((All, row, column))));
             record(opcode.clone(), 1, vec![c_words.clone(), a_words.clone(), b_words, c_words]);
         }
+    }
+}
+
+/// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None` if the widths differ.
+pub(super) fn packed<T: Element>(element: AtomElement) -> Option<i64> {
+    let (bits, width) = (element.bits(), 8 * i64::from(T::BYTES));
+    match bits {
+        _ if bits == width => Some(1),
+        1 | 4 if width == 32 => Some(width / bits),
+        _ => None,
     }
 }
 

@@ -5,16 +5,16 @@
 //! strided, how it is swizzled. All of that is in the layout of the tile, so a [`MatrixOperand`] takes it from there.
 
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{Family, Major, MmaAtom, Operand, SharedDescriptor};
-use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Index, Int, Layout};
+use warpwright_layout::atom::{Element as AtomElement, Major, MmaAtom, Operand, SharedDescriptor};
+use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
-use super::multiply::{extent, vector};
-use super::{Fragment, Tensor, TiledMma, legal};
+use super::multiply::{extent, packed};
+use super::{Tensor, TiledMma, legal};
 use crate::element::Element;
-use crate::operation::{compute, perform, record, refuse};
+use crate::operation::{compute, refuse};
 use crate::pointer::Generic;
 use crate::space::{GenericSpace, SharedSpace};
-use crate::value::{Reg, Value, constant};
+use crate::value::{Reg, constant};
 
 impl TiledMma {
     /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups` along m.
@@ -25,14 +25,17 @@ impl TiledMma {
         });
         let plan = legal(plan.map(Some), || None);
         if let Some(plan) = &plan
-            && plan.atom().family != Family::Warpgroup
+            && !plan.atom().family.is_warpgroup()
         {
             refuse(format!("{atom} is a warp's instruction, not a warpgroup's; take one of SM90_64x.."));
+            return Self::of_plan(None);
         }
-        Self { plan }
+        Self::of_plan(plan)
     }
 
-    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory.
+    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory; of a sparse A what is stored of it, (m, k / 2, ..).
+    ///
+    /// Bits are taken by words: a tile of [`b1x32`](crate::element::b1x32), whose columns are 32 steps of k each.
     ///
     /// The warpgroup's number must be the same in all its threads *for the compiler to see* (a broadcast by shuffle): the
     /// hardware takes descriptors from uniform registers.
@@ -45,7 +48,7 @@ impl TiledMma {
         let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
         let warpgroups = legal(plan.thread_layout().mode(1).and_then(|mode| mode.size()), || 1.into());
         let share = Share::Warpgroup { warpgroups, warpgroup: warpgroup.into() };
-        MatrixOperand::of_blocks(plan.atom().tile(Operand::A), tile, share)
+        MatrixOperand::of_atom(plan.atom(), Operand::A, tile, share)
     }
 
     /// What every warpgroup multiplies as B: a tile (n, k, ..) in shared memory.
@@ -53,7 +56,7 @@ impl TiledMma {
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         let Some(plan) = self.plan() else { return MatrixOperand::nothing() };
         let share = Share::Warpgroup { warpgroups: 1.into(), warpgroup: 0.into() };
-        MatrixOperand::of_blocks(plan.atom().tile(Operand::B), tile, share)
+        MatrixOperand::of_atom(plan.atom(), Operand::B, tile, share)
     }
 }
 
@@ -81,6 +84,38 @@ impl MatrixOperand {
     pub(super) fn nothing() -> Self {
         let nowhere = Generic::from_address(constant(0u64), false);
         Self { blocks: Tensor::new(nowhere, Layout::unit()), major: Major::K }
+    }
+
+    /// The blocks of an atom's operand that a tile is read in.
+    #[track_caller]
+    fn of_atom<T: Element>(
+        atom: &MmaAtom,
+        operand: Operand,
+        tile: &Tensor<T, SharedSpace>,
+        share: Share,
+    ) -> Self {
+        let element = atom.element(operand);
+        let Some(each) = packed::<T>(element) else {
+            refuse(format!(
+                "the tile's elements are {}, of {} bits, and {} multiplies those of {element} as {operand:?}, of {}{}",
+                T::NAME,
+                8 * T::BYTES,
+                atom.name(),
+                element.bits(),
+                if element == AtomElement::B1 { ": give them as words, b1x32" } else { "" }
+            ));
+            return Self::nothing();
+        };
+        let (rows, depth) = atom.tile(operand);
+        let found = Self::of_blocks((rows, depth / each), tile, share);
+        if found.major == Major::Mn && !takes_either_major(element) {
+            refuse(format!(
+                "{} reads {operand:?} with k contiguous, and in the tile {} is: only elements of 16 bits are read either way",
+                atom.name(),
+                if operand == Operand::A { "m" } else { "n" }
+            ));
+        }
+        found
     }
 
     /// The blocks of (rows, depth) elements that a tile is read in.
@@ -140,9 +175,14 @@ impl MatrixOperand {
     }
 
     /// The immediate that says which mode is contiguous.
-    fn transposed(&self) -> IrOperand {
+    pub(super) fn transposed(&self) -> IrOperand {
         IrOperand::Integer(i128::from(self.major == Major::Mn))
     }
+}
+
+/// Only 16-bit operands may be read with m or n contiguous (PTX ISA, "wgmma.mma_async").
+pub(super) fn takes_either_major(element: AtomElement) -> bool {
+    element.bits() == 16
 }
 
 /// The descriptor of the first block of a tile, which of its modes is contiguous, and where all blocks of this warpgroup
@@ -174,85 +214,4 @@ fn blocks(
     let coordinate = Coordinate::Node(std::iter::once(mine).chain(vec![all; rest]).collect());
     let blocks = ComposedLayout::from(Layout::of_modes(modes)).slice(&coordinate)?;
     Ok((descriptor, major, blocks))
-}
-
-/// Begins `sums += a * b`, or `sums = a * b` where `accumulate` is false: a batch of `wgmma` over all k-steps of the operands.
-///
-/// The sums and the operands belong to the tensor cores until [`wait_multiplications`] has waited for the batch. It is
-/// [`fence_multiplications`], [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them itself.
-#[track_caller]
-pub fn multiply<C: Element>(
-    mma: &TiledMma,
-    sums: &mut Fragment<C>,
-    a: &MatrixOperand,
-    b: &MatrixOperand,
-    accumulate: impl Value<bool>,
-) {
-    fence_multiplications();
-    issue_multiplications(mma, sums, a, b, accumulate);
-    commit_multiplications();
-}
-
-/// Makes what the warpgroup's threads wrote to registers visible to the `wgmma` that follow: before the first of a batch, and
-/// after every write of sums. PTX ISA, "wgmma.fence".
-#[track_caller]
-pub fn fence_multiplications() {
-    perform("wgmma.fence.sync.aligned", []);
-}
-
-/// The `wgmma` of one product, over all k-steps of the operands, that join the batch of the warpgroup.
-#[track_caller]
-pub fn issue_multiplications<C: Element>(
-    mma: &TiledMma,
-    sums: &mut Fragment<C>,
-    a: &MatrixOperand,
-    b: &MatrixOperand,
-    accumulate: impl Value<bool>,
-) {
-    let Some(plan) = mma.plan() else { return };
-    let atom = plan.atom();
-    if !atom.a_from_shared {
-        return refuse(format!("{} takes A from registers; multiply it by an .._SS atom", atom.name()));
-    }
-    let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
-    let steps = a.steps();
-    let mut accumulate = accumulate.reg();
-    for step in 0..steps {
-        for row in 0..rows {
-            for column in 0..columns {
-                let mut operands = vec![
-                    vector(&sums.slice(Coordinate::from((All, row, column)))),
-                    a.descriptor(row, step),
-                    b.descriptor(column, step),
-                    accumulate.operand(),
-                    IrOperand::Integer(1),
-                    IrOperand::Integer(1),
-                ];
-                if takes_either_major(atom) {
-                    operands.extend([a.transposed(), b.transposed()]);
-                }
-                record(atom.instruction(), 1, operands);
-            }
-        }
-        if step == 0 && steps > 1 {
-            accumulate = constant(true);
-        }
-    }
-}
-
-/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts. PTX ISA, "wgmma.commit_group".
-#[track_caller]
-pub fn commit_multiplications() {
-    perform("wgmma.commit_group.sync.aligned", []);
-}
-
-/// Only 16-bit operands may be read with m or n contiguous (PTX ISA, "wgmma.mma_async").
-fn takes_either_major(atom: &MmaAtom) -> bool {
-    atom.a.bits() == 16
-}
-
-/// Waits until at most `in_flight` of the warpgroup's batches, the latest, are not complete.
-#[track_caller]
-pub fn wait_multiplications(in_flight: u32) {
-    perform("wgmma.wait_group.sync.aligned", [IrOperand::Integer(in_flight.into())]);
 }

@@ -20,7 +20,8 @@ use crate::{ComposedLayout, Error, Layout};
 pub struct SharedDescriptor {
     /// The bytes from the tile's start to the operand's, before the swizzle.
     pub start_bytes: i64,
-    /// The leading dimension byte offset; 16 (ignored) for a swizzled k-major operand.
+    /// The leading dimension byte offset; 16 (ignored) for a swizzled k-major operand, but where it is deeper than the swizzle's span:
+    /// then from one span along k to the next. (Measured on H200.)
     pub leading_bytes: i64,
     /// The stride dimension byte offset.
     pub stride_bytes: i64,
@@ -29,7 +30,7 @@ pub struct SharedDescriptor {
 }
 
 impl SharedDescriptor {
-    /// The descriptor of an (mn, k) operand of one `wgmma`, 32 bytes of k deep.
+    /// The descriptor of an (mn, k) operand of one `wgmma`, 32 bytes of k deep; of B of a sparse one, 64.
     ///
     /// # Errors
     /// If the layout is none of the canonical ones: the two layouts are shown.
@@ -109,17 +110,16 @@ fn split(mode: &Layout, inner: i64) -> Option<(i64, i64, i64)> {
     Some((step, repeats, stride))
 }
 
-/// `((8, n), 2) : ((span, SBO), 1)`, or without swizzle `((8, n), 2) : ((1, SBO), LBO)`.
+/// `((8, n), (span, d)) : ((span, SBO), (1, LBO))`, where d is 1 but for B of a sparse multiply; or without swizzle
+/// `((8, n), d) : ((1, SBO), LBO)`.
 fn k_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
     let (row, groups, stride) = split(&units.mode(0).ok()?, 8)?;
-    let (step, deep, _) = split(&units.mode(1).ok()?, 2)?;
-    let whole = units.mode(1).ok()?.size().ok()?.known()? == 2 && deep == 1;
+    let depth = units.mode(1).ok()?.size().ok()?.known()?;
+    let run = span.min(depth);
+    let (step, spans, leading) = split(&units.mode(1).ok()?, run)?;
     let stride = if groups == 1 { row * 8 } else { stride };
-    let canonical = match span {
-        1 => row == 1,
-        _ => row == span && step == 1,
-    };
-    (whole && canonical).then_some((if span == 1 { step } else { 1 }, stride))
+    let canonical = matches!(depth, 2 | 4) && row == span && (run == 1 || step == 1);
+    canonical.then_some((if spans == 1 { 1 } else { leading }, stride))
 }
 
 /// `((span, n), (8, k)) : ((1, LBO), (span, SBO))`, or without swizzle `((1, n), (8, k)) : ((_, SBO), (1, LBO))`.
@@ -181,6 +181,26 @@ mod tests {
                     let before = operand.inner_offset(&(mn, k).into()).unwrap();
                     let before = before.linear().unwrap().known().unwrap() * 2 - descriptor.start_bytes;
                     assert_eq!(before, expected, "{major:?} {swizzle:?} at {mn},{k}: {descriptor:?}");
+                }
+            }
+        }
+    }
+
+    /// B of a sparse multiply is twice as deep: beyond one row of the pattern the leading offset goes on. (Measured on H200.)
+    #[test]
+    fn the_descriptor_of_64_bytes_finds_every_unit() {
+        for swizzle in SharedSwizzle::ALL {
+            let tile = SharedTile { major: Major::K, swizzle, element_bits: 16 }.fill((64, 128)).unwrap();
+            for at_k in 0..4 {
+                let operand = tile.local_tile((16, 32), &(1, at_k).into()).unwrap();
+                let descriptor = SharedDescriptor::of_operand(&operand, Major::K, 16).unwrap();
+                let span = swizzle.span_bytes();
+                for (n, unit) in (0..16).flat_map(|n| (0..4).map(move |unit| (n, unit))) {
+                    let beyond = 16 * unit / span * descriptor.leading_bytes + 16 * unit % span;
+                    let expected = n % 8 * span + n / 8 * descriptor.stride_bytes + beyond;
+                    let before = operand.inner_offset(&(n, 8 * unit).into()).unwrap();
+                    let before = before.linear().unwrap().known().unwrap() * 2 - descriptor.start_bytes;
+                    assert_eq!(before, expected, "{swizzle:?} at {n}, {unit}: {descriptor:?}");
                 }
             }
         }

@@ -45,6 +45,20 @@ pub enum Family {
     Wmma,
     /// `wgmma.mma_async` of sm_90: four warps; A and B may be read from shared memory.
     Warpgroup,
+    /// `wgmma.mma_async.sp` of sm_90: of A only what is not zero, with [`Metadata`].
+    SparseWarpgroup,
+}
+
+impl Family {
+    /// Whether four warps execute the instruction together.
+    pub fn is_warpgroup(self) -> bool {
+        matches!(self, Family::Warpgroup | Family::SparseWarpgroup)
+    }
+
+    /// Whether of A only what is not zero is stored.
+    pub fn is_sparse(self) -> bool {
+        matches!(self, Family::SparseWarp | Family::SparseWarpgroup)
+    }
 }
 
 /// One matrix-multiply instruction: its shape, its types, and who holds which element.
@@ -112,7 +126,7 @@ impl MmaAtom {
                             atoms.push(MmaAtom { a_k_major, b_k_major, ..atom.clone() });
                         }
                     }
-                    Family::Warpgroup => {
+                    Family::Warpgroup | Family::SparseWarpgroup => {
                         for n in (8..=row.shape.1).step_by(8).filter(|&n| warpgroup_width_is_legal(n, a)) {
                             for a_from_shared in [true, false] {
                                 let shape = (row.shape.0, n, row.shape.2);
@@ -148,17 +162,18 @@ impl MmaAtom {
         ))
     }
 
-    /// CuTe's name; where CuTe has no such atom, one in its manner: `SM70_WMMA_...`, `SM80_SPARSE_...`.
+    /// CuTe's name; where CuTe has no such atom, one in its manner: `SM70_WMMA_...`, `SM80_SPARSE_...`,
+    /// `SM90_SPARSE_...`.
     pub fn name(&self) -> String {
         let (m, n, k) = self.shape;
         let (a, b, c, d) = (self.a.cute(), self.b.cute(), self.c.cute(), self.d.cute());
         let kind = match self.family {
-            Family::SparseWarp => "SPARSE_",
+            Family::SparseWarp | Family::SparseWarpgroup => "SPARSE_",
             Family::Wmma => "WMMA_",
             _ => "",
         };
         let shape = format!("SM{}_{kind}{m}x{n}x{k}", self.sm);
-        if self.family == Family::Warpgroup {
+        if self.family.is_warpgroup() {
             return format!("{shape}_{d}{a}{b}_{}S", if self.a_from_shared { 'S' } else { 'R' });
         }
         let a_letter = if self.a_k_major { 'T' } else { 'N' };
@@ -189,6 +204,7 @@ impl MmaAtom {
             Family::Wmma if a == F16 => format!("wmma.mma.sync.aligned.{orders}.{shape}.{d}.{c}"),
             Family::Wmma => format!("wmma.mma{popc}.sync.aligned.{orders}.{shape}.{d}.{a}.{b}.{c}"),
             Family::Warpgroup => format!("wgmma.mma_async.sync.aligned.{shape}.{d}.{a}.{b}{popc}"),
+            Family::SparseWarpgroup => format!("wgmma.mma_async.sp.sync.aligned.{shape}.{d}.{a}.{b}"),
         }
     }
 
@@ -197,7 +213,7 @@ impl MmaAtom {
         match self.family {
             Family::Quadpair => Layout::new((4, 2), (1, 16)),
             Family::Warp | Family::SparseWarp | Family::Wmma => Layout::new(32, 1),
-            Family::Warpgroup => Layout::new(128, 1),
+            Family::Warpgroup | Family::SparseWarpgroup => Layout::new(128, 1),
         }
     }
 
@@ -205,7 +221,7 @@ impl MmaAtom {
     pub fn tile(&self, operand: Operand) -> (i64, i64) {
         let (m, n, k) = self.shape;
         match operand {
-            Operand::A if self.family == Family::SparseWarp => (m, k / 2),
+            Operand::A if self.family.is_sparse() => (m, k / 2),
             Operand::A => (m, k),
             Operand::B => (n, k),
             Operand::C | Operand::D => (m, n),
@@ -242,9 +258,11 @@ impl MmaAtom {
             (Family::Quadpair, _) => self.quadpair(operand),
             (Family::Warp | Family::SparseWarp, _) => quads(rows, columns, run),
             (Family::Wmma, _) => self.wmma(operand, run),
-            (Family::Warpgroup, Operand::A) if self.a_from_shared => shared((rows, columns)),
-            (Family::Warpgroup, Operand::B) => shared((rows, columns)),
-            (Family::Warpgroup, _) => warpgroup(rows, columns, run),
+            (Family::Warpgroup | Family::SparseWarpgroup, Operand::A) if self.a_from_shared => {
+                shared((rows, columns))
+            }
+            (Family::Warpgroup | Family::SparseWarpgroup, Operand::B) => shared((rows, columns)),
+            (Family::Warpgroup | Family::SparseWarpgroup, _) => warpgroup(rows, columns, run),
         }
     }
 

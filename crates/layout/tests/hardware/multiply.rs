@@ -5,13 +5,13 @@
 use crate::Check;
 use crate::case::{Case, Registers, declare, load, store};
 use crate::elements::{Matrix, accumulator_bits, places, put};
-use warpwright_layout::atom::{Element, Family, MmaAtom, Operand};
+use warpwright_layout::atom::{Element, MmaAtom, Operand};
 
 pub(crate) const LANES: usize = 32;
 
 pub(crate) fn checks() -> Vec<Check> {
     let mut checks = Vec::new();
-    for atom in MmaAtom::all().into_iter().filter(|atom| atom.family != Family::Warpgroup) {
+    for atom in MmaAtom::all().into_iter().filter(|atom| !atom.family.is_warpgroup()) {
         let selectors = atom.metadata().map_or(1, |metadata| metadata.selectors());
         checks.extend((0..selectors).map(|selector| check(&atom, selector)));
     }

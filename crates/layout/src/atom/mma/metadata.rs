@@ -1,11 +1,12 @@
 //! The metadata of a sparse A: where in its row each stored element stands.
 
+use super::MmaAtom;
 use super::fragment::fragment;
-use super::{Family, MmaAtom};
 use crate::{Error, Layout};
 
-/// The metadata of `mma.sp`: an entry for each stored element of A (for each pair, if elements have 4 bits), held by the
-/// lanes in one 32-bit register each. (PTX ISA, "Matrix fragments for sparse mma".)
+/// The metadata of `mma.sp` and of a sparse `wgmma`: an entry for each stored element of A (for each pair, if elements have 4 bits), held by the
+/// lanes in one 32-bit register each. (PTX ISA, "Matrix fragments for sparse mma" and
+/// "Sparse matrix storage" of wgmma: each of its warps holds that of its 16 rows.)
 ///
 /// Of every four elements of a row two are stored, and an entry of 2 bits is the place of one among the four. `tf32` stores
 /// one of two, by entries of 4 bits: `0b0100` is the first, `0b1110` the second. Elements of 4 bits are stored by pairs, two
@@ -26,17 +27,19 @@ pub struct Metadata {
     pub entry_bits: i64,
     /// Entries of one row of A.
     pub entries: i64,
+    /// Rows of A: 16 of each warp.
+    rows: i64,
     /// Bits of one stored element of A.
     element_bits: i64,
 }
 
-/// The rows of A in every sparse shape.
-const ROWS: i64 = 16;
+/// The rows of A that a warp multiplies.
+const WARP_ROWS: i64 = 16;
 
 impl Metadata {
     /// The metadata of a sparse atom.
     pub(super) fn of(atom: &MmaAtom) -> Option<Metadata> {
-        if atom.family != Family::SparseWarp {
+        if !atom.family.is_sparse() {
             return None;
         }
         let (element_bits, depth) = (atom.a.bits(), atom.shape.2);
@@ -45,12 +48,12 @@ impl Metadata {
             4 => (2, depth / 4),
             _ => (2, depth / 2),
         };
-        Some(Metadata { entry_bits, entries, element_bits })
+        Some(Metadata { entry_bits, entries, rows: atom.shape.0, element_bits })
     }
 
     /// Rows of A and entries of each.
     pub fn tile(&self) -> (i64, i64) {
-        (ROWS, self.entries)
+        (self.rows, self.entries)
     }
 
     /// How many selectors are legal: 4, 2 or 1, as one, two or all four lanes of four hold the metadata that is read.
@@ -58,19 +61,49 @@ impl Metadata {
         64 / (self.entries * self.entry_bits)
     }
 
-    /// The thread-value layout: (lane, entry of its register) to an entry of the tile, column-major.
+    /// The thread-value layout: (thread, entry of its register) to an entry of the tile, column-major.
     ///
     /// Lanes that differ in a mode of stride 0 stand for the same entries, and the instruction's selector says which of them
     /// is read: lane `selector` of four where one of four is, lanes `2 * selector` and the next where two are.
     pub fn thread_values(&self) -> Result<Layout, Error> {
         let each = 32 / self.entry_bits;
-        let rows = (8, 1);
-        match (self.selectors(), self.element_bits) {
-            (4, _) => fragment(&[(4, 0), rows], &[(self.entries, ROWS), (2, 8)]),
-            (2, 16 | 32) => fragment(&[(2, each / 2 * ROWS), (2, 0), rows], &[(each / 2, ROWS), (2, 8)]),
-            (2, _) => fragment(&[(2, 8), (2, 0), rows], &[(each, ROWS)]),
-            _ => fragment(&[(2, 8), (2, each * ROWS), rows], &[(each, ROWS)]),
+        let column = self.rows;
+        let (mut threads, values) = match (self.selectors(), self.element_bits) {
+            (4, _) => (vec![(4, 0)], vec![(self.entries, column), (2, 8)]),
+            (2, 16 | 32) => (vec![(2, each / 2 * column), (2, 0)], vec![(each / 2, column), (2, 8)]),
+            (2, _) => (vec![(2, 8), (2, 0)], vec![(each, column)]),
+            _ => (vec![(2, 8), (2, each * column)], vec![(each, column)]),
+        };
+        threads.push((8, 1));
+        if self.rows > WARP_ROWS {
+            threads.push((self.rows / WARP_ROWS, WARP_ROWS));
         }
+        fragment(&threads, &values)
+    }
+
+    /// The registers of all threads, when `entry(selector, row, entry)` gives the entries: each register holds those of as many
+    /// instructions as there are [`selectors`](Self::selectors), which the instructions name by their selector.
+    ///
+    /// ```
+    /// use warpwright_layout::atom::MmaAtom;
+    /// let metadata = MmaAtom::named("SM90_SPARSE_64x8x32_F32F16F16_SS")?.metadata().expect("sparse");
+    /// assert_eq!((metadata.tile(), metadata.selectors()), ((64, 16), 2));
+    /// // Two instructions, of which the second keeps the last two of every four elements, the first the first two.
+    /// let words = metadata.registers(|selector, _, entry| (2 * selector + entry % 2) as u32)?;
+    /// assert_eq!((words.len(), words[0], words[2]), (128, 0x4444_4444, 0xeeee_eeee));
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn registers(&self, entry: impl Fn(i64, i64, i64) -> u32) -> Result<Vec<u32>, Error> {
+        let layout = self.thread_values()?;
+        let threads = layout.mode(0)?.known_size("threads")?;
+        let lanes_chosen = 4 / self.selectors();
+        let mut registers = vec![0; threads as usize];
+        for (index, place) in layout.offsets()?.into_iter().enumerate() {
+            let (thread, value) = (index as i64 % threads, index as i64 / threads);
+            let bits = entry(thread % 4 / lanes_chosen, place % self.rows, place / self.rows);
+            registers[thread as usize] |= bits << (value * self.entry_bits);
+        }
+        Ok(registers)
     }
 
     /// The column of A in which a stored element of a row stands, by its entry.

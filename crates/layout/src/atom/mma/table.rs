@@ -108,4 +108,9 @@ pub const MMA_TABLE: &[MmaRow] = &[
     row(90, Family::Warpgroup, (64, 256, 32), FP8_TYPES),
     row(90, Family::Warpgroup, (64, 256, 32), BYTE_TYPES),
     row(90, Family::Warpgroup, (64, 256, 256), BIT_TYPES),
+    row(90, Family::SparseWarpgroup, (64, 256, 32), F16_TYPES),
+    row(90, Family::SparseWarpgroup, (64, 256, 32), BF16_TYPES),
+    row(90, Family::SparseWarpgroup, (64, 256, 16), TF32_TYPES),
+    row(90, Family::SparseWarpgroup, (64, 256, 64), FP8_TYPES),
+    row(90, Family::SparseWarpgroup, (64, 256, 64), BYTE_TYPES),
 ];

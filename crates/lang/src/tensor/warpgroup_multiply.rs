@@ -1,0 +1,350 @@
+//! `wgmma.mma_async`: the products themselves. PTX ISA, "wgmma.mma_async" and "wgmma.mma_async.sp".
+//!
+//! B is read from shared memory. A is one of
+//!
+//! | A | atom | given as |
+//! |---|---|---|
+//! | a tile in shared memory | `.._SS` | a [`MatrixOperand`] |
+//! | the warpgroup's registers | `.._RS` | the [`Fragment`] of [`ThreadMma::a_fragment`](super::ThreadMma::a_fragment) |
+//! | either, of which half is stored | `SM90_SPARSE_..` | [`Sparse`]: one of these, and metadata |
+
+use warpwright_ir::Operand as IrOperand;
+use warpwright_layout::atom::{Element as AtomElement, MmaAtom};
+use warpwright_layout::{All, Coordinate};
+
+use super::multiply::{extent, packed, vector};
+use super::warpgroup::{MatrixOperand, takes_either_major};
+use super::{Fragment, TiledMma};
+use crate::element::Element;
+use crate::operation::{perform, record, refuse};
+use crate::value::{Value, constant};
+
+/// What is done to operands and sums besides the multiply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modifiers {
+    negates_a: bool,
+    negates_b: bool,
+    saturates: bool,
+}
+
+impl TiledMma {
+    /// The same with -A for A: `sums - a * b`. A `wgmma` of floats does that (its scale-a of -1).
+    ///
+    /// ```
+    /// use warpwright_lang::{kernel, tensor::TiledMma};
+    /// #[kernel]
+    /// fn negated() {
+    ///     TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_SS", 1).negating_a();
+    /// }
+    /// assert!(negated().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn negating_a(self) -> Self {
+        self.demand_negation();
+        Self { modifiers: Modifiers { negates_a: true, ..self.modifiers }, ..self }
+    }
+
+    /// The same with -B for B (scale-b of -1); see [`negating_a`](Self::negating_a).
+    #[track_caller]
+    pub fn negating_b(self) -> Self {
+        self.demand_negation();
+        Self { modifiers: Modifiers { negates_b: true, ..self.modifiers }, ..self }
+    }
+
+    /// The same with sums that stop at the least and the greatest `i32` where others wrap: `.satfinite`. A `wgmma` of 8-bit integers
+    /// does that.
+    ///
+    /// ```
+    /// use warpwright_lang::{kernel, tensor::TiledMma};
+    /// #[kernel]
+    /// fn saturated() {
+    ///     TiledMma::warpgroups("SM90_64x128x32_S32S8S8_SS", 1).saturating();
+    /// }
+    /// assert!(saturated().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn saturating(self) -> Self {
+        if let Some(atom) = self.plan().map(|plan| plan.atom())
+            && !(atom.family.is_warpgroup() && matches!(atom.a, AtomElement::S8 | AtomElement::U8))
+        {
+            refuse(format!("{} does not saturate; a wgmma of S8 or U8 does", atom.name()));
+        }
+        Self { modifiers: Modifiers { saturates: true, ..self.modifiers }, ..self }
+    }
+
+    #[track_caller]
+    fn demand_negation(&self) {
+        if let Some(atom) = self.plan().map(|plan| plan.atom())
+            && !(atom.family.is_warpgroup() && has_scales(atom))
+        {
+            refuse(format!("{} does not negate its operands; a wgmma of floats does", atom.name()));
+        }
+    }
+}
+
+/// Whether the instruction has operands that scale A and B by 1 or -1: those of floats (PTX ISA, "wgmma.mma_async").
+fn has_scales(atom: &MmaAtom) -> bool {
+    atom.d != AtomElement::S32
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a `wgmma` takes as A: a [`MatrixOperand`], a [`Fragment`], or [`Sparse`] of one of them.
+pub trait LeftOperand: sealed::Sealed {
+    /// What the atom must be for it, but for sparse or not.
+    #[doc(hidden)]
+    const FROM_SHARED: bool;
+
+    /// Whether it comes with metadata.
+    #[doc(hidden)]
+    const IS_SPARSE: bool = false;
+
+    /// Blocks along the depth.
+    #[doc(hidden)]
+    #[track_caller]
+    fn steps(&self) -> i64;
+
+    /// The instruction's operand for a block.
+    #[doc(hidden)]
+    #[track_caller]
+    fn block(&self, repetition: i64, step: i64) -> IrOperand;
+
+    /// The immediate that says which mode is contiguous, if A is in shared memory.
+    #[doc(hidden)]
+    fn order(&self) -> Option<IrOperand>;
+
+    /// The metadata of a block, and the selector.
+    #[doc(hidden)]
+    #[track_caller]
+    fn metadata(&self, _repetition: i64, _step: i64, _selectors: i64) -> Vec<IrOperand> {
+        Vec::new()
+    }
+
+    /// Whether it holds elements of that type, and what it holds.
+    #[doc(hidden)]
+    fn mismatch(&self, _element: AtomElement) -> Option<&'static str> {
+        None
+    }
+}
+
+impl sealed::Sealed for MatrixOperand {}
+
+impl LeftOperand for MatrixOperand {
+    const FROM_SHARED: bool = true;
+
+    #[track_caller]
+    fn steps(&self) -> i64 {
+        self.steps()
+    }
+
+    #[track_caller]
+    fn block(&self, repetition: i64, step: i64) -> IrOperand {
+        self.descriptor(repetition, step)
+    }
+
+    fn order(&self) -> Option<IrOperand> {
+        Some(self.transposed())
+    }
+}
+
+impl<T: Element> sealed::Sealed for Fragment<T> {}
+
+impl<T: Element> LeftOperand for Fragment<T> {
+    const FROM_SHARED: bool = false;
+
+    #[track_caller]
+    fn steps(&self) -> i64 {
+        extent(self.layout(), 2)
+    }
+
+    #[track_caller]
+    fn block(&self, repetition: i64, step: i64) -> IrOperand {
+        vector(&self.slice((All, repetition, step)))
+    }
+
+    fn order(&self) -> Option<IrOperand> {
+        None
+    }
+
+    fn mismatch(&self, element: AtomElement) -> Option<&'static str> {
+        packed::<T>(element).is_none().then_some(T::NAME)
+    }
+}
+
+/// An A of which half is stored, in shared memory or registers, and where in its rows that half stands.
+///
+/// ```
+/// use warpwright_lang::element::f16;
+/// use warpwright_lang::pointer::Global;
+/// use warpwright_lang::tensor::{Fragment, MatrixOperand, Sparse, TiledMma, multiply, wait_multiplications};
+/// use warpwright_lang::{device, kernel, launch, special::thread_idx};
+///
+/// /// Multiplies a stored tile of A, (64, 32) of (64, 64), by B: two instructions deep, and one register of metadata for both.
+/// #[device]
+/// fn multiply_sparse(mma: &TiledMma, a: &MatrixOperand, b: &MatrixOperand, metadata: &Global<u32>) -> Fragment<f32> {
+///     let part = mma.thread(thread_idx().x);
+///     let mut sums = part.c_fragment((64, 8));
+///     let mut words = part.metadata_fragment((64, 32));
+///     words.set(0i64, metadata[thread_idx().x]);
+///     multiply(mma, &mut sums, &Sparse { stored: a, metadata: &words }, b, false);
+///     wait_multiplications(0);
+///     sums
+/// }
+/// ```
+pub struct Sparse<'a, A: LeftOperand> {
+    /// What is stored of A.
+    pub stored: &'a A,
+    /// The registers of metadata (repetitions along m, registers along k), as
+    /// [`ThreadMma::metadata_fragment`](super::ThreadMma::metadata_fragment) makes them.
+    pub metadata: &'a Fragment<u32>,
+}
+
+impl<A: LeftOperand> sealed::Sealed for Sparse<'_, A> {}
+
+impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
+    const FROM_SHARED: bool = A::FROM_SHARED;
+    const IS_SPARSE: bool = true;
+
+    #[track_caller]
+    fn steps(&self) -> i64 {
+        self.stored.steps()
+    }
+
+    #[track_caller]
+    fn block(&self, repetition: i64, step: i64) -> IrOperand {
+        self.stored.block(repetition, step)
+    }
+
+    fn order(&self) -> Option<IrOperand> {
+        self.stored.order()
+    }
+
+    #[track_caller]
+    fn metadata(&self, repetition: i64, step: i64, selectors: i64) -> Vec<IrOperand> {
+        let mut operands = self.metadata.words_at([(repetition, step / selectors).into()]);
+        operands.push(IrOperand::Integer((step % selectors).into()));
+        operands
+    }
+
+    fn mismatch(&self, element: AtomElement) -> Option<&'static str> {
+        self.stored.mismatch(element)
+    }
+}
+
+/// Begins `sums += a * b`, or `sums = a * b` where `accumulate` is false: a batch of `wgmma` over all k-steps of the operands.
+///
+/// The sums and the operands, registers included, belong to the tensor cores until [`wait_multiplications`] has waited for the batch. It is
+/// [`fence_multiplications`], [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them itself.
+#[track_caller]
+pub fn multiply<C: Element>(
+    mma: &TiledMma,
+    sums: &mut Fragment<C>,
+    a: &impl LeftOperand,
+    b: &MatrixOperand,
+    accumulate: impl Value<bool>,
+) {
+    fence_multiplications();
+    issue_multiplications(mma, sums, a, b, accumulate);
+    commit_multiplications();
+}
+
+/// Makes what the warpgroup's threads wrote to registers visible to the `wgmma` that follow: before the first of a batch, and
+/// after every write of sums, or of A in registers. PTX ISA, "wgmma.fence".
+#[track_caller]
+pub fn fence_multiplications() {
+    perform("wgmma.fence.sync.aligned", []);
+}
+
+/// The `wgmma` of one product, over all k-steps of the operands, that join the batch of the warpgroup.
+#[track_caller]
+pub fn issue_multiplications<C: Element, A: LeftOperand>(
+    mma: &TiledMma,
+    sums: &mut Fragment<C>,
+    a: &A,
+    b: &MatrixOperand,
+    accumulate: impl Value<bool>,
+) {
+    let Some(plan) = mma.plan() else { return };
+    let atom = plan.atom();
+    if !demand_operands::<C, A>(atom, a) {
+        return;
+    }
+    let Modifiers { negates_a, negates_b, saturates } = mma.modifiers;
+    let opcode = atom.instruction() + if saturates { ".satfinite" } else { "" };
+    let sign = |negates: bool| IrOperand::Integer(if negates { -1 } else { 1 });
+    let mut immediates = Vec::new();
+    if has_scales(atom) {
+        immediates.extend([sign(negates_a), sign(negates_b)]);
+    }
+    if takes_either_major(atom.b) {
+        immediates.extend(a.order());
+        immediates.push(b.transposed());
+    }
+    let selectors = atom.metadata().map_or(1, |metadata| metadata.selectors());
+    let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
+    let steps = a.steps();
+    let mut accumulate = accumulate.reg();
+    for step in 0..steps {
+        for row in 0..rows {
+            let (left, metadata) = (a.block(row, step), a.metadata(row, step, selectors));
+            for column in 0..columns {
+                let mut operands = vec![
+                    vector(&sums.slice(Coordinate::from((All, row, column)))),
+                    left.clone(),
+                    b.descriptor(column, step),
+                ];
+                operands.extend(metadata.iter().cloned());
+                operands.push(accumulate.operand());
+                operands.extend(immediates.iter().cloned());
+                record(opcode.clone(), 1, operands);
+            }
+        }
+        if step == 0 && steps > 1 {
+            accumulate = constant(true);
+        }
+    }
+}
+
+/// Refuses what the atom does not take; whether it takes all.
+#[track_caller]
+fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
+    let name = atom.name();
+    let mistake = if !atom.family.is_warpgroup() {
+        format!("{name} is a warp's instruction, not a warpgroup's; multiply fragments by `gemm`")
+    } else if atom.family.is_sparse() != A::IS_SPARSE {
+        match A::IS_SPARSE {
+            true => format!(
+                "{name} multiplies a whole A, and this one comes with metadata; take an SM90_SPARSE_.. atom"
+            ),
+            false => format!(
+                "{name} multiplies an A of which half is stored; give it as `Sparse`, with its metadata"
+            ),
+        }
+    } else if atom.a_from_shared && !A::FROM_SHARED {
+        format!("{name} reads A from shared memory; multiply a fragment by an .._RS atom")
+    } else if !atom.a_from_shared && A::FROM_SHARED {
+        format!("{name} takes A from registers; multiply a tile in shared memory by an .._SS atom")
+    } else if let Some(held) = a.mismatch(atom.a) {
+        format!("{name} takes A of {}, and this fragment holds {held}", atom.a)
+    } else if packed::<C>(atom.c) != Some(1) {
+        format!("{name} sums in {}, and this fragment holds {}", atom.c, C::NAME)
+    } else {
+        return true;
+    };
+    refuse(mistake);
+    false
+}
+
+/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts. PTX ISA, "wgmma.commit_group".
+#[track_caller]
+pub fn commit_multiplications() {
+    perform("wgmma.commit_group.sync.aligned", []);
+}
+
+/// Waits until at most `in_flight` of the warpgroup's batches, the latest, are not complete.
+#[track_caller]
+pub fn wait_multiplications(in_flight: u32) {
+    perform("wgmma.wait_group.sync.aligned", [IrOperand::Integer(in_flight.into())]);
+}
