@@ -126,12 +126,11 @@ impl Problem {
         if !self.uses_tuned {
             return Ok((way, Reason::Flag("--plan")));
         }
-        if way != Way::Warps && !properties.is_emulated && self.count == 1 {
-            let key = Key::of::<T, C>(&properties.product, self.product);
-            let shape = self.product.shape::<T, C>();
-            if let Some((found, _, file)) = tuned::find(&key, |found, _| found.check(shape).is_ok())? {
-                return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
-            }
+        if way != Way::Warps
+            && let Ok(file) = tuned::default_file()
+            && let Some(found) = tuned::find::<T, C>(&file, properties, self.batch())?
+        {
+            return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
         }
         Ok((way, Reason::Model))
     }
@@ -169,9 +168,6 @@ impl Problem {
         C: GemmOutput + Storable + Rounded,
     {
         let properties = device.properties();
-        if self.count != 1 {
-            return Err("a search is for one product: leave out --batch".into());
-        }
         if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
             return Err(match properties.capability.target {
                 "sm_90a" => "by mma.sync it is done before A and B are copied for TMA: there is nothing to search for, but with \
@@ -182,7 +178,7 @@ impl Problem {
         }
         let searched = SearchedGemm::<T, C> {
             operations: Operations::new(device),
-            product: self.product,
+            batch: self.batch(),
             work: self.work::<T, C>(),
             types: PhantomData,
         };
@@ -207,9 +203,8 @@ impl Problem {
         let batch = self.batch();
         let (way, _) = self.way_on::<T, C>(device)?;
         let operations = Operations::new(device);
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| match batch.count {
-            1 => Ok(operations.multiply_by(stream, batch.product, way, a, b, c)?),
-            _ => Ok(operations.multiply_batched_by(stream, &batch, way, a, b, c)?),
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+            Ok(operations.multiply_batched_by(stream, &batch, way, a, b, c)?)
         };
         let verify = move |set: &Buffers<T, C>| verify(batch, set);
         rotating(
@@ -246,10 +241,10 @@ impl Problem {
     }
 }
 
-/// The configurations of a product for warpgroups.
+/// The configurations of a batch for warpgroups.
 struct SearchedGemm<T, C> {
     operations: Operations,
-    product: Product,
+    batch: Batch,
     work: Work,
     types: PhantomData<(T, C)>,
 }
@@ -264,12 +259,12 @@ where
 
     fn ways(&self) -> Vec<Configuration> {
         let sms = self.operations.device().properties().sm_count;
-        let costs = tune::legal(self.product.shape::<T, C>(), sms);
+        let costs = tune::legal(self.batch.shape::<T, C>(), sms);
         costs.into_iter().map(|cost| cost.configuration).collect()
     }
 
     fn around(&self, configuration: Configuration) -> Vec<Configuration> {
-        tune::around(configuration, self.product.shape::<T, C>())
+        tune::around(configuration, self.batch.shape::<T, C>())
     }
 
     fn name(&self, configuration: Configuration) -> String {
@@ -287,15 +282,15 @@ where
         Buffers { a, b, c }: &mut Buffers<T, C>,
     ) -> Result<LaunchCounts> {
         let way = Way::Warpgroups(configuration);
-        Ok(self.operations.multiply_by(stream, self.product, way, a, b, c)?)
+        Ok(self.operations.multiply_batched_by(stream, &self.batch, way, a, b, c)?)
     }
 
     fn verify(&self, set: &Buffers<T, C>) -> Result<Verified> {
-        verify(self.product.into(), set)
+        verify(self.batch, set)
     }
 
     fn keep(&self, configuration: Configuration, seconds: f64) -> Result<PathBuf> {
-        let key = Key::of::<T, C>(&self.operations.device().properties().product, self.product);
+        let key = Key::of::<T, C>(&self.operations.device().properties().product, self.batch);
         Ok(tuned::keep(&key, configuration, None, seconds)?)
     }
 }
@@ -321,7 +316,7 @@ impl LibraryKernel for Library {
     }
 
     fn summary(&self) -> &'static str {
-        "C = A·B on tensor cores: any shape, either order of A and B, bf16 or f16"
+        "C = A·B on tensor cores: any shape, either order of A and B, floats of 16, 8 or 32 (tf32) bits, an epilogue"
     }
 
     fn options(&self) -> &'static [OptionSpec] {

@@ -1,8 +1,10 @@
 //! `operations.multiply(&stream, product, &a, &b, &mut c)`: C = A·B by the kernel that suits the shape, the types and the device.
 
+use std::path::Path;
+
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{self, Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
 use super::cost;
@@ -13,6 +15,7 @@ use super::linear::{Fused, Linear, Parts};
 use super::plan::{self, Configuration, Shape};
 use super::readable::Readable;
 use super::ready::Workspace;
+use super::tuned;
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
@@ -95,6 +98,23 @@ pub fn ways<T: WarpgroupInput, C: Element>(
         return [Way::Warps].into_iter().chain(warpgroups).collect();
     }
     warpgroups.chain([Way::Warps]).collect()
+}
+
+/// The way that a search has found to be the fastest on a device and kept in `file`, or else the cheapest by the model.
+///
+/// A file that cannot be read counts as none: what it says makes a product faster, and nothing else, so no product fails for it.
+/// `warpwright run gemm --explain` tells what is wrong with it.
+fn fastest<T: WarpgroupInput, C: Element>(
+    batch: Batch,
+    properties: &DeviceProperties,
+    file: Option<&Path>,
+) -> Way {
+    let cheapest = ways::<T, C>(batch, properties.capability, properties.sm_count)[0];
+    let find = |file| tuned::find::<T, C>(file, properties, batch).ok().flatten();
+    match cheapest {
+        Way::Warps => cheapest,
+        Way::Warpgroups(_) => file.and_then(find).map_or(cheapest, Way::Warpgroups),
+    }
 }
 
 /// Why warpgroups cannot compute a product.
@@ -260,11 +280,10 @@ impl Operations {
         self.multiply_by(stream, product, way, a, b, c)
     }
 
-    /// The cheapest way to compute a batch.
+    /// The way to compute a batch: as `warpwright tune` has found, or else the cheapest by the model. It is looked up once for each batch.
     pub(super) fn way<T: WarpgroupInput, C: Element>(&self, batch: Batch) -> Result<Way> {
-        let properties = self.device().properties();
         let way = self.remembered::<(T, C), _, _>(batch, |&batch| {
-            Ok(ways::<T, C>(batch, properties.capability, properties.sm_count)[0])
+            Ok(fastest::<T, C>(batch, self.device().properties(), tuned::default_file().ok().as_deref()))
         })?;
         Ok(*way)
     }
@@ -299,4 +318,35 @@ pub(super) fn legal(tile: Result<TmaTile, warpwright::layout::Error>) -> Result<
 /// The extents of a matrix, as a tensor map counts them.
 pub(super) fn extents(mn: u32, k: u32) -> (u64, u64) {
     (mn.into(), k.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use warpwright::runtime::Device;
+
+    use super::super::tuned::{Key, keep_in, temporary_file};
+    use super::*;
+
+    #[test]
+    fn what_a_search_has_kept_goes_before_the_model() {
+        let (file, _folder) = temporary_file("multiply");
+        let emulator = Device::named("emu:h200").expect("an emulator").properties().clone();
+        let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator.clone() };
+        let product = Product::new(600, 520, 200);
+        for batch in [Batch::from(product), Batch::new(product, 3), Batch::new(product, 3).sharing_b()] {
+            let chosen = |properties| fastest::<bf16, f32>(batch, properties, Some(&file));
+            let all = ways::<bf16, f32>(batch, gpu.capability, gpu.sm_count);
+            assert_eq!(chosen(&gpu), all[0], "nothing is kept for it yet");
+            let Way::Warpgroups(kept) = all[4] else { panic!("Hopper's ways are by warpgroups") };
+            keep_in(&file, &Key::of::<bf16, f32>("a GPU", batch), kept, None, 1.0).expect("kept");
+            assert_eq!(chosen(&gpu), all[4]);
+            assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
+            assert_eq!(fastest::<bf16, f32>(batch, &gpu, None), all[0]);
+        }
+        fs::write(&file, "not what tune writes").expect("writable");
+        let all = ways::<bf16, f32>(product, gpu.capability, gpu.sm_count);
+        assert_eq!(fastest::<bf16, f32>(product.into(), &gpu, Some(&file)), all[0], "the file is no good");
+    }
 }

@@ -1,10 +1,11 @@
 //! `operations.multiply_scaled(&stream, product, a, b, &mut c)`: C = A·B of narrow floats whose blocks have scales.
 
 use std::fmt;
+use std::path::Path;
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
 use super::blocks::ScaledGemm;
@@ -14,8 +15,8 @@ use super::multiply::{Product, has_warpgroups};
 use super::plan::{self, Configuration, Cost, SHARED_BYTES, SHARED_MARGIN, Shape};
 use super::scaled_kernel::{KernelOperands, Ready};
 use super::scales::Granularity;
-use super::tune;
 use super::{GemmOutput, Order, WarpgroupInput};
+use super::{tune, tuned};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// A factor whose blocks have scales.
@@ -169,6 +170,19 @@ pub(super) fn check(capability: &Capability) -> Result<()> {
     })
 }
 
+/// The way that a search has found to be the fastest on a device and kept in `file`, or else the cheapest by the model. As for `multiply`, a
+/// file that cannot be read counts as none.
+fn fastest<A: Narrow, B: Narrow, C: Element>(
+    product: Product,
+    granularities: Granularities,
+    properties: &DeviceProperties,
+    file: Option<&Path>,
+) -> ScaledWay {
+    let find = |file| tuned::find_scaled::<A, B, C>(file, properties, product, granularities).ok().flatten();
+    let cheapest = || ScaledWay::all(product.shape::<A, C>(), granularities, properties.sm_count)[0];
+    file.and_then(find).unwrap_or_else(cheapest)
+}
+
 impl Operations {
     /// C = A·B, where A and B are what their elements and the scales of their blocks multiply to; C is row-major. The sums of 128 of k
     /// are accumulated by the tensor cores, and those in f32. A and B may be of different types.
@@ -231,11 +245,12 @@ impl Operations {
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         linear.check(product, 1)?;
-        let (granularities, sms) = ((a.granularity, b.granularity), self.device().properties().sm_count);
-        let way = self.remembered::<(ScaledWay, A, C), _, _>((product, granularities), |_| {
+        let granularities = (a.granularity, b.granularity);
+        let way = self.remembered::<(ScaledWay, A, B, C), _, _>((product, granularities), |_| {
             // Where there is nothing to compute, nothing is launched in any way.
-            let shape = Shape { m: product.m.max(1), n: product.n.max(1), ..product.shape::<A, C>() };
-            Ok(ScaledWay::all(shape, granularities, sms)[0])
+            let product = Product { m: product.m.max(1), n: product.n.max(1), ..product };
+            let (file, properties) = (tuned::default_file().ok(), self.device().properties());
+            Ok(fastest::<A, B, C>(product, granularities, properties, file.as_deref()))
         })?;
         self.compute_scaled(stream, product, *way, linear, (a, b), c)
     }
@@ -297,5 +312,31 @@ impl Operations {
             Ready::<A, B, C>::new(self, product, way, granularities, parts)
         })?;
         ready.launch(self, stream, operands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright::runtime::Device;
+
+    use super::super::tuned::{Key, keep_in, temporary_file};
+    use super::*;
+
+    #[test]
+    fn what_a_search_has_kept_goes_before_the_model() {
+        let (file, _folder) = temporary_file("scaled");
+        let (product, granularities) = (Product::new(700, 900, 1000), (Granularity::Row, Granularity::Block));
+        let emulator = Device::named("emu:h200").expect("an emulator").properties().clone();
+        let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator.clone() };
+        let chosen =
+            |properties| fastest::<e4m3, e5m2, bf16>(product, granularities, properties, Some(&file));
+        let all = ScaledWay::all(product.shape::<e4m3, bf16>(), granularities, gpu.sm_count);
+        assert_eq!(chosen(&gpu), all[0], "there is no file yet");
+        let key = Key::of_scaled::<e4m3, e5m2, bf16>("a GPU", product, granularities);
+        keep_in(&file, &key, all[5].configuration, Some(all[5].in_flight), 1.0).expect("kept");
+        assert_eq!(chosen(&gpu), all[5]);
+        assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
+        let other = fastest::<e4m3, e4m3, bf16>(product, granularities, &gpu, Some(&file));
+        assert_eq!(other, all[0], "another type of B");
     }
 }

@@ -108,20 +108,11 @@ impl Problem {
         if !self.uses_tuned {
             return Ok((way, Reason::Flag("--plan")));
         }
-        if !properties.is_emulated {
-            let shape = self.product.shape::<A, C>();
-            let key = Key::of_scaled::<A, B, C>(&properties.product, self.product, self.granularities);
-            let of = |configuration, in_flight: Option<u32>| {
-                Some(ScaledWay { configuration, in_flight: in_flight? })
-            };
-            let is_legal = |configuration, in_flight| {
-                of(configuration, in_flight).is_some_and(|way| way.is_legal(shape, self.granularities))
-            };
-            if let Some((configuration, in_flight, file)) = tuned::find(&key, is_legal)?
-                && let Some(way) = of(configuration, in_flight)
-            {
-                return Ok((way, Reason::Tuned(file)));
-            }
+        let (product, granularities) = (self.product, self.granularities);
+        if let Ok(file) = tuned::default_file()
+            && let Some(found) = tuned::find_scaled::<A, B, C>(&file, properties, product, granularities)?
+        {
+            return Ok((found, Reason::Tuned(file)));
         }
         Ok((way, Reason::Model))
     }

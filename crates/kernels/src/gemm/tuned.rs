@@ -9,11 +9,13 @@ use std::{env, fs, io};
 
 use serde::{Deserialize, Serialize};
 use warpwright::prelude::*;
+use warpwright::runtime::DeviceProperties;
 
 use super::Order;
+use super::batched::Batch;
 use super::hopper::Consumers;
 use super::multiply::Product;
-use super::multiply_scaled::Granularities;
+use super::multiply_scaled::{Granularities, ScaledWay};
 use super::plan::Configuration;
 
 /// What a configuration was found for.
@@ -22,6 +24,12 @@ pub struct Key {
     device: String,
     /// (m, n, k).
     shape: (u32, u32, u32),
+    /// How many products.
+    #[serde(default = "one")]
+    batch: u32,
+    /// Whether all have the same A, and the same B.
+    #[serde(default)]
+    shared: (bool, bool),
     input: String,
     output: String,
     /// Whether A's rows, and B's, are contiguous.
@@ -75,13 +83,22 @@ pub enum TunedError {
     },
 }
 
+/// What entries from before there were batches stand for.
+fn one() -> u32 {
+    1
+}
+
 impl Key {
-    /// For a product of `T` into `C` on a device of that name.
-    pub(super) fn of<T: Element, C: Element>(device: &str, product: Product) -> Self {
-        let Product { m, n, k, a, b } = product;
+    /// For products of `T` into `C` on a device of that name.
+    pub(super) fn of<T: Element, C: Element>(device: &str, batch: impl Into<Batch>) -> Self {
+        let batch = batch.into();
+        let Product { m, n, k, a, b } = batch.product;
+        let (own_a, own_b) = batch.own();
         Self {
             device: device.to_owned(),
             shape: (m, n, k),
+            batch: batch.count,
+            shared: (batch.count > 1 && !own_a, batch.count > 1 && !own_b),
             input: T::NAME.to_owned(),
             output: C::NAME.to_owned(),
             row_major: (a == Order::RowMajor, b == Order::RowMajor),
@@ -118,7 +135,7 @@ fn version(text: &[&str]) -> u64 {
 }
 
 /// The file in the user's cache folder.
-fn default_file() -> Result<PathBuf, TunedError> {
+pub(super) fn default_file() -> Result<PathBuf, TunedError> {
     let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let own = folder("WARPWRIGHT_CACHE");
     let shared = || {
@@ -129,23 +146,45 @@ fn default_file() -> Result<PathBuf, TunedError> {
     own.or_else(shared).map(|folder| folder.join("gemm.json")).ok_or(TunedError::NoFolder)
 }
 
-/// The configuration that was found for a key and is legal, with its sets of sums, if the product has scales; and the file that says so.
+/// The configuration that a file has for products on a device, if it is legal. What a GPU is fastest in says nothing about its emulator.
 ///
 /// # Errors
 /// There is a file, but it cannot be read.
-pub(super) fn find(
-    key: &Key,
-    is_legal: impl Fn(Configuration, Option<u32>) -> bool,
-) -> Result<Option<(Configuration, Option<u32>, PathBuf)>, TunedError> {
-    let file = match default_file() {
-        Ok(file) => file,
-        Err(TunedError::NoFolder) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let found = entries(&file)?.into_iter().find(|entry| entry.key == *key);
-    let found = found.map(|entry| (entry.configuration(), entry.in_flight));
-    let legal = found.filter(|&(configuration, in_flight)| is_legal(configuration, in_flight));
-    Ok(legal.map(|(configuration, in_flight)| (configuration, in_flight, file)))
+pub(super) fn find<T: Element, C: Element>(
+    file: &Path,
+    properties: &DeviceProperties,
+    batch: Batch,
+) -> Result<Option<Configuration>, TunedError> {
+    if properties.is_emulated {
+        return Ok(None);
+    }
+    let found = find_entry(file, &Key::of::<T, C>(&properties.product, batch))?;
+    let found = found.map(|entry| entry.configuration());
+    Ok(found.filter(|configuration| configuration.check(batch.shape::<T, C>()).is_ok()))
+}
+
+/// [`find`] of a product with scales.
+///
+/// # Errors
+/// As [`find`].
+pub(super) fn find_scaled<A: Element, B: Element, C: Element>(
+    file: &Path,
+    properties: &DeviceProperties,
+    product: Product,
+    granularities: Granularities,
+) -> Result<Option<ScaledWay>, TunedError> {
+    if properties.is_emulated {
+        return Ok(None);
+    }
+    let key = Key::of_scaled::<A, B, C>(&properties.product, product, granularities);
+    let way =
+        |entry: Entry| Some(ScaledWay { configuration: entry.configuration(), in_flight: entry.in_flight? });
+    let found = find_entry(file, &key)?.and_then(way);
+    Ok(found.filter(|way| way.is_legal(product.shape::<A, C>(), granularities)))
+}
+
+fn find_entry(file: &Path, key: &Key) -> Result<Option<Entry>, TunedError> {
+    Ok(entries(file)?.into_iter().find(|entry| entry.key == *key))
 }
 
 /// Keeps a configuration in place of the one that was found before for the key; returns the file.
@@ -163,7 +202,7 @@ pub(super) fn keep(
     Ok(file)
 }
 
-fn keep_in(
+pub(super) fn keep_in(
     file: &Path,
     key: &Key,
     configuration: Configuration,
@@ -209,6 +248,24 @@ impl Entry {
     }
 }
 
+/// A file in a folder of its own, which goes when the folder is dropped.
+#[cfg(test)]
+pub(super) fn temporary_file(name: &str) -> (PathBuf, TemporaryFolder) {
+    let folder = env::temp_dir().join(format!("warpwright-{name}-{}", std::process::id()));
+    (folder.join("below").join("gemm.json"), TemporaryFolder(folder))
+}
+
+#[cfg(test)]
+pub(super) struct TemporaryFolder(PathBuf);
+
+#[cfg(test)]
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // There is none if nothing was kept.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan::Shape;
@@ -217,8 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_found_again_and_replaced() {
-        let folder = env::temp_dir().join(format!("warpwright-tuned-{}", std::process::id()));
-        let file = folder.join("below").join("gemm.json");
+        let (file, _folder) = temporary_file("tuned");
         let product = Product::new(64, 128, 256);
         let key = Key::of::<bf16, f32>("a GPU", product);
         let shape = Shape { m: 64, n: 128, k: 256, batch: 1, input_bytes: 2, output_bytes: 4 };
@@ -232,6 +288,8 @@ mod tests {
             Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 264)),
             Key::of::<bf16, f32>("a GPU", Product { b: Order::RowMajor, ..product }),
             Key { kernel: 1, ..key.clone() },
+            Key::of::<bf16, f32>("a GPU", Batch::new(product, 2)),
+            Key::of::<bf16, f32>("a GPU", Batch::new(product, 2).sharing_a()),
             Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
             Key::of_scaled::<bf16, f16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
             Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Row)),
@@ -249,6 +307,15 @@ mod tests {
         fs::write(&file, "[{}]").expect("writable");
         let error = entries(&file).expect_err("no entries");
         assert!(matches!(error, TunedError::Content { .. }) && error.to_string().ends_with("delete it"));
-        fs::remove_dir_all(&folder).expect("removable");
+    }
+
+    /// What was kept before keys had counts is one product's.
+    #[test]
+    fn keys_without_a_count_are_of_one_product() {
+        let key = Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 256));
+        let mut text = serde_json::to_value(&key).expect("JSON");
+        let fields = text.as_object_mut().expect("a key has fields");
+        assert!(fields.remove("batch").is_some() && fields.remove("shared").is_some());
+        assert_eq!(serde_json::from_value::<Key>(text).expect("a key"), key);
     }
 }
