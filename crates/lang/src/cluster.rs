@@ -39,7 +39,8 @@ pub use crate::special::{
     block_idx_in_cluster, cluster_dim, cluster_grid_dim, cluster_idx, cluster_rank, cluster_size,
 };
 
-/// Waits until all threads of the cluster are here; what they wrote before is then visible to all of them.
+/// Waits until all threads of the cluster are here; what they wrote before is then visible to all of them. All threads of a warp come
+/// together; where they may not, there is [`cluster_sync_diverged`].
 #[track_caller]
 pub fn cluster_sync() {
     cluster_arrive();
@@ -64,10 +65,42 @@ pub fn cluster_wait() {
     cluster_barrier("wait");
 }
 
+/// [`cluster_sync`] where the threads of a warp may come apart from one another: in a branch that some of them take, with the others
+/// in another that has one, too.
+#[track_caller]
+pub fn cluster_sync_diverged() {
+    cluster_arrive_diverged();
+    cluster_wait_diverged();
+}
+
+/// [`cluster_arrive`] of threads that may come apart from the others of their warp.
+#[track_caller]
+pub fn cluster_arrive_diverged() {
+    perform_half("arrive");
+}
+
+/// [`cluster_arrive_relaxed`] of threads that may come apart from the others of their warp.
+#[track_caller]
+pub fn cluster_arrive_relaxed_diverged() {
+    perform_half("arrive.relaxed");
+}
+
+/// [`cluster_wait`] of threads that may come apart from the others of their warp.
+#[track_caller]
+pub fn cluster_wait_diverged() {
+    perform_half("wait");
+}
+
+/// A half that all threads of a warp perform together.
 #[track_caller]
 fn cluster_barrier(half: &str) {
+    perform_half(&format!("{half}.aligned"));
+}
+
+#[track_caller]
+fn perform_half(half: &str) {
     require(Feature::Clusters);
-    perform(format!("barrier.cluster.{half}.aligned"), []);
+    perform(format!("barrier.cluster.{half}"), []);
 }
 
 impl<T: Element> Shared<T> {

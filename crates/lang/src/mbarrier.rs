@@ -5,7 +5,13 @@
 //! of a phase by its parity (0 for the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival
 //! in it returned. A barrier never waited for must not run two phases ahead of its waiters: parities would be mistaken.
 
+mod arrival;
+mod phase;
+
 use warpwright_ir::Operand;
+
+pub use arrival::Arrival;
+pub use phase::PhaseEnd;
 
 use crate::DeviceValue;
 use crate::access::Scope;
@@ -101,46 +107,54 @@ impl Mbarrier {
     /// Arrives; returns the state of the phase arrived in, to wait for its end.
     #[track_caller]
     pub fn arrive(self) -> Reg<u64> {
-        self.arrived("arrive", &[])
+        self.arrive_as(Arrival::new())
     }
 
     /// Arrives, as [`arrive`](Self::arrive), with a release among the threads of `scope`; sm_90.
     #[track_caller]
     pub fn arrive_in(self, scope: Scope) -> Reg<u64> {
-        self.arrived(&format!("arrive{}", release(scope)), &[])
+        self.arrive_as(Arrival::new().releasing(scope))
     }
 
     /// Arrives `count` times at once; sm_90.
     #[track_caller]
     pub fn arrive_count(self, count: impl Value<u32>) -> Reg<u64> {
-        require(Feature::TransactionBarriers);
-        self.arrived("arrive", &[count.operand()])
+        self.arrive_as(Arrival::new().times(count))
     }
 
     /// Arrives `count` times without ending the phase: others arrive later in it.
     #[track_caller]
     pub fn arrive_no_complete(self, count: impl Value<u32>) -> Reg<u64> {
-        self.arrived("arrive.noComplete", &[count.operand()])
+        self.arrive_as(Arrival::new().times(count).without_ending())
     }
 
     /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival fewer.
     #[track_caller]
     pub fn arrive_drop(self) -> Reg<u64> {
-        self.arrived("arrive_drop", &[])
+        self.arrive_as(Arrival::new().dropping())
     }
 
     /// [`arrive_drop`](Self::arrive_drop) in place of `count` threads, without ending the phase.
     #[track_caller]
     pub fn arrive_drop_no_complete(self, count: impl Value<u32>) -> Reg<u64> {
-        self.arrived("arrive_drop.noComplete", &[count.operand()])
+        self.arrive_as(Arrival::new().dropping().times(count).without_ending())
     }
 
     /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what the thread that starts the copies
     /// does; sm_90.
     #[track_caller]
     pub fn arrive_and_expect(self, bytes: impl Value<u32>) -> Reg<u64> {
-        require(Feature::TransactionBarriers);
-        self.arrived("arrive.expect_tx", &[bytes.operand()])
+        self.arrive_as(Arrival::new().expecting(bytes))
+    }
+
+    /// Arrives as `arrival` says; returns the state of the phase arrived in.
+    #[track_caller]
+    pub fn arrive_as(self, arrival: Arrival) -> Reg<u64> {
+        let state = fresh();
+        if let Some((words, operands)) = arrival.parts(false) {
+            record_on("shared", &words, Some(Reg::operand(state)), self.object.operand(), &operands);
+        }
+        state
     }
 
     /// Says that the phase waits for `bytes` more bytes of asynchronous copies; sm_90.
@@ -150,11 +164,23 @@ impl Mbarrier {
         self.perform("expect_tx", &[bytes.operand()]);
     }
 
+    /// [`expect`](Self::expect), counted among the threads of `scope`: the cluster's where other CTAs arrive or copy; sm_90.
+    #[track_caller]
+    pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
+        count_bytes("shared", "expect_tx", self.object.operand(), bytes.operand(), scope);
+    }
+
     /// Counts `bytes` bytes as copied, as asynchronous copies do by themselves; sm_90.
     #[track_caller]
     pub fn complete(self, bytes: impl Value<u32>) {
         require(Feature::TransactionBarriers);
         self.perform("complete_tx", &[bytes.operand()]);
+    }
+
+    /// [`complete`](Self::complete), counted among the threads of `scope`; sm_90.
+    #[track_caller]
+    pub fn complete_in(self, bytes: impl Value<u32>, scope: Scope) {
+        count_bytes("shared", "complete_tx", self.object.operand(), bytes.operand(), scope);
     }
 
     /// Arrives when all `cp.async` copies this thread has started are done: one of the arrivals that [`init`](Self::init) counted.
@@ -172,56 +198,73 @@ impl Mbarrier {
     /// Whether the phase of `state` has ended.
     #[track_caller]
     pub fn test_wait(self, state: Reg<u64>) -> Reg<bool> {
-        self.test("test_wait", state.operand())
+        self.test(PhaseEnd::of_state(state))
     }
 
     /// Whether the phase of `parity` has ended: true while the barrier is in the phase after it.
     #[track_caller]
     pub fn test_wait_parity(self, parity: impl Value<u32>) -> Reg<bool> {
-        self.test("test_wait.parity", parity.operand())
+        self.test(PhaseEnd::of_parity(parity))
+    }
+
+    /// Whether a phase has ended, without waiting: `test_wait`.
+    #[track_caller]
+    pub fn test(self, end: PhaseEnd) -> Reg<bool> {
+        self.look(false, end)
     }
 
     /// [`test_wait`](Self::test_wait), suspended for up to a time that the hardware sets; sm_90.
     #[track_caller]
     pub fn try_wait(self, state: Reg<u64>) -> Reg<bool> {
-        require(Feature::TransactionBarriers);
-        self.test("try_wait", state.operand())
+        self.attempt(PhaseEnd::of_state(state))
     }
 
     /// [`test_wait_parity`](Self::test_wait_parity), suspended for up to a time that the hardware sets; sm_90.
     #[track_caller]
     pub fn try_wait_parity(self, parity: impl Value<u32>) -> Reg<bool> {
-        require(Feature::TransactionBarriers);
-        self.test("try_wait.parity", parity.operand())
+        self.attempt(PhaseEnd::of_parity(parity))
     }
 
     /// [`try_wait_parity`](Self::try_wait_parity), with an acquire among the threads of `scope`.
     #[track_caller]
     pub fn try_wait_parity_in(self, parity: impl Value<u32>, scope: Scope) -> Reg<bool> {
-        self.test(&format!("try_wait.parity{}", acquire(scope)), parity.operand())
+        self.attempt(PhaseEnd::of_parity(parity).acquiring(scope))
+    }
+
+    /// Whether a phase has ended, suspended for up to a time if it has not: `try_wait`; sm_90.
+    #[track_caller]
+    pub fn attempt(self, end: PhaseEnd) -> Reg<bool> {
+        self.look(true, end)
     }
 
     /// Waits until the phase of `state` has ended. What the arriving threads wrote before, and what the copies it counted wrote, is
     /// then visible to this thread.
     #[track_caller]
     pub fn wait(self, state: Reg<u64>) {
-        wait_until(|| self.test(waiting_word(), state.operand()));
+        self.wait_for(PhaseEnd::of_state(state));
     }
 
     /// Waits until the phase of `parity` has ended; returns at once if it is the one before the current phase. What the arriving
     /// threads wrote before, and what the copies it counted wrote, is then visible to this thread.
     #[track_caller]
     pub fn wait_parity(self, parity: impl Value<u32>) {
-        let parity = parity.operand();
-        wait_until(|| self.test(&format!("{}.parity", waiting_word()), parity));
+        self.wait_for(PhaseEnd::of_parity(parity));
     }
 
     /// [`wait_parity`](Self::wait_parity) with an acquire among the threads of `scope`: for what threads of the cluster's other
     /// CTAs wrote before they arrived with [`arrive_in`](RemoteMbarrier::arrive_in); sm_90.
     #[track_caller]
     pub fn wait_parity_in(self, parity: impl Value<u32>, scope: Scope) {
-        let (operation, parity) = (format!("try_wait.parity{}", acquire(scope)), parity.operand());
-        wait_until(|| self.test(&operation, parity));
+        self.wait_for(PhaseEnd::of_parity(parity).acquiring(scope));
+    }
+
+    /// Waits until a phase has ended: [`attempt`](Self::attempt) over and over; before sm_90, which has no such thing,
+    /// [`test`](Self::test).
+    #[track_caller]
+    pub fn wait_for(self, end: PhaseEnd) {
+        let before_hopper = target().is_some_and(|capability| capability.compute_capability < (9, 0));
+        let suspends = !(before_hopper && end.is_plain());
+        wait_until(|| self.look(suspends, end));
     }
 
     #[track_caller]
@@ -230,15 +273,14 @@ impl Mbarrier {
     }
 
     #[track_caller]
-    fn arrived(self, operation: &str, operands: &[Operand]) -> Reg<u64> {
-        let state = fresh();
-        record_on("shared", operation, Some(Reg::operand(state)), self.object.operand(), operands);
-        state
-    }
-
-    #[track_caller]
-    fn test(self, operation: &str, phase: Operand) -> Reg<bool> {
-        compute(format!("mbarrier.{operation}.shared.b64"), [self.object.operand(), phase])
+    fn look(self, suspends: bool, end: PhaseEnd) -> Reg<bool> {
+        let ended = fresh();
+        if let Some((words, operands)) = end.parts(suspends) {
+            let word = if suspends { "try_wait" } else { "test_wait" };
+            let destination = Some(Reg::operand(ended));
+            record_on("shared", &format!("{word}{words}"), destination, self.object.operand(), &operands);
+        }
+        ended
     }
 }
 
@@ -329,56 +371,64 @@ impl RemoteMbarrier {
     /// Arrives.
     #[track_caller]
     pub fn arrive(self) {
-        self.arrived("arrive", &[]);
+        self.arrive_as(Arrival::new());
     }
 
     /// Arrives, with a release among the threads of `scope`: what this thread has written is visible to those that wait with
     /// [`wait_parity_in`](Mbarrier::wait_parity_in).
     #[track_caller]
     pub fn arrive_in(self, scope: Scope) {
-        self.arrived(&format!("arrive{}", release(scope)), &[]);
+        self.arrive_as(Arrival::new().releasing(scope));
     }
 
     /// Arrives `count` times at once.
     #[track_caller]
     pub fn arrive_count(self, count: impl Value<u32>) {
-        self.arrived("arrive", &[count.operand()]);
+        self.arrive_as(Arrival::new().times(count));
+    }
+
+    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival fewer.
+    #[track_caller]
+    pub fn arrive_drop(self) {
+        self.arrive_as(Arrival::new().dropping());
     }
 
     /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives.
     #[track_caller]
     pub fn arrive_and_expect(self, bytes: impl Value<u32>) {
-        self.arrived("arrive.expect_tx", &[bytes.operand()]);
+        self.arrive_as(Arrival::new().expecting(bytes));
+    }
+
+    /// Arrives as `arrival` says.
+    #[track_caller]
+    pub fn arrive_as(self, arrival: Arrival) {
+        if let Some((words, operands)) = arrival.parts(true) {
+            record_on("shared::cluster", &words, Some(Operand::Sink), self.object.operand(), &operands);
+        }
     }
 
     /// Says that the phase waits for `bytes` more bytes of asynchronous copies.
     #[track_caller]
     pub fn expect(self, bytes: impl Value<u32>) {
-        record_on(
-            "shared::cluster",
-            "expect_tx.relaxed.cluster",
-            None,
-            self.object.operand(),
-            &[bytes.operand()],
-        );
+        self.expect_in(bytes, Scope::Cluster);
+    }
+
+    /// [`expect`](Self::expect), counted among the threads of `scope`: its CTA's if the barrier is one's own.
+    #[track_caller]
+    pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
+        count_bytes("shared::cluster", "expect_tx", self.object.operand(), bytes.operand(), scope);
     }
 
     /// Counts `bytes` bytes as copied.
     #[track_caller]
     pub fn complete(self, bytes: impl Value<u32>) {
-        record_on(
-            "shared::cluster",
-            "complete_tx.relaxed.cluster",
-            None,
-            self.object.operand(),
-            &[bytes.operand()],
-        );
+        self.complete_in(bytes, Scope::Cluster);
     }
 
+    /// [`complete`](Self::complete), counted among the threads of `scope`: its CTA's if the barrier is one's own.
     #[track_caller]
-    fn arrived(self, operation: &str, operands: &[Operand]) {
-        require(Feature::Clusters);
-        record_on("shared::cluster", operation, Some(Operand::Sink), self.object.operand(), operands);
+    pub fn complete_in(self, bytes: impl Value<u32>, scope: Scope) {
+        count_bytes("shared::cluster", "complete_tx", self.object.operand(), bytes.operand(), scope);
     }
 }
 
@@ -395,41 +445,26 @@ fn record_on(space: &str, operation: &str, state: Option<Operand>, object: Opera
     record(format!("mbarrier.{operation}.{space}.b64"), destinations, operands);
 }
 
-/// The instruction that a wait repeats: `try_wait` suspends the thread, and came with sm_90.
-fn waiting_word() -> &'static str {
-    match target() {
-        Some(capability) if capability.compute_capability < (9, 0) => "test_wait",
-        _ => "try_wait",
-    }
-}
-
-/// The words of a release: PTX has arrivals for the CTA and the cluster.
+/// Changes the bytes that the phase waits for, in order with the other operations on the barrier by the threads of `scope`.
 #[track_caller]
-fn release(scope: Scope) -> &'static str {
+fn count_bytes(space: &str, operation: &str, object: Operand, bytes: Operand, scope: Scope) {
     require(Feature::TransactionBarriers);
-    match scope {
-        Scope::Block => ".release.cta",
-        Scope::Cluster => ".release.cluster",
-        Scope::Device | Scope::System => refuse_scope(scope, ".release.cluster"),
+    if check_scope(scope).is_some() {
+        record_on(space, &format!("{operation}.relaxed{}", scope.word()), None, object, &[bytes]);
     }
 }
 
-/// The words of an acquire.
+/// Refuses the scopes that operations on barriers do not have: PTX has the CTA and the cluster.
 #[track_caller]
-fn acquire(scope: Scope) -> &'static str {
-    require(Feature::TransactionBarriers);
+fn check_scope(scope: Scope) -> Option<()> {
     match scope {
-        Scope::Block => ".acquire.cta",
-        Scope::Cluster => ".acquire.cluster",
-        Scope::Device | Scope::System => refuse_scope(scope, ".acquire.cluster"),
+        Scope::Block | Scope::Cluster => Some(()),
+        Scope::Device | Scope::System => {
+            refuse(format!(
+                "an mbarrier synchronises threads of one CTA or cluster, and Scope::{scope:?} is wider: use Scope::Block or \
+                 Scope::Cluster, and `fence` for the threads beyond"
+            ));
+            None
+        }
     }
-}
-
-#[track_caller]
-fn refuse_scope(scope: Scope, instead: &'static str) -> &'static str {
-    refuse(format!(
-        "an mbarrier synchronises threads of one CTA or cluster, and Scope::{scope:?} is wider: use Scope::Block or \
-         Scope::Cluster, and `fence` for the threads beyond"
-    ));
-    instead
 }

@@ -66,8 +66,8 @@ features! {
     Fp8Conversion "conversion to and from 8-bit floats", (8, 9);
     /// Clusters and distributed shared memory: sm_90.
     Clusters "clusters", (9, 0);
-    /// mbarriers that count bytes, and waits that suspend: sm_90.
-    TransactionBarriers "an mbarrier that counts bytes or suspends its waiters", (9, 0);
+    /// mbarriers that count bytes, arrivals that count for several, orders by scope, and waits that suspend: sm_90.
+    TransactionBarriers "an mbarrier that counts bytes or arrivals, orders by scope, or suspends its waiters", (9, 0);
     /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
     TensorCopies "the tensor memory accelerator", (9, 0);
     /// Replacing fields of tensor maps (`tensormap.replace`): sm_90a.

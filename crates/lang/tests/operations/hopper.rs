@@ -100,6 +100,8 @@ pub(crate) const CASES: &[Case] = cases! {
         { launch::grid_dependency_wait(); launch::grid_dependency_launch() };
     "sm_90a" "barrier.cluster.arrive.aligned barrier.cluster.wait.aligned": cluster::cluster_sync();
     "sm_90a" "barrier.cluster.arrive.relaxed.aligned": cluster::cluster_arrive_relaxed();
+    "sm_90a" "barrier.cluster.arrive barrier.cluster.wait": cluster::cluster_sync_diverged();
+    "sm_90a" "barrier.cluster.arrive.relaxed": cluster::cluster_arrive_relaxed_diverged();
     "sm_90a" "mov.u32 mapa.shared::cluster.u32 ld.shared::cluster.v4.f32": far::<f32>().load_vector::<4>();
     "sm_90a" "mov.u32 mapa.shared::cluster.u32 st.shared::cluster.b16": far::<bf16>().store(x::<bf16>());
     "sm_90a" "mov.u32 mapa.shared::cluster.u32 atom.relaxed.gpu.shared::cluster.add.u32": far::<u32>().atomic_add(1);

@@ -51,6 +51,7 @@ macro_rules! cases {
 mod blackwell;
 mod general;
 mod hopper;
+mod mbarrier;
 mod warpgroup;
 
 fn all_cases() -> impl Iterator<Item = &'static Case> {
