@@ -150,19 +150,39 @@ pub static CAPABILITIES: [Capability; 6] = [
     },
 ];
 
+/// The V100, whose SM the Xavier (sm_72) has too.
+const SM_70: Capability = Capability {
+    compute_capability: (7, 0),
+    target: "sm_70",
+    ptx_version: (6, 0),
+    shared_bytes_per_sm: 96 * KIB,
+    shared_bytes_per_cta_opt_in: 96 * KIB,
+    shared_bytes_reserved: 0,
+    shared_granularity: 256,
+    ..SM_80
+};
+
+/// The Thor, which was called sm_101 until PTX 9.0 (PTX ISA, `.target`): a B200's shared memory, and fewer threads.
+const THOR: Capability = Capability {
+    compute_capability: (11, 0),
+    target: "sm_110a",
+    ptx_version: (9, 0),
+    ctas_per_cluster: 8,
+    ctas_per_cluster_opt_in: 16,
+    threads_per_sm: 1536,
+    warps_per_sm: 48,
+    ctas_per_sm: 24,
+    shared_bytes_per_sm: 228 * KIB,
+    shared_bytes_per_cta_opt_in: 227 * KIB,
+    tensor_memory_columns: 512,
+    ..SM_80
+};
+
 /// Compute capabilities that nothing here is built for or emulated as, oldest first: their limits are known, for
 /// [`occupancy`](Capability::occupancy).
-pub static OTHER_CAPABILITIES: [Capability; 5] = [
-    Capability {
-        compute_capability: (7, 0),
-        target: "sm_70",
-        ptx_version: (6, 0),
-        shared_bytes_per_sm: 96 * KIB,
-        shared_bytes_per_cta_opt_in: 96 * KIB,
-        shared_bytes_reserved: 0,
-        shared_granularity: 256,
-        ..SM_80
-    },
+pub static OTHER_CAPABILITIES: [Capability; 9] = [
+    SM_70,
+    Capability { compute_capability: (7, 2), target: "sm_72", ptx_version: (6, 1), ..SM_70 },
     Capability {
         compute_capability: (7, 5),
         target: "sm_75",
@@ -186,6 +206,14 @@ pub static OTHER_CAPABILITIES: [Capability; 5] = [
         ..SM_80
     },
     Capability {
+        compute_capability: (8, 8),
+        target: "sm_88",
+        ptx_version: (9, 0),
+        ctas_per_sm: 16,
+        ..SMALL_SM
+    },
+    Capability { compute_capability: (10, 1), target: "sm_101a", ptx_version: (8, 6), ..THOR },
+    Capability {
         compute_capability: (10, 3),
         target: "sm_103a",
         ptx_version: (8, 8),
@@ -196,6 +224,7 @@ pub static OTHER_CAPABILITIES: [Capability; 5] = [
         tensor_memory_columns: 512,
         ..SM_80
     },
+    THOR,
     Capability {
         compute_capability: (12, 1),
         target: "sm_121a",
@@ -263,7 +292,7 @@ mod tests {
             assert_eq!(row.registers_per_sm % (row.partitions_per_sm * row.register_granularity), 0);
             assert!(row.ctas_per_cluster <= row.ctas_per_cluster_opt_in);
             assert_eq!(row.ctas_per_cluster > 1, major >= 9, "clusters came with 9.0");
-            assert_eq!(row.tensor_memory_columns > 0, major == 10);
+            assert_eq!(row.tensor_memory_columns > 0, major == 10 || major == 11);
         }
         assert!(CAPABILITIES.is_sorted_by_key(|row| row.compute_capability));
         assert!(OTHER_CAPABILITIES.is_sorted_by_key(|row| row.compute_capability));

@@ -19,7 +19,7 @@ pub(crate) struct Occupancy {
     /// Shared memory of a CTA, static and dynamic together, in bytes.
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     smem: u32,
-    /// The architecture, from sm_70 to sm_121.
+    /// The architecture, from sm_70 to sm_121: `sm_90a` and `sm_90` are the same here.
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     arch: String,
 }
@@ -36,6 +36,11 @@ impl Occupancy {
         let found = capability.occupancy(&kernel)?;
         let limits = capability.ctas_by_resource(&kernel)?;
         let more = capability.one_more(&kernel)?;
+        // Several may allow equally few.
+        let stops = |ctas: u32| ctas == found.ctas_per_sm;
+        let is_full = found.warps_per_sm == capability.warps_per_sm;
+        let limiters = limits.iter().filter(|(_, ctas)| stops(*ctas)).map(|(limiter, _)| name(*limiter));
+        let limiters: Vec<_> = limiters.collect();
         let part = f64::from(found.warps_per_sm) / f64::from(capability.warps_per_sm);
         output.json(|| {
             let limits = limits.iter().map(|(limiter, ctas)| {
@@ -48,6 +53,7 @@ impl Occupancy {
                 "warps_per_sm": found.warps_per_sm,
                 "occupancy": part,
                 "limiter": name(found.limiter),
+                "limiters": limiters,
                 "ctas_by": limits.collect::<serde_json::Map<_, _>>(),
                 "one_more": more.map(as_json),
             })
@@ -61,11 +67,11 @@ impl Occupancy {
                 100.0 * part
             )];
             for (limiter, ctas) in limits {
+                let mark = if stops(ctas) { "  <- stops one more" } else { "" };
                 let ctas = if ctas == u32::MAX { "any number".to_owned() } else { ctas.to_string() };
-                let mark = if limiter == found.limiter { "  <- stops one more" } else { "" };
                 lines.push(format!("  {:<14} allow {ctas:>3}{mark}", name(limiter)));
             }
-            lines.push(one_more(found.ctas_per_sm + 1, &kernel, more));
+            lines.push(one_more(found.ctas_per_sm + 1, &kernel, more, is_full));
             lines.join("\n")
         });
         Ok(())
@@ -90,11 +96,13 @@ fn as_json(more: OneMore) -> Value {
 }
 
 /// What the CTA number `wanted` would take, in a sentence.
-fn one_more(wanted: u32, kernel: &KernelResources, more: Option<OneMore>) -> String {
+fn one_more(wanted: u32, kernel: &KernelResources, more: Option<OneMore>, is_full: bool) -> String {
     let Some(OneMore { threads_per_cta, registers_per_thread, shared_bytes }) = more else {
-        return format!(
-            "no kernel of this kind fits an SM {wanted} times: only more threads in a CTA fill it further"
-        );
+        return if is_full {
+            "the SM is full: every slot for a warp is taken".to_owned()
+        } else {
+            format!("no kernel fits an SM {wanted} times: only more warps in a CTA fill it further")
+        };
     };
     let parts = [
         threads_per_cta.map(|most| format!("at most {most} threads ({} now)", kernel.threads_per_cta)),

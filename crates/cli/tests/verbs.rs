@@ -102,8 +102,23 @@ fn occupancy_says_what_limits_and_what_one_more_would_take() {
     let output = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_75"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("16 CTAs an SM: 32 of 32 warps, 100.0 %"), "{text}");
+    assert_eq!(text.matches("<- stops one more").count(), 2, "warp slots and CTA slots: {text}");
     let refused = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_60"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there are sm_70, sm_75, sm_80"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there are sm_70, sm_72, sm_75, sm_80"));
+
+    // 33 threads are two warps; 32 CTAs take every slot for a warp, and every one for a CTA.
+    let words = ["occupancy", "--threads", "33", "--regs", "24", "--smem", "1", "--arch", "sm_90a"];
+    let report = json(&words);
+    assert_eq!(report["limiters"], serde_json::json!(["warp slots", "CTA slots"]), "{report}");
+    let text = String::from_utf8_lossy(&warpwright(&words).stdout).into_owned();
+    assert!(text.contains("64 of 64 warps, 100.0 %") && text.contains("the SM is full"), "{text}");
+    let half = ["occupancy", "--threads", "32", "--regs", "24", "--arch", "sm_90a"];
+    let text = String::from_utf8_lossy(&warpwright(&half).stdout).into_owned();
+    assert!(text.contains("32 of 64 warps, 50.0 %") && text.contains("only more warps in a CTA"), "{text}");
+    for arch in ["sm_72", "sm_87", "sm_88", "sm_101", "sm_103", "sm_110", "sm_121"] {
+        let report = json(&["occupancy", "--regs", "32", "--threads", "128", "--arch", arch]);
+        assert!(report["ctas_per_sm"].as_u64() > Some(7), "{arch}: {report}");
+    }
 }
 
 #[test]

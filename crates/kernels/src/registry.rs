@@ -39,6 +39,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::demonstrations::DivergenceLibrary,
         &crate::demonstrations::CoalescingLibrary,
         &crate::demonstrations::BankConflictsLibrary,
+        &crate::demonstrations::OccupancyLibrary,
         &crate::demonstrations::MemWalkthroughLibrary,
         &crate::demonstrations::HardwareDemonstrationLibrary,
         &crate::sgemm::Library,

@@ -129,6 +129,37 @@ fn tensor_cores_and_copies_do_what_the_product_takes() {
     }
 }
 
+/// The kernel's own count of the CTAs that were there at once is compared by `verify` with what is computed of the device; here the
+/// latter is held to what the programming guide's tables give by hand.
+#[test]
+fn as_many_ctas_are_there_as_an_sm_has_room_for() {
+    for (gpu, sms, options, by_hand) in [
+        // 32 CTA slots.
+        ("emu:h200", 132, "--threads 32", 32),
+        // 64 warp slots, 32 warps a CTA.
+        ("emu:h200", 132, "--threads 1024", 2),
+        // 228 KB of shared memory, 16 KB and the system's one a CTA.
+        ("emu:h200", 132, "--threads 64 --shared 16384", 13),
+        // 80 registers are 2560 a warp: six warps in each of four files of 16,384, so 24 of 3 each.
+        ("emu:h200", 132, "--threads 96 --registers 80", 8),
+        // 164 KB of shared memory.
+        ("emu:a100", 108, "--threads 64 --shared 16384", 9),
+    ] {
+        let device = Device::named(gpu).expect("emulators are always there");
+        let kernel = registry::named("occupancy").expect("a kernel");
+        let mut chosen = Options::defaults(kernel.options());
+        let words: Vec<&str> = options.split_whitespace().collect();
+        for pair in words.chunks(2) {
+            chosen.set(pair[0].trim_start_matches("--"), pair[1]).expect("an option");
+        }
+        let mut prepared = kernel.prepare(&device, &chosen).expect("prepared");
+        assert_eq!(prepared.resources().expect("known").ctas_per_sm, by_hand, "{gpu} {options}");
+        assert_eq!(device.properties().sm_count, sms, "{gpu}");
+        prepared.launch(&device.stream().expect("a stream")).expect("launched");
+        prepared.verify().unwrap_or_else(|error| panic!("{gpu} {options}: {error}"));
+    }
+}
+
 #[test]
 fn each_unit_and_each_memory_is_told() {
     let units = Counted::of("hardware-demonstration").total;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpwright_arch::{Bound, Roof};
 
-use super::{Place, is_of, shown};
+use super::{Place, is_memory, is_of, shown};
 
 const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
@@ -41,10 +41,9 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
         escaped(title)
     );
     grid(&mut svg);
-    let memory =
-        roofs.iter().find(|roof| roof.bound == Bound::DeviceMemory).map_or(1.0, |roof| roof.per_second);
+    let memory = place.memory_per_second;
     let slope_start = 10f64.powf(X.0);
-    for roof in roofs.iter().filter(|roof| roof.bound != Bound::DeviceMemory) {
+    for roof in roofs.iter().filter(|roof| !is_memory(roof.bound)) {
         let of_kernel = is_of(roof, place);
         let ridge = roof.per_second / memory;
         let (colour, width) = if of_kernel { ("#4a86c5", 2.0) } else { ("#9aa4ad", 0.8) };
@@ -67,7 +66,7 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
             );
         }
     }
-    let highest = roofs.iter().filter(|roof| roof.bound != Bound::DeviceMemory).map(|roof| roof.per_second);
+    let highest = roofs.iter().filter(|roof| !is_memory(roof.bound)).map(|roof| roof.per_second);
     let highest = highest.fold(1.0, f64::max);
     let _ = writeln!(
         svg,
@@ -161,6 +160,8 @@ mod tests {
         let place = Place {
             operations: vec![(Bound::TensorBf16, 100 * bytes)],
             bytes,
+            read_bytes: bytes,
+            memory_per_second: 4.26e12,
             l2_bytes: bytes,
             seconds,
             limit: Bound::DeviceMemory,
@@ -170,7 +171,7 @@ mod tests {
         // Four of six powers of ten along x, and log10(4.26e14) along y.
         let (x, y) = (LEFT + WIDTH * 4.0 / 6.0, TOP + HEIGHT * (16.0 - 4.26e14f64.log10()) / 7.0);
         assert!(svg.contains(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\"")), "{svg}");
-        assert!(svg.contains("tensor bf16: 720.00 TOP/s<") && !svg.contains(">f64"), "{svg}");
+        assert!(svg.contains("tensor bf16: 765.80 TOP/s<") && !svg.contains(">f64"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), svg.matches("</circle>").count());
     }
 
@@ -179,6 +180,8 @@ mod tests {
         let place = Place {
             operations: Vec::new(),
             bytes: 4_260_000,
+            read_bytes: 2_130_000,
+            memory_per_second: 4.26e12,
             l2_bytes: 0,
             seconds: 1e-6,
             limit: Bound::DeviceMemory,

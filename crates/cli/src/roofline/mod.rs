@@ -45,6 +45,10 @@ struct Place {
     operations: Vec<(Bound, u64)>,
     /// Bytes of device memory: each sector that was read, and each that was written, once a launch.
     bytes: u64,
+    /// Of them, those that were read.
+    read_bytes: u64,
+    /// What device memory moves a second in the kernel's shares of reads and writes.
+    memory_per_second: f64,
     /// Bytes between L2 and the SMs: all sectors of all requests.
     l2_bytes: u64,
     /// The least time, in seconds.
@@ -69,14 +73,28 @@ fn bound(unit: Unit) -> Option<Bound> {
     })
 }
 
+/// How fast a roof is; one that the GPU lacks limits nothing.
+fn rate(bound: Bound, roofs: &[Roof]) -> f64 {
+    roofs.iter().find(|roof| roof.bound == bound).map_or(f64::INFINITY, |roof| roof.per_second)
+}
+
+/// How long device memory takes at least. As much as is both read and written goes as a copy does, and the rest as reads do: of writes
+/// alone nothing faster is known.
+fn memory_seconds(read: u64, written: u64, roofs: &[Roof]) -> f64 {
+    let as_copy = 2 * read.min(written);
+    as_copy as f64 / rate(Bound::DeviceMemory, roofs)
+        + (read + written - as_copy) as f64 / rate(Bound::DeviceMemoryReads, roofs)
+}
+
 impl Place {
     /// The place of all kernels of a launch together.
     fn of(counted: &[Counters], roofs: &[Roof]) -> Self {
         let mut operations: Vec<(Bound, u64)> = Vec::new();
-        let (mut bytes, mut l2_bytes) = (0, 0);
+        let (mut read_bytes, mut written_bytes, mut l2_bytes) = (0, 0, 0);
         for counters in counted {
             let total = counters.total();
-            bytes += 32 * (counters.sectors_read + counters.sectors_written);
+            read_bytes += 32 * counters.sectors_read;
+            written_bytes += 32 * counters.sectors_written;
             l2_bytes += 32 * (total.counts.global.sectors + total.counts.copies.sectors);
             for (unit, count) in total.operations {
                 let Some(bound) = bound(unit) else { continue };
@@ -86,16 +104,19 @@ impl Place {
                 }
             }
         }
-        let seconds = |bound: Bound, count: u64| {
-            let roof = roofs.iter().find(|roof| roof.bound == bound);
-            roof.map_or(0.0, |roof| count as f64 / roof.per_second)
+        let seconds = |bound: Bound, count: u64| count as f64 / rate(bound, roofs);
+        let (bytes, of_memory) =
+            (read_bytes + written_bytes, memory_seconds(read_bytes, written_bytes, roofs));
+        let memory_per_second = match bytes {
+            0 => rate(Bound::DeviceMemory, roofs),
+            bytes => bytes as f64 / of_memory,
         };
-        let memory = (Bound::DeviceMemory, seconds(Bound::DeviceMemory, bytes));
+        let memory = (Bound::DeviceMemory, of_memory);
         let (limit, seconds) = operations
             .iter()
             .map(|&(bound, count)| (bound, seconds(bound, count)))
             .fold(memory, |most, next| if next.1 > most.1 { next } else { most });
-        Self { operations, bytes, l2_bytes, seconds, limit }
+        Self { operations, bytes, read_bytes, memory_per_second, l2_bytes, seconds, limit }
     }
 
     fn all_operations(&self) -> u64 {
@@ -167,9 +188,13 @@ fn arch_of(device: &Device) -> Result<&'static Arch> {
     })
 }
 
+fn is_memory(bound: Bound) -> bool {
+    matches!(bound, Bound::DeviceMemory | Bound::DeviceMemoryReads)
+}
+
 /// A rate with its unit.
 fn shown(bound: Bound, per_second: f64) -> String {
-    let unit = if bound == Bound::DeviceMemory { "B/s" } else { "OP/s" };
+    let unit = if is_memory(bound) { "B/s" } else { "OP/s" };
     match per_second {
         rate if rate >= 1e12 => format!("{:.2} T{unit}", rate / 1e12),
         rate if rate >= 1e9 => format!("{:.2} G{unit}", rate / 1e9),
@@ -210,17 +235,25 @@ fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         ));
     }
     lines.push(format!(
+        "memory        {:<16} {:>12}  for {:.0} % reads",
+        "in its shares",
+        shown(Bound::DeviceMemory, place.memory_per_second),
+        100.0 * place.read_bytes as f64 / place.bytes.max(1) as f64
+    ));
+    lines.push(format!(
         "at most {}, limited by {}: {:.3} us at least",
         speed(place, place.seconds),
         place.limit.name(),
         1e6 * place.seconds
     ));
     if let Some(seconds) = measured {
+        // A roof is the best that was measured, so what is faster is the new roof.
+        let beyond = if seconds < place.seconds { ", faster than anything measured before" } else { "" };
         lines.push(format!(
-            "measured {}: {:.3} us, {:.1} % of that",
+            "measured {}: {:.3} us, {:.1} % of that{beyond}",
             speed(place, seconds),
             1e6 * seconds,
-            100.0 * place.seconds / seconds
+            100.0 * (place.seconds / seconds).min(1.0)
         ));
     }
     lines.join("\n")
@@ -228,7 +261,7 @@ fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
 
 /// Whether a roof is over what the kernel does.
 fn is_of(roof: &Roof, place: &Place) -> bool {
-    roof.bound == Bound::DeviceMemory || place.operations.iter().any(|(bound, _)| *bound == roof.bound)
+    is_memory(roof.bound) || place.operations.iter().any(|(bound, _)| *bound == roof.bound)
 }
 
 fn as_json(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> Value {
@@ -247,6 +280,8 @@ fn as_json(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         "product": arch.product,
         "operations": operations.collect::<serde_json::Map<_, _>>(),
         "device_memory_bytes": place.bytes,
+        "device_memory_bytes_read": place.read_bytes,
+        "device_memory_per_second": place.memory_per_second,
         "l2_bytes": place.l2_bytes,
         "operations_per_byte": place.intensity(),
         "least_seconds": place.seconds,
@@ -261,7 +296,15 @@ mod tests {
     use super::*;
 
     fn place(operations: Vec<(Bound, u64)>, bytes: u64) -> Place {
-        Place { operations, bytes, l2_bytes: bytes, seconds: 1.0, limit: Bound::DeviceMemory }
+        Place {
+            operations,
+            bytes,
+            read_bytes: bytes / 2,
+            memory_per_second: 4.28e12,
+            l2_bytes: bytes,
+            seconds: 1.0,
+            limit: Bound::DeviceMemory,
+        }
     }
 
     #[test]
@@ -272,5 +315,33 @@ mod tests {
         assert_eq!(speed(&gemm, 1e-3), "1.07 TOP/s");
         let copy = place(Vec::new(), 4_260_000);
         assert_eq!((copy.intensity(), speed(&copy, 1e-6)), (0.0, "4.26 TB/s".to_owned()));
+    }
+
+    #[test]
+    fn memory_is_as_fast_as_its_share_of_reads_lets_it() {
+        let roofs = Arch::named("h200").expect("in the table").roofs();
+        let of = |read, written| {
+            let tera = (read + written) as f64 / memory_seconds(read, written, &roofs) / 1e12;
+            (tera * 1e3).round() / 1e3
+        };
+        assert_eq!((of(1000, 1000), of(1000, 0)), (4.28, 4.69));
+        // `add` reads twice what it writes, and was measured at 4.36 TB/s (docs/results/2026-11-21-memory-bound.md).
+        assert!((4.36..4.42).contains(&of(2000, 1000)), "{}", of(2000, 1000));
+        assert!(of(0, 1000) >= of(1000, 1000), "of writes alone nothing was measured");
+    }
+
+    #[test]
+    fn nothing_is_past_its_roof() {
+        let arch = Arch::named("h200").expect("in the table");
+        let roofs = arch.roofs();
+        let mut place = place(vec![(Bound::F32, 1000)], 1 << 20);
+        place.seconds = 2e-6;
+        let told = |seconds| as_text("k", arch, &place, Some(seconds), &roofs);
+        assert!(told(4e-6).ends_with("50.0 % of that"), "{}", told(4e-6));
+        assert!(
+            told(1e-6).ends_with("100.0 % of that, faster than anything measured before"),
+            "{}",
+            told(1e-6)
+        );
     }
 }

@@ -6,6 +6,7 @@ mod coalescing;
 mod divergence;
 mod hardware_demonstration;
 mod mem_walkthrough;
+mod occupancy;
 
 pub use bank_conflicts::BankConflicts;
 pub(crate) use bank_conflicts::Library as BankConflictsLibrary;
@@ -17,6 +18,8 @@ pub use hardware_demonstration::HardwareDemonstration;
 pub(crate) use hardware_demonstration::Library as HardwareDemonstrationLibrary;
 pub(crate) use mem_walkthrough::Library as MemWalkthroughLibrary;
 pub use mem_walkthrough::MemWalkthrough;
+pub(crate) use occupancy::Library as OccupancyLibrary;
+pub use occupancy::Occupancy;
 
 use crate::registry::{Element, Result, Verified, compare};
 
