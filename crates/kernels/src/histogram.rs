@@ -152,7 +152,8 @@ impl Operations {
     /// (outside). An element's bin is `trunc((x - lower) * (bins / (upper - lower)))`, in `f64`.
     ///
     /// # Errors
-    /// There are no bins, or more than 2^32 - 1; `lower` is not below `upper`, or one is not finite; or the launch failed.
+    /// There are no bins, or more than 2^32 - 1; `lower` is not below `upper`, or one is not finite; `upper - lower` or `bins / (upper - lower)` is
+    /// beyond `f64`; or the launch failed.
     pub fn histogram_even<T: Storable + Convertible + Ordered>(
         &self,
         stream: &Stream,
@@ -164,6 +165,19 @@ impl Operations {
             let reason =
                 format!("the bins lie between {lower} and {upper}; give a lower and a higher finite bound");
             return Err(OperationError::Shape { what: "a histogram", reason });
+        }
+        let (width, bins) = (upper - lower, counts.len());
+        let refuse = |extreme, cure| {
+            let reason = format!(
+                "{bins} bins from {lower:?} to {upper:?} are {extreme} than f64 can compute with; give {cure}"
+            );
+            Err(OperationError::Shape { what: "a histogram", reason })
+        };
+        if width.is_infinite() {
+            return refuse("wider", "bounds that are nearer to each other");
+        }
+        if (bins as f64 / width).is_infinite() {
+            return refuse("narrower", "fewer bins, or bounds that are farther apart");
         }
         let edges = self.device().uninitialized::<T>(1)?;
         self.histogram(stream, (input, &edges), Binning::Even, (lower, upper), counts)
@@ -180,7 +194,7 @@ impl Operations {
         edges: &Buffer<T>,
         counts: &mut Buffer<u64>,
     ) -> Result<LaunchCounts> {
-        crate::operations::expect_length("the edges of a histogram", counts.len() + 1, edges.len())?;
+        crate::operations::expect_length("the buffer of a histogram's edges", counts.len() + 1, edges.len())?;
         self.histogram(stream, (input, edges), Binning::Ranges, (0.0, 1.0), counts)
     }
 

@@ -92,6 +92,9 @@ pub trait InPlace<T: Element>: Monoid<T, State = Reg<T>, Output = T> {}
 impl<T: Element, M: Monoid<T, State = Reg<T>, Output = T>> InPlace<T> for M {}
 
 /// The sum. 16-bit floats add in `f32` and are rounded once, at the end; integers wrap.
+///
+/// Of floats the identity is -0, as in Rust's own `sum`: -0 + x is x whatever x is, while 0 + -0 is 0. So the sum of nothing, and the first
+/// result of an exclusive scan, are -0, which equals 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sum;
 
@@ -145,19 +148,19 @@ macro_rules! arithmetic {
 
 /// Sums and products: what they are computed in, and their identities.
 macro_rules! sums_and_products {
-    ($($element:ty as $state:ty, $zero:expr, $one:expr;)*) => {
+    ($($element:ty as $state:ty, $nothing:expr, $one:expr;)*) => {
         arithmetic! { $(
-            Sum $element as $state, $zero, |a, b| a + b;
+            Sum $element as $state, $nothing, |a, b| a + b;
             Product $element as $state, $one, |a, b| a * b;
         )* }
     };
 }
 
 sums_and_products! {
-    f16 as f32, 0.0, 1.0;
-    bf16 as f32, 0.0, 1.0;
-    f32 as f32, 0.0, 1.0;
-    f64 as f64, 0.0, 1.0;
+    f16 as f32, -0.0, 1.0;
+    bf16 as f32, -0.0, 1.0;
+    f32 as f32, -0.0, 1.0;
+    f64 as f64, -0.0, 1.0;
     i32 as i32, 0, 1;
     u32 as u32, 0, 1;
     i64 as i64, 0, 1;

@@ -61,7 +61,7 @@ impl Operations {
     /// `output[i]` = `input[0]` to `input[i]` combined.
     ///
     /// Operations on integers, and on floats that only choose, give the same bits every time. A scan of float sums is off by at most
-    /// [`rounding_steps`](single_pass::SinglePass::rounding_steps) roundings of the sum of the magnitudes so far, and which of the
+    /// [`scan_rounding_steps`](Self::scan_rounding_steps) roundings of the sum of the magnitudes so far, and which of the
     /// results within that comes out depends on how far the CTAs have come.
     ///
     /// # Errors
@@ -96,6 +96,18 @@ impl Operations {
         M: Monoid<T>,
     {
         self.scan(stream, input, output, monoid, ScanKind::Exclusive)
+    }
+
+    /// The longest chain of combinations that leads to one of the results when [`inclusive_scan`](Self::inclusive_scan) or
+    /// [`exclusive_scan`](Self::exclusive_scan) scans `length` elements of `T`: of a sum of floats, each result is off by at most this many
+    /// roundings of the sum of the magnitudes up to there. What a rounding is, [`reduce_rounding_steps`](Self::reduce_rounding_steps) says.
+    pub fn scan_rounding_steps<T, M>(&self, monoid: M, length: u64) -> u64
+    where
+        T: Storable,
+        M: Monoid<T>,
+    {
+        let capability = self.device().properties().capability;
+        single_pass::SinglePass::new::<T>(monoid, ScanKind::Inclusive, capability).rounding_steps::<T>(length)
     }
 
     fn scan<T, M>(

@@ -86,7 +86,7 @@ impl Operations {
         output: &mut Buffer<T>,
         count: &mut Buffer<u64>,
     ) -> Result<LaunchCounts> {
-        expect_length("the flags of a selection", input.len(), flags.len())?;
+        expect_length("the buffer of a selection's flags", input.len(), flags.len())?;
         self.select(stream, input, Some(flags), Selected { output, count }, Want::<Unused>::Flagged)
     }
 

@@ -16,8 +16,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Operations::sort`] and [`Operations::sort_pairs`] are [`radix`]. [`bitonic`] and [`merge`] sort keys alone, by comparing them: the two
-//! other ways that there are, to read and to compare with.
+//! [`Operations::sort`] and [`Operations::sort_pairs`] are [`radix`]. [`bitonic`] and [`merge`] compare keys: the two other ways that there are,
+//! to read and to compare with.
 
 pub mod bitonic;
 pub mod key;
@@ -51,7 +51,6 @@ impl Operations {
         sorted: &mut Buffer<K>,
         direction: Direction,
     ) -> Result<LaunchCounts> {
-        expect_length("the output of a sort", keys.len(), sorted.len())?;
         radix::keys(self, stream, keys, sorted, radix::Radix::for_keys::<K>(direction))
     }
 
@@ -62,13 +61,20 @@ impl Operations {
     pub fn sort_pairs<K: SortKey, V: Storable>(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        input: (&Buffer<K>, &Buffer<V>),
         sorted: (&mut Buffer<K>, &mut Buffer<V>),
         direction: Direction,
     ) -> Result<LaunchCounts> {
-        expect_length("the values of a sort", keys.len(), values.len())?;
-        expect_length("the sorted keys", keys.len(), sorted.0.len())?;
-        expect_length("the sorted values", keys.len(), sorted.1.len())?;
-        radix::pairs(self, stream, (keys, values), sorted, radix::Radix::for_pairs::<K, V>(direction))
+        radix::pairs(self, stream, input, sorted, radix::Radix::for_pairs::<K, V>(direction))
     }
+}
+
+/// Refuses buffers of keys and values that do not belong together.
+fn expect_pairs<K: SortKey, V: Storable>(
+    (keys, values): (&Buffer<K>, &Buffer<V>),
+    (sorted, sorted_values): (&Buffer<K>, &Buffer<V>),
+) -> Result<()> {
+    expect_length("the buffer of values to sort", keys.len(), values.len())?;
+    expect_length("the buffer of sorted keys", keys.len(), sorted.len())?;
+    expect_length("the buffer of sorted values", keys.len(), sorted_values.len())
 }

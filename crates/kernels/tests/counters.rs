@@ -107,6 +107,49 @@ fn transposes_conflict_as_their_tiles_do() {
     }
 }
 
+/// Passes that bank conflicts of a tree of `length` elements cost, whose neighbouring lanes take neighbouring pairs: `up` accesses of all
+/// pairs at each step up, and `down` at each step down, whose first `idle` pairs have nothing to do.
+fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down: u32) -> u64 {
+    // Lanes whose words are d apart, a power of two, fall on 32 / d banks.
+    let of_warp = |lanes: u64, apart: u64| (lanes * apart.min(32)).div_ceil(32).max(1) - 1;
+    let of_step = |stride: u64, idle: u64| -> u64 {
+        let pairs = length / (2 * stride);
+        let first_of_warp = (0..pairs).step_by(32);
+        first_of_warp
+            .map(|first| {
+                let lanes = (pairs - first).min(32) - if first == 0 { idle } else { 0 };
+                if lanes == 0 { 0 } else { of_warp(lanes, 2 * stride) }
+            })
+            .sum()
+    };
+    let strides = (0..length.ilog2()).map(|log| 1u64 << log);
+    let up: u64 = strides.clone().map(|stride| up * of_step(stride, 0)).sum();
+    up + strides.take(steps_down as usize).map(|stride| down * of_step(stride, idle)).sum::<u64>()
+}
+
+#[test]
+fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() {
+    for threads in [256u64, 512, 1024] {
+        // One section, and one of totals, of which there is one: two launches would count for two kernels.
+        let section = 2 * threads;
+        let conflicts = |step: &str, length: u64| {
+            let command = format!("scan --step {step} --threads {threads} --length {length}");
+            Counted::of(&command).total.counts.shared.conflicts()
+        };
+        let log = section.ilog2();
+        // A pair loads both ends and stores one; up and down alike, but that down nothing stands before the first pair.
+        let brent_kung = conflicts_of_tree(section, 3, (3, 1), log - 1);
+        assert_eq!(conflicts("brent-kung", section), brent_kung, "{threads} threads");
+        // Down, a pair stores both.
+        let blelloch = conflicts_of_tree(section, 3, (4, 0), log);
+        assert_eq!(conflicts("blelloch", section), blelloch, "{threads} threads");
+        for step in ["brent-kung-padded", "blelloch-padded"] {
+            assert_eq!(conflicts(step, section), 0, "{step} by {threads} threads");
+            assert_eq!(conflicts(step, section - 33), 0, "{step} by {threads} threads");
+        }
+    }
+}
+
 #[test]
 fn tensor_cores_and_copies_do_what_the_product_takes() {
     let (m, n, k) = (256u64, 256u64, 128u64);

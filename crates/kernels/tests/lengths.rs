@@ -4,7 +4,9 @@
 //! The walk over the registry needs no list of kernels: extents are told by the names of options.
 
 use warpwright::runtime::Device;
+use warpwright_kernels::operations::Operations;
 use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, Options};
+use warpwright_kernels::transpose::{TileTranspose, Way};
 
 const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
 
@@ -65,6 +67,45 @@ fn every_type_and_way_over_many_elements() {
                 for length in ["33", "65543"] {
                     let settings = [("length", length), (option, *choice)];
                     assert!(is_right(*kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
+                }
+            }
+        }
+    }
+}
+
+/// What only meets in pairs of options: ways by which not everything could be done at first.
+#[test]
+fn every_way_with_every_type_and_kind() {
+    let device = device("emu:h200");
+    let scan = registry::named("scan").expect("it is in the registry");
+    for step in choices(scan, "step") {
+        for ty in choices(scan, "type") {
+            for by in choices(scan, "by") {
+                for kind in choices(scan, "kind") {
+                    let settings =
+                        [("step", *step), ("type", ty), ("by", by), ("kind", kind), ("length", "5003")];
+                    let has_room = *by != "sum" || !matches!(*ty, "f16" | "bf16") || *step == "single-pass";
+                    assert_eq!(is_right(scan, &device, &settings), has_room, "{settings:?}");
+                }
+            }
+        }
+    }
+    let sort = registry::named("sort").expect("it is in the registry");
+    for by in choices(sort, "by") {
+        for values in choices(sort, "values") {
+            for order in choices(sort, "order") {
+                for direction in choices(sort, "direction") {
+                    for ty in ["u8", "f32", "i64"] {
+                        let settings = [
+                            ("by", *by),
+                            ("values", values),
+                            ("order", order),
+                            ("direction", direction),
+                            ("type", ty),
+                            ("length", "9001"),
+                        ];
+                        assert!(is_right(sort, &device, &settings), "{settings:?}");
+                    }
                 }
             }
         }
@@ -148,5 +189,19 @@ fn transposes_of_every_length() {
         for ty in choices(kernel, "type") {
             assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", ty)]), "{m} x {n}");
         }
+    }
+}
+
+/// The first tile of a row so long that rounding its length up to whole tiles leaves 32 bits: no test has the memory for all of it.
+#[test]
+fn tiles_of_the_longest_rows() {
+    let device = device("emu:h200");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
+    for way in [Way::Naive, Way::Shared, Way::Padded, Way::Swizzled] {
+        let mut b = device.zeros::<u8>(32).expect("room");
+        let kernel = operations.kernel(TileTranspose { way }, TileTranspose::run::<u8>).expect("it builds");
+        kernel.launch(&stream, 1, [32, 8, 1], (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
+        assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"), "{way:?}");
     }
 }

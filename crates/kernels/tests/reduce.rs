@@ -5,7 +5,6 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Device, Storable};
 use warpwright_kernels::monoid::{Max, Min, Monoid, Product, Sum};
 use warpwright_kernels::operations::{OperationError, Operations};
-use warpwright_kernels::reduce::single_pass::SinglePass;
 
 const LENGTHS: &[usize] = &[0, 1, 2, 31, 32, 33, 255, 256, 257, 1023, 4096, 4097, 40_000];
 
@@ -68,13 +67,6 @@ fn sums_of_floats_keep_their_bound() {
 #[test]
 fn sums_of_adversarial_orders_stay_within_their_bound() {
     let operations = Operations::new(&device());
-    let properties = operations.device().properties().clone();
-    let single_pass = SinglePass::new(Sum, properties.capability);
-    // The smallest grid that an H200 launches: one CTA for each SM.
-    let steps = |length: usize| {
-        let grid = single_pass.grid::<f32>(length as u64, properties.sm_count);
-        single_pass.rounding_steps::<f32>(length as u64, grid)
-    };
     let orders: [fn(usize) -> f32; 5] = [
         |index| if index == 0 { 16_777_216.0 } else { 1.0 },
         |index| if index % 2 == 0 { 1e8 + index as f32 } else { -1e8 },
@@ -88,10 +80,41 @@ fn sums_of_adversarial_orders_stay_within_their_bound() {
             let exact: f64 = elements.iter().map(|element| f64::from(*element)).sum();
             let magnitude: f64 = elements.iter().map(|element| f64::from(element.abs())).sum();
             let error = (f64::from(reduced(&operations, &elements, Sum)) - exact).abs();
-            let bound = steps(length) as f64 * magnitude / f64::from(1 << 24);
+            let steps = operations.reduce_rounding_steps::<f32, _>(Sum, length as u64).expect("it builds");
+            let bound = steps as f64 * magnitude / f64::from(1 << 24);
             assert!(error <= bound, "order {number} of {length}: {error:e} of {bound:e}");
         }
     }
+}
+
+/// A chain as long as the elements: the bound must know that it is far shorter, or it says nothing.
+#[test]
+fn bounds_are_far_below_the_length() {
+    let operations = Operations::new(&device());
+    let steps = |length| operations.reduce_rounding_steps::<f32, _>(Sum, length).expect("it builds");
+    assert!(steps(0) < 100 && steps(1 << 30) < (1 << 30) / 1000, "{} {}", steps(0), steps(1 << 30));
+    let in_order = operations.reduce_rounding_steps::<u32, _>(Continuant, 1 << 30).expect("it builds");
+    assert!(in_order > steps(0) && in_order < (1 << 30) / 1000, "{in_order}");
+}
+
+#[test]
+fn sums_of_negative_zeros_are_negative_zero() {
+    let operations = Operations::new(&device());
+    macro_rules! check {
+        ($($ty:ty: $of:expr),*) => {$(
+            let of: fn(f32) -> $ty = $of;
+            for length in LENGTHS {
+                let mut zeros = vec![of(-0.0); *length];
+                // Of nothing, too: -0 is what changes nothing.
+                assert_eq!(reduced(&operations, &zeros, Sum).to_bits(), of(-0.0).to_bits(), "{length}");
+                if let Some(last) = zeros.last_mut() {
+                    *last = of(0.0);
+                    assert_eq!(reduced(&operations, &zeros, Sum).to_bits(), of(0.0).to_bits(), "{length}");
+                }
+            }
+        )*};
+    }
+    check!(f32: |value| value, f64: f64::from, f16: f16::from_f32, bf16: bf16::from_f32);
 }
 
 #[test]

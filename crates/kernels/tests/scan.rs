@@ -199,6 +199,63 @@ fn negative_zero_stays_until_something_else_is_added() {
 }
 
 #[test]
+fn sums_of_negative_zeros_are_negative_zero() {
+    let operations = Operations::new(&device());
+    macro_rules! check {
+        ($($ty:ty: $of:expr),*) => {$(
+            let of: fn(f32) -> $ty = $of;
+            let mut zeros = vec![of(-0.0); 100_003];
+            zeros[70_000] = of(0.0);
+            let (inclusive, exclusive) = scanned(&operations, &zeros, Sum);
+            let sign_from = |sums: &[$ty], first: usize| {
+                let is_negative = |sum: &$ty| sum.to_bits() == of(-0.0).to_bits();
+                sums[..first].iter().all(is_negative)
+                    && sums[first..].iter().all(|sum| sum.to_bits() == of(0.0).to_bits())
+            };
+            assert!(sign_from(&inclusive, 70_000) && sign_from(&exclusive, 70_001), "{}", <$ty>::NAME);
+        )*};
+    }
+    check!(f32: |value| value, f64: f64::from, f16: f16::from_f32, bf16: bf16::from_f32);
+}
+
+/// Orders in which roundings add up, at every schedule: which result within the bound comes out depends on how far CTAs have come.
+#[test]
+fn sums_of_adversarial_orders_stay_within_their_bound() {
+    let orders: [fn(usize) -> f32; 5] = [
+        |index| if index == 0 { 16_777_216.0 } else { 1.0 },
+        |index| if index % 2 == 0 { 1e8 + index as f32 } else { -1e8 },
+        |index| (index as f32).mul_add(0.1, 0.3),
+        |index| 1.0 / (index as f32 + 1.0),
+        |index| if index % 1000 == 999 { -499_499.5 } else { (index % 1000) as f32 + 0.1 },
+    ];
+    for (name, schedule) in
+        [("emu:h200", Schedule::Eager), ("emu:a100", Schedule::Latest), ("emu:h200", Schedule::Random(11))]
+    {
+        let device = Device::with_schedule(name, schedule).expect("emulators are always there");
+        let operations = Operations::new(&device);
+        for length in [1, 33, 1023, 7168, 7169, 300_007] {
+            let steps = operations.scan_rounding_steps::<f32, _>(Sum, length as u64) as f64;
+            assert!(length < 100_000 || steps < length as f64 / 100.0, "{steps} say something of {length}");
+            for (number, order) in orders.iter().enumerate() {
+                let elements: Vec<f32> = (0..length).map(order).collect();
+                let (inclusive, exclusive) = scanned(&operations, &elements, Sum);
+                let (mut sum, mut magnitude) = (0.0f64, 0.0f64);
+                for (index, element) in elements.iter().enumerate() {
+                    let within =
+                        |found: f32| (f64::from(found) - sum).abs() <= steps * magnitude / f64::from(1 << 24);
+                    assert!(within(exclusive[index]), "before {index} of {length}, order {number}");
+                    sum += f64::from(*element);
+                    magnitude += f64::from(element.abs());
+                    let within =
+                        |found: f32| (f64::from(found) - sum).abs() <= steps * magnitude / f64::from(1 << 24);
+                    assert!(within(inclusive[index]), "up to {index} of {length}, order {number}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn lengths_that_differ_are_refused() {
     let operations = Operations::new(&device());
     let stream = operations.device().stream().expect("a stream");

@@ -67,11 +67,31 @@ fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) 
 
     let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
     let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
-    let outcome = operations.sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction);
-    outcome.unwrap_or_else(|error| panic!("{what}, with values: {error}"));
-    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-    assert!(found == expected, "{what}, with values");
-    assert!(carried.to_vec().expect("readable") == sources, "values of {what}");
+    for way in ["radix", "merge", "bitonic"] {
+        sorted.fill_zero().expect("writable");
+        let output = (&mut sorted, &mut carried);
+        let outcome = match way {
+            "radix" => operations.sort_pairs(&stream, (&input, &values), output, direction),
+            "merge" => {
+                merge::pairs(operations, &stream, (&input, &values), output, Merge::new::<K>(direction))
+            }
+            _ => bitonic::pairs(operations, &stream, (&input, &values), output, Bitonic::new(direction)),
+        };
+        outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
+        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+        assert!(found == expected, "{what} by {way}, with values");
+        let carried = carried.to_vec().expect("readable");
+        if way == "bitonic" {
+            // Values of equal keys come in any order: each is there once, beside its key.
+            let keys_of_values = carried.iter().map(|source| keys[*source as usize].bits());
+            assert!(keys_of_values.eq(expected.iter().copied()), "values of {what} by {way}");
+            let mut places = carried;
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..keys.len() as u32), "values of {what} by {way}");
+        } else {
+            assert!(carried == sources, "values of {what} by {way}");
+        }
+    }
 }
 
 #[test]
@@ -166,12 +186,18 @@ fn wide_values_are_carried() {
         operations.device().uninitialized(9001).expect("room"),
     );
     let ascending = Direction::Ascending;
-    operations
-        .sort_pairs(&stream, (&keys, &values), (&mut sorted, &mut carried), ascending)
-        .expect("it sorts");
-    let found: Vec<(u8, f64)> =
-        sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
-    assert!(found == pairs);
+    for by_merging in [false, true] {
+        let output = (&mut sorted, &mut carried);
+        let outcome = if by_merging {
+            merge::pairs(&operations, &stream, (&keys, &values), output, Merge::new::<u8>(ascending))
+        } else {
+            operations.sort_pairs(&stream, (&keys, &values), output, ascending)
+        };
+        outcome.expect("it sorts");
+        let found: Vec<(u8, f64)> =
+            sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
+        assert!(found == pairs);
+    }
 }
 
 /// What no buffer of a test is long enough for: a pass of several launches, each of which tells the next where it goes on.
@@ -189,13 +215,30 @@ fn passes_of_several_launches() {
     assert!(sorted.to_vec().expect("readable") == expected);
 }
 
+/// Keys and values of every width, in the smallest and the largest CTAs that the ways by comparing take.
 #[test]
-fn wrong_lengths_are_refused() {
+fn every_size_of_a_cta() {
     let operations = operations();
     let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
-    let keys = device.buffer_from(&[2u32, 1]).expect("room");
-    let mut short = device.uninitialized(1).expect("room");
-    let refused = operations.sort(&stream, &keys, &mut short, Direction::Ascending).expect_err("too short");
-    assert!(matches!(refused, OperationError::Length { expected: 2, given: 1, .. }));
-    assert_eq!(refused.to_string(), "the output of a sort has 1 elements where 2 are needed");
+    let direction = Direction::Ascending;
+    let keys: Vec<u64> = (0..5003).map(|index| bits(index) % 97).collect();
+    let input = device.buffer_from(&keys).expect("room");
+    let values = device.buffer_from(&(0..5003u64).collect::<Vec<_>>()).expect("room");
+    let mut sources: Vec<u64> = (0..5003).collect();
+    sources.sort_by_key(|source| keys[*source as usize]);
+    let mut output = (device.uninitialized(5003).expect("room"), device.uninitialized(5003).expect("room"));
+    for (threads, items) in [(64, 1), (64, 11), (128, 2), (1024, 2)] {
+        let merge = Merge { direction, threads, items };
+        let output = (&mut output.0, &mut output.1);
+        merge::pairs(&operations, &stream, (&input, &values), (output.0, &mut *output.1), merge)
+            .expect("it sorts");
+        assert!(output.1.to_vec().expect("readable") == sources, "{merge:?}");
+    }
+    let mut expected = keys.clone();
+    expected.sort_unstable();
+    for threads in [32, 64, 1024] {
+        let sort = Bitonic { direction, threads };
+        bitonic::keys(&operations, &stream, &input, &mut output.0, sort).expect("it sorts");
+        assert!(output.0.to_vec().expect("readable") == expected, "{sort:?}");
+    }
 }

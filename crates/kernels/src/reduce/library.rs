@@ -144,14 +144,13 @@ fn prepare_in_steps(
     let operations = Operations::new(device);
     let kernel = operations.kernel(reduction, Stepwise::<Sum>::run::<f32>)?;
     let resources = Resources::of(kernel.function(), &kernel.shape(1, reduction.threads))?;
+    let steps = reduction.rounding_steps::<f32>(&operations, input.len() as u64)? as f64;
     let result = Rc::clone(&output);
     let ready = Ready {
         launch: move |stream: &_| {
             Ok(reduction.reduce(&operations, stream, &input_there, &mut output.borrow_mut())?)
         },
         verify: move || {
-            // A tree of every launch, and with a grid's stride at least those CTAs of 256 threads.
-            let steps = 40.0 + input.len() as f64 / f64::from(FEWEST_CTAS * 256);
             let (exact, magnitude) = sum(&input);
             let found = f32::compared(result.borrow().to_vec()?[0], exact, steps * f32::STEP * magnitude);
             Ok(compare([found], |index| vec![index as usize])?)
@@ -170,16 +169,11 @@ fn sum<T: Sampled>(input: &[T]) -> (T::Exact, f64) {
         .reduce(nothing, |a, b| (T::add(a.0, b.0), a.1 + b.1))
 }
 
-/// A sum beside the exact one. The bound is that of the smallest grid, whose threads add the most.
-fn check_sum<T: Sampled>(found: T, input: &[T], reduction: &SinglePass<Sum>) -> registry::Element {
+/// A sum beside the exact one.
+fn check_sum<T: Sampled>(found: T, input: &[T], steps: u64) -> registry::Element {
     let (exact, magnitude) = sum(input);
-    let grid = reduction.grid::<T>(input.len() as u64, FEWEST_CTAS);
-    let steps = reduction.rounding_steps::<T>(input.len() as u64, grid);
     T::compared(found, exact, steps as f64 * T::STEP * magnitude)
 }
-
-/// No device that kernels run on holds fewer CTAs of a reduction at once.
-const FEWEST_CTAS: u32 = 108;
 
 /// The first element that no other is better than, and its place.
 fn best<T: Sampled>(input: &[T], is_better: fn(T::Exact, T::Exact) -> bool) -> Option<(usize, T::Exact)> {
@@ -239,8 +233,11 @@ impl LibraryKernel for ReduceLibrary {
         }
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => {
+                let (operations, length) = (Operations::new(device), options.number("length"));
                 let reduction = single_pass_of(Sum, options, device.properties().capability)?;
-                prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, &reduction))
+                let grid = single_pass::grid_of::<T, Sum>(&operations, &reduction, length)?;
+                let steps = reduction.rounding_steps::<T>(length, grid);
+                prepare::<T, _>(device, options, Sum, move |found, input| check_sum::<T>(found, input, steps))
             }
             "min" => prepare::<T, _>(device, options, Min, |found, input| {
                 check_extreme::<T>(found, input, |a, b| a < b, <T as crate::monoid::Searchable>::MOST)

@@ -64,14 +64,25 @@ impl<M> SinglePass<M> {
     }
 
     /// The longest chain of combinations that an element goes through, in a grid of `grid` CTAs: a sum of floats is off by at most
-    /// this many roundings of the sum of the magnitudes.
-    pub fn rounding_steps<T: Element>(&self, length: u64, grid: u32) -> u64 {
-        let rounds = (length / u64::from(self.tile::<T>())).div_ceil(grid.into());
+    /// this many roundings of the sum of the magnitudes. [`Operations::reduce_rounding_steps`] knows the grid.
+    pub fn rounding_steps<T: Element>(&self, length: u64, grid: u32) -> u64
+    where
+        M: Monoid<T>,
+    {
         let (vectors, width) = (u64::from(self.unroll), u64::from(vector::width::<T>()));
-        let tail = u64::from(self.unroll) * width + 1;
+        // A warp's shuffles, and those of the warps' results.
         let tree = 5 + 5;
         let partials = u64::from(grid.div_ceil(self.threads)) + tree;
-        rounds * width + vectors + tail + tree + partials
+        let of_thread = if M::COMMUTES {
+            let rounds = (length / u64::from(self.tile::<T>())).div_ceil(grid.into());
+            let tail = vectors * width + 1;
+            rounds * width + vectors + tail
+        } else {
+            let rows = length.div_ceil(32 * width);
+            let warps = u64::from(grid) * u64::from(self.threads / 32);
+            width + 5 + rows.div_ceil(warps)
+        };
+        of_thread + tree + partials
     }
 
     /// `output[0]` = all of `input` combined. `arrived[0]` is 0, and 0 again afterwards; `partials` has room for a record for each CTA.
@@ -309,6 +320,21 @@ struct ReduceScratch {
     arrived: Scratch<u32>,
 }
 
+/// The grid of a launch for `length` elements.
+pub(super) fn grid_of<T: Storable, M: Monoid<T>>(
+    operations: &Operations,
+    configuration: &SinglePass<M>,
+    length: u64,
+) -> Result<u32> {
+    let kernel = operations.kernel(*configuration, SinglePass::<M>::run::<T>)?;
+    let fitting = operations.resident(&kernel, configuration.threads)?;
+    let wanted = match configuration.ctas_per_sm {
+        0 => fitting,
+        ctas => ctas * operations.device().properties().sm_count,
+    };
+    Ok(configuration.grid::<T>(length, fitting.min(wanted)))
+}
+
 /// Combines all of `input` into `output[0]`.
 pub(super) fn launch<T: Storable, M: Monoid<T>>(
     operations: &Operations,
@@ -320,12 +346,7 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     let monoid = configuration.monoid;
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let length = input.len() as u64;
-    let fitting = operations.resident(&kernel, configuration.threads)?;
-    let wanted = match configuration.ctas_per_sm {
-        0 => fitting,
-        ctas => ctas * operations.device().properties().sm_count,
-    };
-    let grid = configuration.grid::<T>(length, fitting.min(wanted));
+    let grid = grid_of::<T, M>(operations, &configuration, length)?;
     operations.with_scratch(stream, |scratch: &mut ReduceScratch| {
         let words = (u64::from(grid) * record_bytes(|| monoid.identity())).div_ceil(8) as usize;
         let partials = scratch.partials.at_least(operations.device(), words)?;

@@ -1,4 +1,9 @@
 //! Operations on rows for programs. Matrices are (rows, columns), row-major.
+//!
+//! Each method says how far its results may be off. It is told in units u = 2^-24 of f32, in which everything is computed, and n is the number of
+//! columns: a sum over a row is off by at most (48 + n / 8192) u of the sum of the magnitudes, since a thread adds up to 32 terms one after the other
+//! and trees do the rest. Every result is then rounded to its type, for which two roundings to it are allowed. Tests hold every element to
+//! these bounds, with `f64` on the host beside it.
 
 use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
 
@@ -7,6 +12,9 @@ use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// Rows and columns of a matrix.
 pub type MatrixShape = (u32, u32);
+
+/// Columns of a row at most: kernels compute places in a row, and a bit past its end, in 32 bits, and plans its bytes.
+const MOST_COLUMNS: u32 = 1 << 29;
 
 /// Refuses a buffer that is no matrix of that shape.
 fn expect_matrix<T: Storable>(what: &'static str, shape: MatrixShape, buffer: &Buffer<T>) -> Result<()> {
@@ -35,12 +43,19 @@ pub(super) fn launch<Args: HostParameter>(
 
 impl Operations {
     /// The plan for a kernel that moves so much of each row; `None` where there is nothing to do.
-    fn plan<T: Storable>(&self, traffic: Traffic, (rows, columns): MatrixShape) -> Option<Plan> {
+    fn plan<T: Storable>(&self, traffic: Traffic, (rows, columns): MatrixShape) -> Result<Option<Plan>> {
+        if columns > MOST_COLUMNS {
+            let reason = format!("a row of {columns} columns is too long; it has {MOST_COLUMNS} at most");
+            return Err(OperationError::Shape { what: "an operation on rows", reason });
+        }
         let capability = self.device().properties().capability;
-        (rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability))
+        Ok((rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability)))
     }
 
     /// Softmax of each row of `x`.
+    ///
+    /// A result y of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) · 2^-24 of itself, n being the columns, by the smallest
+    /// normal f32, and by two roundings to `U`.
     ///
     /// ```
     /// # use warpwright::runtime::Device;
@@ -55,7 +70,7 @@ impl Operations {
     /// ```
     ///
     /// # Errors
-    /// A buffer has another size than the shape says, or the device refuses.
+    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
     pub fn softmax<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -67,6 +82,9 @@ impl Operations {
     }
 
     /// The natural logarithm of the softmax of each row of `x`.
+    ///
+    /// A result of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) · 2^-24 · (1 + ln s), where n are the columns and s is the row's
+    /// sum of exp(x - maximum), and by two roundings to `U`.
     ///
     /// # Errors
     /// As [`softmax`](Self::softmax).
@@ -90,15 +108,17 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of a softmax", shape, x)?;
         expect_matrix("the output of a softmax", shape, y)?;
-        let Some(plan) = self.plan::<T>(Traffic::SOFTMAX, shape) else { return Ok(LaunchCounts::default()) };
+        let Some(plan) = self.plan::<T>(Traffic::SOFTMAX, shape)? else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, y, shape.0))
     }
 
     /// RMSNorm of each row of `x`: y = x / sqrt(mean(x²) + epsilon), times the gains that `weights` are by `gain`.
     ///
+    /// A result is off by at most (64 + n / 8192) · 2^-24 of itself, n being the columns, and by two roundings to `U`.
+    ///
     /// # Errors
-    /// A buffer has another size than the shape says, or the device refuses.
+    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
     pub fn rms_norm<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -109,16 +129,20 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of RMSNorm", shape, x)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
-        expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(Traffic::RMS_NORM, shape) else { return Ok(LaunchCounts::default()) };
+        expect_row("the buffer of RMSNorm's weights", shape, weights)?;
+        let Some(plan) = self.plan::<T>(Traffic::RMS_NORM, shape)? else {
+            return Ok(LaunchCounts::default());
+        };
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
         launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
     }
 
     /// `sum` = `x` + `residual`, and RMSNorm of each row of it, as [`rms_norm`](Self::rms_norm), in `y`.
     ///
+    /// `sum` is off by at most two roundings to `T`, and `y` by as much as [`rms_norm`](Self::rms_norm)'s, of the exact sum rounded to `T`.
+    ///
     /// # Errors
-    /// A buffer has another size than the shape says, or the device refuses.
+    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
     pub fn add_rms_norm<T: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -131,8 +155,8 @@ impl Operations {
         expect_matrix("the residual of RMSNorm", shape, residual)?;
         expect_matrix("the sum of RMSNorm", shape, sum)?;
         expect_matrix("the output of RMSNorm", shape, y)?;
-        expect_row("the weights of RMSNorm", shape, weights)?;
-        let Some(plan) = self.plan::<T>(Traffic::ADD_RMS_NORM, shape) else {
+        expect_row("the buffer of RMSNorm's weights", shape, weights)?;
+        let Some(plan) = self.plan::<T>(Traffic::ADD_RMS_NORM, shape)? else {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
@@ -141,8 +165,11 @@ impl Operations {
 
     /// LayerNorm of each row of `x`: y = (x - mean) / sqrt(variance + epsilon) · weights + biases.
     ///
+    /// A result is off by at most (64 + n / 8192) · 2^-24 of the sum of the magnitudes of what is scaled and of its bias; by twice (48 + n / 8192) · 2^-24 of the
+    /// row's mean magnitude, scaled as the element is, since the mean is off by that; and by two roundings to `U`. n are the columns.
+    ///
     /// # Errors
-    /// A buffer has another size than the shape says, or the device refuses.
+    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
     pub fn layer_norm<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -153,9 +180,9 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of LayerNorm", shape, x)?;
         expect_matrix("the output of LayerNorm", shape, y)?;
-        expect_row("the weights of LayerNorm", shape, weights)?;
-        expect_row("the biases of LayerNorm", shape, biases)?;
-        let Some(plan) = self.plan::<T>(Traffic::LAYER_NORM, shape) else {
+        expect_row("the buffer of LayerNorm's weights", shape, weights)?;
+        expect_row("the buffer of LayerNorm's biases", shape, biases)?;
+        let Some(plan) = self.plan::<T>(Traffic::LAYER_NORM, shape)? else {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
@@ -165,8 +192,11 @@ impl Operations {
     /// The cross-entropy of each row of logits `x` against its target, in `losses`. A target of [`IGNORED`](super::IGNORED) makes 0, and any
     /// other that is no column NaN.
     ///
+    /// A loss is off by at most (64 + n / 8192) · 2^-24 of 1 + |maximum| + |the target's logit|, n being the columns, and by two roundings.
+    ///
     /// # Errors
-    /// There are no columns though there are rows, a buffer has another size than the shape says, or the device refuses.
+    /// There are no columns though there are rows, a buffer has another size than the shape says, a row has more than 2^29 columns, or the
+    /// device refuses.
     pub fn cross_entropy<T: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -175,12 +205,12 @@ impl Operations {
         losses: &mut Buffer<f32>,
     ) -> Result<LaunchCounts> {
         expect_matrix("the input of cross-entropy", shape, x)?;
-        expect_length("the targets of cross-entropy", shape.0 as usize, targets.len())?;
-        expect_length("the losses of cross-entropy", shape.0 as usize, losses.len())?;
+        expect_length("the buffer of cross-entropy's targets", shape.0 as usize, targets.len())?;
+        expect_length("the buffer of cross-entropy's losses", shape.0 as usize, losses.len())?;
         if shape.0 > 0 && shape.1 == 0 {
             return Err(OperationError::Empty { what: "the cross-entropy of a row" });
         }
-        let Some(plan) = self.plan::<T>(Traffic::CROSS_ENTROPY, shape) else {
+        let Some(plan) = self.plan::<T>(Traffic::CROSS_ENTROPY, shape)? else {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;

@@ -26,8 +26,9 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let mut stride = 1;
     while stride < section.length {
         sync_threads();
-        let index = (thread + 1) * (2 * stride) - 1;
-        if index < section.length {
+        let pairs = section.length / (2 * stride);
+        if thread < pairs {
+            let index = (section.pair(thread, pairs) + 1) * (2 * stride) - 1;
             let combined = monoid.combine(section.at(index - stride).load(), section.at(index).load());
             section.at(index).store(combined);
         }
@@ -40,8 +41,9 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     stride = section.length / 2;
     while stride > 0 {
         sync_threads();
-        let index = (thread + 1) * (2 * stride) - 1;
-        if index < section.length {
+        let pairs = section.length / (2 * stride);
+        if thread < pairs {
+            let index = (section.pair(thread, pairs) + 1) * (2 * stride) - 1;
             let (left, right) = (section.at(index - stride), section.at(index));
             let (of_left, before) = (left.load(), right.load());
             left.store(before);

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! 2n combinations in 2 log2(n) steps. The indices of a step are a power of two apart, so in shared memory they meet in few banks: at
-//! stride s, `min(2s, 32)` lanes of a warp in one. Padding keeps them apart.
+//! stride s, `min(2s, 32)` lanes of a warp in one. [`Section`]'s padding, and lanes that keep to their own part of it, keep them apart.
 
 use warpwright::prelude::*;
 
@@ -24,8 +24,9 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let mut stride = 1;
     while stride < section.length {
         sync_threads();
-        let index = (thread + 1) * (2 * stride) - 1;
-        if index < section.length {
+        let pairs = section.length / (2 * stride);
+        if thread < pairs {
+            let index = (section.pair(thread, pairs) + 1) * (2 * stride) - 1;
             let combined = monoid.combine(section.at(index - stride).load(), section.at(index).load());
             section.at(index).store(combined);
         }
@@ -34,8 +35,10 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     stride /= 4;
     while stride > 0 {
         sync_threads();
-        let index = (thread + 1) * (2 * stride) - 1;
-        if index + stride < section.length {
+        let pairs = section.length / (2 * stride);
+        // Nothing stands before the first pair.
+        if (thread > 0) & (thread < pairs) {
+            let index = section.pair(thread, pairs) * (2 * stride) - 1;
             let after = section.at(index + stride);
             after.store(monoid.combine(section.at(index).load(), after.load()));
         }

@@ -11,7 +11,7 @@ use super::ScanKind;
 use super::segmented::{Method, Segmented};
 use super::single_pass::SinglePass;
 use crate::copy;
-use crate::monoid::{Max, Min, Monoid, Searchable, Sum};
+use crate::monoid::{InPlace, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
 use crate::prepared::{Ready, capability_of, ptx, with_resources};
 use crate::registry::{
@@ -43,15 +43,15 @@ const OPTIONS: &[OptionSpec] = &[
             "warp",
             "coarsened",
         ],
-        "how far on the way: in one launch, or in three that scan sections so (inclusive sums of f32)",
+        "how far on the way: in one launch, or in three that scan sections so (no sums of 16-bit floats)",
     ),
     OptionSpec::choice("threads", &["256", "512", "1024"], "threads of a CTA that scans a section"),
     OptionSpec::number("seed", 1, "of the input"),
 ];
 
-/// The scan in sections that the options ask for, if they do.
-fn in_sections(options: &Options) -> Result<Option<Segmented<Sum>>> {
-    let method = match options.choice("step") {
+/// How the options ask for sections to be scanned, if they do.
+fn method(options: &Options) -> Option<Method> {
+    Some(match options.choice("step") {
         "kogge-stone" => Method::KoggeStone,
         "brent-kung" => Method::BrentKung { padded: false },
         "brent-kung-padded" => Method::BrentKung { padded: true },
@@ -59,17 +59,33 @@ fn in_sections(options: &Options) -> Result<Option<Segmented<Sum>>> {
         "blelloch-padded" => Method::Blelloch { padded: true },
         "warp" => Method::Warp,
         "coarsened" => Method::Coarsened,
-        _ => return Ok(None),
+        _ => return None,
+    })
+}
+
+/// The scan in sections by `method`.
+fn segmented<M>(options: &Options, monoid: M, method: Method) -> Result<Segmented<M>> {
+    let (kind, threads) = (kind(options), options.choice("threads").parse()?);
+    Ok(Segmented { monoid, kind, method, threads })
+}
+
+/// Evaluates an expression with a type alias for the type that an option names, if its sums are kept in elements.
+macro_rules! with_sum_in_place {
+    ($options:expr, $alias:ident => $body:expr) => {
+        with_sum_in_place!(@ $options, $alias, $body, f32 f64 i32 u32 i64 u64)
     };
-    let asked = ["type", "by", "kind"].map(|option| options.choice(option));
-    if asked != ["f32", "sum", "inclusive"] {
-        let [ty, by, kind] = asked;
-        return Err(format!(
-            "the steps before {SINGLE_PASS} are inclusive sums of f32, not the {kind} {by} of {ty}"
-        )
-        .into());
-    }
-    Ok(Some(Segmented { monoid: Sum, method, threads: options.choice("threads").parse()? }))
+    (@ $options:expr, $alias:ident, $body:expr, $($ty:ident)*) => {
+        match $options.choice("type") {
+            $(stringify!($ty) => {
+                type $alias = $ty;
+                $body
+            })*
+            ty => Err(format!(
+                "the sum of {ty} is kept in f32 until it is rounded, and the steps before {SINGLE_PASS} have no room for it; take {SINGLE_PASS}"
+            )
+            .into()),
+        }
+    };
 }
 
 fn kind(options: &Options) -> ScanKind {
@@ -158,31 +174,46 @@ fn prepare<T: Sampled, M: Monoid<T, Output = T>>(
     Ok(with_resources(Box::new(ready), resources))
 }
 
-/// Prepares the scan in sections.
-fn prepare_in_sections(
+/// Prepares the scan in sections by `method`.
+fn prepare_in_sections<T: Sampled, M: InPlace<T>>(
     device: &Device,
     options: &Options,
-    scan: Segmented<Sum>,
+    (monoid, method): (M, Method),
+    reference: Reference<T>,
 ) -> Result<Box<dyn Prepared>> {
-    let input = f32::draw_many(options.number("seed"), options.extent("length"));
+    let scan = segmented(options, monoid, method)?;
+    scan.check::<T>()?;
+    let input = T::draw_many(options.number("seed"), options.extent("length"));
     let input_there = device.buffer_from(&input)?;
-    let output = Rc::new(RefCell::new(device.uninitialized::<f32>(input.len())?));
+    let output = Rc::new(RefCell::new(device.uninitialized::<T>(input.len())?));
     let operations = Operations::new(device);
-    let kernel = operations.kernel(scan, Segmented::<Sum>::sections::<f32>)?;
+    let kernel = operations.kernel(scan, Segmented::<M>::sections::<T>)?;
     let resources = Resources::of(kernel.function(), &kernel.shape(1, scan.threads))?;
+    let steps = scan.rounding_steps(input.len() as u64) as f64;
     let result = Rc::clone(&output);
     let ready = Ready {
         launch: move |stream: &_| {
-            Ok(scan.inclusive_scan(&operations, stream, &input_there, &mut output.borrow_mut())?)
+            Ok(scan.scan(&operations, stream, &input_there, &mut output.borrow_mut())?)
         },
-        verify: move || {
-            // Fewer than four levels of sections, each of at most 2 log2(2048) steps and a run of 7.
-            let reference = Reference::<f32> { identity: 0.0, combine: f32::add };
-            reference.verify(ScanKind::Inclusive, &input, &result.borrow().to_vec()?, 4.0 * 30.0)
-        },
-        work: work::<f32>(options),
+        verify: move || reference.verify(scan.kind, &input, &result.borrow().to_vec()?, steps),
+        work: work::<T>(options),
     };
     Ok(with_resources(Box::new(ready), resources))
+}
+
+/// The reference of sums.
+fn sums<T: Sampled>() -> Reference<T> {
+    Reference { identity: T::SUM_OF_NOTHING, combine: T::add }
+}
+
+/// The reference of smallest elements.
+fn smallest<T: Sampled>() -> Reference<T> {
+    Reference { identity: Sampled::exact(T::MOST), combine: |a, b| if b < a { b } else { a } }
+}
+
+/// The reference of largest elements.
+fn largest<T: Sampled>() -> Reference<T> {
+    Reference { identity: Sampled::exact(T::LEAST), combine: |a, b| if b > a { b } else { a } }
 }
 
 impl LibraryKernel for Library {
@@ -199,8 +230,18 @@ impl LibraryKernel for Library {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        if let Some(scan) = in_sections(options)? {
-            return ptx(scan.sections::<f32>()?, target);
+        if let Some(method) = method(options) {
+            return match options.choice("by") {
+                "sum" => with_sum_in_place!(options, T => {
+                    ptx(segmented(options, Sum, method)?.sections::<T>()?, target)
+                }),
+                "min" => with_element_type!(options.choice("type"), T => {
+                    ptx(segmented(options, Min, method)?.sections::<T>()?, target)
+                }),
+                _ => with_element_type!(options.choice("type"), T => {
+                    ptx(segmented(options, Max, method)?.sections::<T>()?, target)
+                }),
+            };
         }
         let kind = kind(options);
         let capability = capability_of(target)?;
@@ -212,22 +253,23 @@ impl LibraryKernel for Library {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        if let Some(scan) = in_sections(options)? {
-            return prepare_in_sections(device, options, scan);
+        if let Some(method) = method(options) {
+            return match options.choice("by") {
+                "sum" => with_sum_in_place!(options, T => {
+                    prepare_in_sections::<T, _>(device, options, (Sum, method), sums())
+                }),
+                "min" => with_element_type!(options.choice("type"), T => {
+                    prepare_in_sections::<T, _>(device, options, (Min, method), smallest())
+                }),
+                _ => with_element_type!(options.choice("type"), T => {
+                    prepare_in_sections::<T, _>(device, options, (Max, method), largest())
+                }),
+            };
         }
-        with_element_type!(options.choice("type"), T => {
-            let reference = |identity, combine| Reference::<T> { identity, combine };
-            match options.choice("by") {
-                "sum" => prepare(device, options, Sum, reference(T::SUM_OF_NOTHING, T::add)),
-                "min" => {
-                    let reference = reference(Sampled::exact(T::MOST), |a, b| if b < a { b } else { a });
-                    prepare(device, options, Min, reference)
-                }
-                _ => {
-                    let reference = reference(Sampled::exact(T::LEAST), |a, b| if b > a { b } else { a });
-                    prepare(device, options, Max, reference)
-                }
-            }
+        with_element_type!(options.choice("type"), T => match options.choice("by") {
+            "sum" => prepare::<T, _>(device, options, Sum, sums()),
+            "min" => prepare::<T, _>(device, options, Min, smallest()),
+            _ => prepare::<T, _>(device, options, Max, largest()),
         })
     }
 

@@ -14,9 +14,11 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::section::Section;
-use super::{blelloch, brent_kung, coarsened, kogge_stone, warp};
+use super::{ScanKind, blelloch, brent_kung, coarsened, kogge_stone, warp};
 use crate::monoid::InPlace;
-use crate::operations::{Operations, Result, Scratch, both, expect_length};
+use crate::operations::{
+    Operations, Result, Scratch, both, expect_declared_shared, expect_length, expect_power_of_two_threads,
+};
 
 /// How a section is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,12 +27,12 @@ pub enum Method {
     KoggeStone,
     /// [`brent_kung`], in padded memory or not.
     BrentKung {
-        /// Whether a word is left out after every 32.
+        /// Whether the section is padded, and lanes keep to their own part of it.
         padded: bool,
     },
     /// [`blelloch`], in padded memory or not.
     Blelloch {
-        /// Whether a word is left out after every 32.
+        /// Whether the section is padded, and lanes keep to their own part of it.
         padded: bool,
     },
     /// [`warp`]
@@ -44,13 +46,48 @@ pub enum Method {
 pub struct Segmented<M> {
     /// What combines.
     pub monoid: M,
+    /// Whether an element's result has the element itself in it.
+    pub kind: ScanKind,
     /// How a section is scanned.
     pub method: Method,
-    /// Threads of a CTA.
+    /// Threads of a CTA: a power of two from 32 to 1024.
     pub threads: u32,
 }
 
 impl<M> Segmented<M> {
+    /// Refuses what it cannot do.
+    ///
+    /// # Errors
+    /// A CTA's threads are no power of two from 32 to 1024, or a section does not fit shared memory.
+    pub fn check<T: Storable>(&self) -> Result<()> {
+        const WHAT: &str = "a scan in sections";
+        expect_power_of_two_threads(WHAT, 32, self.threads)?;
+        // Some methods have an element for each warp or thread beside the section.
+        let elements = self.section_length() + self.section_length() / 32 + self.threads + self.threads / 32;
+        expect_declared_shared(WHAT, u64::from(elements) * u64::from(T::BYTES))
+    }
+
+    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is off by at most this many roundings of
+    /// the sum of the magnitudes up to there.
+    pub fn rounding_steps(&self, length: u64) -> u64 {
+        let section = u64::from(self.section_length());
+        let log = u64::from(section.ilog2());
+        // A warp's scan in registers and that of the warps' ends are five each, and the two are combined.
+        let by_warps = 5 + 5 + 1;
+        let within = match self.method {
+            Method::KoggeStone => log,
+            Method::BrentKung { .. } => 2 * log,
+            Method::Blelloch { .. } => 2 * log + 1,
+            Method::Warp => by_warps,
+            Method::Coarsened => section / u64::from(self.threads) + by_warps + 1,
+        };
+        // One more to add what stands before the section, in each level of sections of totals.
+        let levels = std::iter::successors(Some(length.div_ceil(section)), |left| {
+            (*left > 1).then(|| left.div_ceil(section))
+        });
+        levels.count() as u64 * (within + 1)
+    }
+
     /// Elements of a section.
     pub fn section_length(&self) -> u32 {
         self.threads
@@ -100,12 +137,28 @@ impl<M> Segmented<M> {
         for step in (0..section_length).step_by(self.threads as usize) {
             let index = thread + step;
             if index.convert::<u64>() < left {
-                output.at(first).at(index).store(section.at(index).load());
+                output.at(first).at(index).store(self.result::<T>(&section, index));
             }
         }
         if thread == 0 {
             totals.at(block_idx().x).store(section.at(constant(section_length - 1)).load());
         }
+    }
+
+    /// The result at `index` of a section that is scanned inclusively: where it shall be exclusive, the one before.
+    #[device]
+    fn result<T: Storable>(&self, section: &Section<T>, index: Reg<u32>) -> Reg<T>
+    where
+        M: InPlace<T>,
+    {
+        if self.kind == ScanKind::Inclusive {
+            return section.at(index).load();
+        }
+        let mut before = self.monoid.identity();
+        if index > 0 {
+            before = section.at(index - 1).load();
+        }
+        before
     }
 
     /// Combines what stands before each section, the scanned total of the one before, with its results.
@@ -129,11 +182,12 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// `output[i]` = `input[0]` to `input[i]` combined, in sections.
+    /// `output[i]` = `input[0]` to `input[i]` combined, or to `input[i - 1]`, in sections. A scan of float sums is off by at most
+    /// [`rounding_steps`](Self::rounding_steps) roundings of the sum of the magnitudes up to there, and the same call gives the same bits.
     ///
     /// # Errors
-    /// The lengths differ, there is not enough memory, or a launch failed.
-    pub fn inclusive_scan<T: Storable>(
+    /// The lengths differ, as [`check`](Self::check), there is not enough memory, or a launch failed.
+    pub fn scan<T: Storable>(
         &self,
         operations: &Operations,
         stream: &Stream,
@@ -144,6 +198,7 @@ impl<M> Segmented<M> {
         M: InPlace<T>,
     {
         expect_length("the output of a scan", input.len(), output.len())?;
+        self.check::<T>()?;
         if input.is_empty() {
             return Ok(LaunchCounts::default());
         }
@@ -175,7 +230,9 @@ impl<M> Segmented<M> {
             return Ok(counts);
         }
         let scanned = scanned.at_least(operations.device(), count as usize)?;
-        let of_totals = self.level(operations, stream, (totals, count.into()), scanned, levels)?;
+        // What stands before a section has all of the section before it.
+        let inclusive = Self { kind: ScanKind::Inclusive, ..*self };
+        let of_totals = inclusive.level(operations, stream, (totals, count.into()), scanned, levels)?;
         let counts = both(counts, of_totals);
         let add = operations.kernel(*self, Self::add::<T>)?;
         Ok(both(counts, add.launch(stream, count - 1, self.threads, (scanned, output, length))?))

@@ -28,7 +28,11 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::number("length", 1_000_003, "keys"),
     OptionSpec::choice("type", KEY_TYPES, "type of the keys"),
     OptionSpec::choice("values", &["none", "u32", "u64"], "what stands beside each key"),
-    OptionSpec::choice("by", &["radix", "bitonic", "merge"], "the way: with values only radix"),
+    OptionSpec::choice(
+        "by",
+        &["radix", "bitonic", "merge"],
+        "the way: by bitonic, equal keys lose their order",
+    ),
     OptionSpec::choice("order", ORDERS, "of the input: random has NaN, infinities and -0 among floats"),
     OptionSpec::choice("direction", &["ascending", "descending"], "of the output"),
     OptionSpec::number("seed", 1, "of the input"),
@@ -48,15 +52,6 @@ macro_rules! with_key_type {
             other => return Err(format!("no keys of type {other} are sorted").into()),
         }
     };
-}
-
-/// Refuses values where none are carried.
-fn check(options: &Options) -> Result<()> {
-    let (values, by) = (options.choice("values"), options.choice("by"));
-    match values == "none" || by == "radix" {
-        true => Ok(()),
-        false => Err(format!("the {by} sort carries no values; sort them by radix").into()),
-    }
 }
 
 fn direction(options: &Options) -> Direction {
@@ -100,6 +95,17 @@ fn compared(found: u64, expected: u64) -> Element {
     Element { found: found as f64, expected: expected_number, tolerance: 0.0 }
 }
 
+/// The values of sorted keys, those of equal keys from the smallest to the largest: values that count places are then as a stable sort leaves them.
+fn in_place_order<K: SortKey, V: Storable>(keys: &[K], mut values: Vec<V>) -> Vec<V> {
+    let mut left = &mut values[..];
+    for equal in keys.chunk_by(|one, other| one.bits() == other.bits()) {
+        let (of_equal, rest) = left.split_at_mut(equal.len());
+        of_equal.sort_by_key(|value| value.bits());
+        left = rest;
+    }
+    values
+}
+
 fn prepare_keys<K: SortKey>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
     let (keys, direction) = (keys::<K>(options), direction(options));
     let keys_there = device.buffer_from(&keys)?;
@@ -139,14 +145,22 @@ fn prepare_pairs<K: SortKey, V: Storable>(
     let sorted = Rc::new(RefCell::new(sorted));
     let (operations, result) = (Operations::new(device), Rc::clone(&sorted));
     let bytes = f64::from(2 * (K::BYTES + V::BYTES)) * keys.len() as f64;
+    let by = options.choice("by");
     Ok(Box::new(Ready {
         launch: move |stream: &_| {
-            let (keys, values) = &mut *sorted.borrow_mut();
-            Ok(operations.sort_pairs(stream, (&there.0, &there.1), (keys, values), direction)?)
+            let (sorted, sorted_values) = &mut *sorted.borrow_mut();
+            let (input, output) = ((&there.0, &there.1), (sorted, sorted_values));
+            Ok(match by {
+                "bitonic" => bitonic::pairs(&operations, stream, input, output, Bitonic::new(direction))?,
+                "merge" => merge::pairs(&operations, stream, input, output, Merge::new::<K>(direction))?,
+                _ => operations.sort_pairs(stream, input, output, direction)?,
+            })
         },
         work: Work { operations: keys.len() as f64, bytes },
         verify: move || {
             let (found, found_values) = (result.borrow().0.to_vec()?, result.borrow().1.to_vec()?);
+            let found_values =
+                if by == "bitonic" { in_place_order(&found, found_values) } else { found_values };
             let sources = sources(&keys, direction);
             let elements = found.iter().zip(&found_values).zip(sources).map(|((key, value), source)| {
                 let key = compared(key.bits(), keys[source].bits());
@@ -155,6 +169,14 @@ fn prepare_pairs<K: SortKey, V: Storable>(
             Ok(compare(elements, |index| vec![index as usize])?)
         },
     }))
+}
+
+fn ptx_of_pairs<K: SortKey, V: Storable>(by: &str, direction: Direction, target: &str) -> Result<String> {
+    match by {
+        "bitonic" => ptx(Bitonic::new(direction).order_tiles_of_pairs::<K, V>()?, target),
+        "merge" => ptx(Merge::new::<K>(direction).merge_runs_of_pairs::<K, V>()?, target),
+        _ => ptx(Radix::for_pairs::<K, V>(direction).sweep.pairs::<K, V>()?, target),
+    }
 }
 
 impl LibraryKernel for Library {
@@ -172,18 +194,18 @@ impl LibraryKernel for Library {
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let direction = direction(options);
-        check(options)?;
-        with_key_type!(options.choice("type"), K => match (options.choice("values"), options.choice("by")) {
-            (_, "bitonic") => ptx(Bitonic::new(direction).order_tiles::<K>()?, target),
-            (_, "merge") => ptx(Merge::new::<K>(direction).merge_runs::<K>()?, target),
-            ("none", _) => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
-            ("u32", _) => ptx(Radix::for_pairs::<K, u32>(direction).sweep.pairs::<K, u32>()?, target),
-            _ => ptx(Radix::for_pairs::<K, u64>(direction).sweep.pairs::<K, u64>()?, target),
+        with_key_type!(options.choice("type"), K => match options.choice("values") {
+            "u32" => ptx_of_pairs::<K, u32>(options.choice("by"), direction, target),
+            "u64" => ptx_of_pairs::<K, u64>(options.choice("by"), direction, target),
+            _ => match options.choice("by") {
+                "bitonic" => ptx(Bitonic::new(direction).order_tiles::<K>()?, target),
+                "merge" => ptx(Merge::new::<K>(direction).merge_runs::<K>()?, target),
+                _ => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
+            },
         })
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        check(options)?;
         with_key_type!(options.choice("type"), K => match options.choice("values") {
             "none" => prepare_keys::<K>(device, options),
             "u32" => prepare_pairs::<K, u32>(device, options, |index| index as u32),

@@ -14,16 +14,23 @@
 mod histogram;
 mod sweep;
 
+use warpwright::arch::Capability;
+use warpwright::lang::element::Element;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::{Direction, SortKey};
-use crate::operations::{Operations, Result, Scratch, both};
+use super::{Direction, SortKey, expect_pairs};
+use crate::operations::{
+    OperationError, Operations, Result, Scratch, both, expect_length, expect_whole_warps,
+};
 pub use histogram::Histogram;
 pub(super) use histogram::in_direction;
 pub use sweep::{Part, Sweep};
 
 /// Values of a digit: a digit is a byte.
 pub const BINS: u32 = 256;
+
+/// What errors call it.
+const WHAT: &str = "a radix sort";
 
 /// The sort: its two kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +52,50 @@ impl Radix {
     /// The configuration for keys with values that is fastest on an H200.
     pub fn for_pairs<K: SortKey, V: Storable>(direction: Direction) -> Self {
         Self::new::<K>(direction, if K::BYTES.max(V::BYTES) == 8 { 12 } else { 18 })
+    }
+
+    /// Refuses what a device of that capability cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
+    ///
+    /// # Errors
+    /// The kernels sort in different directions, or a number of either is outside what its field says, or their arrays do not fit shared
+    /// memory.
+    pub fn check<K: SortKey>(&self, value_bytes: u32, capability: &Capability) -> Result<()> {
+        let refuse = |reason| Err(OperationError::Shape { what: WHAT, reason });
+        let Self { histogram, sweep, most_of_a_launch } = *self;
+        expect_whole_warps("the counting of a radix sort", 32, histogram.threads)?;
+        expect_whole_warps(WHAT, BINS, sweep.threads)?;
+        if histogram.direction != sweep.direction {
+            return refuse(
+                "its digits are counted in one direction and sorted in the other; give both the same"
+                    .to_owned(),
+            );
+        }
+        let numbers = [
+            ("vectors a thread that counts", histogram.unroll.into(), 64),
+            ("copies of a counter", histogram.copies.into(), 32),
+            ("keys a thread", sweep.items.into(), 512),
+            ("CTAs an SM", sweep.blocks_per_sm.into(), 32),
+            ("tiles a look", sweep.window.into(), 32),
+            ("keys a launch", most_of_a_launch, 1 << 31),
+        ];
+        if let Some((what, number, most)) =
+            numbers.into_iter().find(|(_, number, most)| !(1..=*most).contains(number))
+        {
+            return refuse(format!("it has {number} {what}; give it 1 to {most}"));
+        }
+        let words = |count: u32| u64::from(count) * 4;
+        let tile = u64::from(sweep.tile()) * u64::from(K::Bits::BYTES.max(value_bytes));
+        // Beside the tile: a counter of each value for each warp, each value's place, and what the warps' counts come to.
+        let of_sweep = tile + words(sweep.threads / 32 * (BINS + 1)) + 2 * words(BINS);
+        let of_histogram = words(K::BYTES * BINS * histogram.copies);
+        let room = u64::from(capability.shared_bytes_per_cta_opt_in);
+        if of_sweep.max(of_histogram) > room {
+            let bytes = of_sweep.max(of_histogram);
+            return refuse(format!(
+                "its CTAs take {bytes} bytes of shared memory, and have {room}; give them fewer threads, keys or copies"
+            ));
+        }
+        Ok(())
     }
 
     fn new<K: SortKey>(direction: Direction, items: u32) -> Self {
@@ -90,7 +141,7 @@ impl Counters {
 /// Sorts keys.
 ///
 /// # Errors
-/// The kernel cannot be built for the device, there is not enough memory, or a launch failed.
+/// The lengths differ, as [`Radix::check`], the kernel cannot be built for the device, there is not enough memory, or a launch failed.
 pub fn keys<K: SortKey>(
     operations: &Operations,
     stream: &Stream,
@@ -98,6 +149,8 @@ pub fn keys<K: SortKey>(
     sorted: &mut Buffer<K>,
     configuration: Radix,
 ) -> Result<LaunchCounts> {
+    expect_length("the output of a sort", keys.len(), sorted.len())?;
+    configuration.check::<K>(0, operations.device().properties().capability)?;
     let sweep = configuration.sweep;
     let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
@@ -114,10 +167,10 @@ pub fn keys<K: SortKey>(
     })
 }
 
-/// Sorts keys, each with its value.
+/// Sorts keys, each with its value. Values of equal keys stay in their order.
 ///
 /// # Errors
-/// The kernel cannot be built for the device, there is not enough memory, or a launch failed.
+/// As [`keys`].
 pub fn pairs<K: SortKey, V: Storable>(
     operations: &Operations,
     stream: &Stream,
@@ -125,6 +178,8 @@ pub fn pairs<K: SortKey, V: Storable>(
     (sorted, sorted_values): (&mut Buffer<K>, &mut Buffer<V>),
     configuration: Radix,
 ) -> Result<LaunchCounts> {
+    expect_pairs((keys, values), (sorted, sorted_values))?;
+    configuration.check::<K>(V::BYTES, operations.device().properties().capability)?;
     let sweep = configuration.sweep;
     let kernel = operations.kernel(sweep, Sweep::pairs::<K, V>)?;
     operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {

@@ -64,6 +64,11 @@ impl BlockTranspose {
                 self.blocks
             ));
         }
+        let columns = n.div_ceil(self.side * vector::width::<T>());
+        if self.raster == 0 || self.raster.checked_mul(columns).is_none() {
+            let reason = "rows of tiles cannot be walked together; take 1, or a few";
+            return refuse(format!("{} {reason}", self.raster));
+        }
         Ok(())
     }
 

@@ -55,7 +55,8 @@ impl TileTranspose {
         launch::required_block(SIDE, ROWS, 1);
         let (a, b) = (*a, *b);
         let (x, y) = (thread_idx().x, thread_idx().y);
-        let across = (n + (SIDE - 1)) / SIDE;
+        // There are columns, and `n + SIDE - 1` may not fit 32 bits.
+        let across = (n - 1) / SIDE + 1;
         let (tile_row, tile_column) = (block_idx().x / across * SIDE, block_idx().x % across * SIDE);
 
         if self.way == Way::Naive {

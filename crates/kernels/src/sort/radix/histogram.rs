@@ -13,11 +13,11 @@ use crate::vector;
 pub struct Histogram {
     /// Which key comes first.
     pub direction: Direction,
-    /// Threads of a CTA.
+    /// Threads of a CTA: whole warps.
     pub threads: u32,
-    /// Vectors that a thread loads before it counts any.
+    /// Vectors that a thread loads before it counts any: 1 to 64.
     pub unroll: u32,
-    /// Counters of each value in a CTA: lanes whose keys agree share one of them less often.
+    /// Counters of each value in a CTA, 1 to 32: lanes whose keys agree share one of them less often.
     pub copies: u32,
 }
 

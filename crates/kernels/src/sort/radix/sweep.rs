@@ -41,13 +41,13 @@ pub type Part = [u64; 5];
 pub struct Sweep {
     /// Which key comes first.
     pub direction: Direction,
-    /// Threads of a CTA: at least 256.
+    /// Threads of a CTA: whole warps, at least 256 threads.
     pub threads: u32,
-    /// Keys of a thread.
+    /// Keys of a thread: 1 to 512.
     pub items: u32,
-    /// CTAs that an SM shall have room for: it bounds the registers.
+    /// CTAs that an SM shall have room for, 1 to 32: it bounds the registers.
     pub blocks_per_sm: u32,
-    /// Tiles that a look-back looks at together.
+    /// Tiles that a look-back looks at together: 1 to 32.
     pub window: u32,
 }
 

@@ -1,0 +1,427 @@
+//! What operations refuse: buffers and shapes that do not go together, and configurations that a kernel cannot have. Each error is a typed value whose
+//! sentence says what is wrong, where, and what would be right; nothing is launched.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright_kernels::monoid::{Monoid, Sum};
+use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_kernels::reduce::stepwise::{Step, Stepwise};
+use warpwright_kernels::rows::Gain;
+use warpwright_kernels::scan::ScanKind;
+use warpwright_kernels::scan::segmented::{Method as SectionMethod, Segmented};
+use warpwright_kernels::select::Predicate;
+use warpwright_kernels::sort::Direction::{self, Ascending, Descending};
+use warpwright_kernels::sort::bitonic::{self, Bitonic};
+use warpwright_kernels::sort::merge::{self, Merge};
+use warpwright_kernels::sort::radix::{self, Radix};
+use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose, Way};
+
+type Outcome = Result<LaunchCounts, OperationError>;
+
+/// What a call needs: the device's operations, and buffers of any type and length.
+struct Bench {
+    operations: Operations,
+    stream: Stream,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::named("emu:h200").expect("emulators are always there");
+        Self { stream: device.stream().expect("a stream"), operations: Operations::new(&device) }
+    }
+
+    fn of<T: Storable>(&self, length: usize) -> Buffer<T> {
+        self.operations.device().zeros(length).expect("room")
+    }
+
+    fn f32(&self, length: usize) -> Buffer<f32> {
+        self.of(length)
+    }
+}
+
+/// No element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Never;
+
+impl Predicate<f32> for Never {
+    fn wants(&self, element: Reg<f32>) -> Reg<bool> {
+        element.ne(element)
+    }
+}
+
+/// A call that is refused: the operation, the call, and the sentence.
+type Refusal = (&'static str, fn(&Bench) -> Outcome, &'static str);
+
+/// Calls of an operation, `$bench` being what they need, and the sentences that refuse them.
+macro_rules! refusals {
+    ($($operation:ident, |$bench:ident| $call:expr => $sentence:literal;)*) => {
+        &[$((stringify!($operation), |$bench: &Bench| -> Outcome { $call }, $sentence)),*]
+    };
+}
+
+/// What is no launch, as one.
+fn launched<T>(outcome: Result<T, OperationError>) -> Outcome {
+    outcome.map(|_| LaunchCounts::default())
+}
+
+fn select_if(bench: &Bench, output: usize, count: usize) -> Outcome {
+    let (mut output, mut count) = (bench.f32(output), bench.of(count));
+    bench.operations.select_if(&bench.stream, &bench.f32(10), &mut output, &mut count, Never)
+}
+
+fn select_flagged(bench: &Bench, flags: usize, output: usize, count: usize) -> Outcome {
+    let (flags, mut output, mut count) = (bench.of(flags), bench.f32(output), bench.of(count));
+    bench.operations.select_flagged(&bench.stream, &bench.f32(10), &flags, &mut output, &mut count)
+}
+
+fn unique(bench: &Bench, output: usize, count: usize) -> Outcome {
+    let (mut output, mut count) = (bench.f32(output), bench.of(count));
+    bench.operations.unique(&bench.stream, &bench.f32(10), &mut output, &mut count)
+}
+
+fn sort_pairs(bench: &Bench, values: usize, sorted: usize, carried: usize) -> Outcome {
+    let (values, mut sorted, mut carried) = (bench.of::<u64>(values), bench.f32(sorted), bench.of(carried));
+    let output = (&mut sorted, &mut carried);
+    bench.operations.sort_pairs(&bench.stream, (&bench.f32(10), &values), output, Descending)
+}
+
+fn histogram_even(bench: &Bench, bounds: (f64, f64), bins: usize) -> Outcome {
+    bench.operations.histogram_even(&bench.stream, &bench.f32(10), bounds, &mut bench.of(bins))
+}
+
+fn transpose_by(bench: &Bench, method: Method, shape: (u32, u32)) -> Outcome {
+    let elements = (shape.0 * shape.1) as usize;
+    let mut b = bench.f32(elements);
+    bench.operations.transpose_by(method, &bench.stream, &bench.f32(elements), shape, &mut b)
+}
+
+fn blocks(bench: &Bench, blocks: BlockTranspose) -> Outcome {
+    transpose_by(bench, Method::Blocks(blocks), (8, 8))
+}
+
+fn rms_norm(bench: &Bench, x: usize, weights: usize, y: usize) -> Outcome {
+    let (x, weights, mut y) = (bench.f32(x), bench.f32(weights), bench.f32(y));
+    bench.operations.rms_norm(&bench.stream, (&x, (3, 5)), (&weights, Gain::Weight), 1e-6, &mut y)
+}
+
+/// By the elements of x, residual, weights, sum and y.
+fn add_rms_norm(bench: &Bench, elements: [usize; 5]) -> Outcome {
+    let [x, residual, weights, mut sum, mut y] = elements.map(|elements| bench.f32(elements));
+    let (input, gain) = ((&x, &residual, (3, 5)), (&weights, Gain::ZeroCentred));
+    bench.operations.add_rms_norm(&bench.stream, input, gain, 1e-6, (&mut sum, &mut y))
+}
+
+/// By the elements of x, weights, biases and y.
+fn layer_norm(bench: &Bench, elements: [usize; 4]) -> Outcome {
+    let [x, weights, biases, mut y] = elements.map(|elements| bench.f32(elements));
+    bench.operations.layer_norm(&bench.stream, (&x, (3, 5)), (&weights, &biases), 1e-5, &mut y)
+}
+
+fn cross_entropy(bench: &Bench, (x, shape): (usize, (u32, u32)), targets: usize, losses: usize) -> Outcome {
+    let (x, targets, mut losses) = (bench.f32(x), bench.of(targets), bench.f32(losses));
+    bench.operations.cross_entropy(&bench.stream, (&x, shape), &targets, &mut losses)
+}
+
+const REFUSALS: &[Refusal] = refusals! {
+    copy, |b| b.operations.copy(&b.stream, &b.f32(10), &mut b.f32(9))
+        => "the target of a copy has 9 elements where 10 are needed";
+    map, |b| b.operations.map(&b.stream, &b.f32(10), &mut b.f32(11), |x| x)
+        => "the result of a map has 11 elements where 10 are needed";
+    zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(0), &mut b.f32(10), |x, _| x)
+        => "the second operand has 0 elements where 10 are needed";
+    zip, |b| b.operations.zip(&b.stream, &b.f32(10), &b.f32(10), &mut b.f32(9), |x, _| x)
+        => "the result has 9 elements where 10 are needed";
+
+    transpose, |b| b.operations.transpose(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))
+        => "the matrix to transpose has 14 elements where 15 are needed";
+    transpose, |b| b.operations.transpose(&b.stream, &b.f32(15), (3, 5), &mut b.f32(16))
+        => "the transposed matrix has 16 elements where 15 are needed";
+    transpose_by, |b| {
+        let naive = Method::Tile(TileTranspose { way: Way::Naive });
+        b.operations.transpose_by(naive, &b.stream, &b.f32(15), (5, 5), &mut b.f32(15))
+    } => "the matrix to transpose has 15 elements where 25 are needed";
+    transpose_by, |b| transpose_by(b, Method::Blocks(BlockTranspose::FASTEST), (8, 6))
+        => "transpose in blocks: 8 and 6 are not both multiples of 4, a vector of f32";
+    transpose_by, |b| blocks(b, BlockTranspose { side: 12, ..BlockTranspose::FASTEST })
+        => "transpose in blocks: a tile has 8, 16, 32 or 64 blocks a side, not 12";
+    transpose_by, |b| blocks(b, BlockTranspose { blocks: 0, ..BlockTranspose::FASTEST })
+        => "transpose in blocks: 0 blocks a thread do not divide 256 among 32 to 1024 threads";
+    transpose_by, |b| blocks(b, BlockTranspose { raster: 0, ..BlockTranspose::FASTEST })
+        => "transpose in blocks: 0 rows of tiles cannot be walked together; take 1, or a few";
+
+    reduce_into, |b| b.operations.reduce_into(&b.stream, &b.f32(10), &mut b.f32(2), Sum)
+        => "the result of a reduction has 2 elements where 1 are needed";
+    argmax, |b| launched(b.operations.argmax(&b.stream, &b.f32(0)))
+        => "the index of the largest of no elements does not exist; give it at least one";
+    argmin, |b| launched(b.operations.argmin(&b.stream, &b.f32(0)))
+        => "the index of the smallest of no elements does not exist; give it at least one";
+    inclusive_scan, |b| b.operations.inclusive_scan(&b.stream, &b.f32(10), &mut b.f32(9), Sum)
+        => "the output of a scan has 9 elements where 10 are needed";
+    exclusive_scan, |b| b.operations.exclusive_scan(&b.stream, &b.f32(10), &mut b.f32(11), Sum)
+        => "the output of a scan has 11 elements where 10 are needed";
+
+    sort, |b| b.operations.sort(&b.stream, &b.f32(10), &mut b.f32(9), Ascending)
+        => "the output of a sort has 9 elements where 10 are needed";
+    sort_pairs, |b| sort_pairs(b, 9, 10, 10) => "the buffer of values to sort has 9 elements where 10 are needed";
+    sort_pairs, |b| sort_pairs(b, 10, 9, 10) => "the buffer of sorted keys has 9 elements where 10 are needed";
+    sort_pairs, |b| sort_pairs(b, 10, 10, 9) => "the buffer of sorted values has 9 elements where 10 are needed";
+
+    select_if, |b| select_if(b, 9, 1) => "the output of a selection has 9 elements where 10 are needed";
+    select_if, |b| select_if(b, 10, 0) => "the count of a selection has 0 elements where 1 are needed";
+    select_flagged, |b| select_flagged(b, 9, 10, 1)
+        => "the buffer of a selection's flags has 9 elements where 10 are needed";
+    select_flagged, |b| select_flagged(b, 10, 9, 1)
+        => "the output of a selection has 9 elements where 10 are needed";
+    select_flagged, |b| select_flagged(b, 10, 10, 2)
+        => "the count of a selection has 2 elements where 1 are needed";
+    unique, |b| unique(b, 9, 1) => "the output of a selection has 9 elements where 10 are needed";
+    unique, |b| unique(b, 10, 2) => "the count of a selection has 2 elements where 1 are needed";
+
+    histogram_even, |b| histogram_even(b, (0.0, 1.0), 0) => "a histogram: it has 0 bins; give 1 to 2^32 - 1";
+    histogram_even, |b| histogram_even(b, (1.0, 1.0), 4)
+        => "a histogram: the bins lie between 1 and 1; give a lower and a higher finite bound";
+    histogram_even, |b| histogram_even(b, (f64::NAN, 1.0), 4)
+        => "a histogram: the bins lie between NaN and 1; give a lower and a higher finite bound";
+    histogram_even, |b| histogram_even(b, (0.0, f64::INFINITY), 4)
+        => "a histogram: the bins lie between 0 and inf; give a lower and a higher finite bound";
+    histogram_even, |b| histogram_even(b, (-1e308, 1e308), 4)
+        => "a histogram: 4 bins from -1e308 to 1e308 are wider than f64 can compute with; give bounds that are nearer to each other";
+    histogram_even, |b| histogram_even(b, (0.0, 5e-324), 4)
+        => "a histogram: 4 bins from 0.0 to 5e-324 are narrower than f64 can compute with; give fewer bins, or bounds that are farther apart";
+    histogram_ranges, |b| b.operations.histogram_ranges(&b.stream, &b.f32(10), &b.f32(4), &mut b.of(4))
+        => "the buffer of a histogram's edges has 4 elements where 5 are needed";
+    histogram_ranges, |b| b.operations.histogram_ranges(&b.stream, &b.f32(10), &b.f32(1), &mut b.of(0))
+        => "a histogram: it has 0 bins; give 1 to 2^32 - 1";
+
+    softmax, |b| b.operations.softmax(&b.stream, &b.f32(14), (3, 5), &mut b.f32(15))
+        => "the input of a softmax has 14 elements where 15 are needed";
+    softmax, |b| b.operations.softmax(&b.stream, &b.f32(15), (3, 5), &mut b.f32(16))
+        => "the output of a softmax has 16 elements where 15 are needed";
+    softmax, |b| b.operations.softmax(&b.stream, &b.f32(0), (0, 1 << 30), &mut b.f32(0))
+        => "an operation on rows: a row of 1073741824 columns is too long; it has 536870912 at most";
+    log_softmax, |b| b.operations.log_softmax(&b.stream, &b.f32(0), (3, 5), &mut b.f32(15))
+        => "the input of a softmax has 0 elements where 15 are needed";
+    log_softmax, |b| b.operations.log_softmax(&b.stream, &b.f32(15), (3, 5), &mut b.f32(5))
+        => "the output of a softmax has 5 elements where 15 are needed";
+    rms_norm, |b| rms_norm(b, 14, 5, 15) => "the input of RMSNorm has 14 elements where 15 are needed";
+    rms_norm, |b| rms_norm(b, 15, 3, 15) => "the buffer of RMSNorm's weights has 3 elements where 5 are needed";
+    rms_norm, |b| rms_norm(b, 15, 5, 14) => "the output of RMSNorm has 14 elements where 15 are needed";
+    add_rms_norm, |b| add_rms_norm(b, [14, 15, 5, 15, 15])
+        => "the input of RMSNorm has 14 elements where 15 are needed";
+    add_rms_norm, |b| add_rms_norm(b, [15, 14, 5, 15, 15])
+        => "the residual of RMSNorm has 14 elements where 15 are needed";
+    add_rms_norm, |b| add_rms_norm(b, [15, 15, 6, 15, 15])
+        => "the buffer of RMSNorm's weights has 6 elements where 5 are needed";
+    add_rms_norm, |b| add_rms_norm(b, [15, 15, 5, 14, 15])
+        => "the sum of RMSNorm has 14 elements where 15 are needed";
+    add_rms_norm, |b| add_rms_norm(b, [15, 15, 5, 15, 14])
+        => "the output of RMSNorm has 14 elements where 15 are needed";
+    layer_norm, |b| layer_norm(b, [14, 5, 5, 15]) => "the input of LayerNorm has 14 elements where 15 are needed";
+    layer_norm, |b| layer_norm(b, [15, 4, 5, 15]) => "the buffer of LayerNorm's weights has 4 elements where 5 are needed";
+    layer_norm, |b| layer_norm(b, [15, 5, 4, 15]) => "the buffer of LayerNorm's biases has 4 elements where 5 are needed";
+    layer_norm, |b| layer_norm(b, [15, 5, 5, 14]) => "the output of LayerNorm has 14 elements where 15 are needed";
+    cross_entropy, |b| cross_entropy(b, (14, (3, 5)), 3, 3)
+        => "the input of cross-entropy has 14 elements where 15 are needed";
+    cross_entropy, |b| cross_entropy(b, (15, (3, 5)), 2, 3)
+        => "the buffer of cross-entropy's targets has 2 elements where 3 are needed";
+    cross_entropy, |b| cross_entropy(b, (15, (3, 5)), 3, 4)
+        => "the buffer of cross-entropy's losses has 4 elements where 3 are needed";
+    cross_entropy, |b| cross_entropy(b, (0, (3, 0)), 3, 3)
+        => "the cross-entropy of a row of no elements does not exist; give it at least one";
+};
+
+#[test]
+fn every_operation_refuses_what_does_not_fit() {
+    let bench = Bench::new();
+    for (operation, call, sentence) in REFUSALS {
+        let error = call(&bench).map(|_| ()).expect_err(sentence);
+        let is_about_shapes = matches!(
+            error,
+            OperationError::Length { .. } | OperationError::Shape { .. } | OperationError::Empty { .. }
+        );
+        assert!(is_about_shapes, "{operation}: {error:?}");
+        assert_eq!(error.to_string(), *sentence, "{operation}");
+    }
+}
+
+/// Operations that take any shape: what they are given has one buffer at most, and that of any length.
+const TAKE_ANYTHING: &[&str] = &["reduce", "reduce_rounding_steps", "scan_rounding_steps"];
+
+/// The table above has every operation: it is read off the sources of all families but the products'.
+#[test]
+fn no_operation_is_left_out() {
+    let mut operations = BTreeSet::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the sources") {
+            let path = entry.expect("the sources").path();
+            if path.is_dir() {
+                folders.extend((!path.ends_with("gemm") && !path.ends_with("sgemm")).then_some(path));
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("the source");
+            // What operations have in common is in the file of their name.
+            let families = if path.ends_with("src/operations.rs") { 0 } else { usize::MAX };
+            for methods in source.split("\nimpl Operations {\n").skip(1).take(families) {
+                let methods = methods.split("\n}\n").next().expect("the first of some");
+                let names = methods.lines().filter_map(|line| line.strip_prefix("    pub fn "));
+                operations
+                    .extend(names.map(|name| name.split(['<', '(']).next().expect("a name").to_owned()));
+            }
+        }
+    }
+    let refused = REFUSALS.iter().map(|(operation, ..)| *operation);
+    let known: BTreeSet<String> = refused.chain(TAKE_ANYTHING.iter().copied()).map(str::to_owned).collect();
+    assert_eq!(operations, known);
+}
+
+fn sorted_by(bench: &Bench, sort: impl Fn(&Bench, &Buffer<u32>, &mut Buffer<u32>) -> Outcome) -> Outcome {
+    sort(bench, &bench.of(100), &mut bench.of(100))
+}
+
+fn by_bitonic(bench: &Bench, threads: u32) -> Outcome {
+    let sort = Bitonic { direction: Ascending, threads };
+    sorted_by(bench, |b, keys, sorted| bitonic::keys(&b.operations, &b.stream, keys, sorted, sort))
+}
+
+fn by_merging(bench: &Bench, threads: u32, items: u32) -> Outcome {
+    let sort = Merge { direction: Ascending, threads, items };
+    sorted_by(bench, |b, keys, sorted| merge::keys(&b.operations, &b.stream, keys, sorted, sort))
+}
+
+fn by_radix(bench: &Bench, change: fn(&mut Radix)) -> Outcome {
+    let mut sort = Radix::for_keys::<u32>(Ascending);
+    change(&mut sort);
+    sorted_by(bench, |b, keys, sorted| radix::keys(&b.operations, &b.stream, keys, sorted, sort))
+}
+
+fn in_launches(bench: &Bench, threads: u32) -> Outcome {
+    let reduction = Stepwise { monoid: Sum, step: Step::Interleaved, threads };
+    reduction.reduce(&bench.operations, &bench.stream, &bench.f32(10), &mut bench.f32(1))
+}
+
+fn in_sections(bench: &Bench, method: SectionMethod, threads: u32) -> Outcome {
+    let scan = Segmented { monoid: Sum, kind: ScanKind::Inclusive, method, threads };
+    scan.scan(&bench.operations, &bench.stream, &bench.of::<f64>(10), &mut bench.of(10))
+}
+
+/// The later of two elements: it has a place in the order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Last;
+
+impl Monoid<u32> for Last {
+    type State = Reg<u32>;
+    type Output = u32;
+    const COMMUTES: bool = false;
+
+    fn identity(&self) -> Reg<u32> {
+        constant(0)
+    }
+
+    fn lift(&self, element: Reg<u32>, _index: Reg<u64>) -> Reg<u32> {
+        element
+    }
+
+    fn combine(&self, earlier: Reg<u32>, later: Reg<u32>) -> Reg<u32> {
+        later.eq(0).select(earlier, later)
+    }
+
+    fn lower(&self, state: Reg<u32>) -> Reg<u32> {
+        state
+    }
+}
+
+/// What kernels are configured by, and the lengths of buffers that they are given without [`Operations`].
+const CONFIGURATIONS: &[Refusal] = refusals! {
+    bitonic, |b| by_bitonic(b, 0)
+        => "a bitonic sort: its CTAs have 0 threads; give them a power of two from 32 to 1024";
+    bitonic, |b| by_bitonic(b, 96)
+        => "a bitonic sort: its CTAs have 96 threads; give them a power of two from 32 to 1024";
+    bitonic, |b| by_bitonic(b, 2048)
+        => "a bitonic sort: its CTAs have 2048 threads; give them a power of two from 32 to 1024";
+    bitonic, |b| {
+        let sort = Bitonic::new(Ascending);
+        bitonic::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
+    } => "the output of a sort has 9 elements where 10 are needed";
+    bitonic, |b| {
+        let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(10), b.f32(9)));
+        let output = (&mut output.0, &mut output.1);
+        bitonic::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Bitonic::new(Ascending))
+    } => "the buffer of sorted values has 9 elements where 10 are needed";
+    merge, |b| by_merging(b, 32, 15)
+        => "a merge sort: its CTAs have 32 threads; give them a power of two from 64 to 1024";
+    merge, |b| by_merging(b, 256, 0) => "a merge sort: its threads have no keys; give each at least one";
+    merge, |b| by_merging(b, 1024, 15)
+        => "a merge sort: its CTAs take 61456 bytes of shared memory, and have 49152; give them fewer threads or elements";
+    merge, |b| by_merging(b, 1024, u32::MAX)
+        => "a merge sort: its CTAs take 17592186040336 bytes of shared memory, and have 49152; give them fewer threads or elements";
+    merge, |b| {
+        let sort = Merge::new::<f32>(Ascending);
+        merge::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
+    } => "the output of a sort has 9 elements where 10 are needed";
+    merge, |b| {
+        let (input, mut output) = ((b.f32(10), b.f32(9)), (b.f32(10), b.f32(10)));
+        let output = (&mut output.0, &mut output.1);
+        merge::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Merge::new::<f32>(Ascending))
+    } => "the buffer of values to sort has 9 elements where 10 are needed";
+    radix, |b| {
+        let sort = Radix::for_keys::<f32>(Ascending);
+        radix::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
+    } => "the output of a sort has 9 elements where 10 are needed";
+    radix, |b| {
+        let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(9), b.f32(10)));
+        let output = (&mut output.0, &mut output.1);
+        let sort = Radix::for_pairs::<f32, f32>(Ascending);
+        radix::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, sort)
+    } => "the buffer of sorted keys has 9 elements where 10 are needed";
+    radix, |b| by_radix(b, |sort| sort.sweep.threads = 128)
+        => "a radix sort: its CTAs have 128 threads; give them a multiple of 32 from 256 to 1024";
+    radix, |b| by_radix(b, |sort| sort.histogram.threads = 33)
+        => "the counting of a radix sort: its CTAs have 33 threads; give them a multiple of 32 from 32 to 1024";
+    radix, |b| by_radix(b, |sort| sort.histogram.direction = Direction::Descending)
+        => "a radix sort: its digits are counted in one direction and sorted in the other; give both the same";
+    radix, |b| by_radix(b, |sort| sort.sweep.items = 0)
+        => "a radix sort: it has 0 keys a thread; give it 1 to 512";
+    radix, |b| by_radix(b, |sort| sort.most_of_a_launch = 1 << 32)
+        => "a radix sort: it has 4294967296 keys a launch; give it 1 to 2147483648";
+    radix, |b| by_radix(b, |sort| sort.histogram.copies = 0)
+        => "a radix sort: it has 0 copies of a counter; give it 1 to 32";
+    radix, |b| by_radix(b, |sort| sort.sweep.items = 400)
+        => "a radix sort: its CTAs take 628784 bytes of shared memory, and have 232448; give them fewer threads, keys or copies";
+    stepwise, |b| in_launches(b, 16)
+        => "a reduction in several launches: its CTAs have 16 threads; give them a power of two from 32 to 1024";
+    stepwise, |b| in_launches(b, 96)
+        => "a reduction in several launches: its CTAs have 96 threads; give them a power of two from 32 to 1024";
+    stepwise, |b| {
+        let reduction = Stepwise { monoid: Sum, step: Step::Shuffles, threads: 256 };
+        reduction.reduce(&b.operations, &b.stream, &b.f32(10), &mut b.f32(0))
+    } => "the result of a reduction has 0 elements where 1 are needed";
+    stepwise, |b| {
+        let reduction = Stepwise { monoid: Last, step: Step::GridStride, threads: 256 };
+        reduction.reduce(&b.operations, &b.stream, &b.of(10), &mut b.of(1))
+    } => "a reduction that does not commute: this step combines elements out of order; take Step::Shuffles";
+    segmented, |b| in_sections(b, SectionMethod::Warp, 0)
+        => "a scan in sections: its CTAs have 0 threads; give them a power of two from 32 to 1024";
+    segmented, |b| in_sections(b, SectionMethod::KoggeStone, 288)
+        => "a scan in sections: its CTAs have 288 threads; give them a power of two from 32 to 1024";
+    segmented, |b| in_sections(b, SectionMethod::Coarsened, 1024)
+        => "a scan in sections: its CTAs take 67584 bytes of shared memory, and have 49152; give them fewer threads or elements";
+    segmented, |b| {
+        let scan = Segmented { monoid: Sum, kind: ScanKind::Exclusive, method: SectionMethod::Warp, threads: 64 };
+        scan.scan(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9))
+    } => "the output of a scan has 9 elements where 10 are needed";
+};
+
+#[test]
+fn every_configuration_refuses_what_its_kernel_cannot_do() {
+    let bench = Bench::new();
+    for (kernel, call, sentence) in CONFIGURATIONS {
+        let error = call(&bench).map(|_| ()).expect_err(sentence);
+        let is_about_shapes = matches!(error, OperationError::Length { .. } | OperationError::Shape { .. });
+        assert!(is_about_shapes, "{kernel}: {error:?}");
+        assert_eq!(error.to_string(), *sentence, "{kernel}");
+    }
+}
