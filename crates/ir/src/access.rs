@@ -82,6 +82,11 @@ fn reads_late(instruction: &Instruction) -> bool {
     accumulates(instruction) || instruction.opcode.starts_with("tcgen05.st")
 }
 
+/// Whether the instruction waits for those that [read late](reads_late), so that their registers may be written after it, not before.
+pub(crate) fn ends_late_reads(instruction: &Instruction) -> bool {
+    instruction.opcode.starts_with("wgmma.wait_group") || instruction.opcode.starts_with("tcgen05.wait")
+}
+
 /// Calls `visit` with every register that the instruction reads at once and that another of the same value can stand
 /// in for, the guard included.
 pub(crate) fn for_each_read_mut(instruction: &mut Instruction, visit: &mut dyn FnMut(&mut Register)) {

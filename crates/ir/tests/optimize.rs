@@ -146,6 +146,35 @@ fn an_asynchronous_instruction_keeps_its_registers() {
 }
 
 #[test]
+fn a_register_is_not_written_before_the_wait_for_what_reads_it() {
+    // The next fragment is loaded while a `wgmma`, of an earlier round say, may still read the last one.
+    let optimized = |between: &'static str| {
+        optimized(|b, [loaded, fragment, sum, _], p, pointer| {
+            let accumulators = Operand::Vector(vec![reg(sum); 4]);
+            let left = Operand::Vector(vec![reg(fragment); 4]);
+            vec![
+                b.op("mov.u64", 1, &[reg(pointer), int(0)]),
+                b.op("setp.eq.u32", 1, &[reg(p), int(1), int(1)]),
+                b.op("mov.u32", 1, &[reg(sum), int(0)]),
+                b.op("ld.shared.b32", 1, &[reg(loaded), at(reg(pointer), 0)]),
+                b.op(between, 0, &[int(0)]),
+                b.op("mov.b32", 1, &[reg(fragment), reg(loaded)]),
+                b.op(
+                    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
+                    1,
+                    &[accumulators, left, reg(pointer), reg(p), int(1), int(1), int(0)],
+                ),
+            ]
+        })
+    };
+    let behind_the_wait = optimized("wgmma.wait_group.sync.aligned");
+    assert!(behind_the_wait.contains("ld.shared.b32 r0, [r5]\n"), "{behind_the_wait}");
+    assert!(behind_the_wait.contains("wait_group.sync.aligned 0\nmov.b32 r1, r0\n"), "{behind_the_wait}");
+    let behind_a_barrier = optimized("bar.sync");
+    assert!(behind_a_barrier.contains("ld.shared.b32 r1, [r5]\nbar.sync 0\nwgmma"), "{behind_a_barrier}");
+}
+
+#[test]
 fn a_known_condition_picks_its_branch() {
     let text = optimized(|b, [x, y, _, _], p, pointer| {
         let then = vec![b.op("st.global.u32", 0, &[at(reg(pointer), 0), int(1)])];

@@ -495,3 +495,43 @@ fn what_registers_hold_is_made_before_it_is_multiplied() {
         assert_eq!(c.to_vec().unwrap_or_else(|error| panic!("{error}")), expected);
     }
 }
+
+/// Writes A in registers again before the multiply that reads it is waited for.
+#[kernel]
+fn overwrites_a(b: &Global<f16>, c: &mut Global<f32>) {
+    launch::threads(128);
+    let place = dynamic_shared_aligned::<f16>(8 * 16, 1024);
+    let tile = Tensor::new(place, layout::<f16>((8, 16), Major::K));
+    tile.set((thread_idx().x / 16, thread_idx().x % 16, 0i64), b[thread_idx().x]);
+    fence_proxy_async_shared();
+    sync_threads();
+    let mma = TiledMma::warpgroups("SM90_64x8x16_F32F16F16_RS", 1);
+    let part = mma.thread(thread_idx().x);
+    let mut left: Fragment<f16> = part.a_fragment((64, 16));
+    left.clear();
+    let mut sums: Fragment<f32> = part.c_fragment((64, 8));
+    sums.clear();
+    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), false);
+    left.set_word(0, 0x3c00_3c00);
+    wait_multiplications(0);
+    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), true);
+    wait_multiplications(0);
+    for index in 0..sums.len() as i64 {
+        c[thread_idx().x * 4 + index as u32] = sums.get(index);
+    }
+}
+
+#[test]
+fn a_written_in_flight_is_told_at_its_line() {
+    let line =
+        include_str!("warpgroup.rs").lines().position(|line| line.contains("0x3c00_3c00")).expect("above")
+            + 1;
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).and_then(Device::checked);
+    let device = device.expect("the emulator always starts");
+    let kernel = device.compile(&overwrites_a().expect("it has no mistakes")).expect("it compiles");
+    let b = device.buffer_from(&[f16::ONE; 128]).expect("it fits");
+    let mut c = device.uninitialized::<f32>(512).expect("it fits");
+    let stream = device.stream().expect("a stream");
+    let told = kernel.launch(&stream, 1, 128, (&b, &mut c)).expect_err("it is found").to_string();
+    assert!(told.contains("in-flight") && told.contains(&format!("warpgroup.rs:{line}")), "{told}");
+}

@@ -1,7 +1,8 @@
 //! Writes a result straight into the variable it is assigned to: `op t; mov x, t` becomes `op x`.
 //!
 //! `t` must be mentioned nowhere else in the kernel, so that nobody misses it. Between the two only instructions may
-//! stand, none of which mentions `x`: it then makes no difference that `x` changes early, and no way leads out between.
+//! stand, none of which mentions `x`: it then makes no difference that `x` changes early, and no way leads out between. Nor may
+//! a wait for the tensor cores stand there, for they may read `x` until then.
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Register, Statement};
@@ -63,7 +64,7 @@ fn computation(before: &[Statement], temporary: Register, variable: Register) ->
         }
         let mentions_variable = access::mentioned(instruction).any(|register| register == variable)
             || instruction.guard.is_some_and(|(guard, _)| guard == variable);
-        if mentions_variable {
+        if mentions_variable || access::ends_late_reads(instruction) {
             return None;
         }
     }

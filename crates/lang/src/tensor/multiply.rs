@@ -209,14 +209,19 @@ pub fn gemm<A: Element, B: Element, C: Element>(
     }
 }
 
-/// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None` if the widths differ.
+/// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None` if it holds others.
 pub(super) fn packed<T: Element>(element: AtomElement) -> Option<i64> {
-    let (bits, width) = (element.bits(), 8 * i64::from(T::BYTES));
-    match bits {
-        _ if bits == width => Some(1),
-        1 | 4 if width == 32 => Some(width / bits),
-        _ => None,
-    }
+    let (name, each) = match element {
+        AtomElement::S8 => ("i8", 1),
+        AtomElement::S32 => ("i32", 1),
+        // What the hardware reads as tf32 are the bits of an f32.
+        AtomElement::Tf32 if T::NAME == "f32" => ("f32", 1),
+        AtomElement::S4 => ("s4x8", 8),
+        AtomElement::U4 => ("u4x8", 8),
+        AtomElement::B1 => ("b1x32", 32),
+        other => (other.ptx(), 1),
+    };
+    (T::NAME == name).then_some(each)
 }
 
 /// The repetitions along a mode of a partitioned layout.

@@ -97,11 +97,9 @@ impl MatrixOperand {
         let element = atom.element(operand);
         let Some(each) = packed::<T>(element) else {
             refuse(format!(
-                "the tile's elements are {}, of {} bits, and {} multiplies those of {element} as {operand:?}, of {}{}",
+                "the tile's elements are {}, and {} multiplies those of {element} as {operand:?}{}",
                 T::NAME,
-                8 * T::BYTES,
                 atom.name(),
-                element.bits(),
                 if element == AtomElement::B1 { ": give them as words, b1x32" } else { "" }
             ));
             return Self::nothing();

@@ -7,6 +7,44 @@
 //! | a tile in shared memory | `.._SS` | a [`MatrixOperand`] |
 //! | the warpgroup's registers | `.._RS` | the [`Fragment`] of [`ThreadMma::a_fragment`](super::ThreadMma::a_fragment) |
 //! | either, of which half is stored | `SM90_SPARSE_..` | [`Sparse`]: one of these, and metadata |
+//!
+//! ```
+//! use warpwright_lang::element::f16;
+//! use warpwright_lang::fence::fence_proxy_async_shared;
+//! use warpwright_lang::pointer::Global;
+//! use warpwright_lang::shared::dynamic_shared_aligned;
+//! use warpwright_lang::tensor::{Fragment, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
+//! use warpwright_lang::{block::sync_threads, kernel, launch, special::thread_idx};
+//! use warpwright_layout::{All, Layout, atom::Major};
+//!
+//! /// c = -(2 a) b, by one warpgroup: a (64, 16) by rows, doubled in registers; b (8, 16) by rows, in shared memory.
+//! #[kernel]
+//! fn doubled(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
+//!     launch::threads(128);
+//!     let thread = thread_idx().x;
+//!     let layout = TmaTile::new::<f16>((8, 16), Major::K).and_then(|tile| tile.layout(1));
+//!     let tile = Tensor::new(dynamic_shared_aligned::<f16>(128, 1024), layout.expect("two blocks"));
+//!     tile.set((thread / 16, thread % 16, 0i64), b[thread]);
+//!     fence_proxy_async_shared();
+//!     sync_threads();
+//!     let mma = TiledMma::warpgroups("SM90_64x8x16_F32F16F16_RS", 1).negating_a();
+//!     let part = mma.thread(thread);
+//!     let mine = part.a(&Tensor::with_layout(*a, Layout::row_major((64, 16))));
+//!     let mut left: Fragment<f16> = part.a_fragment((64, 16));
+//!     for pair in (0..left.len() as i64).step_by(2) {
+//!         left.set_pair(pair, mine.get(pair) + mine.get(pair), mine.get(pair + 1) + mine.get(pair + 1));
+//!     }
+//!     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
+//!     sums.clear();
+//!     multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), false);
+//!     wait_multiplications(0);
+//!     let c = part.c(&Tensor::with_layout(*c, Layout::row_major((64, 8))));
+//!     for index in 0..sums.len() as i64 {
+//!         c.set(index, sums.get(index));
+//!     }
+//! }
+//! assert!(doubled().is_ok());
+//! ```
 
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{Element as AtomElement, MmaAtom};
@@ -178,20 +216,33 @@ impl<T: Element> LeftOperand for Fragment<T> {
 /// ```
 /// use warpwright_lang::element::f16;
 /// use warpwright_lang::pointer::Global;
-/// use warpwright_lang::tensor::{Fragment, MatrixOperand, Sparse, TiledMma, multiply, wait_multiplications};
-/// use warpwright_lang::{device, kernel, launch, special::thread_idx};
+/// use warpwright_lang::shared::dynamic_shared_aligned;
+/// use warpwright_lang::tensor::{Fragment, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
+/// use warpwright_lang::{kernel, launch, special::thread_idx};
+/// use warpwright_layout::{All, atom::Major};
 ///
-/// /// Multiplies a stored tile of A, (64, 32) of (64, 64), by B: two instructions deep, and one register of metadata for both.
-/// #[device]
-/// fn multiply_sparse(mma: &TiledMma, a: &MatrixOperand, b: &MatrixOperand, metadata: &Global<u32>) -> Fragment<f32> {
+/// /// Multiplies by B, (8, 64), what is stored of A, (64, 32) of (64, 64): two instructions deep, with one register of metadata for both.
+/// #[kernel]
+/// fn sparse(metadata: &Global<u32>, c: &mut Global<f32>) {
+///     launch::threads(128);
+///     let whole = || (All, All, 0i64);
+///     let tile = |rows, depth| {
+///         let layout = TmaTile::new::<f16>((rows, depth), Major::K).and_then(|tile| tile.layout(1));
+///         let place = dynamic_shared_aligned::<f16>((rows * depth) as usize, 1024); // filled by TMA, say
+///         Tensor::new(place, layout.expect("whole blocks"))
+///     };
+///     let mma = TiledMma::warpgroups("SM90_SPARSE_64x8x32_F32F16F16_SS", 1);
+///     let (a, b) = (mma.a_operand(&tile(64, 32), 0i64).slice(whole()), mma.b_operand(&tile(8, 64)).slice(whole()));
 ///     let part = mma.thread(thread_idx().x);
-///     let mut sums = part.c_fragment((64, 8));
 ///     let mut words = part.metadata_fragment((64, 32));
 ///     words.set(0i64, metadata[thread_idx().x]);
-///     multiply(mma, &mut sums, &Sparse { stored: a, metadata: &words }, b, false);
+///     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
+///     sums.clear();
+///     multiply(&mma, &mut sums, &Sparse { stored: &a, metadata: &words }, &b, false);
 ///     wait_multiplications(0);
-///     sums
+///     c[thread_idx().x] = sums.get(0i64);
 /// }
+/// assert!(sparse().is_ok());
 /// ```
 pub struct Sparse<'a, A: LeftOperand> {
     /// What is stored of A.
