@@ -15,7 +15,16 @@ struct Sources {
     files: HashMap<String, Vec<String>>,
 }
 
+/// What stands before text whose sources were not found.
+const NOT_FOUND: &str =
+    "// The Rust is named by file and line only: its sources are not here. Run this in a checkout of them.";
+
 impl Sources {
+    /// Whether some file was looked for in vain.
+    fn are_missing(&self) -> bool {
+        self.files.values().any(Vec::is_empty)
+    }
+
     /// A line of a file, which the compiler names relative to a folder above the current one.
     fn line(&mut self, file: &str, number: usize) -> Option<&str> {
         let lines = self.files.entry(file.to_owned()).or_insert_with(|| {
@@ -60,6 +69,9 @@ pub(crate) fn annotate(ptx: &str) -> String {
             }
         }
     }
+    if sources.are_missing() {
+        lines.insert(0, NOT_FOUND.to_owned());
+    }
     lines.join("\n")
 }
 
@@ -83,7 +95,10 @@ mod tests {
 
     #[test]
     fn sources_that_are_not_here_are_named_all_the_same() {
-        let annotated = annotate(".file 1 \"/nowhere/kernel.rs\"\n.loc 1 7 1\nret;");
-        assert_eq!(annotated.trim_end(), format!("{:<WIDTH$} | kernel.rs:7", "ret;"));
+        let annotated = annotate(".file 1 \"/nowhere/kernel.rs\"\n.loc 1 7 1\nret;\n.loc 1 8 1\nret;");
+        let lines: Vec<_> = annotated.lines().collect();
+        assert_eq!(lines[0], NOT_FOUND, "said as a comment, which PTX allows");
+        assert_eq!(lines[1], format!("{:<WIDTH$} | kernel.rs:7", "ret;"));
+        assert_eq!(annotated.matches(NOT_FOUND).count(), 1, "and once");
     }
 }

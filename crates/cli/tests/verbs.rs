@@ -41,6 +41,24 @@ fn run_checks_every_element_on_the_device_named() {
 }
 
 #[test]
+fn sgemm_takes_extents_of_0_as_its_api_does() {
+    for step in ["best", "naive", "warp-tile", "double-buffered"] {
+        for (extents, elements) in [(["0", "5", "7"], 0), (["5", "0", "7"], 0), (["5", "3", "0"], 15)] {
+            let [m, n, k] = extents;
+            for scale in ["plain", "scaled"] {
+                let words = ["run", "sgemm", "--step", step, "--scale", scale, "--m", m, "--n", n, "--k", k];
+                let report = json(&words);
+                assert_eq!(
+                    (&report["status"], &report["elements"]),
+                    (&"ok".into(), &elements.into()),
+                    "{report}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_a_failure() {
     let cases: [(&[&str], &str); 6] = [
         (&["run", "vector-add", "--length", "0"], "`0` is not a whole number from 1 on"),

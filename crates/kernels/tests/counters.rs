@@ -203,13 +203,39 @@ fn as_many_ctas_are_there_as_an_sm_has_room_for() {
     }
 }
 
+/// How often a warp reads a parameter, by the launch's own instructions.
+fn parameters_read(kernel: &str) -> u64 {
+    let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
+    let kernel = registry::named(kernel).expect("a kernel");
+    let mut prepared = kernel.prepare(&device, &Options::defaults(kernel.options())).expect("prepared");
+    device.take_counters();
+    prepared.launch(&device.stream().expect("a stream")).expect("launched");
+    let [counters] = device.take_counters().try_into().expect("one kernel");
+    let of_parameters = counters.instructions.iter().filter(|one| one.text.starts_with("ld.param"));
+    of_parameters.map(|one| one.counts.executions).sum()
+}
+
 #[test]
 fn each_unit_and_each_memory_is_told() {
     let units = Counted::of("hardware-demonstration").total;
     assert_eq!(units.operations[&Unit::Special], 32, "a sine a lane");
+    assert_eq!(units.operations[&Unit::F32], 32, "CUDA cores: the input doubled");
+    assert_eq!(
+        units.operations[&Unit::Conversion],
+        2 * 32,
+        "which is converted first, and the lane's number to 64 bits"
+    );
+    let accesses = units.counts;
+    // Loads of the input for the sine and of 8 x 32 elements for the tile; stores of the waves and of four sums a lane.
+    assert_eq!(accesses.global.requests, 1 + 8 + 1 + 4, "load/store units");
+    assert_eq!(accesses.shared.requests, 8 + 2, "the tile stored, A and B by ldmatrix");
     assert_eq!(units.operations[&Unit::TensorF16], 2 * 16 * 8 * 16);
     let memories = Counted::of("mem-walkthrough").total.counts;
-    assert!(memories.global.requests > 0 && memories.shared.requests > 0);
-    assert!(memories.local.requests > 0, "an array with an index that is known only when the kernel runs");
+    // Four warps load and store once each; 32 lanes' words are four sectors.
+    assert_eq!((memories.global.requests, memories.global.sectors), (2 * 4, 2 * 4 * 4));
+    assert_eq!((memories.shared.requests, memories.shared.wavefronts), (2 * 4, 2 * 4));
+    // An array with an index that is known only when the kernel runs.
+    assert_eq!(memories.local.requests, 2 * 4);
+    assert_eq!(parameters_read("mem-walkthrough"), 3 * 4, "two buffers and a scalar: the constant bank");
     assert_eq!((memories.barriers, memories.idle_barriers), (1, 1), "each thread reads what it wrote itself");
 }

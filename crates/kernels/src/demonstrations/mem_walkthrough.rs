@@ -3,12 +3,16 @@
 //! `warpwright ptx mem-walkthrough --annotate` shows what each line becomes:
 //!
 //! ```text
-//! parameters    ld.param     the launch's arguments, read-only
+//! parameters    ld.param     the launch's arguments, read-only: a bank of constant memory
 //! global        ld.global    HBM through L2 and L1, seen by all threads
 //! registers     mov, add     the thread's own
 //! local         st.local     the thread's own too, but in global memory: what registers have no addresses for
 //! shared        st.shared    the CTA's, on the SM
 //! ```
+//!
+//! Constant memory has no other line, since the language declares no `.const` variables: what is known when the kernel is built stands in the
+//! instructions themselves, and what only the launch knows comes as a parameter, structs and arrays by value included. Parameters *are* in constant
+//! memory (SASS reads them as `c[0x0][..]`), so `ld.param` is the access to it: every lane reads one word, through the constant cache.
 //!
 //! (The notes this follows read an element of local memory that nothing had written; here it is the one written.)
 
