@@ -101,6 +101,45 @@ fn the_explanation_says_what_was_chosen_and_why() {
     );
 }
 
+/// A batch is searched for as one product is.
+#[test]
+fn legal_points_of_a_batch_compute_it() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let options = [("batch", "3"), ("m", "72"), ("n", "136"), ("k", "200"), ("output", "bf16")];
+    let candidates = search(&device, &options).first(usize::MAX);
+    assert!(candidates.len() > 200, "{} candidates", candidates.len());
+    candidates.into_iter().step_by(41).for_each(|candidate| run(&device, candidate));
+}
+
+#[test]
+fn groups_and_experts_explain_what_they_choose() {
+    let explained = |kernel: &str, device: &str, given: &[(&str, &str)]| {
+        let kernel = registry::named(kernel).expect("it is in the library");
+        let device = Device::named(device).expect("emulators are always there");
+        let mut options = Options::defaults(kernel.options());
+        for (name, value) in given {
+            options.set(name, value).expect("a value of the option");
+        }
+        kernel.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
+    };
+    for (kernel, of) in [
+        ("gemm-grouped", "configurations for 8 products of "),
+        ("gemm-experts", "configurations for 8 groups of 64 x 512 x 256, equal ones"),
+    ] {
+        let explanation = explained(kernel, "emu:h200", &[]);
+        assert!(explanation.contains(of), "{explanation}");
+        assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
+        assert!(explanation.ends_with("it is the cheapest by the model"), "{explanation}");
+        let explanation = explained(kernel, "emu:a100", &[]);
+        assert!(explanation.ends_with("warpgroups need sm_90a"), "{explanation}");
+    }
+    let odd = [("sizes", "odd"), ("input", "e4m3")];
+    let explanation = explained("gemm-grouped", "emu:h200", &odd);
+    assert!(explanation.contains("products are copied first: TMA cannot read them"), "{explanation}");
+    let explanation = explained("gemm-experts", "emu:h200", &[("k", "255"), ("input", "e4m3")]);
+    assert!(explanation.contains("is first copied"), "{explanation}");
+}
+
 /// The ways of a product with scales that a search tries, and those around one, compute it.
 #[test]
 fn ways_with_scales_are_searched_for() {

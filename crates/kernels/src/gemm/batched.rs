@@ -10,8 +10,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::epilogue::{Epilogue, Origin, Place};
+use super::finish::{FusedEpilogue, NUMBERS};
+use super::fused::Fused;
 use super::hopper::HopperGemm;
-use super::linear::{Fused, Linear, Parts, Terms};
+use super::linear::Linear;
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused};
 use super::plan::{Configuration, Shape};
 use super::products::{BatchAxis, Products};
@@ -139,9 +141,9 @@ impl Batch {
     }
 
     /// The kernel of several products in a configuration for warpgroups.
-    pub(super) fn kernel(self, fused: Fused<HopperGemm>) -> Batched {
+    pub(super) fn kernel<E>(self, fused: Fused<HopperGemm, E>) -> Batched<E> {
         let (a, b) = self.own();
-        Batched { own: if fused.parts.transposed { (b, a) } else { (a, b) }, fused }
+        Batched { own: if fused.transposed { (b, a) } else { (a, b) }, fused }
     }
 
     /// The PTX of a configuration.
@@ -150,12 +152,11 @@ impl Batch {
         configuration: Configuration,
         capability: &'static Capability,
     ) -> Result<String> {
-        let parts = Parts::of(&Linear::default(), configuration.transposed);
         let gemm = Readable::of::<T>(self).batch.product.kernel::<T, C>(configuration);
-        let fused = Fused { gemm, parts };
+        let fused = Linear::default().finish::<C>().fused(gemm, configuration.transposed);
         Ok(match (self.count, self.stores_boxes::<C>()) {
-            (1, true) => runtime::ptx(&Fused::<HopperGemm>::run::<T, C>(&fused)?, capability)?,
-            (1, false) => runtime::ptx(&Fused::<HopperGemm>::run_any::<T, C>(&fused)?, capability)?,
+            (1, true) => runtime::ptx(&Fused::<HopperGemm, _>::run::<T, C>(&fused)?, capability)?,
+            (1, false) => runtime::ptx(&Fused::<HopperGemm, _>::run_any::<T, C>(&fused)?, capability)?,
             (_, true) => runtime::ptx(&self.kernel(fused).run::<T, C>()?, capability)?,
             (_, false) => runtime::ptx(&self.kernel(fused).run_any::<T, C>()?, capability)?,
         })
@@ -202,7 +203,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         linear.check(batch.product, batch.count)?;
         let way = self.way::<T, C>(*batch)?;
-        self.compute(stream, *batch, way, Operands { a, b, c, linear })
+        self.compute(stream, *batch, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
     /// C = A·B for each product of a batch, in that way.
@@ -218,16 +219,16 @@ impl Operations {
         b: &Buffer<T>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        self.compute(stream, *batch, way, Operands { a, b, c, linear: &Linear::default() })
+        self.compute(stream, *batch, way, Operands { a, b, c, finish: &Linear::default().finish() })
     }
 
     /// Computes a batch in that way.
-    pub(super) fn compute<T: Factor, C: GemmOutput + Storable>(
+    pub(super) fn compute<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         &self,
         stream: &Stream,
         batch: Batch,
         way: Way,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
         batch.expect_lengths([operands.a, operands.b], operands.c)?;
         if batch.count == 0 || operands.c.is_empty() {
@@ -239,9 +240,10 @@ impl Operations {
                 Err(no_warpgroups::<T>(batch.product))
             }
             Way::Warpgroups(configuration) => {
-                let parts = Parts::of(operands.linear, configuration.transposed);
-                let ready = self.remembered::<(T, C), _, _>((batch, configuration, parts), |_| {
-                    Ready::<T, C>::new(self, batch, configuration, parts)
+                let finish = operands.finish;
+                let key = (batch, configuration, finish.epilogue.clone(), finish.kinds());
+                let ready = self.remembered::<(T, C), _, _>(key, |_| {
+                    Ready::<T, C>::new(self, batch, configuration, finish)
                 })?;
                 ready.launch(self, stream, operands)
             }
@@ -258,13 +260,13 @@ pub(super) struct Repetition {
 
 /// The GEMM for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Batched {
-    fused: Fused<HopperGemm>,
+pub(super) struct Batched<E> {
+    fused: Fused<HopperGemm, E>,
     /// Whether each product has an A, and a B, of its own.
     own: (bool, bool),
 }
 
-impl Batched {
+impl<E> Batched<E> {
     /// The products of the launch.
     #[device]
     fn products(
@@ -281,23 +283,25 @@ impl Batched {
         &self,
         a: &TensorMap,
         b: &TensorMap,
-        c: &TensorMap,
-        residual: &Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        boxes: &TensorMap,
+        c: &Global<C>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
         n: u32,
         k: u32,
         repetition: Repetition,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], residual);
-        let epilogue = self.fused.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = self.products((a, b), (m, n, k), repetition);
-        self.fused.gemm.store_boxes::<T, C>(&products, c, (slots, arrived), &epilogue);
+        self.fused.gemm.store_boxes::<T, C>(&products, boxes, (slots, arrived), &epilogue);
     }
 
     #[kernel]
@@ -306,25 +310,27 @@ impl Batched {
         a: &TensorMap,
         b: &TensorMap,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
         n: u32,
         k: u32,
         repetition: Repetition,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.fused.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = self.products((a, b), (m, n, k), repetition);
         self.fused.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
     }
 }
 
-impl Fused<Gemm> {
+impl<E> Fused<Gemm, E> {
     /// The product of this CTA's row of the grid, if there are so many, with matrices so far apart.
     #[kernel]
     pub(super) fn run_batch<T: GemmInput, C: GemmOutput>(
@@ -332,18 +338,20 @@ impl Fused<Gemm> {
         a: &Global<T>,
         b: &Global<T>,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         m: u32,
         n: u32,
         k: u32,
         strides: [u64; 3],
         count: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let product = block_idx().z * grid_dim().y + block_idx().y;
         let [a_start, b_start, c_start] = strides.map(|stride| product.convert::<u64>() * stride);
         let origin = Origin { row: product * m, column: product * n, element: c_start };

@@ -1,6 +1,7 @@
 //! Epilogues: what becomes of a sum before it is rounded and stored.
 //!
-//! An epilogue is a closure over device values, from a sum and its place in C to a value; small ones compose.
+//! An epilogue is a closure over device values, from a sum and its place in C to a value; small ones compose. In a kernel of one's own,
+//! `compute` takes one; [`multiply_with`](crate::operations::Operations::multiply_with) stages one into the library's own kernels.
 //!
 //! ```
 //! use warpwright::prelude::*;
@@ -73,16 +74,16 @@ impl Place {
         self.column.min(self.extents.1 - 1u32)
     }
 
-    /// Its row, counted through the rows of all products.
+    /// Its row, or the nearest one inside of C, counted through the rows of all products: where a vector has its number.
     #[track_caller]
-    fn row_of_all(self) -> Reg<u32> {
+    pub fn row_of_all(self) -> Reg<u32> {
         let row = self.inner_row();
         self.origin.map_or(row, |origin| origin.row + row)
     }
 
-    /// Its column, counted through the columns of all products.
+    /// Its column, or the nearest one inside of C, counted through the columns of all products.
     #[track_caller]
-    fn column_of_all(self) -> Reg<u32> {
+    pub fn column_of_all(self) -> Reg<u32> {
         let column = self.inner_column();
         self.origin.map_or(column, |origin| origin.column + column)
     }
@@ -140,9 +141,9 @@ pub fn plus<C: GemmOutput>(factor: Reg<f32>, matrix: Global<C>) -> impl Epilogue
     move |sum: Reg<f32>, at: Place| factor.mul_add(element(matrix, at), sum)
 }
 
-/// An element of a row-major matrix of C's shape, and 0 outside of it: what another thread writes there must not be read.
+/// An element of a matrix that lies as C does, and 0 outside of it: what another thread writes there must not be read.
 #[device]
-fn element<C: GemmOutput>(matrix: Global<C>, at: Place) -> Reg<f32> {
+pub fn element<C: GemmOutput>(matrix: Global<C>, at: Place) -> Reg<f32> {
     let (rows, columns) = at.extents;
     let mut value = constant(0f32);
     if at.row < rows && at.column < columns {

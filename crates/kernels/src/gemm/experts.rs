@@ -19,7 +19,8 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
 use super::experts_kernel::Ready;
-use super::linear::{Linear, Parts};
+use super::finish::FusedEpilogue;
+use super::linear::Linear;
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused, ways};
 use super::{GemmOutput, Order};
 use crate::operations::{Operations, Result, expect_length};
@@ -87,7 +88,7 @@ impl<'a> Experts<'a> {
     }
 
     /// What it is like on average, by which the way is chosen: groups of equal size.
-    fn average(&self, rows: u32) -> Batch {
+    pub(super) fn average(&self, rows: u32) -> Batch {
         let groups = self.groups_of(rows);
         Batch::new(self.product(rows.div_ceil(groups)), groups)
     }
@@ -134,6 +135,11 @@ impl<'a> Experts<'a> {
     }
 }
 
+/// Rows that the way is chosen for: numbers that are alike have the same.
+pub(super) fn alike(rows: u32) -> u32 {
+    rows.checked_next_power_of_two().unwrap_or(rows)
+}
+
 impl Operations {
     /// C = A·B for each group of rows, in one launch; accumulated in f32, A and C are row-major.
     ///
@@ -165,7 +171,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         let rows = experts.check(linear, [a, b], c)?;
         let way = self.way_of_experts::<T, C>(experts, rows);
-        self.experts_by(stream, experts, way, Operands { a, b, c, linear })
+        self.experts_by(stream, experts, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
     /// C = A·B for each group of rows, in that way.
@@ -183,7 +189,7 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         let linear = &Linear::default();
         experts.check(linear, [a, b], c)?;
-        self.experts_by(stream, experts, way, Operands { a, b, c, linear })
+        self.experts_by(stream, experts, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
     /// The ways to multiply groups that have so many rows together, the cheapest first.
@@ -192,21 +198,21 @@ impl Operations {
         ways::<T, C>(experts.average(rows), properties.capability, properties.sm_count)
     }
 
-    /// The cheapest way; numbers of rows that are alike have the same, so that few are kept.
+    /// The cheapest way for about so many rows.
     fn way_of_experts<T: Factor, C: Element>(&self, experts: &Experts<'_>, rows: u32) -> Way {
-        let alike = rows.checked_next_power_of_two().unwrap_or(rows);
+        let alike = alike(rows);
         let key = (experts.count(), experts.product(alike));
         let way =
             self.remembered::<(T, C), _, _>(key, |_| Ok(self.ways_of_experts::<T, C>(experts, alike)[0]));
         way.map_or(Way::Warps, |way| *way)
     }
 
-    fn experts_by<T: Factor, C: GemmOutput + Storable>(
+    fn experts_by<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         &self,
         stream: &Stream,
         experts: &Experts<'_>,
         way: Way,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
         if operands.c.is_empty() || experts.count() == 0 {
             return Ok(LaunchCounts::default());
@@ -219,10 +225,10 @@ impl Operations {
                 Err(no_warpgroups::<T>(product))
             }
             Way::Warpgroups(configuration) => {
-                let parts = Parts::of(operands.linear, configuration.transposed);
-                let key = (product, experts.count(), configuration, parts);
+                let finish = operands.finish;
+                let key = (product, experts.count(), configuration, finish.epilogue.clone(), finish.kinds());
                 let ready = self.remembered::<(T, C), _, _>(key, |_| {
-                    Ready::<T, C>::new(self, experts, rows, configuration, parts)
+                    Ready::<T, C>::new(self, experts, rows, configuration, finish)
                 })?;
                 ready.launch(self, stream, experts.offsets, operands)
             }

@@ -1,5 +1,7 @@
 //! The kernels of [`Experts`]: groups of rows that the device counts, each times a matrix of its own.
 
+use std::sync::Arc;
+
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
@@ -7,9 +9,11 @@ use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps
 use super::batched::Batch;
 use super::epilogue::{Epilogue, Origin, Place};
 use super::experts::Experts;
+use super::finish::{Finish, FusedEpilogue, NUMBERS};
+use super::fused::Fused;
 use super::hopper::{self, HopperGemm};
-use super::linear::{Fused, Linear, Parts, Terms};
-use super::multiply::{Factor, Operands, Product, Way, extents, legal, ways};
+use super::linear::Linear;
+use super::multiply::{Factor, Operands, Product, Way, extents, legal, no_matrix, ways};
 use super::plan::{Configuration, Cost, Shape};
 use super::products::{Products, RowGroups};
 use super::readable::{Factors, Readable};
@@ -20,8 +24,8 @@ use crate::operations::{Operations, Result};
 
 /// The GEMM for groups of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ExpertsGemm {
-    fused: Fused<HopperGemm>,
+struct ExpertsGemm<E> {
+    fused: Fused<HopperGemm, E>,
     /// There is room for so many groups.
     most: u32,
 }
@@ -52,7 +56,7 @@ impl HopperGemm {
     }
 }
 
-impl ExpertsGemm {
+impl<E> ExpertsGemm<E> {
     /// The products of the launch.
     #[device]
     fn products(
@@ -63,7 +67,7 @@ impl ExpertsGemm {
         count: Reg<u32>,
     ) -> Products {
         let groups =
-            RowGroups { count, offsets: *offsets, most: self.most, transposed: self.fused.parts.transposed };
+            RowGroups { count, offsets: *offsets, most: self.most, transposed: self.fused.transposed };
         Products::one(a, b, extents).in_groups(groups)
     }
 
@@ -74,10 +78,11 @@ impl ExpertsGemm {
         b: &TensorMap,
         boxes: &TensorMap,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
@@ -85,9 +90,10 @@ impl ExpertsGemm {
         k: u32,
         offsets: &Global<u32>,
         count: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.fused.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = self.products((a, b), (m, n, k), offsets, count);
         self.fused.gemm.store_rows::<T, C>(&products, (boxes, c), (slots, arrived), &epilogue);
     }
@@ -98,10 +104,11 @@ impl ExpertsGemm {
         a: &TensorMap,
         b: &TensorMap,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
@@ -109,15 +116,16 @@ impl ExpertsGemm {
         k: u32,
         offsets: &Global<u32>,
         count: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.fused.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = self.products((a, b), (m, n, k), offsets, count);
         self.fused.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
     }
 }
 
-impl Fused<Gemm> {
+impl<E> Fused<Gemm, E> {
     /// The group of this CTA's row of the grid: the tile of it that the CTA's column numbers, if it has so many.
     #[kernel]
     fn run_rows<T: GemmInput, C: GemmOutput>(
@@ -125,16 +133,18 @@ impl Fused<Gemm> {
         a: &Global<T>,
         b: &Global<T>,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         n: u32,
         k: u32,
         offsets: &Global<u32>,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let group = block_idx().y;
         let (begin, end) = (offsets.at(group).load(), offsets.at(group + 1).load());
         let [before, width, depth, number] = [begin, n, k, group].map(|value| value.convert::<u64>());
@@ -155,6 +165,8 @@ pub(super) struct Ready<T, C> {
     factors: Factors<T>,
     /// Sums of split tiles, and counters.
     split_space: (usize, usize),
+    /// What stands for a matrix that the epilogue is not given.
+    no_matrix: Arc<Buffer<C>>,
     start: Start<C>,
 }
 
@@ -162,66 +174,65 @@ pub(super) struct Ready<T, C> {
 type Start<C> = Box<dyn Fn(&Stream, Launched<'_, C>, &Buffer<u32>) -> Result<LaunchCounts> + Send + Sync>;
 
 impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
-    pub(super) fn new(
+    pub(super) fn new<E: FusedEpilogue<C>>(
         operations: &Operations,
         experts: &Experts<'_>,
         rows: u32,
         configuration: Configuration,
-        parts: Parts,
+        finish: &Finish<'_, C, E>,
     ) -> Result<Self> {
         let Configuration { transposed, split, .. } = configuration;
         let readable = Readable::of::<T>(experts.batch(rows));
         let gemm = readable.batch.product.kernel::<T, C>(configuration);
         let (count, most) = (experts.count(), experts.count().next_power_of_two());
-        let kernel = ExpertsGemm { fused: Fused { gemm, parts }, most };
+        let kernel = ExpertsGemm { fused: finish.fused(gemm, transposed), most };
         let sms = operations.device().properties().sm_count;
         let cost = most_tiles::<T, C>(configuration, experts, rows, sms);
         let product = experts.product(rows);
         let Product { m, n, k, .. } = product;
         let (m, n) = if transposed { (n, m) } else { (m, n) };
         let start: Start<C> = if product.stores_boxes::<C>() {
-            let compiled = operations.kernel(kernel, ExpertsGemm::run::<T, C>)?;
+            let compiled = operations.kernel(kernel, ExpertsGemm::<E>::run::<T, C>)?;
             let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
             let boxes = TileMaps::<C>::new(extents(m, n), &legal(gemm.c_tile::<C>())?)?;
-            Box::new(
-                move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }, offsets| {
-                    let ([rows, columns, bias], map) = (vectors, boxes.of(c)?);
-                    let arguments = (
-                        &a, &b, &map, c, factors, rows, columns, bias, slots, arrived, m, n, k, offsets,
-                        count,
-                    );
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                },
-            )
+            Box::new(move |stream, given, offsets| {
+                let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                let ([rows, columns, more], map) = (vectors, boxes.of(c)?);
+                let arguments = (
+                    &a, &b, &map, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k, offsets,
+                    count,
+                );
+                Ok(compiled.launch_as(stream, shape, arguments)?)
+            })
         } else {
-            let compiled = operations.kernel(kernel, ExpertsGemm::run_any::<T, C>)?;
+            let compiled = operations.kernel(kernel, ExpertsGemm::<E>::run_any::<T, C>)?;
             let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-            Box::new(
-                move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }, offsets| {
-                    let [rows, columns, bias] = vectors;
-                    let arguments =
-                        (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k, offsets, count);
-                    Ok(compiled.launch_as(stream, shape, arguments)?)
-                },
-            )
+            Box::new(move |stream, given, offsets| {
+                let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                let [rows, columns, more] = vectors;
+                let arguments = (
+                    &a, &b, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k, offsets, count,
+                );
+                Ok(compiled.launch_as(stream, shape, arguments)?)
+            })
         };
         Ok(Self {
             factors: Factors::new(readable, (false, true), &gemm, transposed)?,
             split_space: if split { cost.split_space() } else { (1, 1) },
+            no_matrix: no_matrix(operations)?,
             start,
         })
     }
 
-    pub(super) fn launch(
+    pub(super) fn launch<E>(
         &self,
         operations: &Operations,
         stream: &Stream,
         offsets: &Buffer<u32>,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
-        launch((operations, stream), (&self.factors, self.split_space), operands, |launched| {
-            (self.start)(stream, launched, offsets)
-        })
+        let parts = (&self.factors, self.split_space, &*self.no_matrix);
+        launch((operations, stream), parts, operands, |launched| (self.start)(stream, launched, offsets))
     }
 }
 
@@ -251,19 +262,18 @@ pub(super) fn ptx<T: Factor, C: GemmOutput>(
     let Way::Warpgroups(configuration) = ways::<T, C>(groups, capability, H200_SMS)[0] else {
         return T::experts_warps_ptx::<C>(groups.product, capability);
     };
-    let parts = Parts::of(&Linear::default(), configuration.transposed);
     let gemm = Readable::of::<T>(groups).batch.product.kernel::<T, C>(configuration);
-    let kernel = ExpertsGemm { fused: Fused { gemm, parts }, most: count.next_power_of_two() };
+    let fused = Linear::default().finish::<C>().fused(gemm, configuration.transposed);
+    let kernel = ExpertsGemm { fused, most: count.next_power_of_two() };
     Ok(match groups.product.stores_boxes::<C>() {
-        true => runtime::ptx(&ExpertsGemm::run::<T, C>(&kernel)?, capability)?,
-        false => runtime::ptx(&ExpertsGemm::run_any::<T, C>(&kernel)?, capability)?,
+        true => runtime::ptx(&ExpertsGemm::<_>::run::<T, C>(&kernel)?, capability)?,
+        false => runtime::ptx(&ExpertsGemm::<_>::run_any::<T, C>(&kernel)?, capability)?,
     })
 }
 
 /// The kernel by `mma.sync` for groups of such products.
-fn warps_kernel(product: Product, linear: &Linear<'_>) -> Fused<Gemm> {
-    let gemm = Gemm { exact: false, ..Gemm::for_product(product) };
-    Fused { gemm, parts: Parts::of(linear, false) }
+fn warps_kernel<C, E: FusedEpilogue<C>>(product: Product, finish: &Finish<'_, C, E>) -> Fused<Gemm, E> {
+    finish.fused(Gemm { exact: false, ..Gemm::for_product(product) }, false)
 }
 
 /// The PTX of it.
@@ -271,25 +281,30 @@ pub(super) fn warps_ptx<T: GemmInput, C: GemmOutput>(
     product: Product,
     capability: &'static Capability,
 ) -> Result<String> {
-    Ok(runtime::ptx(&warps_kernel(product, &Linear::default()).run_rows::<T, C>()?, capability)?)
+    Ok(runtime::ptx(
+        &warps_kernel::<C, _>(product, &Linear::default().finish()).run_rows::<T, C>()?,
+        capability,
+    )?)
 }
 
 /// By `mma.sync`.
-pub(super) fn by_warps<T: Factor + GemmInput, C: GemmOutput + Storable>(
+pub(super) fn by_warps<T: Factor + GemmInput, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
     operations: &Operations,
     stream: &Stream,
     experts: &Experts<'_>,
-    Operands { a, b, c, linear }: Operands<'_, T, C>,
+    Operands { a, b, c, finish }: Operands<'_, T, C, E>,
 ) -> Result<LaunchCounts> {
     let Experts { offsets, n, k, .. } = *experts;
     let rows = experts.rows(a);
-    let fused = warps_kernel(experts.product(rows), linear);
+    let fused = warps_kernel(experts.product(rows), finish);
     // Any group may have all rows.
     let grid = (fused.gemm.grid(rows, n), experts.count());
-    let compiled = operations.kernel(fused, Fused::<Gemm>::run_rows::<T, C>)?;
+    let compiled = operations.kernel(fused, Fused::<Gemm, E>::run_rows::<T, C>)?;
+    let nothing = no_matrix(operations)?;
+    let matrix = finish.matrix.unwrap_or(&nothing);
     operations.with_scratch(stream, |workspace: &mut Workspace| {
-        let [rows, columns, bias] = linear.vectors(workspace.nothing(operations)?);
-        let arguments = (a, b, c, linear.factors(), rows, columns, bias, n, k, offsets);
+        let [rows, columns, more] = finish.vectors(workspace.nothing(operations)?);
+        let arguments = (a, b, c, matrix, finish.numbers, rows, columns, more, n, k, offsets);
         Ok(compiled.launch(stream, grid, THREADS, arguments)?)
     })
 }

@@ -5,10 +5,13 @@ use warpwright::runtime::{Buffer, Device, Storable, Stream};
 
 use super::GemmOutput;
 use super::cublas_in_turn::cublas_in_turn;
-use super::experts::Experts;
+use super::experts::{Experts, alike};
 use super::experts_kernel;
-use super::multiply::{Factor, Product};
+use super::explain::{Reason, conclusion, table, why_by_warps};
+use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{Buffers, INPUT, OUTPUT, with_types};
+use super::plan;
+use super::readable::Readable;
 use super::verify::{Part, verify_parts};
 use crate::operations::Operations;
 use crate::reference::{Random, Rounded, normal};
@@ -43,6 +46,15 @@ impl Problem {
             sizes[expert] += 1;
         }
         Ok(Self { sizes, n: extent("n")?, k: extent("k")?, seed })
+    }
+
+    /// The first row of each group, and the number of all.
+    fn offsets(&self) -> Vec<u32> {
+        let sums = self.sizes.iter().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        std::iter::once(0).chain(sums).collect()
     }
 
     fn rows(&self) -> usize {
@@ -97,18 +109,32 @@ impl Problem {
         C: GemmOutput + Storable + Rounded,
     {
         let operations = Operations::new(device);
-        let sums = self.sizes.iter().scan(0, |sum, size| {
-            *sum += size;
-            Some(*sum)
-        });
-        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
-        let (offsets, n, k) = (device.buffer_from(&offsets)?, self.n, self.k);
+        let (offsets, n, k) = (device.buffer_from(&self.offsets())?, self.n, self.k);
         let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
             Ok(operations.multiply_experts(stream, &Experts::new(&offsets, n, k), a, b, c)?)
         };
         let parts = self.parts();
         let verify = move |set: &Buffers<T, C>| verify_parts(&parts, set);
         rotating(device, self.seed, self.work::<T, C>(), self.buffers(device), launch, verify)
+    }
+
+    /// The model's table for groups of equal sizes, what is chosen, and what must be copied.
+    fn explanation<T: Factor, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+        let (operations, properties) = (Operations::new(device), device.properties());
+        let offsets = device.buffer_from(&self.offsets())?;
+        let (experts, rows) = (Experts::new(&offsets, self.n, self.k), alike(self.rows() as u32));
+        let Way::Warpgroups(chosen) = operations.ways_of_experts::<T, C>(&experts, rows)[0] else {
+            return Ok(format!("by mma.sync: {}", why_by_warps(has_warpgroups(properties.capability))));
+        };
+        let average = experts.average(rows);
+        let Product { m, n, k, .. } = average.product;
+        let of =
+            format!(" for {} groups of {m} x {n} x {k}, equal ones of about so many rows", average.count);
+        let costs = plan::costs(average.shape::<T, C>(), properties.sm_count);
+        let mut lines = table(&of, &costs, chosen);
+        lines.extend(Readable::of::<T>(experts.batch(rows)).describe());
+        lines.push(conclusion(chosen, &Reason::ModelAlone));
+        Ok(lines.join("\n"))
     }
 
     /// cuBLASLt's products, one launch after another.
@@ -160,6 +186,14 @@ impl LibraryKernel for ExpertsLibrary {
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let problem = Problem::of(options)?;
         with_types!(options, problem.prepare(device))
+    }
+
+    fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {
+        let explain = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.explanation(device))
+        };
+        Some(explain())
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {

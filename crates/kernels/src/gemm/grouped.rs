@@ -12,10 +12,11 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
 use super::cost;
+use super::finish::Kinds;
 use super::grouped_kernel::{Group, MOST_MEMBERS};
 use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
-use super::plan::{self, Shape};
+use super::plan::{self, Cost, Shape};
 use super::readable::Readable;
 use super::{Gemm, GemmOutput, Order};
 use crate::operations::{Operations, Result, both, expect_length};
@@ -52,12 +53,13 @@ impl<'a, T, C> GroupMember<'a, T, C> {
     }
 
     /// What members must have in common to share a launch: the orders of what is read, and the parts of the epilogue.
-    fn kind(&self) -> (Order, Order, Parts)
+    fn kind(&self) -> (Order, Order, Parts, Kinds)
     where
         T: Factor,
     {
         let Product { a, b, .. } = Readable::of::<T>(self.product.into()).batch.product;
-        (a, b, Parts::of(&self.linear, false))
+        let finish = self.linear.finish::<C>();
+        (a, b, finish.epilogue, finish.kinds())
     }
 }
 
@@ -68,7 +70,8 @@ impl<T: Factor, C: GemmOutput + Storable> GroupMember<'_, T, C> {
         expect_length("A", m * k, self.a.len())?;
         expect_length("B", k * n, self.b.len())?;
         expect_length("C", m * n, self.c.len())?;
-        let is_plain = Parts::of(&self.linear, false) == Parts::default();
+        let finish = self.linear.finish::<C>();
+        let is_plain = (finish.epilogue, finish.kinds()) == (Parts::default(), Kinds::default());
         if k == 0 && is_plain { Ok(()) } else { self.linear.check(self.product, 1) }
     }
 }
@@ -146,7 +149,7 @@ impl Operations {
                 stream.fill_zero(member.c)?;
             } else if configuration.is_none() {
                 let GroupMember { product, a, b, c, linear } = member;
-                let operands = Operands { a, b, c, linear: &linear };
+                let operands = Operands { a, b, c, finish: &linear.finish() };
                 counts = both(counts, self.compute(stream, product.into(), way, operands)?);
             } else {
                 let kind = member.kind();
@@ -171,6 +174,26 @@ impl Operations {
     }
 }
 
+/// A batch of as many products of their average extents.
+pub(super) fn average<T: Element, C: Element>(products: &[Product]) -> Shape {
+    let average = |extent: fn(&Product) -> u32| {
+        let sum: u64 = products.iter().map(|product| u64::from(extent(product))).sum();
+        sum.div_ceil(products.len() as u64) as u32
+    };
+    Shape {
+        m: average(|product| product.m),
+        n: average(|product| product.n),
+        k: average(|product| product.k),
+        batch: products.len() as u32,
+        ..products[0].shape::<T, C>()
+    }
+}
+
+/// The costs of a group with those averages, the cheapest first: of what leaves tiles whole.
+pub(super) fn costs_of_group(average: Shape, sms: u32) -> Vec<Cost> {
+    plan::costs(average, sms).into_iter().filter(|cost| !cost.configuration.split).collect()
+}
+
 /// The ways to multiply products that all have work.
 pub(super) fn ways_of_group<T: Factor, C: Element>(
     products: &[Product],
@@ -180,19 +203,7 @@ pub(super) fn ways_of_group<T: Factor, C: Element>(
     if products.is_empty() || !has_warpgroups(capability) {
         return vec![Way::Warps];
     }
-    let average = |extent: fn(&Product) -> u32| {
-        let sum: u64 = products.iter().map(|product| u64::from(extent(product))).sum();
-        sum.div_ceil(products.len() as u64) as u32
-    };
-    let shape = Shape {
-        m: average(|product| product.m),
-        n: average(|product| product.n),
-        k: average(|product| product.k),
-        batch: products.len() as u32,
-        ..products[0].shape::<T, C>()
-    };
-    let whole: Vec<_> =
-        plan::costs(shape, sms).into_iter().filter(|cost| !cost.configuration.split).collect();
+    let whole = costs_of_group(average::<T, C>(products), sms);
     let by_warps =
         |product: &Product| cost::warps_cycles(&Gemm::for_product(*product), (*product).into(), sms);
     let copies = |product: &Product| Readable::of::<T>((*product).into()).cycles::<T>();

@@ -6,9 +6,10 @@ use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, HostBuffer, LaunchCounts, Storable, Stream, TileMaps};
 
+use super::fused::Fused;
 use super::grouped::GroupMember;
 use super::hopper::{self, HopperGemm};
-use super::linear::{Fused, Linear, Parts};
+use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Product, extents, legal, refused};
 use super::plan::Configuration;
 use super::products::{Products, RECORD_BYTES, RECORD_EXTENTS, Records};
@@ -23,7 +24,7 @@ pub(super) const MOST_MEMBERS: usize = 512;
 /// The GEMM for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct GroupedGemm {
-    fused: Fused<HopperGemm>,
+    fused: Fused<HopperGemm, Parts>,
     /// There is room for so many members.
     most: u32,
 }
@@ -37,7 +38,8 @@ impl GroupedGemm {
     #[device]
     fn apply<C: GemmOutput>(&self, records: &Records, products: &Products, tile: &mut Finished) {
         if let Some(product) = tile.product {
-            tile.apply(&self.fused.parts.epilogue(records.terms::<C>(product)), products);
+            let given = records.terms::<C>(product, self.fused.kinds);
+            tile.apply(&self.fused.finish_by(given), products);
         }
     }
 
@@ -103,8 +105,8 @@ impl GroupedGemm {
         }
         let read = Readable::of::<T>(products[0].into()).batch.product;
         let gemm = read.kernel::<T, C>(configuration);
-        let parts = Parts::of(linear, configuration.transposed);
-        Ok(Self { fused: Fused { gemm, parts }, most: (products.len() as u32).next_power_of_two() })
+        let fused = linear.finish::<C>().fused(gemm, configuration.transposed);
+        Ok(Self { fused, most: (products.len() as u32).next_power_of_two() })
     }
 }
 
@@ -197,12 +199,13 @@ impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
             records.resize(number * RECORD_BYTES + RECORD_EXTENTS, 0);
             let (m, n, k) = maps.extents;
             [m, n, k, 0].iter().for_each(|extent| records.extend_from_slice(&extent.to_le_bytes()));
-            let vectors = [linear.row_scales, linear.column_scales, linear.bias];
+            let finish = linear.finish::<C>();
+            let vectors = [finish.rows, finish.columns[0], finish.columns[1]];
             let addresses = vectors.map(|vector| vector.map_or(0, Buffer::address));
             for address in [c.address()].into_iter().chain(addresses) {
                 records.extend_from_slice(&address.to_le_bytes());
             }
-            linear.factors().iter().for_each(|factor| records.extend_from_slice(&factor.to_le_bytes()));
+            finish.numbers.iter().for_each(|number| records.extend_from_slice(&number.to_le_bytes()));
             records.resize((number + 1) * RECORD_BYTES, 0);
         }
         Ok((records, counts))

@@ -5,10 +5,12 @@ use warpwright::runtime::{Device, Storable, Stream};
 
 use super::GemmOutput;
 use super::cublas_in_turn::{cublas_in_turn, sets_of, verify_each};
-use super::grouped::{GroupMember, ways_of_group};
+use super::explain::{Reason, conclusion, table, why_by_warps};
+use super::grouped::{self, GroupMember, costs_of_group, ways_of_group};
 use super::grouped_kernel;
-use super::multiply::{Factor, Product, Way};
+use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, order, with_types};
+use super::readable::Readable;
 use crate::operations::Operations;
 use crate::reference::{Random, Rounded};
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
@@ -75,6 +77,27 @@ impl Problem {
         rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
     }
 
+    /// The model's table for the average product, what is chosen, and what must be copied.
+    fn explanation<T: Factor, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+        let properties = device.properties();
+        let (capability, sms) = (properties.capability, properties.sm_count);
+        let Way::Warpgroups(chosen) = ways_of_group::<T, C>(&self.products, capability, sms)[0] else {
+            let why = why_by_warps(has_warpgroups(capability));
+            return Ok(format!("by mma.sync, a launch for each product: {why}"));
+        };
+        let (count, average) = (self.products.len(), grouped::average::<T, C>(&self.products));
+        let of =
+            format!(" for {count} products of {} x {} x {}, the average", average.m, average.n, average.k);
+        let mut lines = table(&of, &costs_of_group(average, sms), chosen);
+        let is_copied = |product: &&Product| !Readable::of::<T>((**product).into()).as_it_is();
+        let copied = self.products.iter().filter(is_copied).count();
+        if copied > 0 {
+            lines.push(format!("factors of {copied} of the {count} products are copied first: TMA cannot read them as they are"));
+        }
+        lines.push(conclusion(chosen, &Reason::ModelAlone));
+        Ok(lines.join("\n"))
+    }
+
     fn cublas<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
         T: Storable + Rounded,
@@ -132,6 +155,14 @@ impl LibraryKernel for GroupedLibrary {
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let problem = Problem::of(options)?;
         with_types!(options, problem.prepare(device))
+    }
+
+    fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {
+        let explain = || {
+            let problem = Problem::of(options)?;
+            with_types!(options, problem.explanation(device))
+        };
+        Some(explain())
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {

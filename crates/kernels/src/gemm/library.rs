@@ -1,6 +1,5 @@
 //! [`Gemm`](super::Gemm) for the command line: options, inputs, and ways.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -10,6 +9,7 @@ use warpwright::runtime::cublas::{CublasProduct, ProductShape};
 use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
+use super::explain::{Reason, conclusion, table, why_by_warps};
 use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{
     A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, with_types,
@@ -39,31 +39,6 @@ struct Problem {
     /// Whether what a search has found counts.
     uses_tuned: bool,
 }
-
-/// Why a way was chosen.
-pub(super) enum Reason {
-    /// An option says so.
-    Flag(&'static str),
-    /// A search found it; the file it is in.
-    Tuned(PathBuf),
-    /// It is the cheapest by the model.
-    Model,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Flag(flag) => write!(f, "{flag} asks for it"),
-            Reason::Tuned(file) => {
-                write!(f, "`warpwright tune` found it to be the fastest ({})", file.display())
-            }
-            Reason::Model => write!(f, "it is the cheapest by the model, and no search has been kept"),
-        }
-    }
-}
-
-/// Lines of the model's table that are shown.
-const SHOWN: usize = 12;
 
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
@@ -142,22 +117,14 @@ impl Problem {
         let Way::Warpgroups(chosen) = way else {
             let why = match reason {
                 Reason::Flag(_) => reason.to_string(),
-                _ if has_warpgroups(properties.capability) => {
-                    "TMA cannot read A and B as they are, and to copy them takes longer".to_owned()
-                }
-                _ => "warpgroups need sm_90a".to_owned(),
+                _ => why_by_warps(has_warpgroups(properties.capability)).to_owned(),
             };
             return Ok(format!("by mma.sync: {why}"));
         };
         let costs = plan::costs(self.batch().shape::<T, C>(), properties.sm_count);
-        let mut lines = vec![format!("rank  of {} configurations, by the model", costs.len())];
-        lines.extend(costs.iter().take(SHOWN).enumerate().map(|(rank, cost)| {
-            let mark = if cost.configuration == chosen { "->" } else { "" };
-            format!("{mark:>2}{rank:>3} {cost}")
-        }));
+        let mut lines = table("", &costs, chosen);
         lines.extend(Readable::of::<T>(self.batch()).describe());
-        let Configuration { stages, raster, .. } = chosen;
-        lines.push(format!("{chosen}, {stages} slots, raster {raster}: {reason}"));
+        lines.push(conclusion(chosen, &reason));
         Ok(lines.join("\n"))
     }
 

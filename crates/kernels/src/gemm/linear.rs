@@ -6,11 +6,10 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
+use super::GemmOutput;
 use super::epilogue::{self, Epilogue, Place};
-use super::hopper::HopperGemm;
+use super::finish::{Finish, FusedEpilogue, Terms};
 use super::multiply::{Factor, Operands, Product};
-use super::products::Products;
-use super::{Gemm, GemmInput, GemmOutput, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// A function of each element.
@@ -58,14 +57,16 @@ impl Default for Linear<'_> {
 }
 
 impl Linear<'_> {
-    /// The numbers of the epilogue.
-    pub(super) fn factors(&self) -> [f32; 2] {
-        [self.alpha, self.beta]
-    }
-
-    /// The row scales, the column scales and the bias; `nothing` stands for those that are not there.
-    pub(super) fn vectors<'a>(&'a self, nothing: &'a Buffer<f32>) -> [&'a Buffer<f32>; 3] {
-        [self.row_scales, self.column_scales, self.bias].map(|vector| vector.unwrap_or(nothing))
+    /// The epilogue, and what it is given.
+    pub(super) fn finish<C>(&self) -> Finish<'_, C, Parts> {
+        let parts =
+            Parts { factor: self.alpha != 1.0, residual: self.beta != 0.0, activation: self.activation };
+        Finish {
+            numbers: [self.alpha, self.beta, 0.0, 0.0],
+            rows: self.row_scales,
+            columns: [self.column_scales, self.bias],
+            ..Finish::by(parts)
+        }
     }
 }
 
@@ -128,79 +129,37 @@ impl Operations {
     ) -> Result<LaunchCounts> {
         linear.check(product, 1)?;
         let way = self.way::<T, C>(product.into())?;
-        self.compute(stream, product.into(), way, Operands { a, b, c, linear })
+        self.compute(stream, product.into(), way, Operands { a, b, c, finish: &linear.finish() })
     }
 }
 
-/// Which parts of a [`Linear`] there are.
+/// The parts of a [`Linear`] that the kernel is built for, beside what it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Parts {
+pub struct Parts {
     factor: bool,
-    row_scales: bool,
-    column_scales: bool,
-    bias: bool,
     residual: bool,
     activation: Activation,
-    /// Whether the kernel computes C's transpose.
-    pub(super) transposed: bool,
 }
 
-/// The numbers and vectors of an epilogue.
-#[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Terms<C> {
-    alpha: Reg<f32>,
-    beta: Reg<f32>,
-    row_scales: Global<f32>,
-    column_scales: Global<f32>,
-    bias: Global<f32>,
-    residual: Global<C>,
-}
-
-impl<C: Element> Terms<C> {
-    /// Of what a kernel is given: alpha and beta; row scales, column scales and bias; and what C holds.
-    pub(super) fn new(
-        [alpha, beta]: [Reg<f32>; 2],
-        [row_scales, column_scales, bias]: [&Global<f32>; 3],
-        residual: &Global<C>,
-    ) -> Self {
-        let (row_scales, column_scales, bias) = (*row_scales, *column_scales, *bias);
-        Self { alpha, beta, row_scales, column_scales, bias, residual: *residual }
-    }
-}
-
-impl Parts {
-    pub(super) fn of(linear: &Linear<'_>, transposed: bool) -> Self {
-        Self {
-            factor: linear.alpha != 1.0,
-            row_scales: linear.row_scales.is_some(),
-            column_scales: linear.column_scales.is_some(),
-            bias: linear.bias.is_some(),
-            residual: linear.beta != 0.0,
-            activation: linear.activation,
-            transposed,
-        }
-    }
-
-    /// The epilogue of those parts.
-    pub(super) fn epilogue<C: GemmOutput>(self, terms: Terms<C>) -> impl Epilogue {
-        let mut steps: Vec<Step> = Vec::new();
-        let mut step = |wanted: bool, step: Step| {
-            if wanted {
-                steps.push(step);
-            }
-        };
-        step(self.factor, boxed(epilogue::scaled(terms.alpha)));
-        step(self.row_scales, boxed(epilogue::scaled_by_row(terms.row_scales)));
-        step(self.column_scales, boxed(epilogue::scaled_by_column(terms.column_scales)));
-        step(self.bias, boxed(epilogue::biased(terms.bias)));
-        step(self.activation == Activation::Relu, boxed(epilogue::relu()));
-        step(self.activation == Activation::Gelu, boxed(epilogue::gelu()));
-        step(self.activation == Activation::Silu, boxed(epilogue::silu()));
-        step(self.residual, boxed(epilogue::plus(terms.beta, terms.residual)));
-        move |sum: Reg<f32>, at: Place| {
-            let at = if self.transposed { at.transposed() } else { at };
-            steps.iter().fold(sum, |sum, step| step(sum, at))
-        }
+impl<C: GemmOutput> FusedEpilogue<C> for Parts {
+    fn epilogue(&self, given: Terms<C>) -> impl Epilogue {
+        let Self { factor, residual, activation } = *self;
+        let [column_scales, bias] = given.columns_if_given();
+        let [alpha, beta] = [given.number(0), given.number(1)];
+        let steps = [
+            factor.then(|| boxed(epilogue::scaled(alpha))),
+            given.rows_if_given().map(|scales| boxed(epilogue::scaled_by_row(scales))),
+            column_scales.map(|scales| boxed(epilogue::scaled_by_column(scales))),
+            bias.map(|bias| boxed(epilogue::biased(bias))),
+            match activation {
+                Activation::Identity => None,
+                Activation::Relu => Some(boxed(epilogue::relu())),
+                Activation::Gelu => Some(boxed(epilogue::gelu())),
+                Activation::Silu => Some(boxed(epilogue::silu())),
+            },
+            residual.then(|| boxed(epilogue::plus(beta, given.c()))),
+        ];
+        move |sum: Reg<f32>, at: Place| steps.iter().flatten().fold(sum, |sum, step| step(sum, at))
     }
 }
 
@@ -209,78 +168,4 @@ type Step = Box<dyn Fn(Reg<f32>, Place) -> Reg<f32>>;
 
 fn boxed(epilogue: impl Epilogue + 'static) -> Step {
     Box::new(move |sum, at| epilogue.apply(sum, at))
-}
-
-/// A GEMM of either kind, and what becomes of its sums: the kernels that are launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Fused<G> {
-    pub(super) gemm: G,
-    pub(super) parts: Parts,
-}
-
-impl Fused<Gemm> {
-    #[kernel]
-    pub(super) fn run<T: GemmInput, C: GemmOutput>(
-        &self,
-        a: &Global<T>,
-        b: &Global<T>,
-        c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
-        m: u32,
-        n: u32,
-        k: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        self.gemm.compute(a, b, c, (m, n, k), &self.parts.epilogue(terms));
-    }
-}
-
-impl Fused<HopperGemm> {
-    #[kernel]
-    pub(super) fn run<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &TensorMap,
-        residual: &Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], residual);
-        let epilogue = self.parts.epilogue(terms);
-        let products = Products::one(a, b, (m, n, k));
-        self.gemm.store_boxes::<T, C>(&products, c, (slots, arrived), &epilogue);
-    }
-
-    #[kernel]
-    pub(super) fn run_any<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.parts.epilogue(terms);
-        let products = Products::one(a, b, (m, n, k));
-        self.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
-    }
 }

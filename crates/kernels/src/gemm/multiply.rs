@@ -1,6 +1,7 @@
 //! `operations.multiply(&stream, product, &a, &b, &mut c)`: C = A·B by the kernel that suits the shape, the types and the device.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
@@ -10,8 +11,10 @@ use super::batched::Batch;
 use super::cost;
 use super::experts::Experts;
 use super::experts_kernel;
+use super::finish::{Finish, FusedEpilogue};
+use super::fused::Fused;
 use super::hopper::HopperGemm;
-use super::linear::{Fused, Linear, Parts};
+use super::linear::Linear;
 use super::plan::{self, Configuration, Shape};
 use super::readable::Readable;
 use super::ready::Workspace;
@@ -129,22 +132,22 @@ pub trait Factor: WarpgroupInput + Storable {
     ///
     /// # Errors
     /// There is none; or the launch's.
-    fn by_warps<C: GemmOutput + Storable>(
+    fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
         batch: Batch,
-        operands: Operands<'_, Self, C>,
+        operands: Operands<'_, Self, C, E>,
     ) -> Result<LaunchCounts>;
 
     /// Multiplies groups of rows by `mma.sync`.
     ///
     /// # Errors
     /// As [`by_warps`](Self::by_warps).
-    fn experts_by_warps<C: GemmOutput + Storable>(
+    fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
         experts: &Experts<'_>,
-        operands: Operands<'_, Self, C>,
+        operands: Operands<'_, Self, C, E>,
     ) -> Result<LaunchCounts>;
 
     /// The kernel that multiplies by `mma.sync`.
@@ -161,12 +164,12 @@ pub trait Factor: WarpgroupInput + Storable {
 }
 
 /// The buffers of a product, and its epilogue.
-pub struct Operands<'a, T, C> {
+pub struct Operands<'a, T, C, E> {
     pub(super) a: &'a Buffer<T>,
     pub(super) b: &'a Buffer<T>,
     pub(super) c: &'a mut Buffer<C>,
     /// What becomes of the sums.
-    pub(super) linear: &'a Linear<'a>,
+    pub(super) finish: &'a Finish<'a, C, E>,
 }
 
 /// Why a product cannot be computed.
@@ -175,38 +178,39 @@ pub(super) fn refused(reason: String) -> OperationError {
 }
 
 impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
-    fn by_warps<C: GemmOutput + Storable>(
+    fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
         batch: Batch,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
         let Product { m, n, k, .. } = batch.product;
         let kernel = Gemm::for_batch(batch);
-        let Operands { a, b, c, linear } = operands;
-        let fused = Fused { gemm: kernel, parts: Parts::of(linear, false) };
-        let tiles = kernel.grid(m, n);
+        let Operands { a, b, c, finish } = operands;
+        let fused = finish.fused(kernel, false);
+        let (tiles, numbers, nothing) = (kernel.grid(m, n), finish.numbers, no_matrix(operations)?);
+        let matrix = finish.matrix.unwrap_or(&nothing);
         operations.with_scratch(stream, |workspace: &mut Workspace| {
-            let [rows, columns, bias] = linear.vectors(workspace.nothing(operations)?);
+            let [rows, columns, more] = finish.vectors(workspace.nothing(operations)?);
             if batch.count == 1 {
-                let compiled = operations.kernel(fused, Fused::<Gemm>::run::<T, C>)?;
-                let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k);
+                let compiled = operations.kernel(fused, Fused::<Gemm, E>::run::<T, C>)?;
+                let arguments = (a, b, c, matrix, numbers, rows, columns, more, m, n, k);
                 return Ok(compiled.launch(stream, tiles, THREADS, arguments)?);
             }
-            let compiled = operations.kernel(fused, Fused::<Gemm>::run_batch::<T, C>)?;
+            let compiled = operations.kernel(fused, Fused::<Gemm, E>::run_batch::<T, C>)?;
             let strides = [batch.a_stride, batch.b_stride, batch.c_stride];
-            let arguments = (a, b, c, linear.factors(), rows, columns, bias, m, n, k, strides, batch.count);
+            let arguments = (a, b, c, matrix, numbers, rows, columns, more, m, n, k, strides, batch.count);
             // The products fill the grid's second axis, and where they are too many, the third.
             let layers = batch.count.div_ceil(MOST_ROWS_OF_GRID);
             Ok(compiled.launch(stream, [tiles, batch.count.div_ceil(layers), layers], THREADS, arguments)?)
         })
     }
 
-    fn experts_by_warps<C: GemmOutput + Storable>(
+    fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
         experts: &Experts<'_>,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
         experts_kernel::by_warps(operations, stream, experts, operands)
     }
@@ -220,7 +224,7 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         if batch.count == 1 {
             return Ok(runtime::ptx(&gemm.run::<T, C>()?, capability)?);
         }
-        let fused = Fused { gemm, parts: Parts::of(&Linear::default(), false) };
+        let fused = Linear::default().finish::<C>().fused(gemm, false);
         Ok(runtime::ptx(&fused.run_batch::<T, C>()?, capability)?)
     }
 }
@@ -229,20 +233,20 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
 macro_rules! warpgroups_only {
     ($($ty:ident)*) => {
         $(impl Factor for $ty {
-            fn by_warps<C: GemmOutput + Storable>(
+            fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
                 batch: Batch,
-                _: Operands<'_, Self, C>,
+                _: Operands<'_, Self, C, E>,
             ) -> Result<LaunchCounts> {
                 Err(no_warpgroups::<Self>(batch.product))
             }
 
-            fn experts_by_warps<C: GemmOutput + Storable>(
+            fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
                 experts: &Experts<'_>,
-                operands: Operands<'_, Self, C>,
+                operands: Operands<'_, Self, C, E>,
             ) -> Result<LaunchCounts> {
                 Err(no_warpgroups::<Self>(experts.product(experts.rows(operands.a))))
             }
@@ -306,9 +310,17 @@ impl Operations {
             stream.fill_zero(c)?;
             return Ok(LaunchCounts::default());
         }
-        self.compute(stream, product.into(), way, Operands { a, b, c, linear: &Linear::default() })
+        self.compute(stream, product.into(), way, Operands { a, b, c, finish: &Linear::default().finish() })
     }
 }
+
+/// What stands for a matrix that an epilogue is not given.
+pub(super) fn no_matrix<C: Storable>(operations: &Operations) -> Result<Arc<Buffer<C>>> {
+    operations.remembered::<NoMatrix, _, _>((), |()| Ok(operations.device().uninitialized(1)?))
+}
+
+/// What [`no_matrix`]'s are remembered as.
+struct NoMatrix;
 
 /// A tile, or why there is none.
 pub(super) fn legal(tile: Result<TmaTile, warpwright::layout::Error>) -> Result<TmaTile> {

@@ -10,7 +10,7 @@ use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stre
 use super::batched::Batch;
 use super::blocks::ScaledGemm;
 use super::hopper::Consumers;
-use super::linear::{Linear, Parts};
+use super::linear::Linear;
 use super::multiply::{Product, has_warpgroups};
 use super::plan::{self, Configuration, Cost, SHARED_BYTES, SHARED_MARGIN, Shape};
 use super::scaled_kernel::{KernelOperands, Ready};
@@ -292,10 +292,11 @@ impl Operations {
         if Batch::from(product).is_empty() {
             return Ok(LaunchCounts::default());
         }
+        let finish = &linear.finish();
         // What the kernel takes for A and B may be those of the transpose, and so of the other's type.
         match way.configuration.transposed {
-            false => self.launch_scaled(stream, product, way, KernelOperands { a, b, c, linear }),
-            true => self.launch_scaled(stream, product, way, KernelOperands { a: b, b: a, c, linear }),
+            false => self.launch_scaled(stream, product, way, KernelOperands { a, b, c, finish }),
+            true => self.launch_scaled(stream, product, way, KernelOperands { a: b, b: a, c, finish }),
         }
     }
 
@@ -306,10 +307,11 @@ impl Operations {
         way: ScaledWay,
         operands: KernelOperands<'_, A, B, C>,
     ) -> Result<LaunchCounts> {
-        let parts = Parts::of(operands.linear, way.configuration.transposed);
         let granularities = (operands.a.granularity, operands.b.granularity);
-        let ready = self.remembered::<(A, B, C), _, _>((product, way, granularities, parts), |_| {
-            Ready::<A, B, C>::new(self, product, way, granularities, parts)
+        let finish = operands.finish;
+        let key = (product, way, granularities, finish.epilogue, finish.kinds());
+        let ready = self.remembered::<(A, B, C), _, _>(key, |_| {
+            Ready::<A, B, C>::new(self, product, way, granularities, finish)
         })?;
         ready.launch(self, stream, operands)
     }

@@ -9,7 +9,7 @@ use warpwright::lang::tensor_map::TENSOR_MAP_BYTES;
 use warpwright::prelude::*;
 
 use super::epilogue::Origin;
-use super::linear::Terms;
+use super::finish::{Kinds, NUMBERS, Terms};
 use super::store::Finished;
 
 /// The products of a launch.
@@ -60,7 +60,7 @@ pub struct Records {
 }
 
 /// Bytes of a record: the maps of A, B and C; m, n, k and nothing in 32 bits each; the addresses of C, the row scales, the column scales and
-/// the bias; alpha and beta.
+/// the bias; the numbers of the epilogue.
 pub(super) const RECORD_BYTES: usize = 512;
 
 /// Where the extents begin in it.
@@ -69,8 +69,8 @@ pub(super) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
 /// Where the addresses begin.
 const RECORD_ADDRESSES: usize = RECORD_EXTENTS + 4 * size_of::<u32>();
 
-/// Where alpha and beta are.
-const RECORD_FACTORS: usize = RECORD_ADDRESSES + 4 * size_of::<u64>();
+/// Where the numbers of the epilogue are.
+const RECORD_NUMBERS: usize = RECORD_ADDRESSES + 4 * size_of::<u64>();
 
 #[device]
 impl Records {
@@ -106,11 +106,12 @@ impl Records {
     }
 
     /// The numbers and vectors of a product's epilogue.
-    pub(super) fn terms<C: Element>(&self, product: Reg<u32>) -> Terms<C> {
-        let factors =
-            self.record(product).byte_offset(RECORD_FACTORS as i64).cast::<f32>().load_vector::<2>();
-        let [rows, columns, bias] = [1, 2, 3].map(|index| self.address(product, index));
-        Terms::new(factors, [&rows, &columns, &bias], &self.elements(product))
+    pub(super) fn terms<C: Element>(&self, product: Reg<u32>, kinds: Kinds) -> Terms<C> {
+        let numbers =
+            self.record(product).byte_offset(RECORD_NUMBERS as i64).cast::<f32>().load_vector::<NUMBERS>();
+        let [rows, columns, more_columns] = [1, 2, 3].map(|index| self.address(product, index));
+        let c = self.elements(product);
+        Terms::new(kinds, numbers, [&rows, &columns, &more_columns], [&c, &c])
     }
 }
 

@@ -1,12 +1,15 @@
 //! A Hopper kernel for a batch of products, ready to be launched: all about the launch that does not depend on where the matrices are.
 
+use std::sync::Arc;
+
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::GemmOutput;
 use super::batched::{Batch, Batched};
+use super::finish::{Finish, FusedEpilogue, NUMBERS};
+use super::fused::Fused;
 use super::hopper::{self, HopperGemm};
-use super::linear::{Fused, Parts};
-use super::multiply::{Factor, Operands, Product, extents, legal};
+use super::multiply::{Factor, Operands, Product, extents, legal, no_matrix};
 use super::plan::{self, Configuration};
 use super::readable::{Factors, Readable};
 use crate::operations::{Operations, Result, Scratch};
@@ -16,6 +19,8 @@ pub(super) struct Ready<T, C> {
     factors: Factors<T>,
     /// Sums of split tiles, and counters.
     split_space: (usize, usize),
+    /// What stands for a matrix that the epilogue is not given.
+    no_matrix: Arc<Buffer<C>>,
     start: Start<C>,
 }
 
@@ -29,18 +34,18 @@ pub(super) struct Launched<'a, C> {
     pub(super) c: &'a mut Buffer<C>,
     pub(super) slots: &'a mut Buffer<f32>,
     pub(super) arrived: &'a mut Buffer<u32>,
-    /// The factors of an epilogue.
-    pub(super) factors: [f32; 2],
-    /// Its row scales, column scales and bias.
+    /// The numbers of an epilogue, and those of the rows and columns.
+    pub(super) numbers: [f32; NUMBERS],
     pub(super) vectors: [&'a Buffer<f32>; 3],
+    pub(super) matrix: &'a Buffer<C>,
 }
 
 impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
-    pub(super) fn new(
+    pub(super) fn new<E: FusedEpilogue<C>>(
         operations: &Operations,
         batch: Batch,
         configuration: Configuration,
-        parts: Parts,
+        finish: &Finish<'_, C, E>,
     ) -> Result<Self> {
         let readable = Readable::of::<T>(batch);
         let gemm = readable.batch.product.kernel::<T, C>(configuration);
@@ -48,8 +53,8 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         let cost = plan::Cost::of(configuration, batch.shape::<T, C>(), sms);
         let Product { m, n, k, .. } = batch.product;
         let (m, n) = if configuration.transposed { (n, m) } else { (m, n) };
-        let fused = Fused { gemm, parts };
-        let many = batch.kernel(fused);
+        let fused = finish.fused(gemm, configuration.transposed);
+        let many = batch.kernel(fused.clone());
         let repetition = (batch.count, batch.c_stride);
         let maps = || -> Result<TileMaps<C>> {
             let (extents, tile) = (extents(m, n), legal(gemm.c_tile::<C>())?);
@@ -60,42 +65,50 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         };
         let start: Start<C> = match (batch.count, batch.stores_boxes::<C>()) {
             (1, true) => {
-                let (compiled, maps) = (operations.kernel(fused, Fused::<HopperGemm>::run::<T, C>)?, maps()?);
+                let (compiled, maps) =
+                    (operations.kernel(fused, Fused::<HopperGemm, E>::run::<T, C>)?, maps()?);
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }| {
-                    let ([rows, columns, bias], map) = (vectors, maps.of(c)?);
+                Box::new(move |stream, given| {
+                    let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                    let ([rows, columns, more], map) = (vectors, maps.of(c)?);
                     let arguments =
-                        (&a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k);
+                        (&a, &b, &map, &*c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k);
                     Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             }
             (1, false) => {
-                let compiled = operations.kernel(fused, Fused::<HopperGemm>::run_any::<T, C>)?;
+                let compiled = operations.kernel(fused, Fused::<HopperGemm, E>::run_any::<T, C>)?;
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }| {
-                    let [rows, columns, bias] = vectors;
-                    let arguments = (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k);
+                Box::new(move |stream, given| {
+                    let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                    let [rows, columns, more] = vectors;
+                    let arguments =
+                        (&a, &b, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k);
                     Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             }
             (_, true) => {
-                let (compiled, maps) = (operations.kernel(many, Batched::run::<T, C>)?, maps()?);
+                let (compiled, maps) = (operations.kernel(many, Batched::<E>::run::<T, C>)?, maps()?);
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }| {
-                    let ([rows, columns, bias], map) = (vectors, maps.of(c)?);
+                Box::new(move |stream, given| {
+                    let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                    let ([rows, columns, more], map) = (vectors, maps.of(c)?);
                     let arguments = (
-                        &a, &b, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k, repetition,
+                        &a, &b, &map, &*c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k,
+                        repetition,
                     );
                     Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             }
             (_, false) => {
-                let compiled = operations.kernel(many, Batched::run_any::<T, C>)?;
+                let compiled = operations.kernel(many, Batched::<E>::run_any::<T, C>)?;
                 let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-                Box::new(move |stream, Launched { maps: [a, b], c, slots, arrived, factors, vectors }| {
-                    let [rows, columns, bias] = vectors;
-                    let arguments =
-                        (&a, &b, c, factors, rows, columns, bias, slots, arrived, m, n, k, repetition);
+                Box::new(move |stream, given| {
+                    let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
+                    let [rows, columns, more] = vectors;
+                    let arguments = (
+                        &a, &b, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k, repetition,
+                    );
                     Ok(compiled.launch_as(stream, shape, arguments)?)
                 })
             }
@@ -103,34 +116,35 @@ impl<T: Factor, C: GemmOutput + Storable> Ready<T, C> {
         Ok(Self {
             factors: Factors::new(readable, batch.own(), &gemm, configuration.transposed)?,
             split_space: if configuration.split { cost.split_space() } else { (1, 1) },
+            no_matrix: no_matrix(operations)?,
             start,
         })
     }
 
-    pub(super) fn launch(
+    pub(super) fn launch<E>(
         &self,
         operations: &Operations,
         stream: &Stream,
-        operands: Operands<'_, T, C>,
+        operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
-        launch((operations, stream), (&self.factors, self.split_space), operands, |launched| {
-            (self.start)(stream, launched)
-        })
+        let parts = (&self.factors, self.split_space, &*self.no_matrix);
+        launch((operations, stream), parts, operands, |launched| (self.start)(stream, launched))
     }
 }
 
 /// Launches a kernel: `start` is given maps of its own A and B, and memory for the sums and counters of split tiles.
-pub(super) fn launch<T: Factor, C: GemmOutput + Storable>(
+pub(super) fn launch<T: Factor, C: GemmOutput + Storable, E>(
     (operations, stream): (&Operations, &Stream),
-    (factors, split_space): (&Factors<T>, (usize, usize)),
-    Operands { a, b, c, linear }: Operands<'_, T, C>,
+    (factors, split_space, no_matrix): (&Factors<T>, (usize, usize), &Buffer<C>),
+    Operands { a, b, c, finish }: Operands<'_, T, C, E>,
     start: impl FnOnce(Launched<'_, C>) -> Result<LaunchCounts>,
 ) -> Result<LaunchCounts> {
     factors.mapped(operations, stream, [a, b], |maps| {
         operations.with_scratch(stream, |workspace: &mut Workspace| {
             let (slots, arrived, nothing) = workspace.of_size(operations, stream, split_space)?;
-            let (factors, vectors) = (linear.factors(), linear.vectors(nothing));
-            start(Launched { maps, c, slots, arrived, factors, vectors })
+            let (numbers, vectors) = (finish.numbers, finish.vectors(nothing));
+            let matrix = finish.matrix.unwrap_or(no_matrix);
+            start(Launched { maps, c, slots, arrived, numbers, vectors, matrix })
         })
     })
 }

@@ -1,13 +1,17 @@
 //! The kernels of [`multiply_scaled`](super::multiply_scaled), and their launches.
 
+use std::sync::Arc;
+
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::blocks::ScaledGemm;
+use super::finish::{Finish, FusedEpilogue, NUMBERS};
+use super::fused::Fused;
 use super::hopper;
-use super::linear::{Fused, Linear, Parts, Terms};
-use super::multiply::{Product, extents, legal};
+use super::linear::{Linear, Parts};
+use super::multiply::{Product, extents, legal, no_matrix};
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
 use super::products::Products;
 use super::readable::{ReadFactor, Readable};
@@ -21,7 +25,7 @@ pub(super) struct KernelOperands<'a, A, B, C> {
     pub(super) a: Scaled<'a, A>,
     pub(super) b: Scaled<'a, B>,
     pub(super) c: &'a mut Buffer<C>,
-    pub(super) linear: &'a Linear<'a>,
+    pub(super) finish: &'a Finish<'a, C, Parts>,
 }
 
 /// The kernel of a product, and all about its launch that does not depend on the buffers.
@@ -32,6 +36,8 @@ pub(super) struct Ready<A, B, C> {
     b_scales: TileMaps<f32>,
     /// Sums of split tiles, and counters.
     split_space: (usize, usize),
+    /// What stands for a matrix that the epilogue is not given.
+    no_matrix: Arc<Buffer<C>>,
     start: Start<C>,
 }
 
@@ -45,10 +51,10 @@ struct Launched<'a, C> {
     c: &'a mut Buffer<C>,
     slots: &'a mut Buffer<f32>,
     arrived: &'a mut Buffer<u32>,
-    /// The factors of an epilogue.
-    factors: [f32; 2],
-    /// Its row scales, column scales and bias.
+    /// The numbers of an epilogue, and those of the rows and columns.
+    numbers: [f32; NUMBERS],
     vectors: [&'a Buffer<f32>; 3],
+    matrix: &'a Buffer<C>,
 }
 
 /// The copies of the kernel's A and B.
@@ -67,7 +73,7 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Ready<A, B, C> {
         product: Product,
         way: ScaledWay,
         (a, b): Granularities,
-        parts: Parts,
+        finish: &Finish<'_, C, Parts>,
     ) -> Result<Self> {
         let transposed = way.configuration.transposed;
         let shape = product.shape::<A, C>();
@@ -82,25 +88,45 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Ready<A, B, C> {
             let (blocks, padded) = granularity.extents((rows, k));
             Ok(TileMaps::new(extents(padded, blocks), &legal(tile)?)?)
         };
-        let kernel = Fused { gemm, parts };
+        let kernel = finish.fused(gemm, transposed);
         let start: Start<C> = if product.stores_boxes::<C>() {
-            let compiled = operations.kernel(kernel, Fused::<ScaledGemm>::run::<A, B, C>)?;
+            let compiled = operations.kernel(kernel, Fused::<ScaledGemm, Parts>::run::<A, B, C>)?;
             let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
             let boxes = TileMaps::<C>::new(extents(m, n), &legal(gemm.gemm.c_tile::<C>())?)?;
-            Box::new(move |stream, Launched { maps: [a, b, a_scales, b_scales], c, slots, arrived, factors, vectors }| {
-                let ([rows, columns, bias], map) = (vectors, boxes.of(c)?);
+            Box::new(move |stream, given| {
+                let Launched {
+                    maps: [a, b, a_scales, b_scales],
+                    c,
+                    slots,
+                    arrived,
+                    numbers,
+                    vectors,
+                    matrix,
+                } = given;
+                let ([rows, columns, more], map) = (vectors, boxes.of(c)?);
                 let arguments = (
-                    &a, &b, &a_scales, &b_scales, &map, &*c, factors, rows, columns, bias, slots, arrived, m, n, k,
+                    &a, &b, &a_scales, &b_scales, &map, &*c, matrix, numbers, rows, columns, more, slots,
+                    arrived, m, n, k,
                 );
                 Ok(compiled.launch_as(stream, shape, arguments)?)
             })
         } else {
-            let compiled = operations.kernel(kernel, Fused::<ScaledGemm>::run_any::<A, B, C>)?;
+            let compiled = operations.kernel(kernel, Fused::<ScaledGemm, Parts>::run_any::<A, B, C>)?;
             let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
-            Box::new(move |stream, Launched { maps: [a, b, a_scales, b_scales], c, slots, arrived, factors, vectors }| {
-                let [rows, columns, bias] = vectors;
+            Box::new(move |stream, given| {
+                let Launched {
+                    maps: [a, b, a_scales, b_scales],
+                    c,
+                    slots,
+                    arrived,
+                    numbers,
+                    vectors,
+                    matrix,
+                } = given;
+                let [rows, columns, more] = vectors;
                 let arguments = (
-                    &a, &b, &a_scales, &b_scales, c, factors, rows, columns, bias, slots, arrived, m, n, k,
+                    &a, &b, &a_scales, &b_scales, c, matrix, numbers, rows, columns, more, slots, arrived, m,
+                    n, k,
                 );
                 Ok(compiled.launch_as(stream, shape, arguments)?)
             })
@@ -111,6 +137,7 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Ready<A, B, C> {
             a_scales: scales(a, m, gemm.a_scales_tile())?,
             b_scales: scales(b, n, gemm.b_scales_tile())?,
             split_space: if way.configuration.split { cost.split_space() } else { (1, 1) },
+            no_matrix: no_matrix(operations)?,
             start,
         })
     }
@@ -119,7 +146,7 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Ready<A, B, C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        KernelOperands { a, b, c, linear }: KernelOperands<'_, A, B, C>,
+        KernelOperands { a, b, c, finish }: KernelOperands<'_, A, B, C>,
     ) -> Result<LaunchCounts> {
         operations.with_scratch(stream, |CopyScratch(a_scratch, b_scratch): &mut CopyScratch<A, B>| {
             let (a_map, a_counts) = self.a.map(operations, stream, a.values, a_scratch)?;
@@ -127,8 +154,9 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Ready<A, B, C> {
             let maps = [a_map, b_map, self.a_scales.of(a.scales)?, self.b_scales.of(b.scales)?];
             let counts = operations.with_scratch(stream, |workspace: &mut Workspace| {
                 let (slots, arrived, nothing) = workspace.of_size(operations, stream, self.split_space)?;
-                let (factors, vectors) = (linear.factors(), linear.vectors(nothing));
-                (self.start)(stream, Launched { maps, c, slots, arrived, factors, vectors })
+                let (numbers, vectors) = (finish.numbers, finish.vectors(nothing));
+                let matrix = finish.matrix.unwrap_or(&self.no_matrix);
+                (self.start)(stream, Launched { maps, c, slots, arrived, numbers, vectors, matrix })
             })?;
             Ok(both(both(a_counts, b_counts), counts))
         })
@@ -143,7 +171,7 @@ pub(super) fn ptx<A: Narrow, B: Narrow, C: GemmOutput>(
     capability: &'static Capability,
 ) -> Result<String> {
     fn of<A: Narrow, B: Narrow, C: GemmOutput>(
-        kernel: Fused<ScaledGemm>,
+        kernel: Fused<ScaledGemm, Parts>,
         stores_boxes: bool,
         capability: &'static Capability,
     ) -> Result<String> {
@@ -153,15 +181,15 @@ pub(super) fn ptx<A: Narrow, B: Narrow, C: GemmOutput>(
         })
     }
     let gemm = way.kernel(product.shape::<A, C>(), granularities);
-    let parts = Parts::of(&Linear::default(), way.configuration.transposed);
-    let (kernel, stores_boxes) = (Fused { gemm, parts }, product.stores_boxes::<C>());
+    let kernel = Linear::default().finish::<C>().fused(gemm, way.configuration.transposed);
+    let stores_boxes = product.stores_boxes::<C>();
     match way.configuration.transposed {
         false => of::<A, B, C>(kernel, stores_boxes, capability),
         true => of::<B, A, C>(kernel, stores_boxes, capability),
     }
 }
 
-impl Fused<ScaledGemm> {
+impl<E> Fused<ScaledGemm, E> {
     #[kernel]
     fn run<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         &self,
@@ -169,22 +197,24 @@ impl Fused<ScaledGemm> {
         b: &TensorMap,
         a_scales: &TensorMap,
         b_scales: &TensorMap,
-        c: &TensorMap,
-        residual: &Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        boxes: &TensorMap,
+        c: &Global<C>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
         n: u32,
         k: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], residual);
-        let epilogue = self.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = Products::one(a, b, (m, n, k));
-        self.gemm.store_boxes::<A, B, C>(&products, (a_scales, b_scales), c, (slots, arrived), &epilogue);
+        self.gemm.store_boxes::<A, B, C>(&products, (a_scales, b_scales), boxes, (slots, arrived), &epilogue);
     }
 
     #[kernel]
@@ -195,18 +225,20 @@ impl Fused<ScaledGemm> {
         a_scales: &TensorMap,
         b_scales: &TensorMap,
         c: &mut Global<C>,
-        factors: [f32; 2],
-        row_scales: &Global<f32>,
-        column_scales: &Global<f32>,
-        bias: &Global<f32>,
+        matrix: &Global<C>,
+        numbers: [f32; NUMBERS],
+        rows: &Global<f32>,
+        columns: &Global<f32>,
+        more_columns: &Global<f32>,
         slots: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
         n: u32,
         k: u32,
-    ) {
-        let terms = Terms::new(factors, [row_scales, column_scales, bias], c);
-        let epilogue = self.parts.epilogue(terms);
+    ) where
+        E: FusedEpilogue<C>,
+    {
+        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         let products = Products::one(a, b, (m, n, k));
         self.gemm.store_elements::<A, B, C>(&products, (a_scales, b_scales), c, (slots, arrived), &epilogue);
     }

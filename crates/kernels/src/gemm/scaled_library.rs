@@ -10,7 +10,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
-use super::library::Reason;
+use super::explain::Reason;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
 use super::options::PLAN;

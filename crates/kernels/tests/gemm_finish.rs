@@ -1,0 +1,307 @@
+//! Epilogues from outside of the library: closures and types of one's own, in every kernel that takes one.
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::batched::Batch;
+use warpwright_kernels::gemm::epilogue::{
+    Epilogue, Place, biased, element, plus, relu, scaled, scaled_by_row,
+};
+use warpwright_kernels::gemm::finish::{Finish, FusedEpilogue, Inline, Terms};
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Small whole numbers: every product and sum of them is exact, so results must be what the reference rounds to.
+fn whole(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 % 5.0 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// A·B of each product of a batch without gaps, on the host.
+fn sums(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let Product { m, n, k, .. } = batch.product;
+    let (m, n, k) = (m as usize, n as usize, k as usize);
+    let at = |order: Order, row: usize, column: usize, (rows, columns): (usize, usize)| match order {
+        Order::RowMajor => row * columns + column,
+        Order::ColumnMajor => column * rows + row,
+    };
+    let mut all = Vec::with_capacity(batch.count as usize * m * n);
+    for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let term = |step| {
+                a[at(batch.product.a, row, step, (m, k))] * b[at(batch.product.b, step, column, (k, n))]
+            };
+            all.push((0..k).map(term).sum());
+        }
+    }
+    all
+}
+
+/// The matrices and vectors of a batch, on the host and on a device.
+struct Case<T, C> {
+    batch: Batch,
+    sums: Vec<f32>,
+    before: Vec<f32>,
+    residual: Vec<f32>,
+    rows: Vec<f32>,
+    bias: Vec<f32>,
+    device_a: Buffer<T>,
+    device_b: Buffer<T>,
+    device_c: Buffer<C>,
+    device_residual: Buffer<C>,
+    device_rows: Buffer<f32>,
+    device_bias: Buffer<f32>,
+}
+
+impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+    fn new(
+        device: &Device,
+        batch: Batch,
+        input: impl Fn(f32) -> T,
+        output: impl Fn(f32) -> C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let Product { m, n, k, .. } = batch.product;
+        let [m, n, k, count] = [m, n, k, batch.count].map(|extent| extent as usize);
+        let (a, b) = (whole(count * m * k, 1), whole(count * k * n, 2));
+        let (before, residual) = (whole(count * m * n, 3), whole(count * m * n, 4));
+        let (rows, bias) = (whole(count * m, 5), whole(count * n, 6));
+        let inputs = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
+        };
+        let outputs = |values: &[f32]| {
+            device.buffer_from(&values.iter().map(|&value| output(value)).collect::<Vec<_>>())
+        };
+        Ok(Self {
+            batch,
+            sums: sums(batch, &a, &b),
+            device_a: inputs(&a)?,
+            device_b: inputs(&b)?,
+            device_c: outputs(&before)?,
+            device_residual: outputs(&residual)?,
+            device_rows: device.buffer_from(&rows)?,
+            device_bias: device.buffer_from(&bias)?,
+            before,
+            residual,
+            rows,
+            bias,
+        })
+    }
+
+    /// Finishes the batch on the device, with all that an epilogue can be given.
+    fn finished<E: FusedEpilogue<C>>(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        epilogue: E,
+    ) -> Result<Vec<C>, Box<dyn std::error::Error>> {
+        let finish = Finish {
+            numbers: [0.5, 2.0, 3.0, -1.0],
+            rows: Some(&self.device_rows),
+            columns: [None, Some(&self.device_bias)],
+            matrix: Some(&self.device_residual),
+            ..Finish::by(epilogue)
+        };
+        operations.multiply_with(
+            stream,
+            self.batch,
+            &finish,
+            &self.device_a,
+            &self.device_b,
+            &mut self.device_c,
+        )?;
+        Ok(self.device_c.to_vec()?)
+    }
+
+    /// What a function of sum, row, column and index makes of the sums.
+    fn expected(&self, of: impl Fn(&Self, f32, usize, usize, usize) -> f32) -> Vec<f32> {
+        let (m, n) = (self.batch.product.m as usize, self.batch.product.n as usize);
+        let each = self.sums.iter().enumerate();
+        // Rows and columns are counted through all products.
+        let one = |(index, &sum): (usize, &f32)| {
+            let (product, place) = (index / (m * n), index % (m * n));
+            of(self, sum, product * m + place / n, product * n + place % n, index)
+        };
+        each.map(one).collect()
+    }
+}
+
+/// relu(alpha · rows · A·B + bias + residual) + beta · C, of the functions there are.
+fn whole_layer<C: GemmOutput>(given: Terms<C>) -> impl Epilogue + use<C> {
+    let one = constant(1.0f32);
+    scaled_by_row(given.rows())
+        .then(scaled(given.number(0)))
+        .then(biased(given.columns(1)))
+        .then(plus(one, given.matrix()))
+        .then(relu())
+        .then(plus(given.number(1), given.c()))
+}
+
+/// A triangle of C times a number of its place, from a closure over places; elsewhere the residual.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Triangle {
+    /// Whether the lower one is taken.
+    is_lower: bool,
+}
+
+impl<C: GemmOutput> FusedEpilogue<C> for Triangle {
+    fn epilogue(&self, given: Terms<C>) -> impl Epilogue {
+        let (is_lower, factor, matrix) = (self.is_lower, given.number(2), given.matrix());
+        move |sum: Reg<f32>, at: Place| {
+            let is_inside = if is_lower { at.row.ge(at.column) } else { at.row.le(at.column) };
+            is_inside.select(sum * factor, element(matrix, at))
+        }
+    }
+}
+
+/// From a number to the factors' type and to C's, and from C's.
+type Conversions<T, C> = (fn(f32) -> T, fn(f32) -> C, fn(C) -> f32);
+
+/// The batch on a device, by a closure and by a type.
+fn check<T, C>(device: &Device, batch: Batch, (input, output, value): Conversions<T, C>) -> Outcome
+where
+    T: Factor,
+    C: GemmOutput + Storable,
+{
+    let (operations, stream) = (Operations::new(device), device.stream()?);
+    let (m, n) = (batch.product.m as usize, batch.product.n as usize);
+    let compare = |found: Vec<C>, expected: Vec<f32>, what: &str| {
+        let found = found.into_iter().map(value);
+        let expected = expected.into_iter().map(|expected| value(output(expected)));
+        let wrong = found.zip(expected).enumerate().find(|(_, (found, expected))| found != expected);
+        assert_eq!(wrong, None, "{what} of {batch:?} into {} on {device:?}", C::NAME);
+    };
+    let mut case = Case::<T, C>::new(device, batch, input, output)?;
+    let found = case.finished(&operations, &stream, Inline::new(whole_layer::<C>))?;
+    let layer = |case: &Case<T, C>, sum: f32, row: usize, column: usize, index: usize| {
+        (0.5 * case.rows[row] * sum + case.bias[column] + case.residual[index]).max(0.0)
+            + 2.0 * case.before[index]
+    };
+    compare(found, case.expected(layer), "a layer");
+    for is_lower in [false, true] {
+        let found = case.finished(&operations, &stream, Triangle { is_lower })?;
+        let triangle = |case: &Case<T, C>, sum: f32, row: usize, column: usize, index: usize| {
+            let (row, column) = (row % m, column % n);
+            let is_inside = if is_lower { row >= column } else { row <= column };
+            if is_inside { 3.0 * sum } else { case.residual[index] }
+        };
+        compare(found, case.expected(triangle), "a triangle");
+    }
+    Ok(())
+}
+
+fn itself(value: f32) -> f32 {
+    value
+}
+
+/// A batch into f32, stored element by element, and into bf16, by TMA where it can.
+fn check_outputs(device: &Device, batch: impl Into<Batch>) -> Outcome {
+    let batch = batch.into();
+    check::<bf16, f32>(device, batch, (bf16::from_f32, itself, itself))?;
+    check::<bf16, bf16>(device, batch, (bf16::from_f32, bf16::from_f32, bf16::to_f32))
+}
+
+/// The three schedules of asynchronous work, with the checkers on.
+fn devices() -> Result<Vec<Device>, Box<dyn std::error::Error>> {
+    let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(7)];
+    let device = |schedule| Ok(Device::with_schedule("emu:h200", schedule)?.checked()?);
+    schedules.into_iter().map(device).collect()
+}
+
+/// The way that the library takes.
+fn way(device: &Device, batch: impl Into<Batch>) -> Way {
+    let properties = device.properties();
+    ways::<bf16, f32>(batch, properties.capability, properties.sm_count)[0]
+}
+
+#[test]
+fn a_single_product_is_finished() -> Outcome {
+    for device in devices()? {
+        // One that TMA stores, one that it can neither read nor store, and one of columns.
+        check_outputs(&device, Product::new(130, 136, 72))?;
+        check_outputs(&device, Product::new(67, 45, 31))?;
+        let (a, b) = (Order::ColumnMajor, Order::RowMajor);
+        check_outputs(&device, Product { a, b, ..Product::new(72, 200, 40) })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn places_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
+    for device in devices()? {
+        let product = Product::new(3, 264, 128);
+        assert!(matches!(way(&device, product), Way::Warpgroups(configuration) if configuration.transposed));
+        check_outputs(&device, product)?;
+        check_outputs(&device, Batch::new(product, 3))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn split_tiles_are_finished_once() -> Outcome {
+    for device in devices()? {
+        let is_split = |product: &Product| matches!(way(&device, *product), Way::Warpgroups(configuration) if configuration.split);
+        let products = [512, 1024, 2048, 4096].map(|k| Product::new(72, 40, k));
+        let product = products.into_iter().find(is_split).expect("few tiles and long k are split");
+        check_outputs(&device, product)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_product_of_a_batch_has_its_own_vectors_and_matrix() -> Outcome {
+    for device in devices()? {
+        check_outputs(&device, Batch::new(Product::new(66, 72, 40), 3))?;
+        check_outputs(&device, Batch::new(Product::new(33, 35, 37), 3))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn mma_sync_takes_them_too() -> Outcome {
+    let device = Device::named("emu:a100")?.checked()?;
+    check_outputs(&device, Product::new(130, 67, 45))?;
+    check_outputs(&device, Batch::new(Product::new(64, 33, 40), 3))
+}
+
+#[test]
+fn other_types_of_factors_take_them_too() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let batch = Batch::new(Product::new(40, 72, 64), 2);
+    check::<f16, f16>(&device, batch, (f16::from_f32, f16::from_f32, f16::to_f32))?;
+    check::<e4m3, bf16>(&device, batch, (e4m3::from_f32, bf16::from_f32, bf16::to_f32))
+}
+
+#[test]
+fn what_an_epilogue_lacks_is_said_at_its_line() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let ones = device.buffer_from(&[bf16::ONE; 64])?;
+    let three = device.buffer_from(&[1.0f32; 3])?;
+    let mut c = device.buffer_from(&[0.0f32; 64])?;
+    let product = Product::new(8, 8, 8);
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let closure = Inline::new(|given: Terms<f32>| plus(given.number(0), given.matrix()));
+    let finish = Finish::by(closure);
+    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
+    assert!(words.contains("the epilogue is not given a matrix: set `Finish::matrix`"), "{words}");
+    assert!(words.contains(file!()), "{words}");
+    let finish = Finish { matrix: Some(&three), ..Finish::by(closure) };
+    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
+    assert!(words.contains("the epilogue's matrix has 3 elements where 64 are needed"), "{words}");
+    let finish = Finish { columns: [Some(&three), None], ..Finish::by(closure) };
+    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
+    assert!(words.contains("the first vector of the columns has 3 elements where 8"), "{words}");
+    let nothing = device.uninitialized::<bf16>(0)?;
+    let flat = Product::new(8, 8, 0);
+    let words =
+        refused(operations.multiply_with(&stream, flat, &Finish::by(closure), &nothing, &nothing, &mut c));
+    assert!(words.contains("k is 0"), "{words}");
+    Ok(())
+}
