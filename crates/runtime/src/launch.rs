@@ -60,6 +60,8 @@ pub struct Launch {
     pub dynamic_shared_bytes: u32,
     /// Whether it may begin before the kernel before it on the stream has ended.
     pub overlaps: bool,
+    /// Whether all CTAs must be there at once.
+    pub is_cooperative: bool,
 }
 
 impl Launch {
@@ -71,6 +73,7 @@ impl Launch {
             cluster: 1.into(),
             dynamic_shared_bytes: 0,
             overlaps: false,
+            is_cooperative: false,
         }
     }
 
@@ -93,6 +96,14 @@ impl Launch {
     #[must_use]
     pub fn overlapping(mut self) -> Self {
         self.overlaps = true;
+        self
+    }
+
+    /// Beginning only when all CTAs of the grid can be there at once, so that they may wait for one another: a cooperative launch. A grid of which
+    /// the device does not hold all is refused.
+    #[must_use]
+    pub fn cooperative(mut self) -> Self {
+        self.is_cooperative = true;
         self
     }
 

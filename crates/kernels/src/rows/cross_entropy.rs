@@ -26,17 +26,18 @@ pub struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    /// x is (rows, columns), row-major; targets and losses are (rows).
+    /// x is (rows, columns), row-major; targets and losses are (rows). `exchange` is as in [`Softmax`](super::Softmax::run).
     #[kernel]
     pub fn run<T: RowElement>(
         &self,
         x: &Global<T>,
         targets: &Global<i64>,
         losses: &mut Global<f32>,
+        exchange: &mut Global<u64>,
         rows: u32,
     ) {
         let (plan, matrix, targets, losses) = (self.plan, *x, *targets, *losses);
-        let team = Team::new(plan);
+        let team = Team::new(plan, exchange);
         let share = Share::new(plan, &team);
         let matrices = [matrix];
         let input = (&matrices[..], T::NEGATIVE_INFINITIES);

@@ -19,7 +19,7 @@ use warpwright::prelude::*;
 use super::element::RowElement;
 use super::plan::Plan;
 use super::rounds::{Rounds, Turn};
-use super::row::{Common, Share, start};
+use super::row::{Common, Share, pairwise, start};
 use super::team::{Merge, Part, Team, butterfly};
 
 /// How many columns something has, and the reciprocal: 0 and 1 where it has none.
@@ -56,9 +56,6 @@ impl Columns {
     #[track_caller]
     fn of_warp(plan: Plan, share: Share, warp: Reg<u32>) -> Self {
         let (width, stride, warps) = (plan.lanes * 32, plan.lanes * plan.threads, plan.threads / 32);
-        if plan.threads <= 32 {
-            return Self::fixed(plan.columns);
-        }
         let whole = plan.part().is_multiple_of(stride) && plan.part() * plan.ctas == plan.columns;
         if whole && warps.is_power_of_two() {
             return Self::fixed(plan.part() / warps);
@@ -74,8 +71,9 @@ impl Columns {
 struct Moments {
     /// Of the warp that this thread is of, of the warp that has its lane's number, and of the CTA that has that number.
     own_warp: Columns,
-    warp: Columns,
-    cta: Columns,
+    warp: Option<Columns>,
+    /// Of every 32nd CTA from that one on, where they are more.
+    ctas: Vec<Columns>,
     own_cta: Columns,
     of_row: f32,
 }
@@ -83,11 +81,16 @@ struct Moments {
 impl Moments {
     #[track_caller]
     fn new(plan: Plan, share: Share, team: &Team) -> Self {
+        let own_cta = Columns::of_cta(plan, team.cta);
+        let warps = plan.threads / 32;
+        let lanes = plan.ctas.next_power_of_two().min(32);
+        let cta = |first| Columns::of_cta(plan, lane_id() % lanes + first);
+        let of_warp = |warp| Columns::of_warp(plan, share, warp);
         Self {
-            own_warp: Columns::of_warp(plan, share, team.rank / 32),
-            warp: Columns::of_warp(plan, share, lane_id() % (plan.threads / 32).max(1).next_power_of_two()),
-            own_cta: Columns::of_cta(plan, team.cta),
-            cta: Columns::of_cta(plan, lane_id() % plan.ctas.next_power_of_two()),
+            own_warp: if warps > 1 { of_warp(team.rank / 32) } else { own_cta },
+            warp: (warps > 1).then(|| of_warp(lane_id() % warps.next_power_of_two())),
+            ctas: (0..plan.ctas).step_by(32).map(cta).collect(),
+            own_cta,
             of_row: 1.0 / plan.columns as f32,
         }
     }
@@ -97,16 +100,21 @@ impl Merge<2> for Moments {
     const NEUTRAL: [f32; 2] = [0.0; 2];
 
     #[track_caller]
-    fn over_lanes(&self, [sum, squares]: [Reg<f32>; 2], lanes: u32, part: Part) -> [Reg<f32>; 2] {
-        let (columns, reciprocal) = match part {
-            Part::Cta => (self.cta, constant(self.of_row)),
-            Part::Warp => (self.warp, self.own_cta.reciprocal),
-            Part::Lane => unreachable!("the lanes of a warp take their squares around its mean"),
+    fn over_lanes(&self, pairs: &[[Reg<f32>; 2]], lanes: u32, part: Part) -> [Reg<f32>; 2] {
+        let (columns, reciprocal) = match (part, &self.warp) {
+            (Part::Cta, _) => (&self.ctas[..], constant(self.of_row)),
+            (Part::Warp, Some(warp)) => (std::slice::from_ref(warp), self.own_cta.reciprocal),
+            _ => unreachable!("the lanes of a warp take their squares around its mean"),
         };
-        let of_all = butterfly(sum, lanes, |a, b| a + b);
-        let apart = sum * columns.reciprocal - of_all * reciprocal;
-        let squares = (apart * apart).mul_add(columns.count, squares);
-        [of_all, butterfly(squares, lanes, |a, b| a + b)]
+        let sums: Vec<_> = pairs.iter().map(|[sum, _]| *sum).collect();
+        let of_all = butterfly(pairwise(&sums, |a, b| a + b), lanes, |a, b| a + b);
+        let mean = of_all * reciprocal;
+        let around_mean = |([sum, squares], columns): (&[Reg<f32>; 2], &Columns)| {
+            let apart = *sum * columns.reciprocal - mean;
+            (apart * apart).mul_add(columns.count, *squares)
+        };
+        let squares: Vec<_> = pairs.iter().zip(columns).map(around_mean).collect();
+        [of_all, butterfly(pairwise(&squares, |a, b| a + b), lanes, |a, b| a + b)]
     }
 }
 
@@ -118,7 +126,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// x and y are (rows, columns), row-major; w and b are (columns).
+    /// x and y are (rows, columns), row-major; w and b are (columns). `exchange` is as in [`Softmax`](super::Softmax::run).
     #[kernel]
     pub fn run<T: RowElement, U: RowElement>(
         &self,
@@ -126,11 +134,12 @@ impl LayerNorm {
         w: &Global<T>,
         b: &Global<T>,
         y: &mut Global<U>,
+        exchange: &mut Global<u64>,
         rows: u32,
         epsilon: f32,
     ) {
         let (plan, w, b, y) = (self.plan, *w, *b, *y);
-        let team = Team::new(plan);
+        let team = Team::new(plan, exchange);
         let share = Share::new(plan, &team);
         let matrices = [*x];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);

@@ -6,6 +6,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
 use super::operations::launch;
+use super::exchange;
 use super::plan::Turnover;
 use super::{
     AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
@@ -41,8 +42,8 @@ const STEPS: OptionSpec =
 const CTAS_PER_SM: OptionSpec = OptionSpec::number("ctas-per-sm", 0, "0 where their threads decide");
 const TURNOVER: OptionSpec = OptionSpec::choice(
     "turnover",
-    &["best", "leave", "stay", "ring", "stagger"],
-    "of clusters: one starts for each row; or they stay; and the next rows come to shared memory; and are read while one is written",
+    &["best", "leave", "stay", "ring", "stagger", "spread"],
+    "of clusters: one starts for each row; or they stay; and the next rows come to shared memory; and are read while one is written; or all SMs share each row",
 );
 const STAGES: OptionSpec =
     OptionSpec::number("stages", 0, "of the rows in shared memory, 0 where room decides");
@@ -71,6 +72,7 @@ impl Problem {
             "stay" => Some(Turnover::Stay),
             "ring" => Some(Turnover::Ring),
             "stagger" => Some(Turnover::Stagger),
+            "spread" => Some(Turnover::Spread),
             _ => None,
         };
         Ok(Self {
@@ -167,13 +169,16 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
 ) -> Result<Box<dyn Prepared>> {
     let plan = problem.plan::<T>(Traffic::SOFTMAX, device.properties().capability)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
+    let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
     rotating(
         device,
         problem.seed,
         problem.work(&[size_of::<T>(), size_of::<U>()], 5.0),
         |seed| Ok((problem.matrix::<T>(device, seed)?, device.uninitialized::<U>(problem.elements())?)),
-        move |stream, (x, y)| Ok(launch(&compiled, stream, plan, rows, (x, y, rows))?),
+        move |stream, (x, y)| {
+            Ok(launch(&compiled, stream, plan, rows, (x, y, &mut exchange, rows))?)
+        },
         move |(x, y)| {
             let x = x.to_vec()?;
             problem.verify(y, |row| {
@@ -221,6 +226,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
 ) -> Result<Box<dyn Prepared>> {
     let plan = problem.plan::<T>(Traffic::RMS_NORM, device.properties().capability)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
+    let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
     rotating(
         device,
@@ -230,7 +236,9 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
             let (x, w) = (problem.matrix::<T>(device, seed)?, problem.vector::<T>(device, !seed)?);
             Ok((x, w, device.uninitialized::<U>(problem.elements())?))
         },
-        move |stream, (x, w, y)| Ok(launch(&compiled, stream, plan, rows, (x, w, y, rows, EPSILON))?),
+        move |stream, (x, w, y)| {
+            Ok(launch(&compiled, stream, plan, rows, (x, w, y, &mut exchange, rows, EPSILON))?)
+        },
         move |(x, w, y)| {
             let (x, w) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns as usize));
             problem.verify(y, |row| normalised(&row_of(&x, row, columns as usize), &w, gain))
@@ -254,6 +262,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
 ) -> Result<Box<dyn Prepared>> {
     let plan = problem.plan::<T>(Traffic::ADD_RMS_NORM, device.properties().capability)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
+    let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
     rotating(
         device,
@@ -269,7 +278,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
             })
         },
         move |stream, AddSet { x, r, w, s, y }: &mut AddSet<T>| {
-            Ok(launch(&compiled, stream, plan, rows, (x, r, w, s, y, rows, EPSILON))?)
+            Ok(launch(&compiled, stream, plan, rows, (x, r, w, s, y, &mut exchange, rows, EPSILON))?)
         },
         move |set| {
             let (x, r, w) = (set.x.to_vec()?, set.r.to_vec()?, row_of(&set.w.to_vec()?, 0, columns as usize));
@@ -310,6 +319,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
 ) -> Result<Box<dyn Prepared>> {
     let plan = problem.plan::<T>(Traffic::LAYER_NORM, device.properties().capability)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
+    let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
     rotating(
         device,
@@ -320,7 +330,9 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
             let y = device.uninitialized::<U>(problem.elements())?;
             Ok((problem.matrix::<T>(device, seed)?, w, b, y))
         },
-        move |stream, (x, w, b, y)| Ok(launch(&compiled, stream, plan, rows, (x, w, b, y, rows, EPSILON))?),
+        move |stream, (x, w, b, y)| {
+            Ok(launch(&compiled, stream, plan, rows, (x, w, b, y, &mut exchange, rows, EPSILON))?)
+        },
         move |(x, w, b, y)| {
             let columns = columns as usize;
             let (x, w, b) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns), row_of(&b.to_vec()?, 0, columns));
@@ -340,6 +352,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
     let plan = problem.plan::<T>(Traffic::CROSS_ENTROPY, device.properties().capability)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
+    let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
     rotating(
         device,
@@ -350,7 +363,7 @@ fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Res
             Ok((problem.matrix::<T>(device, seed)?, targets, device.uninitialized::<f32>(rows as usize)?))
         },
         move |stream, (x, targets, losses)| {
-            Ok(launch(&compiled, stream, plan, rows, (x, targets, losses, rows))?)
+            Ok(launch(&compiled, stream, plan, rows, (x, targets, losses, &mut exchange, rows))?)
         },
         move |(x, targets, losses)| {
             let (x, targets) = (x.to_vec()?, targets.to_vec()?);

@@ -7,6 +7,7 @@
 
 mod cross_entropy;
 mod element;
+mod exchange;
 mod layer_norm;
 mod library;
 mod operations;

@@ -7,14 +7,20 @@
 
 use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
 
-use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic};
-use crate::operations::{OperationError, Operations, Result, expect_length};
+use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic, exchange};
+use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
 /// Rows and columns of a matrix.
 pub type MatrixShape = (u32, u32);
 
 /// Columns of a row at most: kernels compute places in a row, and a bit past its end, in 32 bits, and plans its bytes.
 const MOST_COLUMNS: u32 = 1 << 29;
+
+/// A stream's memory for rows.
+#[derive(Default)]
+struct RowScratch {
+    exchange: Scratch<u64>,
+}
 
 /// Refuses a buffer that is no matrix of that shape.
 fn expect_matrix<T: Storable>(what: &'static str, shape: MatrixShape, buffer: &Buffer<T>) -> Result<()> {
@@ -50,6 +56,18 @@ impl Operations {
         }
         let capability = self.device().properties().capability;
         Ok((rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability)))
+    }
+
+    /// Calls `launch` with the memory where CTAs that are no cluster tell each other what they know of a row.
+    fn with_exchange(
+        &self,
+        stream: &Stream,
+        plan: Plan,
+        launch: impl FnOnce(&mut Buffer<u64>) -> Result<LaunchCounts>,
+    ) -> Result<LaunchCounts> {
+        self.with_scratch(stream, |scratch: &mut RowScratch| {
+            launch(scratch.exchange.at_least_kept(stream, exchange::words(plan))?)
+        })
     }
 
     /// Softmax of each row of `x`.
@@ -110,7 +128,9 @@ impl Operations {
         expect_matrix("the output of a softmax", shape, y)?;
         let Some(plan) = self.plan::<T>(Traffic::SOFTMAX, shape)? else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
-        launch(&kernel, stream, plan, shape.0, (x, y, shape.0))
+        self.with_exchange(stream, plan, |exchange| {
+            launch(&kernel, stream, plan, shape.0, (x, y, exchange, shape.0))
+        })
     }
 
     /// RMSNorm of each row of `x`: y = x / sqrt(mean(x²) + epsilon), times the gains that `weights` are by `gain`.
@@ -134,7 +154,9 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
-        launch(&kernel, stream, plan, shape.0, (x, weights, y, shape.0, epsilon))
+        self.with_exchange(stream, plan, |exchange| {
+            launch(&kernel, stream, plan, shape.0, (x, weights, y, exchange, shape.0, epsilon))
+        })
     }
 
     /// `sum` = `x` + `residual`, and RMSNorm of each row of it, as [`rms_norm`](Self::rms_norm), in `y`.
@@ -160,7 +182,9 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
-        launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, shape.0, epsilon))
+        self.with_exchange(stream, plan, |exchange| {
+            launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, exchange, shape.0, epsilon))
+        })
     }
 
     /// LayerNorm of each row of `x`: y = (x - mean) / sqrt(variance + epsilon) · weights + biases.
@@ -186,7 +210,9 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
-        launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, shape.0, epsilon))
+        self.with_exchange(stream, plan, |exchange| {
+            launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, exchange, shape.0, epsilon))
+        })
     }
 
     /// The cross-entropy of each row of logits `x` against its target, in `losses`. A target of [`IGNORED`](super::IGNORED) makes 0, and any
@@ -214,6 +240,8 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;
-        launch(&kernel, stream, plan, shape.0, (x, targets, losses, shape.0))
+        self.with_exchange(stream, plan, |exchange| {
+            launch(&kernel, stream, plan, shape.0, (x, targets, losses, exchange, shape.0))
+        })
     }
 }

@@ -18,6 +18,8 @@ pub enum Turnover {
     Ring,
     /// The same, and what is known of a row is exchanged while the results of the row before it are written: nobody waits for it.
     Stagger,
+    /// The whole grid shares each row, and what is known of it goes through global memory; the warps of a CTA take turns with the rows.
+    Spread,
 }
 
 /// What a kernel moves for each row.
@@ -52,6 +54,7 @@ impl Traffic {
 /// up to 512                     1                 1                        rows that a CTA's registers hold
 /// 512 or 1024                   2 to 16           1                        rows that a cluster's registers hold
 /// 1024                          as many           1, read twice            longer rows, and long ones without clusters
+/// 32                            128, no cluster   a warp has one           rows of which each SM has a part
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
@@ -87,7 +90,7 @@ pub struct Plan {
 /// H200: with 2 a row has too many threads to wait for one another, with 8 an SM too few.
 const STEPS: u32 = 4;
 /// Vectors that a thread can be told to hold: half of its registers.
-const MOST_STEPS: u32 = 16;
+pub(super) const MOST_STEPS: u32 = 16;
 /// Threads that an SM should hold: 64 registers each.
 const SM_THREADS: u32 = 1024;
 /// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
@@ -214,7 +217,8 @@ impl Plan {
 
     /// Whether whole rows of `T` can be asked for by bulk operations: they begin and end at multiples of 16 bytes.
     pub(super) fn prefetches<T: Element>(&self) -> bool {
-        self.overlaps && self.rows == 1 && self.lanes * T::BYTES == vector::WIDEST_BYTES
+        let by_row = self.rows == 1 || self.turnover == Turnover::Spread;
+        self.overlaps && by_row && self.lanes * T::BYTES == vector::WIDEST_BYTES
     }
 
     /// CTAs for `rows` rows, whole clusters. They go on with further rows where a grid may have no more.
@@ -232,6 +236,9 @@ impl Plan {
             let shape = kernel.shape(grid, self.cta_threads());
             if self.overlaps { shape.overlapping() } else { shape }
         };
+        if self.turnover == Turnover::Spread {
+            return Ok(shape(self.ctas).cooperative());
+        }
         let all = shape(self.grid(rows));
         if !self.stays() {
             return Ok(all);

@@ -58,18 +58,19 @@ fn reciprocal_root(squares: Reg<f32>, plan: Plan, epsilon: Reg<f32>) -> Reg<f32>
 }
 
 impl RmsNorm {
-    /// x and y are (rows, columns), row-major; w is (columns).
+    /// x and y are (rows, columns), row-major; w is (columns). `exchange` is as in [`Softmax`](super::Softmax::run).
     #[kernel]
     pub fn run<T: RowElement, U: RowElement>(
         &self,
         x: &Global<T>,
         w: &Global<T>,
         y: &mut Global<U>,
+        exchange: &mut Global<u64>,
         rows: u32,
         epsilon: f32,
     ) {
         let (plan, gain, w, y) = (self.plan, self.gain, *w, *y);
-        let team = Team::new(plan);
+        let team = Team::new(plan, exchange);
         let share = Share::new(plan, &team);
         let matrices = [*x];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
@@ -101,7 +102,7 @@ pub struct AddRmsNorm {
 }
 
 impl AddRmsNorm {
-    /// x, r, s = x + r and y are (rows, columns), row-major; w is (columns).
+    /// x, r, s = x + r and y are (rows, columns), row-major; w is (columns). `exchange` is as in [`Softmax`](super::Softmax::run).
     #[kernel]
     pub fn run<T: RowElement>(
         &self,
@@ -110,11 +111,12 @@ impl AddRmsNorm {
         w: &Global<T>,
         s: &mut Global<T>,
         y: &mut Global<T>,
+        exchange: &mut Global<u64>,
         rows: u32,
         epsilon: f32,
     ) {
         let (plan, gain, w, s, y) = (self.plan, self.gain, *w, *s, *y);
-        let team = Team::new(plan);
+        let team = Team::new(plan, exchange);
         let share = Share::new(plan, &team);
         let matrices = [*x, *r];
         let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);

@@ -19,6 +19,10 @@
 //!          write row k - 1         write row k                 row k + 4 may come to the stage of row k
 //! ```
 //!
+//! `Turnover::Spread` has no clusters, which leave SMs idle that no cluster fits: the whole grid shares each row, a CTA has the same columns of all rows,
+//! and its warps take turns with the rows, each staggered so. What the CTAs know of a row goes through global memory, which takes a while: long enough
+//! for the other warps' rows.
+//!
 //! (For shorter rows, which one CTA holds, such a ring was measured twice: 3.6 to 3.8 TB/s on the H200 where CTAs that come and go have 4.0 to 4.1.
 //! There the loads of the CTAs beside it are what a CTA's computing hides behind.)
 
@@ -64,20 +68,25 @@ pub(super) struct Rounds<'a, T> {
 
 /// Where the next rows come to.
 struct Ring<T> {
+    /// Stages of a team.
     count: u32,
     /// For each stage, the CTA's part of a row of each matrix.
     stages: Shared<T>,
     /// For each stage, whether its row is there.
     arrived: Mbarriers,
+    /// The team's first stage.
+    first: Option<Reg<u32>>,
 }
 
 impl<T: RowElement> Ring<T> {
     /// Room for the stages, and their barriers ready.
     #[device]
-    fn new(plan: Plan, matrices: usize) -> Self {
+    fn new(plan: Plan, team: &Team, matrices: usize) -> Self {
         let count = plan.stages;
-        let stages = dynamic_shared::<T>(count as usize * matrices * plan.span() as usize);
-        let arrived = Mbarriers::new(count);
+        let all = count * plan.rows;
+        let stages = dynamic_shared::<T>(all as usize * matrices * plan.span() as usize);
+        let arrived = Mbarriers::new(all);
+        let first = (plan.rows > 1).then(|| team.number() * count);
         if thread_idx().x == 0 {
             for barrier in arrived.iter() {
                 barrier.init(1);
@@ -85,7 +94,19 @@ impl<T: RowElement> Ring<T> {
             fence_mbarrier_init();
         }
         sync_threads();
-        Self { count, stages, arrived }
+        Self { count, stages, arrived, first }
+    }
+
+    /// One of the team's stages, counted among all.
+    #[track_caller]
+    fn of_all(&self, stage: Reg<u32>) -> Reg<u32> {
+        self.first.map_or(stage, |first| first + stage)
+    }
+
+    /// Waits until a row is there.
+    #[track_caller]
+    fn wait(&self, stage: Reg<u32>, parity: Reg<u32>) {
+        self.arrived.at(self.of_all(stage)).wait_parity(parity);
     }
 }
 
@@ -100,35 +121,42 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         (matrices, fill): (&'a [Global<T>], u32),
         rows: Reg<u32>,
     ) -> Self {
-        let first = block_idx().x / plan.ctas * plan.rows;
-        let step = grid_dim().x / plan.ctas * plan.rows;
+        let spreads = plan.turnover == Turnover::Spread;
+        let (first, step) = match spreads {
+            true => (team.number(), constant(plan.rows)),
+            false => (block_idx().x / plan.ctas * plan.rows, grid_dim().x / plan.ctas * plan.rows),
+        };
         let ring = match plan.turnover {
-            Turnover::Ring | Turnover::Stagger => Some(Ring::new(plan, matrices.len())),
+            Turnover::Ring | Turnover::Stagger | Turnover::Spread => {
+                Some(Ring::new(plan, &team, matrices.len()))
+            }
             Turnover::Leave | Turnover::Stay => None,
         };
         let rounds = Self { plan, team, share, matrices, fill, rows, first, step, ring };
+        // Of the teams of a spread row some may have none.
+        let leads = if spreads { team.rank.eq(0u32) & first.lt(rows) } else { team.rank.eq(0u32) };
         if plan.overlaps {
             launch::grid_dependency_launch();
             if plan.prefetches::<T>() {
-                if team.rank == 0 && first < at_once(plan) {
+                if leads && first < at_once(plan) {
                     rounds.ask_for(first);
                 }
             }
             launch::grid_dependency_wait();
         }
         if let Some(ring) = &rounds.ring {
-            if team.rank == 0 {
+            if leads {
                 for stage in 0..ring.count {
                     rounds.bring(ring, constant(stage), first, step * stage);
                 }
             }
         }
         // Nobody writes to the shared memory of a CTA that has not begun.
-        if plan.ctas > 1 {
+        if plan.ctas > 1 && !spreads {
             cluster_arrive_relaxed();
             cluster_wait();
         }
-        rounds
+        Self { team: rounds.team.begin(), ..rounds }
     }
 
     /// Goes through the rows of this thread's team. `gather` makes of a row what its CTA knows of it, which `merge` merges over the cluster, and
@@ -140,7 +168,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         gather: impl Fn(&Turn<T>) -> ([Reg<f32>; K], G),
         finish: impl Fn(&Turn<T>, [Reg<f32>; K], Option<G>),
     ) {
-        if self.plan.turnover == Turnover::Stagger {
+        if matches!(self.plan.turnover, Turnover::Stagger | Turnover::Spread) {
             return self.each_staggered(
                 merge,
                 |turn| gather(turn).0,
@@ -168,7 +196,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                 let row = Row::new(share, Source::Memory(self.at(index), fill));
                 work(&Turn { team, index, wanted, row });
             } else if let Some(ring) = &self.ring {
-                ring.arrived.at(stage).wait_parity(parity);
+                ring.wait(stage, parity);
                 let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
                 // All have the row in registers: another may take its place.
                 sync_threads();
@@ -202,7 +230,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         gather: impl Fn(&Turn<T>) -> [Reg<f32>; K],
         finish: impl Fn(&Turn<T>, [Reg<f32>; K]),
     ) {
-        let Self { share, fill, rows, first, step, .. } = self;
+        let Self { plan, share, fill, rows, first, step, .. } = self;
         let Some(ring) = &self.ring else { unreachable!("a plan with such a turnover has stages") };
         let turn = |team, index, stage| {
             let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
@@ -215,13 +243,19 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         let mut finished = constant(0u32).duplicate();
         let mut free = constant(0u32).duplicate();
         let mut parity = constant(0u32).duplicate();
-        let rounds = (rows - first - 1) / step + 1;
+        let mut rounds = (rows - first - 1) / step + 1;
+        if plan.turnover == Turnover::Spread {
+            rounds = first.lt(rows).select(rounds, 0u32);
+        }
         for round in 0..rounds + 1 {
             if round < rounds {
-                ring.arrived.at(stage).wait_parity(parity);
+                ring.wait(stage, parity);
                 // The threads of the CTA meet here.
                 let of_cta = gather(&turn(team, index, stage));
-                team.send(of_cta);
+                team.send(of_cta, index);
+                if plan.threads <= 32 {
+                    sync_warp(ALL_LANES);
+                }
                 // So all are done with the row before the one that is finished now.
                 if team.rank == 0 && round >= 2 {
                     self.bring(ring, free, index, step * (ring.count - 2));
@@ -229,7 +263,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
             }
             if round >= 1 {
                 let turn = turn(team, index - step, finished);
-                let of_row = team.receive(merge, round - 1);
+                let of_row = team.receive(merge, round - 1, turn.index);
                 finish(&turn, of_row);
             }
             free = finished;
@@ -242,6 +276,9 @@ impl<'a, T: RowElement> Rounds<'a, T> {
             index += step;
             team.round += 1;
         }
+        if let Some(exchange) = &team.exchange {
+            exchange.end(rows);
+        }
     }
 
     /// Starts to bring the CTA's part of the row `ahead` of another, if there is one, to a stage; by one thread.
@@ -249,7 +286,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
     fn bring(&self, ring: &Ring<T>, stage: Reg<u32>, row: Reg<u32>, ahead: Reg<u32>) {
         if self.rows - row > ahead {
             let row = row + ahead;
-            let arrived = ring.arrived.at(stage);
+            let arrived = ring.arrived.at(ring.of_all(stage));
             let columns = self.share.columns();
             arrived.arrive_and_expect(columns * (self.matrices.len() as u32 * T::BYTES));
             for (from, to) in self.at(row).into_iter().zip(self.staged(ring, stage)) {
@@ -265,7 +302,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
     #[track_caller]
     fn staged(&self, ring: &Ring<T>, stage: Reg<u32>) -> Vec<Shared<T>> {
         let count = self.matrices.len() as u32;
-        let first = ring.stages.at(stage * (count * self.plan.span()));
+        let first = ring.stages.at(ring.of_all(stage) * (count * self.plan.span()));
         (0..count).map(|matrix| first.at(matrix * self.plan.span())).collect()
     }
 
@@ -287,5 +324,5 @@ impl<'a, T: RowElement> Rounds<'a, T> {
 /// The rows that the device works on at once.
 #[track_caller]
 fn at_once(plan: Plan) -> Reg<u32> {
-    if plan.stays() { grid_dim().x / plan.ctas } else { sm_count() * plan.ctas_per_sm / plan.ctas }
+    if plan.stays() { grid_dim().x / plan.ctas * plan.rows } else { sm_count() * plan.ctas_per_sm / plan.ctas }
 }

@@ -313,15 +313,29 @@ impl<T: RowElement> Common<T> {
     }
 }
 
-/// Copies the CTA's part of a row to shared memory: each thread what it will itself look up, so that nobody waits.
+/// Copies the CTA's part of a row to shared memory: each thread what it will itself look up, so that nobody waits; where teams share it, the
+/// first of them.
 #[device]
 fn keep<T: RowElement>(share: Share, row: Global<T>) -> Shared<T> {
     let kept = dynamic_shared::<T>(share.plan.span() as usize);
+    if share.plan.rows > 1 {
+        if thread_idx().x < share.plan.threads {
+            copy(share, row, kept);
+        }
+        sync_threads();
+    } else {
+        copy(share, row, kept);
+    }
+    kept
+}
+
+/// Copies this thread's places of a row.
+#[device]
+fn copy<T: RowElement>(share: Share, row: Global<T>, kept: Shared<T>) {
     for place in share.places(None) {
         let chunk = share.load(place.of_row(row), place, 0, Access::new().non_coherent());
         chunk.store(place.of_part(kept), Access::new());
     }
-    kept
 }
 
 /// Values merged two by two, then the results: no merge waits for many others.

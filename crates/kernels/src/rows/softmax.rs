@@ -38,10 +38,12 @@ impl Merge<2> for LogSum {
     const NEUTRAL: [f32; 2] = [f32::NEG_INFINITY, 0.0];
 
     #[track_caller]
-    fn over_lanes(&self, [maximum, sum]: [Reg<f32>; 2], lanes: u32, _: Part) -> [Reg<f32>; 2] {
-        let all = butterfly(maximum, lanes, |a, b| a.max(b));
-        let sum = sum * exp(maximum - base(all));
-        [all, butterfly(sum, lanes, |a, b| a + b)]
+    fn over_lanes(&self, pairs: &[[Reg<f32>; 2]], lanes: u32, _: Part) -> [Reg<f32>; 2] {
+        let maxima: Vec<_> = pairs.iter().map(|[maximum, _]| *maximum).collect();
+        let all = butterfly(pairwise(&maxima, |a, b| a.max(b)), lanes, |a, b| a.max(b));
+        let base = base(all);
+        let sums: Vec<_> = pairs.iter().map(|[maximum, sum]| *sum * exp(*maximum - base)).collect();
+        [all, butterfly(pairwise(&sums, |a, b| a + b), lanes, |a, b| a + b)]
     }
 }
 
@@ -106,11 +108,17 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// x and y are (rows, columns), row-major.
+    /// x and y are (rows, columns), row-major. `exchange` is memory where CTAs that are no cluster tell each other what they know of a row.
     #[kernel]
-    pub fn run<T: RowElement, U: RowElement>(&self, x: &Global<T>, y: &mut Global<U>, rows: u32) {
+    pub fn run<T: RowElement, U: RowElement>(
+        &self,
+        x: &Global<T>,
+        y: &mut Global<U>,
+        exchange: &mut Global<u64>,
+        rows: u32,
+    ) {
         let (plan, form, y) = (self.plan, self.form, *y);
-        let team = Team::new(plan);
+        let team = Team::new(plan, exchange);
         let share = Share::new(plan, &team);
         let matrices = [*x];
         let input = (&matrices[..], T::NEGATIVE_INFINITIES);

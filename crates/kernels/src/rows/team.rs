@@ -12,13 +12,16 @@
 //! ```
 //!
 //! Values go to peers by `st.async`, which an mbarrier there counts. A cluster barrier would do too, but its arrival is a release: it waits
-//! for all that the CTA has stored, and that is the row before.
+//! for all that the CTA has stored, and that is the row before. Where the whole grid shares a row, its CTAs are no cluster, and values go through
+//! global memory: [`Exchange`].
 
 use warpwright::lang::fence::fence_mbarrier_init;
 use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 
+use super::exchange::Exchange;
 use super::plan::{Plan, Turnover};
+use super::row::pairwise;
 
 /// Values that are exchanged together at most.
 const MOST_VALUES: u32 = 2;
@@ -40,6 +43,8 @@ pub(super) struct Team {
     arrived: Option<Mbarriers>,
     /// The row's number among those of this team.
     pub(super) round: Reg<u32>,
+    /// Where the values of CTAs meet that are no cluster.
+    pub(super) exchange: Option<Exchange>,
 }
 
 /// Turns of the places where the values of warps meet: a barrier lies between one and the next.
@@ -61,8 +66,9 @@ pub(super) trait Merge<const K: usize> {
     /// What changes no value it is merged with.
     const NEUTRAL: [f32; K];
 
-    /// The merged values of `lanes` neighbouring lanes, in all of them; what each of them has is of a `part`.
-    fn over_lanes(&self, values: [Reg<f32>; K], lanes: u32, part: Part) -> [Reg<f32>; K];
+    /// The merged values of `lanes` neighbouring lanes, in all of them; what each of them has is of a `part`. A lane has one value or more: its
+    /// i-th is of the part whose number is the lane's and i times `lanes`.
+    fn over_lanes(&self, values: &[[Reg<f32>; K]], lanes: u32, part: Part) -> [Reg<f32>; K];
 }
 
 /// What a value is of that a lane has before lanes merge theirs: of itself, or of what has the lane's number.
@@ -83,8 +89,9 @@ impl Merge<1> for Sum {
     const NEUTRAL: [f32; 1] = [0.0];
 
     #[track_caller]
-    fn over_lanes(&self, [value]: [Reg<f32>; 1], lanes: u32, _: Part) -> [Reg<f32>; 1] {
-        [butterfly(value, lanes, |a, b| a + b)]
+    fn over_lanes(&self, values: &[[Reg<f32>; 1]], lanes: u32, _: Part) -> [Reg<f32>; 1] {
+        let own: Vec<_> = values.iter().map(|[value]| *value).collect();
+        [butterfly(pairwise(&own, |a, b| a + b), lanes, |a, b| a + b)]
     }
 }
 
@@ -104,25 +111,44 @@ pub(super) fn butterfly(
 }
 
 impl Team {
-    /// This thread's team; says what the launch must be.
+    /// This thread's team; says what the launch must be. `exchange` is memory where the values of CTAs meet that are no cluster.
     #[track_caller]
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: Plan, exchange: &Global<u64>) -> Self {
         launch::threads(plan.cta_threads());
         launch::blocks_per_sm(plan.ctas_per_sm);
-        if plan.ctas > 1 {
+        let spreads = plan.turnover == Turnover::Spread;
+        let is_cluster = plan.ctas > 1 && !spreads;
+        if is_cluster {
             launch::cluster(plan.ctas, 1, 1);
         }
         let rank = thread_idx().x;
         let rank = if plan.rows > 1 { rank % plan.threads } else { rank };
-        let cta = if plan.ctas > 1 { cluster_rank() } else { constant(0) };
+        let cta = match (is_cluster, spreads) {
+            (true, _) => cluster_rank(),
+            (_, true) => block_idx().x,
+            _ => constant(0),
+        };
         let places = |turns: u32| shared_array::<f32>((turns * MOST_PARTIALS * MOST_VALUES) as usize);
         let warps = (plan.threads > 32).then(|| places(WARP_TURNS));
-        let ctas = (plan.ctas > 1).then(|| places(cta_turns(plan.turnover)));
-        let arrived = (plan.ctas > 1).then(|| Mbarriers::new(cta_turns(plan.turnover)));
+        let ctas = is_cluster.then(|| places(cta_turns(plan.turnover)));
+        let arrived = is_cluster.then(|| Mbarriers::new(cta_turns(plan.turnover)));
         if let Some(arrived) = arrived {
             initialise(arrived);
         }
-        Self { plan, rank, cta, warps, ctas, arrived, round: constant(0u32).duplicate() }
+        let exchange = spreads.then(|| Exchange::new(plan, *exchange));
+        Self { plan, rank, cta, warps, ctas, arrived, round: constant(0u32).duplicate(), exchange }
+    }
+
+    /// The same, once the launches before this one have ended.
+    #[track_caller]
+    pub(super) fn begin(self) -> Self {
+        Self { exchange: self.exchange.map(Exchange::begin), ..self }
+    }
+
+    /// The number of this team among those of its CTA.
+    #[track_caller]
+    pub(super) fn number(&self) -> Reg<u32> {
+        thread_idx().x / self.plan.threads
     }
 
     /// Lanes that share a row, of one warp.
@@ -137,7 +163,7 @@ impl Team {
         merge: &M,
         values: [Reg<f32>; K],
     ) -> [Reg<f32>; K] {
-        self.reduce_warps(merge, merge.over_lanes(values, self.lanes(), Part::Lane))
+        self.reduce_warps(merge, merge.over_lanes(&[values], self.lanes(), Part::Lane))
     }
 
     /// Merges what each warp has into what the CTA's have together.
@@ -168,13 +194,16 @@ impl Team {
         if self.ctas.is_none() {
             return values;
         }
-        self.send(values);
-        self.receive(merge, self.round)
+        self.send(values, self.round);
+        self.receive(merge, self.round, self.round)
     }
 
-    /// Sends the CTA's values of this round's row to every CTA of the cluster.
+    /// Sends the CTA's values of this round's row, which has that number, to every CTA that shares it.
     #[device]
-    pub(super) fn send<const K: usize>(&self, values: [Reg<f32>; K]) {
+    pub(super) fn send<const K: usize>(&self, values: [Reg<f32>; K], row: Reg<u32>) {
+        if let Some(exchange) = self.exchange {
+            exchange.send(values, row);
+        }
         let ctas = self.plan.ctas;
         if let (Some(places), Some(arrived)) = (self.ctas, self.arrived) {
             let turn = self.round % cta_turns(self.plan.turnover);
@@ -189,9 +218,17 @@ impl Team {
         }
     }
 
-    /// Waits for all CTAs' values of the row of a round, and merges them.
+    /// Waits for all CTAs' values of the row of a round, which has that number, and merges them.
     #[device]
-    pub(super) fn receive<M: Merge<K>, const K: usize>(&self, merge: &M, round: Reg<u32>) -> [Reg<f32>; K] {
+    pub(super) fn receive<M: Merge<K>, const K: usize>(
+        &self,
+        merge: &M,
+        round: Reg<u32>,
+        row: Reg<u32>,
+    ) -> [Reg<f32>; K] {
+        if let Some(exchange) = self.exchange {
+            return exchange.receive(merge, row);
+        }
         let mut values = neutral(merge);
         if let (Some(places), Some(arrived)) = (self.ctas, self.arrived) {
             let turns = cta_turns(self.plan.turnover);
@@ -210,7 +247,7 @@ fn place(places: Shared<f32>, turn: Reg<u32>) -> Shared<f32> {
 
 /// What changes no value.
 #[track_caller]
-fn neutral<M: Merge<K>, const K: usize>(_: &M) -> [Reg<f32>; K] {
+pub(super) fn neutral<M: Merge<K>, const K: usize>(_: &M) -> [Reg<f32>; K] {
     M::NEUTRAL.map(|value| constant(value).duplicate())
 }
 
@@ -231,7 +268,7 @@ fn take<M: Merge<K>, const K: usize>(
     } else if share < count {
         values = from.at(share * K as u32).load_vector::<K>();
     }
-    merge.over_lanes(values, width, part)
+    merge.over_lanes(&[values], width, part)
 }
 
 /// Makes barriers of one arrival a phase; the cluster synchronises before it uses them.

@@ -3,7 +3,7 @@
 use warpwright::arch::Capability;
 use warpwright::lang::element::Element;
 
-use super::plan::{Plan, Traffic, Turnover};
+use super::plan::{MOST_STEPS, Plan, Traffic, Turnover};
 use crate::operations::{OperationError, Result};
 
 /// What a plan has besides what the length of the rows says; 0 and `None` leave it at that.
@@ -60,6 +60,11 @@ const STAGGERED_STAGES: u32 = 4;
 /// What a staggered ring needs: two rows are worked on.
 const LEAST_STAGGERED_STAGES: u32 = 3;
 
+/// Of a spread row: threads of a CTA, CTAs, and stages of each warp where there is room.
+const SPREAD_THREADS: u32 = 256;
+const SPREAD_CTAS: u32 = 128;
+const SPREAD_STAGES: u32 = 6;
+
 /// Threads of an SM, and its CTAs, at most, on every GPU with clusters.
 const MOST_SM_THREADS: u32 = 2048;
 const MOST_SM_CTAS: u32 = 32;
@@ -87,6 +92,9 @@ impl Plan {
         tuning: Tuning,
         capability: &Capability,
     ) -> Result<Self> {
+        if tuning.turnover == Some(Turnover::Spread) {
+            return self.spread::<T>(traffic, tuning, capability);
+        }
         let or = |given, own| if given == 0 { own } else { given };
         let shares = [or(tuning.threads, self.threads), or(tuning.ctas, self.ctas)];
         let plan = self.shared_by::<T>(shares, tuning.steps, capability)?;
@@ -103,6 +111,26 @@ impl Plan {
         }
     }
 
+    /// The same rows, each shared by the whole grid: its CTAs have `threads` threads, and a warp's turn is a row.
+    fn spread<T: Element>(self, traffic: Traffic, tuning: Tuning, capability: &Capability) -> Result<Self> {
+        let or = |given, own| if given == 0 { own } else { given };
+        let (threads, ctas) = (or(tuning.threads, SPREAD_THREADS), or(tuning.ctas, SPREAD_CTAS));
+        if !threads.is_multiple_of(32) || threads > capability.threads_per_cta || !ctas.is_multiple_of(32) {
+            return refuse(format!(
+                "rows are spread over a multiple of 32 CTAs of whole warps, not over {ctas} of {threads} threads"
+            ));
+        }
+        let part = self.columns.div_ceil(ctas).next_multiple_of(self.lanes);
+        let steps = part.div_ceil(self.lanes * 32);
+        if steps > MOST_STEPS || (ctas - 1) * part >= self.columns {
+            return refuse(format!("rows of {} columns are not spread over {ctas} CTAs", self.columns));
+        }
+        let ctas_per_sm = or(tuning.ctas_per_sm, 1);
+        let (rows, evicts) = (threads / 32, tuning.evicts);
+        let plan = Self { threads: 32, rows, ctas, steps, ctas_per_sm, evicts, clusters: 0, ..self };
+        plan.with_ring::<T>(traffic, Turnover::Spread, tuning.stages, capability)
+    }
+
     /// The same with rows that come through a ring; of 0 stages, as many as are good and have room.
     fn with_ring<T: Element>(
         self,
@@ -113,7 +141,8 @@ impl Plan {
     ) -> Result<Self> {
         /// Bytes of static shared memory of a CTA.
         const STATIC: u32 = 2 << 10;
-        if !(self.is_resident() && self.prefetches::<T>()) {
+        let plan = Self { turnover, ..self };
+        if !(plan.is_resident() && plan.prefetches::<T>()) {
             return refuse(
                 "only rows of whole vectors of 16 bytes, which registers hold, come through a ring, on sm_90"
                     .to_owned(),
@@ -121,6 +150,7 @@ impl Plan {
         }
         let (least, good) = match turnover {
             Turnover::Stagger => (LEAST_STAGGERED_STAGES, STAGGERED_STAGES),
+            Turnover::Spread => (LEAST_STAGGERED_STAGES, SPREAD_STAGES),
             _ => (1, RING_STAGES),
         };
         if turnover == Turnover::Stagger && self.ctas == 1 {
@@ -129,7 +159,7 @@ impl Plan {
         let reserved = capability.shared_bytes_reserved;
         let room = capability.shared_bytes_per_sm / self.ctas_per_sm - reserved - STATIC;
         let row = self.span() * T::BYTES;
-        let stage = row * traffic.sources;
+        let stage = row * traffic.sources * self.rows;
         let most = room.saturating_sub(row * traffic.commons) / stage;
         let stages = if stages == 0 { good.min(most).max(least) } else { stages };
         if stages < least || stages > most {
@@ -137,7 +167,7 @@ impl Plan {
                 "a ring of {stages} stages was asked for: it takes at least {least}, and there is room for {most} of {stage} bytes"
             ));
         }
-        Ok(Self { turnover, stages, ..self })
+        Ok(Self { stages, ..plan })
     }
 }
 

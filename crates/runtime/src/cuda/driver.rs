@@ -43,6 +43,11 @@ impl LaunchAttribute {
         Self::new(4, &[x, y, z])
     }
 
+    /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`
+    pub(super) fn cooperative() -> Self {
+        Self::new(2, &[1])
+    }
+
     /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
     pub(super) fn overlapping() -> Self {
         Self::new(6, &[1])

@@ -168,7 +168,9 @@ impl LoadedKernel for CudaKernel {
         self.opt_in(driver, launch)?;
         let cluster = launch.has_clusters().then(|| LaunchAttribute::cluster(launch.cluster.0));
         let overlap = launch.overlaps.then(LaunchAttribute::overlapping);
-        let mut attributes: SmallVec<[LaunchAttribute; 2]> = cluster.into_iter().chain(overlap).collect();
+        let cooperative = launch.is_cooperative.then(LaunchAttribute::cooperative);
+        let mut attributes: SmallVec<[LaunchAttribute; 3]> =
+            cluster.into_iter().chain(overlap).chain(cooperative).collect();
         let config = LaunchConfig {
             grid: launch.grid.0,
             block: launch.block.0,
