@@ -180,6 +180,29 @@ fn rows_in_rings_are_right_at_every_length() {
 }
 
 #[test]
+fn spread_rows_are_right_at_every_length() {
+    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
+        // Fewer rows than a CTA's warps; parts that are cut, and that are not; every place of the exchange several times.
+        for (rows, columns, ctas) in
+            [("1", "2048", "32"), ("2", "16384", "64"), ("7", "10248", "32"), ("71", "4000", "32")]
+        {
+            for values in ["normal", "special"] {
+                let settings = [
+                    ("rows", rows),
+                    ("columns", columns),
+                    ("values", values),
+                    ("ctas", ctas),
+                    ("threads", "96"),
+                    ("turnover", "spread"),
+                ];
+                let right = is_right(*kernel, &device("emu:h200"), &settings);
+                assert!(right, "{} {settings:?}", kernel.name());
+            }
+        }
+    }
+}
+
+#[test]
 fn transposes_of_every_length() {
     let kernel = registry::named("transpose").expect("it is in the registry");
     let long = "1048583";

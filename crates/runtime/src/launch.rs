@@ -107,6 +107,11 @@ impl Launch {
         self
     }
 
+    /// CTAs of the grid.
+    pub(crate) fn ctas(&self) -> u64 {
+        self.grid.product()
+    }
+
     /// Whether it asks for clusters.
     pub(crate) fn has_clusters(&self) -> bool {
         self.cluster != Extents([1; 3])

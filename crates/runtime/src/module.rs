@@ -135,6 +135,19 @@ impl Function {
         Ok(self.loaded.clusters_at_once(launch)?.unwrap_or(of_sms).max(1))
     }
 
+    /// Refuses a grid of which the device does not hold all.
+    fn expect_all_at_once(&self, launch: &Launch) -> Result<()> {
+        let sms = self.module.backend.properties().sm_count;
+        let (ctas, fit) = (launch.ctas(), u64::from(self.occupancy(launch)?.ctas_per_sm) * u64::from(sms));
+        if ctas <= fit {
+            return Ok(());
+        }
+        let reason = format!(
+            "a cooperative grid has {ctas} CTAs, and the device holds {fit} of them at once; use at most so many"
+        );
+        Err(Error::BadLaunch { kernel: self.name.to_string(), reason })
+    }
+
     /// Starts the kernel on a stream.
     ///
     /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator returns when the kernel
@@ -168,6 +181,9 @@ impl Function {
             allocation.check()?;
         }
         launch.check(&self.name, backend.properties().capability, self.attributes())?;
+        if launch.is_cooperative {
+            self.expect_all_at_once(launch)?;
+        }
         let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> = arguments
             .iter()
             .enumerate()

@@ -51,6 +51,9 @@ const CLUSTERS: OptionSpec = OptionSpec::number("clusters", 0, "that stay at mos
 const EVICT: OptionSpec =
     OptionSpec::choice("evict", &["normal", "first"], "when L2 gives up what comes to shared memory");
 
+/// SMs that PTX without a device is planned for: an H200's.
+const PLANNED_SMS: u32 = 132;
+
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
 
@@ -97,10 +100,16 @@ impl Problem {
         self.rows as usize * self.columns as usize
     }
 
+    /// The plan on a device.
+    fn plan_on<T: RowNumber>(&self, traffic: Traffic, device: &Device) -> Result<Plan> {
+        let properties = device.properties();
+        self.plan::<T>(traffic, properties.capability, properties.sm_count)
+    }
+
     /// The plan for a kernel that moves so much: the measured one where no option asks for another.
-    fn plan<T: RowNumber>(&self, traffic: Traffic, capability: &Capability) -> Result<Plan> {
+    fn plan<T: RowNumber>(&self, traffic: Traffic, capability: &Capability, sms: u32) -> Result<Plan> {
         if self.tuning == Tuning::default() {
-            return Ok(Plan::new::<T>(self.columns, traffic, capability));
+            return Ok(Plan::new::<T>(self.columns, traffic, capability, sms));
         }
         let plan = Plan::of_length::<T>(self.columns, traffic.sources, capability);
         Ok(plan.tuned::<T>(traffic, self.tuning, capability)?)
@@ -167,7 +176,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
     problem: Problem,
     form: Form,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(Traffic::SOFTMAX, device.properties().capability)?;
+    let plan = problem.plan_on::<T>(Traffic::SOFTMAX, device)?;
     let compiled = device.compile(&Softmax { plan, form }.run::<T, U>()?)?;
     let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
@@ -224,7 +233,7 @@ fn prepare_rms_norm<T: RowNumber, U: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(Traffic::RMS_NORM, device.properties().capability)?;
+    let plan = problem.plan_on::<T>(Traffic::RMS_NORM, device)?;
     let compiled = device.compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
     let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
@@ -260,7 +269,7 @@ fn prepare_add_rms_norm<T: RowNumber>(
     problem: Problem,
     gain: Gain,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(Traffic::ADD_RMS_NORM, device.properties().capability)?;
+    let plan = problem.plan_on::<T>(Traffic::ADD_RMS_NORM, device)?;
     let compiled = device.compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
     let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
@@ -317,7 +326,7 @@ fn prepare_layer_norm<T: RowNumber, U: RowNumber>(
     device: &Device,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(Traffic::LAYER_NORM, device.properties().capability)?;
+    let plan = problem.plan_on::<T>(Traffic::LAYER_NORM, device)?;
     let compiled = device.compile(&LayerNorm { plan }.run::<T, U>()?)?;
     let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
@@ -350,7 +359,7 @@ fn targets(seed: u64, rows: u32, columns: u32) -> Vec<i64> {
 }
 
 fn prepare_cross_entropy<T: RowNumber>(device: &Device, problem: Problem) -> Result<Box<dyn Prepared>> {
-    let plan = problem.plan::<T>(Traffic::CROSS_ENTROPY, device.properties().capability)?;
+    let plan = problem.plan_on::<T>(Traffic::CROSS_ENTROPY, device)?;
     let compiled = device.compile(&CrossEntropy { plan }.run::<T>()?)?;
     let mut exchange = device.zeros(exchange::words(plan))?;
     let Problem { rows, columns, .. } = problem;
@@ -396,7 +405,7 @@ macro_rules! with_types {
 }
 
 fn plan<T: RowNumber>(traffic: Traffic, target: &str, options: &Options) -> Result<Plan> {
-    Problem::of(options)?.plan::<T>(traffic, capability_of(target)?)
+    Problem::of(options)?.plan::<T>(traffic, capability_of(target)?, PLANNED_SMS)
 }
 
 /// What a kernel moves of that many matrices of the input's and of the output's type.

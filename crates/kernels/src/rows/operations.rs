@@ -54,8 +54,9 @@ impl Operations {
             let reason = format!("a row of {columns} columns is too long; it has {MOST_COLUMNS} at most");
             return Err(OperationError::Shape { what: "an operation on rows", reason });
         }
-        let capability = self.device().properties().capability;
-        Ok((rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability)))
+        let properties = self.device().properties();
+        let (capability, sms) = (properties.capability, properties.sm_count);
+        Ok((rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability, sms)))
     }
 
     /// Calls `launch` with the memory where CTAs that are no cluster tell each other what they know of a row.

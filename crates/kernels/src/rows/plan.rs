@@ -101,9 +101,9 @@ const SHORT_ROW_THREADS: u32 = 128;
 const AHEAD_BYTES: u32 = 8 << 10;
 
 impl Plan {
-    /// The plan for rows of `columns` elements of `T`, of a kernel that moves so much, on a GPU of that capability.
-    pub fn new<T: Element>(columns: u32, traffic: Traffic, capability: &Capability) -> Self {
-        Self::of_length::<T>(columns, traffic.sources, capability).as_measured::<T>(traffic, capability)
+    /// The plan for rows of `columns` elements of `T`, of a kernel that moves so much, on a GPU of that capability with `sms` SMs.
+    pub fn new<T: Element>(columns: u32, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
+        Self::of_length::<T>(columns, traffic.sources, capability).as_measured::<T>(traffic, capability, sms)
     }
 
     /// The plan that the length alone makes.

@@ -71,12 +71,24 @@ const MOST_SM_CTAS: u32 = 32;
 
 impl Plan {
     /// What was measured to be best for rows of this length.
-    pub(super) fn as_measured<T: Element>(self, traffic: Traffic, capability: &Capability) -> Self {
+    pub(super) fn as_measured<T: Element>(
+        self,
+        traffic: Traffic,
+        capability: &Capability,
+        sms: u32,
+    ) -> Self {
         if self.ctas < LONG_ROW_CTAS {
             return self;
         }
         let measured = LONG_ROWS.iter().find(|(of, _)| *of == traffic).map(|(_, tuning)| *tuning);
         let tuned = self.tuned::<T>(traffic, measured.unwrap_or_default(), capability);
+        // The CTAs of a spread row must all be there at once.
+        let tuned = tuned.and_then(|plan| match plan.turnover {
+            Turnover::Spread if plan.ctas > sms * plan.ctas_per_sm => {
+                self.tuned::<T>(traffic, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }, capability)
+            }
+            _ => Ok(plan),
+        });
         // Rows too long for a ring are read twice, and what they have in common stays in L1 all the better.
         let unheld = if traffic.commons > 0 { Turnover::Stay } else { Turnover::Leave };
         tuned.unwrap_or(Self { turnover: unheld, ..self })
