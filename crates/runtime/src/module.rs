@@ -182,7 +182,7 @@ impl Function {
         }
         launch.check(&self.name, backend.properties().capability, self.attributes())?;
         if launch.is_cooperative {
-            self.expect_all_at_once(launch)?;
+            self.expect_all_at_once(&launch)?;
         }
         let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> = arguments
             .iter()

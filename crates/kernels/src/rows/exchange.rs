@@ -12,7 +12,7 @@
 //! # Why a word is never taken for another
 //! A tag says which row a word is of: how often the places have been gone through, in this launch and all before it. A place is written anew
 //! [`PLACES`] rounds later. By then every team has read what was there: it publishes its row of round k when it has finished that of round
-//! k - 2, and nobody finishes round k without it.
+//! k - lag - 1, nobody finishes round k without it, and twice as many rounds are no more than there are places.
 //!
 //! # Why it is right under the PTX memory model
 //! A value and its tag are one 64-bit relaxed store, and nothing else need be ordered with it.

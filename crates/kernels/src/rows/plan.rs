@@ -167,6 +167,16 @@ impl Plan {
         self.turnover != Turnover::Leave
     }
 
+    /// Rounds from sending what is known of a row to finishing it: through memory a word takes 2 to 4 us from every CTA to every other, two rounds of eight
+    /// warps (measured on the H200).
+    pub(super) fn lag(&self) -> u32 {
+        match self.turnover {
+            Turnover::Spread => 2,
+            Turnover::Stagger => 1,
+            _ => 0,
+        }
+    }
+
     /// The same rows shared by another number of threads and CTAs, each of which holds so many vectors at most.
     ///
     /// # Errors

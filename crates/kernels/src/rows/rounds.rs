@@ -140,6 +140,12 @@ impl<'a, T: RowElement> Rounds<'a, T> {
             if plan.prefetches::<T>() {
                 if leads && first < at_once(plan) {
                     rounds.ask_for(first);
+                    // What stays has more rows to come.
+                    for round in 1..plan.stages + 1 {
+                        if rows - first > step * round {
+                            rounds.ask_for(first + step * round);
+                        }
+                    }
                 }
             }
             launch::grid_dependency_wait();
@@ -168,7 +174,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         gather: impl Fn(&Turn<T>) -> ([Reg<f32>; K], G),
         finish: impl Fn(&Turn<T>, [Reg<f32>; K], Option<G>),
     ) {
-        if matches!(self.plan.turnover, Turnover::Stagger | Turnover::Spread) {
+        if self.plan.lag() > 0 {
             return self.each_staggered(
                 merge,
                 |turn| gather(turn).0,
@@ -177,7 +183,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         }
         self.each_at_once(|turn| {
             let (of_cta, kept) = gather(turn);
-            finish(turn, turn.team.reduce_ctas(merge, of_cta), Some(kept));
+            finish(turn, turn.team.reduce_ctas(merge, of_cta, turn.index), Some(kept));
         });
     }
 
@@ -222,7 +228,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         }
     }
 
-    /// Gathers each row's values, and finishes it a round later.
+    /// Gathers each row's values, and finishes it a round later, or as many as the plan says.
     #[device]
     fn each_staggered<M: Merge<K>, const K: usize>(
         self,
@@ -231,6 +237,7 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         finish: impl Fn(&Turn<T>, [Reg<f32>; K]),
     ) {
         let Self { plan, share, fill, rows, first, step, .. } = self;
+        let lag = plan.lag();
         let Some(ring) = &self.ring else { unreachable!("a plan with such a turnover has stages") };
         let turn = |team, index, stage| {
             let row = Row::new(share, Source::Brought(self.staged(ring, stage), fill));
@@ -238,16 +245,15 @@ impl<'a, T: RowElement> Rounds<'a, T> {
         };
         let mut team = self.team;
         let mut index = first.duplicate();
-        // Of the row that is gathered, of the one that is finished, and of the one before.
+        // Of the row that is gathered; and of those before it, up to the one that is finished and the one before that, whose stage is free.
         let mut stage = constant(0u32).duplicate();
-        let mut finished = constant(0u32).duplicate();
-        let mut free = constant(0u32).duplicate();
+        let mut before = vec![constant(0u32).duplicate(); lag as usize + 1];
         let mut parity = constant(0u32).duplicate();
         let mut rounds = (rows - first - 1) / step + 1;
         if plan.turnover == Turnover::Spread {
             rounds = first.lt(rows).select(rounds, 0u32);
         }
-        for round in 0..rounds + 1 {
+        for round in 0..rounds + lag {
             if round < rounds {
                 ring.wait(stage, parity);
                 // The threads of the CTA meet here.
@@ -257,17 +263,19 @@ impl<'a, T: RowElement> Rounds<'a, T> {
                     sync_warp(ALL_LANES);
                 }
                 // So all are done with the row before the one that is finished now.
-                if team.rank == 0 && round >= 2 {
-                    self.bring(ring, free, index, step * (ring.count - 2));
+                if team.rank == 0 && round > lag {
+                    self.bring(ring, before[lag as usize], index, step * (ring.count - lag - 1));
                 }
             }
-            if round >= 1 {
-                let turn = turn(team, index - step, finished);
-                let of_row = team.receive(merge, round - 1, turn.index);
+            if round >= lag {
+                let turn = turn(team, index - step * lag, before[lag as usize - 1]);
+                let of_row = team.receive(merge, round - lag, turn.index);
                 finish(&turn, of_row);
             }
-            free = finished;
-            finished = stage;
+            for place in (1..before.len()).rev() {
+                before[place] = before[place - 1];
+            }
+            before[0] = stage;
             stage += 1;
             if stage == ring.count {
                 stage = constant(0u32);

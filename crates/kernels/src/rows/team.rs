@@ -184,18 +184,19 @@ impl Team {
         values
     }
 
-    /// Merges what each CTA has into what the cluster has.
+    /// Merges what each CTA has of a row, which has that number, into what all of them have.
     #[track_caller]
     pub(super) fn reduce_ctas<M: Merge<K>, const K: usize>(
         &self,
         merge: &M,
         values: [Reg<f32>; K],
+        row: Reg<u32>,
     ) -> [Reg<f32>; K] {
-        if self.ctas.is_none() {
+        if self.plan.ctas == 1 {
             return values;
         }
-        self.send(values, self.round);
-        self.receive(merge, self.round, self.round)
+        self.send(values, row);
+        self.receive(merge, self.round, row)
     }
 
     /// Sends the CTA's values of this round's row, which has that number, to every CTA that shares it.

@@ -64,6 +64,8 @@ const LEAST_STAGGERED_STAGES: u32 = 3;
 const SPREAD_THREADS: u32 = 256;
 const SPREAD_CTAS: u32 = 128;
 const SPREAD_STAGES: u32 = 6;
+/// The same at least: rows of three rounds are worked on.
+const LEAST_SPREAD_STAGES: u32 = 4;
 
 /// Threads of an SM, and its CTAs, at most, on every GPU with clusters.
 const MOST_SM_THREADS: u32 = 2048;
@@ -162,7 +164,7 @@ impl Plan {
         }
         let (least, good) = match turnover {
             Turnover::Stagger => (LEAST_STAGGERED_STAGES, STAGGERED_STAGES),
-            Turnover::Spread => (LEAST_STAGGERED_STAGES, SPREAD_STAGES),
+            Turnover::Spread => (LEAST_SPREAD_STAGES, SPREAD_STAGES),
             _ => (1, RING_STAGES),
         };
         if turnover == Turnover::Stagger && self.ctas == 1 {
