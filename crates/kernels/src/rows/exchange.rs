@@ -23,8 +23,8 @@ use warpwright::prelude::*;
 use super::plan::{Plan, Turnover};
 use super::team::{Merge, Part, neutral};
 
-/// Rounds of the teams' rows that have a place each.
-const PLACES: u32 = 8;
+/// Rounds of the teams' rows that have a place each: twice as many as the longest lag has, and two.
+const PLACES: u32 = 34;
 
 /// The word where the places begin: the counter has 128 bytes of its own.
 const FIRST: u32 = 16;

@@ -43,11 +43,20 @@ impl Tuning {
 /// What was fastest on the H200 for rows of 262,144, of what `docs/benches/rows-long.txt` tries: a line for what each kernel moves.
 const LONG_ROWS: &[(Traffic, Tuning)] = &[
     (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
-    (Traffic::RMS_NORM, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }),
-    (Traffic::ADD_RMS_NORM, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
-    (Traffic::LAYER_NORM, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }),
-    (Traffic::CROSS_ENTROPY, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
+    (Traffic::RMS_NORM, RING),
+    (
+        Traffic::ADD_RMS_NORM,
+        Tuning { turnover: Some(Turnover::Leave), threads: 1024, ctas: 8, ..Tuning::NOTHING },
+    ),
+    (Traffic::LAYER_NORM, Tuning { turnover: Some(Turnover::Spread), ..Tuning::NOTHING }),
+    (
+        Traffic::CROSS_ENTROPY,
+        Tuning { turnover: Some(Turnover::Spread), threads: 512, evicts: true, ..Tuning::NOTHING },
+    ),
 ];
+
+/// Where rows cannot be spread.
+const RING: Tuning = Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING };
 
 /// CTAs of the clusters whose rows are long. Measured on the H200: RMSNorm of 262,144 columns, 16 CTAs a row, 3.63 TB/s where the device starts a
 /// cluster for each row and 3.92 where clusters stay; of 65,536 columns, 4 CTAs a row, 4.03 and 3.85.
@@ -63,9 +72,7 @@ const LEAST_STAGGERED_STAGES: u32 = 3;
 /// Of a spread row: threads of a CTA, CTAs, and stages of each warp where there is room.
 const SPREAD_THREADS: u32 = 256;
 const SPREAD_CTAS: u32 = 128;
-const SPREAD_STAGES: u32 = 6;
-/// The same at least: rows of three rounds are worked on.
-const LEAST_SPREAD_STAGES: u32 = 4;
+const SPREAD_STAGES: u32 = 5;
 
 /// Threads of an SM, and its CTAs, at most, on every GPU with clusters.
 const MOST_SM_THREADS: u32 = 2048;
@@ -83,13 +90,11 @@ impl Plan {
             return self;
         }
         let measured = LONG_ROWS.iter().find(|(of, _)| *of == traffic).map(|(_, tuning)| *tuning);
-        let tuned = self.tuned::<T>(traffic, measured.unwrap_or_default(), capability);
-        // The CTAs of a spread row must all be there at once.
-        let tuned = tuned.and_then(|plan| match plan.turnover {
-            Turnover::Spread if plan.ctas > sms * plan.ctas_per_sm => {
-                self.tuned::<T>(traffic, Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING }, capability)
-            }
-            _ => Ok(plan),
+        let tuned = [measured.unwrap_or_default(), RING].into_iter().find_map(|tuning| {
+            let plan = self.tuned::<T>(traffic, tuning, capability).ok()?;
+            // The CTAs of a spread row must all be there at once.
+            let fits = plan.turnover != Turnover::Spread || plan.ctas <= sms * plan.ctas_per_sm;
+            (fits && plan.is_resident()).then_some(plan)
         });
         // Rows too long for a ring are read twice, and what they have in common stays in L1 all the better.
         let unheld = if traffic.commons > 0 { Turnover::Stay } else { Turnover::Leave };
@@ -164,7 +169,8 @@ impl Plan {
         }
         let (least, good) = match turnover {
             Turnover::Stagger => (LEAST_STAGGERED_STAGES, STAGGERED_STAGES),
-            Turnover::Spread => (LEAST_SPREAD_STAGES, SPREAD_STAGES),
+            // Rows that wait, the one that is gathered, and one on its way.
+            Turnover::Spread => (plan.lag() + 2, SPREAD_STAGES),
             _ => (1, RING_STAGES),
         };
         if turnover == Turnover::Stagger && self.ctas == 1 {
@@ -232,6 +238,24 @@ mod tests {
             refused(deep),
             "a plan for rows: a ring of 6 stages was asked for: it takes at least 3, and there is room for 5 of 32768 bytes"
         );
+    }
+
+    #[test]
+    fn rows_are_spread_where_all_ctas_are_there_at_once() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let plan = |columns, sms| Plan::new::<bf16>(columns, Traffic::LAYER_NORM, h200, sms);
+        let spread = plan(262_144, 132);
+        assert_eq!((spread.turnover, spread.ctas, spread.rows, spread.stages), (Turnover::Spread, 128, 8, 5));
+        assert_eq!(plan(262_144, 114).turnover, Turnover::Ring);
+        assert_eq!(plan(262_144 - 8, 132).turnover, Turnover::Spread);
+        // Registers hold no such row.
+        assert_eq!(plan(1 << 20, 132).turnover, Turnover::Stay);
+        assert_eq!(plan(65_536, 132).turnover, Turnover::Leave);
+        let lag = |threads| {
+            let tuning = Tuning { turnover: Some(Turnover::Spread), threads, ..Tuning::default() };
+            long_rows(Traffic::SOFTMAX, tuning).map(|plan| plan.lag()).ok()
+        };
+        assert_eq!([128, 256, 384, 512].map(lag), [Some(4), Some(2), Some(2), Some(1)]);
     }
 
     #[test]
