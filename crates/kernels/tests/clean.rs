@@ -5,6 +5,7 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::{Device, Error};
+use warpwright_kernels::operations::OperationError;
 use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, Options};
 
 /// Options that are extents, and values for each of them; of a kernel's extents the values are taken together.
@@ -77,11 +78,21 @@ fn runs_clean(
     });
     let mut prepared = match launched {
         Ok(prepared) => prepared,
-        Err(error) if error.is::<Error>() => return Err(error.to_string()),
+        Err(error) if error.is::<Error>() || is_of_the_runtime(error.downcast_ref()) => {
+            return Err(error.to_string());
+        }
         Err(_) => return Ok(false),
     };
     prepared.verify().map_err(|error| error.to_string())?;
     Ok(true)
+}
+
+/// Whether an operation's error is what the runtime says of a launch. (What it says of instructions that an architecture lacks is a refusal.)
+fn is_of_the_runtime(error: Option<&OperationError>) -> bool {
+    match error {
+        Some(OperationError::Runtime(error)) => !matches!(error, Error::Verify { .. }),
+        error => matches!(error, Some(OperationError::Staging(_))),
+    }
 }
 
 /// A kernel's options at one of its shapes.
@@ -171,6 +182,35 @@ fn rows_in_rings_check_clean() {
         }
     }
     assert_eq!(walk.ran + walk.failures.len(), 6 * 5 * 4, "a kernel refused");
+    walk.finish();
+}
+
+/// Rows that the whole grid shares, and words between its CTAs in global memory: enough rows for each place to be used again.
+#[test]
+fn spread_rows_check_clean() {
+    let mut walk = Walk::default();
+    for kernel in registry::all() {
+        if !kernel.options().iter().any(|spec| spec.name == "turnover") {
+            continue;
+        }
+        for (threads, rows) in [("32", "37"), ("64", "71"), ("512", "13")] {
+            let mut options = Options::defaults(kernel.options());
+            let settings = [
+                ("columns", "4000"),
+                ("ctas", "32"),
+                ("turnover", "spread"),
+                ("threads", threads),
+                ("rows", rows),
+            ];
+            for (name, value) in settings {
+                options.set(name, value).expect("an option of rows");
+            }
+            for schedule in [Schedule::Latest, Schedule::Random(29)] {
+                walk.step(*kernel, &options, "emu:h200", schedule);
+            }
+        }
+    }
+    assert_eq!(walk.ran + walk.failures.len(), 6 * 3 * 2, "a kernel refused");
     walk.finish();
 }
 

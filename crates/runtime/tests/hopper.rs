@@ -1,6 +1,6 @@
 //! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
 
-use warpwright_lang::access::Scope;
+use warpwright_lang::access::{Access, Ordering as AccessOrdering, Scope};
 use warpwright_lang::async_copy::copy_async;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::cluster::{cluster_rank, cluster_sync};
@@ -8,7 +8,7 @@ use warpwright_lang::fence::fence_mbarrier_init;
 use warpwright_lang::mbarrier::{Mbarrier, Mbarriers};
 use warpwright_lang::pointer::Global;
 use warpwright_lang::shared::shared_array;
-use warpwright_lang::special::{block_idx, thread_idx};
+use warpwright_lang::special::{block_idx, grid_dim, thread_idx};
 use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
 use warpwright_runtime::Device;
@@ -173,6 +173,44 @@ fn a_kernel_begins_before_the_one_it_depends_on_ends() {
         let overlapping = squares.shape(128, 128).overlapping();
         squares.launch_as(&stream, overlapping, (&mut values,)).expect("it fits");
         assert_eq!(values.to_vec().expect("readable"), expected);
+    }
+}
+
+/// Each CTA counts itself, waits until all have, and writes how many it saw.
+#[kernel]
+fn meets(arrived: &mut Global<u32>, seen: &mut Global<u32>) {
+    launch::threads(32);
+    let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
+    if thread_idx().x == 0 {
+        arrived.atomic_add(1u32);
+        let mut count = constant(0u32).duplicate();
+        while count < grid_dim().x {
+            count = arrived.load_with(relaxed);
+        }
+        seen[block_idx().x] = count;
+    }
+}
+
+#[test]
+fn all_ctas_of_a_cooperative_grid_are_there_at_once() {
+    for device in devices() {
+        let meets = device.compile(&meets().expect("it has no mistakes")).expect("it compiles");
+        let (mut arrived, mut seen) =
+            (device.zeros(1).expect("it fits"), device.zeros(132).expect("it fits"));
+        let stream = device.stream().expect("a stream");
+        let together = meets.shape(132, 32).cooperative();
+        meets.launch_as(&stream, together, (&mut arrived, &mut seen)).expect("they fit");
+        assert_eq!(seen.to_vec().expect("readable"), [132; 132]);
+
+        let fit = 32 * device.properties().sm_count;
+        let too_many = meets.shape(fit + 1, 32).cooperative();
+        let refused =
+            meets.launch_as(&stream, too_many, (&mut arrived, &mut seen)).expect_err("one too many");
+        let told = refused.to_string();
+        assert!(
+            told.contains(&format!("has {} CTAs, and the device holds {fit} of them", fit + 1)),
+            "{told}"
+        );
     }
 }
 

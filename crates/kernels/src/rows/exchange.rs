@@ -66,7 +66,9 @@ impl Exchange {
 
     /// The same, once the launches before this one have ended.
     pub(super) fn begin(self) -> Self {
-        let used = (self.words.load() >> 32u32).convert::<u32>();
+        // A CTA that is done may count itself while a warp without rows begins.
+        let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
+        let used = (self.words.load_with(relaxed) >> 32u32).convert::<u32>();
         Self { used, ..self }
     }
 

@@ -5,8 +5,8 @@ use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
-use super::operations::launch;
 use super::exchange;
+use super::operations::launch;
 use super::plan::Turnover;
 use super::{
     AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
@@ -185,9 +185,7 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
         problem.seed,
         problem.work(&[size_of::<T>(), size_of::<U>()], 5.0),
         |seed| Ok((problem.matrix::<T>(device, seed)?, device.uninitialized::<U>(problem.elements())?)),
-        move |stream, (x, y)| {
-            Ok(launch(&compiled, stream, plan, rows, (x, y, &mut exchange, rows))?)
-        },
+        move |stream, (x, y)| Ok(launch(&compiled, stream, plan, rows, (x, y, &mut exchange, rows))?),
         move |(x, y)| {
             let x = x.to_vec()?;
             problem.verify(y, |row| {

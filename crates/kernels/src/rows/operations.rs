@@ -7,7 +7,9 @@
 
 use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
 
-use super::{AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic, exchange};
+use super::{
+    AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic, exchange,
+};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
 /// Rows and columns of a matrix.

@@ -332,5 +332,9 @@ impl<'a, T: RowElement> Rounds<'a, T> {
 /// The rows that the device works on at once.
 #[track_caller]
 fn at_once(plan: Plan) -> Reg<u32> {
-    if plan.stays() { grid_dim().x / plan.ctas * plan.rows } else { sm_count() * plan.ctas_per_sm / plan.ctas }
+    if plan.stays() {
+        grid_dim().x / plan.ctas * plan.rows
+    } else {
+        sm_count() * plan.ctas_per_sm / plan.ctas
+    }
 }

@@ -80,12 +80,7 @@ const MOST_SM_CTAS: u32 = 32;
 
 impl Plan {
     /// What was measured to be best for rows of this length.
-    pub(super) fn as_measured<T: Element>(
-        self,
-        traffic: Traffic,
-        capability: &Capability,
-        sms: u32,
-    ) -> Self {
+    pub(super) fn as_measured<T: Element>(self, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
         if self.ctas < LONG_ROW_CTAS {
             return self;
         }
