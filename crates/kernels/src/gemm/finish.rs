@@ -35,7 +35,7 @@ pub trait FusedEpilogue<C>: Clone + Eq + Hash + Send + Sync + 'static {
 /// ```
 /// use warpwright::prelude::*;
 /// use warpwright::runtime::Device;
-/// use warpwright_kernels::gemm::epilogue::{biased, plus, relu, scaled};
+/// use warpwright_kernels::gemm::epilogue::{Epilogue, biased, plus, relu, scaled};
 /// use warpwright_kernels::gemm::finish::{Finish, Inline, Terms};
 /// use warpwright_kernels::gemm::multiply::Product;
 /// use warpwright_kernels::operations::Operations;
