@@ -15,6 +15,7 @@
 //! so that eight rows of one chunk, which one ldmatrix phase reads, lie in eight different bank groups.
 //! ```
 
+mod asked;
 pub mod batched;
 pub mod blocks;
 mod cost;

@@ -140,6 +140,41 @@ fn groups_and_experts_explain_what_they_choose() {
     assert!(explanation.contains("is first copied"), "{explanation}");
 }
 
+/// Epilogues that options ask for are launched and verified, also where launch after launch adds to C.
+#[test]
+fn options_ask_for_epilogues() {
+    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    for (device, batch) in [("emu:h200", "1"), ("emu:h200", "2"), ("emu:a100", "1")] {
+        let device = Device::named(device).expect("emulators are always there");
+        let stream = device.stream().expect("a stream");
+        for (output, activation, bias, alpha, beta) in [
+            ("f32", "relu", "columns", "0.5", "0"),
+            ("bf16", "gelu", "columns", "1", "0.5"),
+            ("f16", "silu", "none", "2", "0"),
+            ("f32", "none", "none", "1", "0.5"),
+        ] {
+            let mut options = Options::defaults(gemm.options());
+            let shape = [("m", "70"), ("n", "72"), ("k", "45"), ("batch", batch), ("output", output)];
+            let epilogue = [("activation", activation), ("bias", bias), ("alpha", alpha), ("beta", beta)];
+            for (name, value) in shape.into_iter().chain(epilogue) {
+                options.set(name, value).expect("a value of the option");
+            }
+            let mut prepared = gemm.prepare(&device, &options).unwrap_or_else(|error| panic!("{error}"));
+            for launch in 1..=3 {
+                prepared.launch(&stream).unwrap_or_else(|error| panic!("{options}: {error}"));
+                let verified = prepared.verify().unwrap_or_else(|error| panic!("{options}: {error}"));
+                assert!(verified.elements > 0, "{options}, launch {launch}: nothing was compared");
+            }
+            let Some(Err(error)) = gemm.search(&device, &options) else {
+                panic!("{options} is searched for")
+            };
+            assert!(error.to_string().contains("a search is of the product alone: leave out"), "{error}");
+            let target = device.properties().capability.target;
+            assert!(gemm.ptx(target, &options).is_ok_and(|ptx| ptx.contains("fused")), "{options}");
+        }
+    }
+}
+
 /// The ways of a product with scales that a search tries, and those around one, compute it.
 #[test]
 fn ways_with_scales_are_searched_for() {

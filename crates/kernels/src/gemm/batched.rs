@@ -10,10 +10,10 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
 
 use super::epilogue::{Epilogue, Origin, Place};
-use super::finish::{FusedEpilogue, NUMBERS};
+use super::finish::{FusedEpilogue, Kinds, NUMBERS};
 use super::fused::Fused;
 use super::hopper::HopperGemm;
-use super::linear::Linear;
+use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused};
 use super::plan::{Configuration, Shape};
 use super::products::{BatchAxis, Products};
@@ -146,14 +146,15 @@ impl Batch {
         Batched { own: if fused.transposed { (b, a) } else { (a, b) }, fused }
     }
 
-    /// The PTX of a configuration.
+    /// The PTX of a configuration, with those parts of an epilogue.
     pub(super) fn ptx<T: WarpgroupInput, C: GemmOutput>(
         self,
         configuration: Configuration,
+        (epilogue, kinds): (Parts, Kinds),
         capability: &'static Capability,
     ) -> Result<String> {
         let gemm = Readable::of::<T>(self).batch.product.kernel::<T, C>(configuration);
-        let fused = Linear::default().finish::<C>().fused(gemm, configuration.transposed);
+        let fused = Fused { gemm, epilogue, kinds, transposed: configuration.transposed };
         Ok(match (self.count, self.stores_boxes::<C>()) {
             (1, true) => runtime::ptx(&Fused::<HopperGemm, _>::run::<T, C>(&fused)?, capability)?,
             (1, false) => runtime::ptx(&Fused::<HopperGemm, _>::run_any::<T, C>(&fused)?, capability)?,

@@ -187,10 +187,10 @@ impl Operations {
 
 /// Which of the things that an epilogue may be given there are: the kernel is built for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Kinds {
-    rows: bool,
-    columns: [bool; 2],
-    matrix: bool,
+pub struct Kinds {
+    pub(super) rows: bool,
+    pub(super) columns: [bool; 2],
+    pub(super) matrix: bool,
 }
 
 /// What an epilogue is given on the device.

@@ -8,6 +8,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::cublas::{CublasProduct, ProductShape};
 use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
+use super::asked::{ACTIVATION, ALPHA, Asked, BETA, BIAS, FinishedSet};
 use super::batched::Batch;
 use super::explain::{Reason, conclusion, table, why_by_warps};
 use super::multiply::{Factor, Product, Way, has_warpgroups};
@@ -33,6 +34,7 @@ struct Problem {
     product: Product,
     /// How many of them.
     count: u32,
+    asked: Asked,
     seed: u64,
     instruction: &'static str,
     rank: usize,
@@ -51,6 +53,7 @@ impl Problem {
         Ok(Self {
             product: Product { m, n, k, a: order(options, "a"), b: order(options, "b") },
             count: extent("batch")?,
+            asked: Asked::of(options),
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
             rank: options.number("rank") as usize,
@@ -134,6 +137,7 @@ impl Problem {
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
+        self.asked.expect_none("a search")?;
         let properties = device.properties();
         if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
             return Err(match properties.capability.target {
@@ -157,8 +161,10 @@ impl Problem {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
-            Way::Warps => Ok(T::warps_ptx::<C>(self.batch(), capability)?),
-            Way::Warpgroups(configuration) => Ok(self.batch().ptx::<T, C>(configuration, capability)?),
+            Way::Warps => Ok(T::warps_ptx::<C>(self.batch(), self.asked.staged(), capability)?),
+            Way::Warpgroups(configuration) => {
+                Ok(self.batch().ptx::<T, C>(configuration, self.asked.staged(), capability)?)
+            }
         }
     }
 
@@ -167,21 +173,15 @@ impl Problem {
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let batch = self.batch();
+        let (batch, asked) = (self.batch(), self.asked);
         let (way, _) = self.way_on::<T, C>(device)?;
         let operations = Operations::new(device);
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
-            Ok(operations.multiply_batched_by(stream, &batch, way, a, b, c)?)
+        let launch = move |stream: &Stream, set: &mut FinishedSet<T, C>| {
+            asked.launch(&operations, stream, (batch, way), set)
         };
-        let verify = move |set: &Buffers<T, C>| verify(batch, set);
-        rotating(
-            device,
-            self.seed,
-            self.work::<T, C>(),
-            matrices::<T, C>(device, self.batch()),
-            launch,
-            verify,
-        )
+        let verify = move |set: &FinishedSet<T, C>| asked.verify(batch, set);
+        let (make, work) = (asked.sets::<T, C>(device, batch), self.work::<T, C>());
+        rotating(device, self.seed, work, make, launch, verify)
     }
 
     /// The same product by cuBLAS, on the same factors, held to the same tolerance.
@@ -190,6 +190,7 @@ impl Problem {
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
+        self.asked.expect_none("the comparison with cuBLAS")?;
         let Product { m, n, k, a, b } = self.product;
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
         let (a, b) = (cublas_order(a), cublas_order(b));
@@ -271,6 +272,10 @@ const OPTIONS: &[OptionSpec] = &[
     B_ORDER,
     INPUT,
     OUTPUT,
+    ALPHA,
+    BETA,
+    BIAS,
+    ACTIVATION,
     OptionSpec::choice("instruction", &["best", "mma", "wgmma"], "which tensor-core instruction multiplies"),
     OptionSpec::number("rank", 0, "which of the plan's ways, from the cheapest on (`--explain` lists them)"),
     PLAN,

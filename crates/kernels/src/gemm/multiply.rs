@@ -11,10 +11,10 @@ use super::batched::Batch;
 use super::cost;
 use super::experts::Experts;
 use super::experts_kernel;
-use super::finish::{Finish, FusedEpilogue};
+use super::finish::{Finish, FusedEpilogue, Kinds};
 use super::fused::Fused;
 use super::hopper::HopperGemm;
-use super::linear::Linear;
+use super::linear::{Linear, Parts};
 use super::plan::{self, Configuration, Shape};
 use super::readable::Readable;
 use super::ready::Workspace;
@@ -150,11 +150,15 @@ pub trait Factor: WarpgroupInput + Storable {
         operands: Operands<'_, Self, C, E>,
     ) -> Result<LaunchCounts>;
 
-    /// The kernel that multiplies by `mma.sync`.
+    /// The kernel that multiplies by `mma.sync`, with those parts of an epilogue.
     ///
     /// # Errors
     /// There is none for this type.
-    fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String>;
+    fn warps_ptx<C: GemmOutput>(
+        batch: Batch,
+        staged: (Parts, Kinds),
+        capability: &'static Capability,
+    ) -> Result<String>;
 
     /// The kernel that multiplies groups of rows by `mma.sync`, such a product on average.
     ///
@@ -219,13 +223,16 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         experts_kernel::warps_ptx::<T, C>(average, capability)
     }
 
-    fn warps_ptx<C: GemmOutput>(batch: Batch, capability: &'static Capability) -> Result<String> {
-        let gemm = Gemm::for_batch(batch);
-        if batch.count == 1 {
-            return Ok(runtime::ptx(&gemm.run::<T, C>()?, capability)?);
-        }
-        let fused = Linear::default().finish::<C>().fused(gemm, false);
-        Ok(runtime::ptx(&fused.run_batch::<T, C>()?, capability)?)
+    fn warps_ptx<C: GemmOutput>(
+        batch: Batch,
+        (epilogue, kinds): (Parts, Kinds),
+        capability: &'static Capability,
+    ) -> Result<String> {
+        let fused = Fused { gemm: Gemm::for_batch(batch), epilogue, kinds, transposed: false };
+        Ok(match batch.count {
+            1 => runtime::ptx(&Fused::<Gemm, _>::run::<T, C>(&fused)?, capability)?,
+            _ => runtime::ptx(&fused.run_batch::<T, C>()?, capability)?,
+        })
     }
 }
 
@@ -251,7 +258,11 @@ macro_rules! warpgroups_only {
                 Err(no_warpgroups::<Self>(experts.product(experts.rows(operands.a))))
             }
 
-            fn warps_ptx<C: GemmOutput>(batch: Batch, _: &'static Capability) -> Result<String> {
+            fn warps_ptx<C: GemmOutput>(
+                batch: Batch,
+                _: (Parts, Kinds),
+                _: &'static Capability,
+            ) -> Result<String> {
                 Err(no_warpgroups::<Self>(batch.product))
             }
 

@@ -22,6 +22,20 @@ where
     T: Rounded + Storable + Sync,
     C: Rounded + Storable,
 {
+    verify_finished(parts, set, |_, sum, error| (sum, error))
+}
+
+/// [`verify_parts`] of what an epilogue made of the sums: `finish` has the number of an element, its sum, and how far off that may be, and
+/// tells what it became and how far off that may be before it was rounded to C's type.
+pub(super) fn verify_finished<T, C>(
+    parts: &[Part],
+    set: &Buffers<T, C>,
+    finish: impl Fn(usize, f64, f64) -> (f64, f64),
+) -> Result<Verified>
+where
+    T: Rounded + Storable + Sync,
+    C: Rounded + Storable,
+{
     let exact =
         |values: Vec<T>| -> Vec<f32> { values.into_par_iter().map(|value| value.exact() as f32).collect() };
     let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
@@ -37,9 +51,11 @@ where
     let accumulation =
         if is_narrow { narrow_accumulation(steps) } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
-    let elements = found.iter().zip(expected.iter().zip(magnitudes)).map(|(found, (expected, magnitude))| {
-        let tolerance = C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
-        registry::Element { found: found.exact(), expected: *expected, tolerance }
+    let sums = expected.into_iter().zip(magnitudes).enumerate();
+    let elements = found.iter().zip(sums).map(|(found, (index, (sum, magnitude)))| {
+        let (expected, error) = finish(index, sum, accumulation * magnitude);
+        let tolerance = C::ROUNDING * expected.abs() * 1.01 + error + f64::MIN_POSITIVE;
+        registry::Element { found: found.exact(), expected, tolerance }
     });
     let columns = n as usize;
     Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
@@ -63,13 +79,17 @@ where
     T: Rounded + Storable + Sync,
     C: Rounded + Storable,
 {
+    verify_parts(&parts_of(batch), set)
+}
+
+/// The products of a batch.
+pub(super) fn parts_of(batch: Batch) -> Vec<Part> {
     let part = |number: usize| Part {
         product: batch.product,
         a: number * batch.a_stride as usize,
         b: number * batch.b_stride as usize,
     };
-    let parts: Vec<Part> = (0..batch.count as usize).map(part).collect();
-    verify_parts(&parts, set)
+    (0..batch.count as usize).map(part).collect()
 }
 
 /// A product whose factors are parts of larger ones.
