@@ -43,19 +43,28 @@ impl Tuning {
 /// What was fastest on the H200 for rows of 262,144, of what `docs/benches/rows-long.txt` tries: a line for what each kernel moves.
 const LONG_ROWS: &[(Traffic, Tuning)] = &[
     (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
-    (Traffic::RMS_NORM, RING),
+    (Traffic::RMS_NORM, Tuning { threads: 512, ctas: 8, steps: 8, ctas_per_sm: 1, ..RING }),
     (
         Traffic::ADD_RMS_NORM,
         Tuning { turnover: Some(Turnover::Leave), threads: 1024, ctas: 8, ..Tuning::NOTHING },
     ),
-    (Traffic::LAYER_NORM, Tuning { turnover: Some(Turnover::Spread), ..Tuning::NOTHING }),
+    (
+        Traffic::LAYER_NORM,
+        Tuning {
+            turnover: Some(Turnover::Stagger),
+            threads: 512,
+            ctas_per_sm: 1,
+            stages: 4,
+            ..Tuning::NOTHING
+        },
+    ),
     (
         Traffic::CROSS_ENTROPY,
         Tuning { turnover: Some(Turnover::Spread), threads: 512, evicts: true, ..Tuning::NOTHING },
     ),
 ];
 
-/// Where rows cannot be spread.
+/// Where there is no room for that.
 const RING: Tuning = Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING };
 
 /// CTAs of the clusters whose rows are long. Measured on the H200: RMSNorm of 262,144 columns, 16 CTAs a row, 3.63 TB/s where the device starts a
@@ -238,13 +247,13 @@ mod tests {
     #[test]
     fn rows_are_spread_where_all_ctas_are_there_at_once() {
         let h200 = Arch::named("h200").expect("in the table").capability;
-        let plan = |columns, sms| Plan::new::<bf16>(columns, Traffic::LAYER_NORM, h200, sms);
+        let plan = |columns, sms| Plan::new::<bf16>(columns, Traffic::CROSS_ENTROPY, h200, sms);
         let spread = plan(262_144, 132);
-        assert_eq!((spread.turnover, spread.ctas, spread.rows, spread.stages), (Turnover::Spread, 128, 8, 5));
+        assert_eq!((spread.turnover, spread.ctas, spread.rows, spread.stages), (Turnover::Spread, 128, 16, 3));
         assert_eq!(plan(262_144, 114).turnover, Turnover::Ring);
         assert_eq!(plan(262_144 - 8, 132).turnover, Turnover::Spread);
         // Registers hold no such row.
-        assert_eq!(plan(1 << 20, 132).turnover, Turnover::Stay);
+        assert_eq!(plan(1 << 20, 132).turnover, Turnover::Leave);
         assert_eq!(plan(65_536, 132).turnover, Turnover::Leave);
         let lag = |threads| {
             let tuning = Tuning { turnover: Some(Turnover::Spread), threads, ..Tuning::default() };
