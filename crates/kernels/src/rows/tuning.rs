@@ -249,7 +249,10 @@ mod tests {
         let h200 = Arch::named("h200").expect("in the table").capability;
         let plan = |columns, sms| Plan::new::<bf16>(columns, Traffic::CROSS_ENTROPY, h200, sms);
         let spread = plan(262_144, 132);
-        assert_eq!((spread.turnover, spread.ctas, spread.rows, spread.stages), (Turnover::Spread, 128, 16, 3));
+        assert_eq!(
+            (spread.turnover, spread.ctas, spread.rows, spread.stages),
+            (Turnover::Spread, 128, 16, 3)
+        );
         assert_eq!(plan(262_144, 114).turnover, Turnover::Ring);
         assert_eq!(plan(262_144 - 8, 132).turnover, Turnover::Spread);
         // Registers hold no such row.
