@@ -1,5 +1,7 @@
 //! Batches of products in one launch: every way that the plan knows, strides, shared factors, epilogues, and what is refused.
 
+mod matrices;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -8,28 +10,12 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+use matrices::{place, whole};
 
-/// Small whole numbers: every product and sum of them is exact, so results must be equal.
-fn whole(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 60) as f32 % 5.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
+type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// What stands in the gaps between matrices.
 const GAP: f32 = 77.0;
-
-/// Element (row, column) of a matrix of those extents.
-fn element(matrix: &[f32], order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> f32 {
-    match order {
-        Order::RowMajor => matrix[row * columns + column],
-        Order::ColumnMajor => matrix[column * rows + row],
-    }
-}
 
 /// The elements of a batch's matrix and of the gaps up to the last.
 fn length(batch: &Batch, stride: u64, matrix: usize) -> usize {
@@ -47,8 +33,7 @@ fn expected(batch: &Batch, a: &[f32], b: &[f32], before: f32) -> Vec<f32> {
         for (index, sum) in c.iter_mut().enumerate() {
             let (row, column) = (index / n, index % n);
             let terms = (0..k).map(|step| {
-                element(a, batch.product.a, row, step, (m, k))
-                    * element(b, batch.product.b, step, column, (k, n))
+                a[place(batch.product.a, row, step, (m, k))] * b[place(batch.product.b, step, column, (k, n))]
             });
             *sum = terms.sum();
         }

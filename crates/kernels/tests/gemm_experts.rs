@@ -1,6 +1,8 @@
 //! Groups of rows in one launch, each times a matrix of its own: every way that the plan knows, groups of no rows, epilogues, and what
 //! is refused.
 
+mod matrices;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::experts::Experts;
@@ -9,17 +11,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+use matrices::{place, whole};
 
-/// Small whole numbers: every product and sum of them is exact, so results must be equal.
-fn whole(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 60) as f32 % 5.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
+type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// What C holds before.
 const BEFORE: f32 = 77.0;
@@ -52,9 +46,8 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         let (wide, deep) = (n as usize, k as usize);
         let rows = groups(sizes);
         let (a, b) = (whole(rows.len() * deep, 1), whole(sizes.len() * wide * deep, 2));
-        let weight = |group: usize, step: usize, column: usize| match order {
-            Order::RowMajor => b[(group * deep + step) * wide + column],
-            Order::ColumnMajor => b[(group * wide + column) * deep + step],
+        let weight = |group: usize, step: usize, column: usize| {
+            b[group * deep * wide + place(order, step, column, (deep, wide))]
         };
         let mut expected = Vec::new();
         for (row, &group) in rows.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Epilogues from outside of the library: closures and types of one's own, in every kernel that takes one.
 
+mod matrices;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -11,31 +13,19 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+use matrices::{place, whole};
 
-/// Small whole numbers: every product and sum of them is exact, so results must be what the reference rounds to.
-fn whole(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 60) as f32 % 5.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
+type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// A·B of each product of a batch without gaps, on the host.
 fn sums(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
     let Product { m, n, k, .. } = batch.product;
     let (m, n, k) = (m as usize, n as usize, k as usize);
-    let at = |order: Order, row: usize, column: usize, (rows, columns): (usize, usize)| match order {
-        Order::RowMajor => row * columns + column,
-        Order::ColumnMajor => column * rows + row,
-    };
     let mut all = Vec::with_capacity(batch.count as usize * m * n);
     for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
         for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
             let term = |step| {
-                a[at(batch.product.a, row, step, (m, k))] * b[at(batch.product.b, step, column, (k, n))]
+                a[place(batch.product.a, row, step, (m, k))] * b[place(batch.product.b, step, column, (k, n))]
             };
             all.push((0..k).map(term).sum());
         }

@@ -5,6 +5,8 @@
 //!
 //! `cargo test -p warpwright-kernels --test gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
 
+mod matrices;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -14,6 +16,8 @@ use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::Operations;
+
+use matrices::{place, whole};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -89,16 +93,6 @@ struct Case {
     seed: u64,
 }
 
-/// Whole numbers from -2 to 2.
-fn whole(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 60) as f32 % 5.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
-
 /// One of several products, on the host.
 struct Part {
     product: Product,
@@ -129,13 +123,10 @@ impl Part {
     fn expected(&self, epilogue: Parts) -> Vec<(f64, f64)> {
         let Product { m, n, k, a, b } = self.product;
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
-        let at = |order, row, column, (rows, columns): (usize, usize)| match order {
-            Order::RowMajor => row * columns + column,
-            Order::ColumnMajor => column * rows + row,
-        };
         let element = |row: usize, column: usize| {
             let terms = (0..k).map(|step| {
-                f64::from(self.a[at(a, row, step, (m, k))]) * f64::from(self.b[at(b, step, column, (k, n))])
+                f64::from(self.a[place(a, row, step, (m, k))])
+                    * f64::from(self.b[place(b, step, column, (k, n))])
             });
             let mut value = f64::from(epilogue.alpha) * terms.sum::<f64>();
             if epilogue.scales {

@@ -1,5 +1,7 @@
 //! Groups of products of different extents in one launch: every way that the plan knows, members of nothing, and what is refused.
 
+mod matrices;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::grouped::GroupMember;
@@ -8,25 +10,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
+use matrices::{place, whole};
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-/// Small whole numbers: every product and sum of them is exact, so results must be equal.
-fn whole(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 60) as f32 % 5.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-/// Where element (row, column) of a matrix of those extents is.
-fn place(order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> usize {
-    match order {
-        Order::RowMajor => row * columns + column,
-        Order::ColumnMajor => column * rows + row,
-    }
-}
 
 /// A product's matrices on the host and on a device.
 struct Case<T, C> {

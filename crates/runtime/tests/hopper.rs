@@ -1,5 +1,7 @@
 //! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
 
+mod with_clusters;
+
 use warpwright_lang::access::{Access, Ordering as AccessOrdering, Scope};
 use warpwright_lang::async_copy::copy_async;
 use warpwright_lang::block::sync_threads;
@@ -11,15 +13,8 @@ use warpwright_lang::shared::shared_array;
 use warpwright_lang::special::{block_idx, grid_dim, thread_idx};
 use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
-use warpwright_runtime::Device;
 
-/// The emulated H200 with its checkers on, and the GPU where there is one with clusters.
-fn devices() -> Vec<Device> {
-    let emulator = Device::named("emu:h200").and_then(Device::checked).expect("the emulator always starts");
-    let gpu = Device::named("cuda:0").ok();
-    let has_clusters = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
-    std::iter::once(emulator).chain(gpu.filter(has_clusters)).collect()
-}
+use with_clusters::devices;
 
 const CTAS: u32 = 4;
 const THREADS: u32 = 64;

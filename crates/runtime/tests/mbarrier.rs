@@ -1,6 +1,8 @@
 //! Every way to arrive at an mbarrier and to wait for it, run on the emulated H200 with its checkers on, and on a GPU that has clusters:
 //! a phase ends with the last arrival and the last byte, not before, and what dropped out is not waited for again.
 
+mod with_clusters;
+
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::cluster::{
@@ -11,15 +13,8 @@ use warpwright_lang::mbarrier::{Arrival, Mbarrier, PhaseEnd};
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::{Reg, device, kernel, launch};
-use warpwright_runtime::Device;
 
-/// The emulated H200 with its checkers on, and the GPU where there is one with clusters.
-fn devices() -> Vec<Device> {
-    let emulator = Device::named("emu:h200").and_then(Device::checked).expect("the emulator always starts");
-    let gpu = Device::named("cuda:0").ok();
-    let has_clusters = |device: &Device| device.properties().capability.compute_capability >= (9, 0);
-    std::iter::once(emulator).chain(gpu.filter(has_clusters)).collect()
-}
+use with_clusters::devices;
 
 /// What is said of the order.
 #[derive(Clone, Copy, Debug, PartialEq)]

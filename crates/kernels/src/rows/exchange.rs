@@ -48,6 +48,11 @@ fn places(plan: Plan) -> u32 {
     PLACES * plan.rows
 }
 
+/// How a word is read and written: nothing else is ordered with it.
+fn relaxed() -> Access {
+    Access::new().ordered(AccessOrdering::Relaxed(Scope::Device))
+}
+
 /// The words of a launch.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Exchange {
@@ -67,8 +72,7 @@ impl Exchange {
     /// The same, once the launches before this one have ended.
     pub(super) fn begin(self) -> Self {
         // A CTA that is done may count itself while a warp without rows begins.
-        let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-        let used = (self.words.load_with(relaxed) >> 32u32).convert::<u32>();
+        let used = (self.words.load_with(relaxed()) >> 32u32).convert::<u32>();
         Self { used, ..self }
     }
 
@@ -79,8 +83,7 @@ impl Exchange {
             let before = self.words.atomic_add(1u64);
             if before.convert::<u32>() == self.plan.ctas - 1 {
                 let used = self.used + (rows - 1u32) / places(self.plan) + 1u32;
-                let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-                self.words.store_with(used.convert::<u64>() << 32u32, relaxed);
+                self.words.store_with(used.convert::<u64>() << 32u32, relaxed());
             }
         }
     }
@@ -101,8 +104,7 @@ impl Exchange {
         }
         if lane < K as u32 {
             let word = (tag.convert::<u64>() << 32u32) | value.bit_cast::<u32>().convert::<u64>();
-            let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-            self.words.at(place + block_idx().x * K as u32 + lane).store_with(word, relaxed);
+            self.words.at(place + block_idx().x * K as u32 + lane).store_with(word, relaxed());
         }
     }
 
@@ -116,8 +118,7 @@ impl Exchange {
             let mut all_there = constant(true);
             for first in (0..self.plan.ctas).step_by(32) {
                 let at = self.words.at(place + (lane_id() + first) * K as u32);
-                let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
-                let words = at.load_vector_with::<K>(relaxed);
+                let words = at.load_vector_with::<K>(relaxed());
                 for word in words {
                     all_there = all_there & (word >> 32u32).convert::<u32>().eq(tag);
                 }
