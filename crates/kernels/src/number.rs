@@ -1,10 +1,9 @@
 //! The numbers of inputs and references on the host, in every type that the kernels take.
 
-use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 use warpwright::runtime::Storable;
 
-use crate::reference::{Random, repeated};
+use crate::reference::{drawn, repeated};
 
 /// A number on the host.
 pub(crate) trait HostNumber: Storable {
@@ -116,13 +115,10 @@ impl Values {
     }
 
     fn made<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
-        const CHUNK: usize = 1 << 16;
-        let mut numbers = vec![T::nearest(0.0); count];
-        // Each chunk has a sequence of its own, so that they can be made at once.
-        numbers.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, numbers)| {
-            let mut random = Random::new(seed.wrapping_add((chunk as u64).rotate_left(40)));
+        drawn(seed, count, T::nearest(0.0), |random, numbers| {
             let scale = if T::ROUNDING == 0.0 { 50.0 } else { 1.0 };
-            for (number, value) in numbers.iter_mut().zip(random.normal(CHUNK)) {
+            let normal = random.normal(numbers.len());
+            for (number, value) in numbers.iter_mut().zip(normal) {
                 *number =
                     T::nearest(f64::from(value) * scale + if self == Self::Offset { 1000.0 } else { 0.0 });
             }
@@ -134,8 +130,7 @@ impl Values {
                     }
                 }
             }
-        });
-        numbers
+        })
     }
 }
 

@@ -60,8 +60,22 @@ pub(crate) fn repeated<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>
     all
 }
 
-/// Numbers of the normal distribution in pieces of this many, each of a seed of its own.
+/// What is random is made in pieces of this many, each of a seed of its own, so that all host threads make some.
 const PIECE: usize = 1 << 16;
+
+/// `count` elements, which `fill` makes a piece at a time of a sequence of numbers: the same for the same seed on every machine.
+pub(crate) fn drawn<T: Copy + Send>(
+    seed: u64,
+    count: usize,
+    nothing: T,
+    fill: impl Fn(&mut Random, &mut [T]) + Sync,
+) -> Vec<T> {
+    let mut elements = vec![nothing; count];
+    elements.par_chunks_mut(PIECE).enumerate().for_each(|(piece, elements)| {
+        fill(&mut Random::new(seed.wrapping_add((piece as u64).rotate_left(40))), elements);
+    });
+    elements
+}
 
 /// `count` numbers of the normal distribution, each made into a `T`, by all host threads: the same for the same seed on every machine.
 pub(crate) fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -> T + Sync) -> Vec<T> {

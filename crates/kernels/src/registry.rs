@@ -8,6 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
+use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::runtime::{Device, Function, Launch, LaunchCounts, Stream};
 
@@ -307,6 +308,23 @@ pub fn compare(
             elements: verified.elements,
         })
     })
+}
+
+/// [`compare`]s elements that have one coordinate, by all host threads: `element` says what is at a place.
+///
+/// # Errors
+/// A [`Mismatch`] if there is one.
+pub fn compare_at_once(
+    length: usize,
+    element: impl Fn(usize) -> Element + Sync,
+) -> std::result::Result<Verified, Mismatch> {
+    const PIECE: usize = 1 << 20;
+    let pieces = (0..length.div_ceil(PIECE)).into_par_iter().map(|piece| {
+        let first = piece * PIECE;
+        let places = first..length.min(first + PIECE);
+        compare(places.map(&element), |index| vec![first + index as usize])
+    });
+    together(pieces.collect::<Vec<_>>())
 }
 
 /// What the comparisons of a result's parts come to, each part compared by itself: the first mismatch, and all that is wrong.

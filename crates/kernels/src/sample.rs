@@ -1,10 +1,9 @@
 //! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check results by.
 
-use rayon::prelude::*;
 use warpwright::lang::element::{bf16, f16};
 
 use crate::monoid::Searchable;
-use crate::reference::{Random, Rounded, repeated};
+use crate::reference::{Random, Rounded, drawn, repeated};
 use crate::registry::Element;
 
 /// The names of the types that [`with_element_type`] knows, as an option's choices.
@@ -79,15 +78,8 @@ pub(crate) trait Sampled: Searchable {
 
     /// `count` elements of a seed.
     fn draw_many(seed: u64, count: usize) -> Vec<Self> {
-        // Each piece has a sequence of its own, so that all host threads draw at once.
-        const PIECE: usize = 1 << 16;
         repeated(count, |count| {
-            let mut elements = vec![Self::LEAST; count];
-            elements.par_chunks_mut(PIECE).enumerate().for_each(|(piece, elements)| {
-                let mut random = Random::new(seed.wrapping_add((piece as u64).rotate_left(40)));
-                elements.fill_with(|| Self::draw(&mut random));
-            });
-            elements
+            drawn(seed, count, Self::LEAST, |random, elements| elements.fill_with(|| Self::draw(random)))
         })
     }
 }

@@ -23,6 +23,7 @@ pub mod bitonic;
 pub mod key;
 pub(crate) mod library;
 pub mod merge;
+mod pairs;
 pub mod radix;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};

@@ -342,14 +342,16 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
         => "a bitonic sort: its CTAs have 96 threads; give them a power of two from 32 to 1024";
     bitonic, |b| by_bitonic(b, 2048)
         => "a bitonic sort: its CTAs have 2048 threads; give them a power of two from 32 to 1024";
+    bitonic, |b| by_bitonic(b, 1024)
+        => "a bitonic sort: its CTAs take 65536 bytes of shared memory, and have 49152; give them fewer threads or elements";
     bitonic, |b| {
-        let sort = Bitonic::new(Ascending);
+        let sort = Bitonic::new::<f32>(Ascending);
         bitonic::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
     } => "the output of a sort has 9 elements where 10 are needed";
     bitonic, |b| {
         let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(10), b.f32(9)));
         let output = (&mut output.0, &mut output.1);
-        bitonic::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Bitonic::new(Ascending))
+        bitonic::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Bitonic::new::<f32>(Ascending))
     } => "the buffer of sorted values has 9 elements where 10 are needed";
     merge, |b| by_merging(b, 32, 15)
         => "a merge sort: its CTAs have 32 threads; give them a power of two from 64 to 1024";

@@ -8,8 +8,8 @@ use warpwright_kernels::sort::merge::{self, Merge};
 use warpwright_kernels::sort::radix::{self, Radix};
 use warpwright_kernels::sort::{Direction, SortKey};
 
-/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
-const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 6912, 6913, 9984, 9985, 60_011];
+/// Around a warp, a CTA's tile by bitonic (4096), of keys (9984) and of pairs (6912) by radix, and a look-back over several tiles.
+const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
 
 fn operations() -> Operations {
     let device = std::env::var("WARPWRIGHT_TEST_DEVICE").unwrap_or_else(|_| "emu:h200".into());
@@ -51,7 +51,7 @@ fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) 
     ) -> Result<LaunchCounts, OperationError>;
     let others: [(&str, Sorter<K>); 2] = [
         ("bitonic", |operations, stream, keys, sorted, direction| {
-            bitonic::keys(operations, stream, keys, sorted, Bitonic::new(direction))
+            bitonic::keys(operations, stream, keys, sorted, Bitonic::new::<K>(direction))
         }),
         ("merge", |operations, stream, keys, sorted, direction| {
             merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))
@@ -75,7 +75,7 @@ fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) 
             "merge" => {
                 merge::pairs(operations, &stream, (&input, &values), output, Merge::new::<K>(direction))
             }
-            _ => bitonic::pairs(operations, &stream, (&input, &values), output, Bitonic::new(direction)),
+            _ => bitonic::pairs(operations, &stream, (&input, &values), output, Bitonic::new::<K>(direction)),
         };
         outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
         let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
@@ -102,6 +102,13 @@ fn every_length() {
         check(&operations, &keys, Direction::Ascending);
         check(&operations, &keys, Direction::Descending);
     }
+}
+
+/// Blocks of so many tiles that a pass between them makes as many steps as it can, and another is left over.
+#[test]
+fn a_million_keys() {
+    let keys: Vec<u32> = (0..(1 << 20) + 7).map(|index| bits(index) as u32).collect();
+    check(&operations(), &keys, Direction::Ascending);
 }
 
 #[test]
@@ -236,7 +243,7 @@ fn every_size_of_a_cta() {
     }
     let mut expected = keys.clone();
     expected.sort_unstable();
-    for threads in [32, 64, 1024] {
+    for threads in [32, 64, 256] {
         let sort = Bitonic { direction, threads };
         bitonic::keys(&operations, &stream, &input, &mut output.0, sort).expect("it sorts");
         assert!(output.0.to_vec().expect("readable") == expected, "{sort:?}");

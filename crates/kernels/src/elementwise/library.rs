@@ -1,6 +1,5 @@
 //! The elementwise kernels for the command line.
 
-use rayon::prelude::*;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
@@ -10,7 +9,7 @@ use crate::number::{HostNumber, Values, with_type};
 use crate::prepared::{ptx, with_resources};
 use crate::registry::{
     self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
-    compare, together,
+    compare_at_once,
 };
 use crate::rotation::rotating;
 
@@ -67,19 +66,12 @@ fn beside(device: &Device, options: &Options, buffers: u64) -> Result<Box<dyn Pr
 
 /// Every element exactly as the reference says of its place.
 fn verify<T: HostNumber>(found: &Buffer<T>, expected: impl Fn(usize) -> f64 + Sync) -> Result<Verified> {
-    // In pieces, so that all host threads compare at once.
-    const PIECE: usize = 1 << 20;
     let found = found.to_vec()?;
-    let each = found.par_chunks(PIECE).enumerate().map(|(piece, found)| {
-        let first = piece * PIECE;
-        let elements = found.iter().enumerate().map(|(place, found)| registry::Element {
-            found: found.value(),
-            expected: expected(first + place),
-            tolerance: 0.0,
-        });
-        compare(elements, |index| vec![first + index as usize])
-    });
-    Ok(together(each.collect::<Vec<_>>())?)
+    Ok(compare_at_once(found.len(), |place| registry::Element {
+        found: found[place].value(),
+        expected: expected(place),
+        tolerance: 0.0,
+    })?)
 }
 
 /// What [`MapLibrary`] does to each element: its square. For integers the product wraps.

@@ -11,22 +11,49 @@
 //! ```
 //!
 //! Every comparison leaves the smaller key in the lower place, so keys that are not there count as the largest, and a comparison
-//! with one of them does nothing: any length will do. Steps within a tile are made in shared memory, all in one launch; the
-//! others take a launch each. There are log² n / 2 steps, which is why [`radix`](super::radix) wins from a few tiles on.
+//! with one of them does nothing: any length will do.
+//!
+//! There are log² n / 2 steps. Were each to read and write all keys, memory would be all that they wait for, so a thread makes four at a
+//! time: it takes 16 keys whose places differ in four neighbouring bits into registers, and these are all that the steps of
+//! those bits compare. Steps within a tile pass through shared memory, all in one launch; between tiles four steps are a launch.
+//!
+//! ```text
+//! a place in a block of 2^20 keys:   b b b b  b b b b  b b b b  b b b b  b b b b    a step for each bit, from the highest
+//!                                    -------  -------  -------  -------  -------    a pass: four steps on 16 keys in registers
+//!                                    launch   launch   launch ------------------    tiles of 2^12 keys
+//! ```
+//!
+//! That is log² n / 8 passes over memory, which is why [`radix`](super::radix) wins all the same.
 //!
 //! Values go where their keys go. Equal keys do not stay in their order, and neither do their values: where that matters, take
 //! [`merge`](super::merge) or [`radix`](super::radix).
 //!
 //! (Batcher, "Sorting Networks and Their Applications", 1968.)
 
+use std::ops::{BitAnd, BitXor, Range, Shr};
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::radix::in_direction;
+use super::pairs::{Memory, Pair, Tile, order_two};
 use super::{Direction, SortKey, expect_pairs};
-use crate::operations::{Operations, Result, both, expect_length, expect_power_of_two_threads};
+use crate::operations::{
+    Operations, Result, both, expect_declared_shared, expect_length, expect_power_of_two_threads,
+};
 
-/// The sort: a tile is two keys for each thread.
+/// Steps that a thread makes at a time.
+const STEPS: u32 = 4;
+
+/// Keys that it takes for them.
+const KEYS: u32 = 1 << STEPS;
+
+/// Registers of an SM. (CUDA Programming Guide, "Technical Specifications per Compute Capability", all since 5.0.)
+const REGISTERS: u32 = 65_536;
+
+/// What errors call it.
+const WHAT: &str = "a bitonic sort";
+
+/// The sort: a tile is 16 keys for each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bitonic {
     /// Which key comes first.
@@ -35,66 +62,170 @@ pub struct Bitonic {
     pub threads: u32,
 }
 
-/// One step of the network: the lower place of pair `p` is `p` with a zero bit put in above its lowest `low_bits`, the upper one that
-/// exclusive-or `mask`.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    low_bits: u32,
-    mask: u64,
+/// Steps of the network on a thread's 16 keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Steps {
+    /// All steps of blocks of 2 to 16 keys, which put 16 neighbours in order.
+    Order,
+    /// The first so many steps of a larger block: between its ends, then the halves of its halves, ..
+    Begin(u32),
+    /// So many steps further within a block.
+    Continue(u32),
 }
 
-impl Step {
-    /// The first step of a block of `2 << low_bits` keys.
-    fn between_ends(low_bits: u32) -> Self {
-        Self { low_bits, mask: (2 << low_bits) - 1 }
+/// Steps, and which keys a thread takes for them: those that lie `1 << low_bits` apart.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    low_bits: u32,
+    steps: Steps,
+}
+
+impl Steps {
+    /// The pairs of keys that are compared, step after step, by their numbers of 16: the lower one first.
+    fn pairs(self) -> Vec<(usize, usize)> {
+        let between_ends = |bit: u32| (bit, (2usize << bit) - 1);
+        let apart = |bit: u32| (bit, 1usize << bit);
+        let block = |bits: u32| std::iter::once(between_ends(bits - 1)).chain((0..bits - 1).rev().map(apart));
+        let steps: Vec<_> = match self {
+            Self::Order => (1..=STEPS).flat_map(block).collect(),
+            Self::Begin(count) => block(count).collect(),
+            Self::Continue(count) => (0..count).rev().map(apart).collect(),
+        };
+        let of_step = |(bit, mask): (u32, usize)| {
+            let lower = (0..KEYS as usize).filter(move |key| key >> bit & 1 == 0);
+            lower.map(move |key| (key, key ^ mask))
+        };
+        steps.into_iter().flat_map(of_step).collect()
     }
 
-    /// The step between keys that lie `1 << low_bits` apart.
-    fn apart(low_bits: u32) -> Self {
-        Self { low_bits, mask: 1 << low_bits }
+    /// Whether key `number` of 16 is in the upper half of a block whose ends are compared: then its partner counts from the other end.
+    fn counts_from_end(self, number: u32) -> bool {
+        matches!(self, Self::Begin(count) if number >> (count - 1) & 1 == 1)
+    }
+}
+
+/// The passes over the steps of these bits, of blocks of `2 << block` keys, from the highest.
+fn passes(bits: Range<u32>, block: u32) -> Vec<Pass> {
+    let ends: Vec<_> = (bits.start + 1..=bits.end).rev().step_by(STEPS as usize).collect();
+    let of_end = |end: u32| {
+        let low_bits = end.saturating_sub(STEPS).max(bits.start);
+        let count = end - low_bits;
+        Pass { low_bits, steps: if end > block { Steps::Begin(count) } else { Steps::Continue(count) } }
+    };
+    ends.into_iter().map(of_end).collect()
+}
+
+/// The kernel of passes between tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BetweenTiles {
+    /// The sort.
+    pub sort: Bitonic,
+    /// What each thread does.
+    pub steps: Steps,
+}
+
+impl BetweenTiles {
+    /// Makes the steps on keys that lie `1 << low_bits` apart.
+    #[kernel]
+    pub fn keys<K: SortKey>(&self, keys: &mut Global<K>, length: u64, low_bits: u32) {
+        let memory = Memory::<K, u8> { keys: *keys, values: None, direction: self.sort.direction };
+        self.pass(&memory, length, low_bits);
+    }
+
+    /// As [`keys`](Self::keys), with a value beside each key.
+    #[kernel]
+    pub fn pairs<K: SortKey, V: Storable>(
+        &self,
+        keys: &mut Global<K>,
+        values: &mut Global<V>,
+        length: u64,
+        low_bits: u32,
+    ) {
+        let memory = Memory { keys: *keys, values: Some(*values), direction: self.sort.direction };
+        self.pass(&memory, length, low_bits);
+    }
+
+    #[device]
+    fn pass<K: SortKey, V: Storable>(&self, memory: &Memory<K, V>, length: Reg<u64>, low_bits: Reg<u32>) {
+        let threads = self.sort.threads;
+        self.sort.launch(memory);
+        let group = block_idx().x.convert::<u64>() * u64::from(threads) + thread_idx().x.convert::<u64>();
+        let first = with_zero_bits(group, low_bits);
+        let to_end = (constant(1u64) << low_bits) - 1;
+        let places: Vec<_> = (0..KEYS)
+            .map(|number| {
+                let place = first ^ (constant(u64::from(number)) << low_bits);
+                if self.steps.counts_from_end(number) { place ^ to_end } else { place }
+            })
+            .collect();
+        let mut pairs: Vec<_> =
+            places.iter().map(|place| memory.at(*place).load_if(place.lt(length))).collect();
+        order::<K, V>(&mut pairs, self.steps);
+        for (place, pair) in places.iter().zip(pairs) {
+            if *place < length {
+                memory.at(*place).store(pair);
+            }
+        }
     }
 }
 
 impl Bitonic {
     /// The configuration for an H200.
-    pub fn new(direction: Direction) -> Self {
-        Self { direction, threads: 512 }
+    pub fn new<K: SortKey>(direction: Direction) -> Self {
+        Self { direction, threads: if K::BYTES == 8 { 128 } else { 256 } }
     }
 
     /// Keys of a tile.
     pub fn tile(&self) -> u32 {
-        2 * self.threads
+        KEYS * self.threads
     }
 
-    /// Refuses what it cannot do.
+    /// Says how many threads a CTA has, and how many CTAs an SM is to hold: as many as leave each thread room for its keys, as many addresses
+    /// and 48 more words. (Left to itself the assembler keeps the addresses of all passes in registers; with less room it spills.)
+    fn launch<K: SortKey, V: Element>(&self, memory: &Memory<K, V>) {
+        let words = |bytes: u32| bytes.div_ceil(4) * KEYS;
+        let keys = words(K::Bits::BYTES) + memory.values.map_or(0, |_| words(V::BYTES));
+        let room = REGISTERS / (48 + 2 * keys);
+        launch::threads(self.threads);
+        launch::blocks_per_sm((room / self.threads).max(1));
+    }
+
+    /// Refuses what it cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024.
-    pub fn check(&self) -> Result<()> {
-        expect_power_of_two_threads("a bitonic sort", 32, self.threads)
+    /// A CTA's threads are no power of two from 32 to 1024, or a tile does not fit shared memory.
+    pub fn check<K: SortKey>(&self, value_bytes: u32) -> Result<()> {
+        expect_power_of_two_threads(WHAT, 32, self.threads)?;
+        expect_declared_shared(WHAT, u64::from(self.tile()) * u64::from(K::Bits::BYTES + value_bytes))
     }
 
-    /// Orders each tile.
+    /// `sorted` = `keys`, each tile in order.
     #[kernel]
-    pub fn order_tiles<K: SortKey>(&self, keys: &mut Global<K>, length: u64) {
-        self.in_tiles::<K, u8>(*keys, None, length, &self.order_steps());
+    pub fn order_tiles<K: SortKey>(&self, keys: &Global<K>, sorted: &mut Global<K>, length: u64) {
+        let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
+        self.in_tiles(&from, &Memory { keys: *sorted, ..from }, length, &self.order_passes());
     }
 
-    /// Orders each tile's keys, and their values with them.
+    /// As [`order_tiles`](Self::order_tiles), with a value beside each key.
     #[kernel]
     pub fn order_tiles_of_pairs<K: SortKey, V: Storable>(
         &self,
-        keys: &mut Global<K>,
-        values: &mut Global<V>,
+        keys: &Global<K>,
+        values: &Global<V>,
+        sorted: &mut Global<K>,
+        sorted_values: &mut Global<V>,
         length: u64,
     ) {
-        self.in_tiles(*keys, Some(*values), length, &self.order_steps());
+        let from = Memory { keys: *keys, values: Some(*values), direction: self.direction };
+        let to = Memory { keys: *sorted, values: Some(*sorted_values), direction: self.direction };
+        self.in_tiles(&from, &to, length, &self.order_passes());
     }
 
     /// Makes the steps of a larger block that stay within tiles.
     #[kernel]
     pub fn finish_tiles<K: SortKey>(&self, keys: &mut Global<K>, length: u64) {
-        self.in_tiles::<K, u8>(*keys, None, length, &self.finish_steps());
+        let memory = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
+        self.in_tiles(&memory, &memory, length, &self.finish_passes());
     }
 
     /// As [`finish_tiles`](Self::finish_tiles), with a value beside each key.
@@ -105,131 +236,94 @@ impl Bitonic {
         values: &mut Global<V>,
         length: u64,
     ) {
-        self.in_tiles(*keys, Some(*values), length, &self.finish_steps());
+        let memory = Memory { keys: *keys, values: Some(*values), direction: self.direction };
+        self.in_tiles(&memory, &memory, length, &self.finish_passes());
     }
 
-    /// Makes one step between tiles.
-    #[kernel]
-    pub fn step<K: SortKey>(&self, keys: &mut Global<K>, length: u64, low_bits: u32, mask: u64) {
-        self.between_tiles::<K, u8>(*keys, None, length, (low_bits, mask));
+    /// The passes that order a tile.
+    fn order_passes(&self) -> Vec<Pass> {
+        let order = Pass { low_bits: 0, steps: Steps::Order };
+        let blocks = (STEPS..self.tile().ilog2()).flat_map(|block| passes(0..block + 1, block));
+        std::iter::once(order).chain(blocks).collect()
     }
 
-    /// As [`step`](Self::step), with a value beside each key.
-    #[kernel]
-    pub fn step_of_pairs<K: SortKey, V: Storable>(
-        &self,
-        keys: &mut Global<K>,
-        values: &mut Global<V>,
-        length: u64,
-        low_bits: u32,
-        mask: u64,
-    ) {
-        self.between_tiles(*keys, Some(*values), length, (low_bits, mask));
+    /// The passes of a larger block that stay within tiles.
+    fn finish_passes(&self) -> Vec<Pass> {
+        let bits = self.tile().ilog2();
+        passes(0..bits, bits)
     }
 
-    /// The steps that order a tile.
-    fn order_steps(&self) -> Vec<Step> {
-        let of_block =
-            |block| std::iter::once(Step::between_ends(block)).chain((0..block).rev().map(Step::apart));
-        (0..self.tile().ilog2()).flat_map(of_block).collect()
-    }
-
-    /// The steps of a larger block that stay within tiles.
-    fn finish_steps(&self) -> Vec<Step> {
-        (0..self.tile().ilog2()).rev().map(Step::apart).collect()
-    }
-
-    /// One step, a pair of keys for each thread.
-    #[device]
-    fn between_tiles<K: SortKey, V: Storable>(
-        &self,
-        keys: Global<K>,
-        values: Option<Global<V>>,
-        length: Reg<u64>,
-        (low_bits, mask): (Reg<u32>, Reg<u64>),
-    ) {
-        launch::threads(self.threads);
-        let pair = block_idx().x.convert::<u64>() * u64::from(self.threads) + thread_idx().x.convert::<u64>();
-        let lower = with_zero_bit(pair, low_bits);
-        let upper = lower ^ mask;
-        if upper < length {
-            let (low, high) = (keys.at(lower), keys.at(upper));
-            let (one, other) = (low.load(), high.load());
-            let ordered = |key| in_direction::<K>(K::ordered(key), self.direction);
-            if K::is_below(ordered(other), ordered(one)) {
-                low.store(other);
-                high.store(one);
-                if let Some(values) = values {
-                    exchange(values.at(lower), values.at(upper));
-                }
-            }
-        }
-    }
-
-    /// Makes steps on each tile, in shared memory.
+    /// Makes passes over each tile, in shared memory.
     #[device]
     fn in_tiles<K: SortKey, V: Storable>(
         &self,
-        keys: Global<K>,
-        values: Option<Global<V>>,
+        from: &Memory<K, V>,
+        to: &Memory<K, V>,
         length: Reg<u64>,
-        steps: &[Step],
+        passes: &[Pass],
     ) {
-        launch::threads(self.threads);
-        let tile = shared_array::<K::Bits>(self.tile() as usize);
-        let tile_values = values.map(|_| shared_array::<V>(self.tile() as usize));
+        self.launch(from);
+        let tile = Tile::new(self.tile(), from);
         let thread = thread_idx().x;
         let first = block_idx().x.convert::<u64>() * u64::from(self.tile());
-        for half in 0..2 {
-            let place = thread + half * self.threads;
-            let mut key = constant(K::MOST);
-            if first + place.convert::<u64>() < length {
-                key = in_direction::<K>(K::ordered(keys.at(first).at(place).load()), self.direction);
-                if let (Some(from), Some(to)) = (values, tile_values) {
-                    to.at(place).store(from.at(first).at(place).load());
-                }
-            }
-            tile.at(place).store(key);
+        let places: Vec<_> = (0..KEYS).map(|round| thread + round * self.threads).collect();
+        let is_there = |place: Reg<u32>| (first + place.convert::<u64>()).lt(length);
+        for place in &places {
+            tile.at(banked(*place)).store(from.at(first).at(*place).load_if(is_there(*place)));
         }
         sync_threads();
-        for step in steps {
-            let lower = with_zero_bit(thread.convert::<u64>(), constant(step.low_bits)).convert::<u32>();
-            let upper = lower ^ step.mask as u32;
-            let (low, high) = (tile.at(lower), tile.at(upper));
-            let (one, other) = (low.load(), high.load());
-            if K::is_below(other, one) {
-                low.store(other);
-                high.store(one);
-                if let Some(values) = tile_values {
-                    exchange(values.at(lower), values.at(upper));
-                }
-            }
+        for pass in passes {
+            self.in_tile(&tile, *pass);
             sync_threads();
         }
-        for half in 0..2 {
-            let place = thread + half * self.threads;
-            if first + place.convert::<u64>() < length {
-                let key = K::restored(in_direction::<K>(tile.at(place).load(), self.direction));
-                keys.at(first).at(place).store(key);
-                if let (Some(to), Some(from)) = (values, tile_values) {
-                    to.at(first).at(place).store(from.at(place).load());
-                }
+        for place in &places {
+            if is_there(*place) {
+                to.at(first).at(*place).store(tile.at(banked(*place)).load());
             }
+        }
+    }
+
+    /// Makes a pass over a tile.
+    #[device]
+    fn in_tile<K: SortKey, V: Storable>(&self, tile: &Tile<K, V>, Pass { low_bits, steps }: Pass) {
+        let thread = thread_idx().x.convert::<u64>();
+        let first = banked(with_zero_bits(thread, constant(low_bits)).convert::<u32>());
+        let to_end = (1 << low_bits) - 1;
+        let places: Vec<_> = (0..KEYS)
+            .map(|number| {
+                let offset = number << low_bits;
+                first ^ banked(if steps.counts_from_end(number) { offset ^ to_end } else { offset })
+            })
+            .collect();
+        let mut pairs: Vec<_> = places.iter().map(|place| tile.at(*place).load()).collect();
+        order::<K, V>(&mut pairs, steps);
+        for (place, pair) in places.iter().zip(pairs) {
+            tile.at(*place).store(pair);
         }
     }
 }
 
-/// Exchanges what is at two places.
-fn exchange<T: Element, S: Space>(low: Pointer<T, S>, high: Pointer<T, S>) {
-    let (one, other) = (low.load(), high.load());
-    low.store(other);
-    high.store(one);
+/// Makes steps on a thread's keys.
+#[track_caller]
+fn order<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], steps: Steps) {
+    for (low, high) in steps.pairs() {
+        order_two::<K, V>(pairs, low, high);
+    }
 }
 
-/// `number` with a zero bit put in above its lowest `low_bits`.
-fn with_zero_bit(number: Reg<u64>, low_bits: Reg<u32>) -> Reg<u64> {
+/// `number` with four zero bits put in above its lowest `low_bits`.
+fn with_zero_bits(number: Reg<u64>, low_bits: Reg<u32>) -> Reg<u64> {
     let above = number >> low_bits;
-    (above << (low_bits + 1)) | (number - (above << low_bits))
+    (above << (low_bits + STEPS)) | (number - (above << low_bits))
+}
+
+/// Where a tile keeps its key of `place`: a warp's 32 keys are in 32 banks, whichever four bits a thread's keys differ in. It is linear:
+/// the exclusive-or of two places is kept at that of where they are kept.
+fn banked<N>(place: N) -> N
+where
+    N: Copy + Shr<u32, Output = N> + BitAnd<u32, Output = N> + BitXor<Output = N>,
+{
+    place ^ (place >> STEPS & 31)
 }
 
 /// `sorted` = `keys` in order.
@@ -244,17 +338,17 @@ pub fn keys<K: SortKey>(
     configuration: Bitonic,
 ) -> Result<LaunchCounts> {
     expect_length("the output of a sort", keys.len(), sorted.len())?;
-    configuration.check()?;
-    stream.copy(sorted, keys)?;
+    configuration.check::<K>(0)?;
     let (threads, length) = (configuration.threads, keys.len() as u64);
     let order = operations.kernel(configuration, Bitonic::order_tiles::<K>)?;
-    let step = operations.kernel(configuration, Bitonic::step::<K>)?;
     let finish = operations.kernel(configuration, Bitonic::finish_tiles::<K>)?;
     configuration.launches(operations, length, |launch, grid| {
         Ok(match launch {
-            Launch::Order => order.launch(stream, grid, threads, (&mut *sorted, length))?,
-            Launch::Step(Step { low_bits, mask }) => {
-                step.launch(stream, grid, threads, (&mut *sorted, length, low_bits, mask))?
+            Launch::Order => order.launch(stream, grid, threads, (keys, &mut *sorted, length))?,
+            Launch::Between(Pass { low_bits, steps }) => {
+                let between = BetweenTiles { sort: configuration, steps };
+                let kernel = operations.kernel(between, BetweenTiles::keys::<K>)?;
+                kernel.launch(stream, grid, threads, (&mut *sorted, length, low_bits))?
             }
             Launch::Finish => finish.launch(stream, grid, threads, (&mut *sorted, length))?,
         })
@@ -273,21 +367,20 @@ pub fn pairs<K: SortKey, V: Storable>(
     configuration: Bitonic,
 ) -> Result<LaunchCounts> {
     expect_pairs((keys, values), (sorted, sorted_values))?;
-    configuration.check()?;
-    stream.copy(sorted, keys)?;
-    stream.copy(sorted_values, values)?;
+    configuration.check::<K>(V::BYTES)?;
     let (threads, length) = (configuration.threads, keys.len() as u64);
     let order = operations.kernel(configuration, Bitonic::order_tiles_of_pairs::<K, V>)?;
-    let step = operations.kernel(configuration, Bitonic::step_of_pairs::<K, V>)?;
     let finish = operations.kernel(configuration, Bitonic::finish_tiles_of_pairs::<K, V>)?;
     configuration.launches(operations, length, |launch, grid| {
-        let (keys, values) = (&mut *sorted, &mut *sorted_values);
+        let (to, values_to) = (&mut *sorted, &mut *sorted_values);
         Ok(match launch {
-            Launch::Order => order.launch(stream, grid, threads, (keys, values, length))?,
-            Launch::Step(Step { low_bits, mask }) => {
-                step.launch(stream, grid, threads, (keys, values, length, low_bits, mask))?
+            Launch::Order => order.launch(stream, grid, threads, (keys, values, to, values_to, length))?,
+            Launch::Between(Pass { low_bits, steps }) => {
+                let between = BetweenTiles { sort: configuration, steps };
+                let kernel = operations.kernel(between, BetweenTiles::pairs::<K, V>)?;
+                kernel.launch(stream, grid, threads, (to, values_to, length, low_bits))?
             }
-            Launch::Finish => finish.launch(stream, grid, threads, (keys, values, length))?,
+            Launch::Finish => finish.launch(stream, grid, threads, (to, values_to, length))?,
         })
     })
 }
@@ -296,8 +389,8 @@ pub fn pairs<K: SortKey, V: Storable>(
 enum Launch {
     /// Of the kernel that orders tiles.
     Order,
-    /// Of a step between tiles.
-    Step(Step),
+    /// Of a pass between tiles.
+    Between(Pass),
     /// Of the kernel that makes the steps within tiles.
     Finish,
 }
@@ -310,22 +403,74 @@ impl Bitonic {
         length: u64,
         mut launch: impl FnMut(Launch, u32) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
-        if length < 2 {
+        if length == 0 {
             return Ok(LaunchCounts::default());
         }
-        let (threads, tile) = (u64::from(self.threads), u64::from(self.tile()));
-        let grid = |ctas| operations.grid("a bitonic sort", ctas);
-        let tiles = grid(length.div_ceil(tile))?;
+        let (threads, bits) = (u64::from(self.threads), self.tile().ilog2());
+        let grid = |ctas| operations.grid(WHAT, ctas);
+        let tiles = grid(length.div_ceil(self.tile().into()))?;
         let mut counts = launch(Launch::Order, tiles)?;
-        for block in tile.ilog2()..length.next_power_of_two().ilog2() {
-            let between = (tile.ilog2()..block).rev().map(Step::apart);
-            for step in std::iter::once(Step::between_ends(block)).chain(between) {
-                // Pairs lie half as densely as keys, and a block's last tile may be missing: its pairs are there all the same.
-                let pairs = length.next_multiple_of(2 << block) / 2;
-                counts = both(counts, launch(Launch::Step(step), grid(pairs.div_ceil(threads))?)?);
+        for block in bits..length.next_power_of_two().ilog2() {
+            for pass in passes(bits..block + 1, block) {
+                // As many threads as 16 neighbours of `1 << low_bits` places have a thread each.
+                let groups = length.div_ceil(1 << (pass.low_bits + STEPS)) << pass.low_bits;
+                counts = both(counts, launch(Launch::Between(pass), grid(groups.div_ceil(threads))?)?);
             }
             counts = both(counts, launch(Launch::Finish, tiles)?);
         }
         Ok(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_make_every_step_once() {
+        for (bits, block) in [(0..1, 0), (0..12, 12), (0..11, 10), (12..13, 12), (12..17, 16), (9..20, 19)] {
+            let mut made = Vec::new();
+            for (index, Pass { low_bits, steps }) in passes(bits.clone(), block).into_iter().enumerate() {
+                let count = match steps {
+                    Steps::Begin(count) => {
+                        assert!(index == 0 && bits.end == block + 1);
+                        count
+                    }
+                    Steps::Continue(count) => count,
+                    Steps::Order => panic!("that is for blocks of 16"),
+                };
+                made.extend((low_bits..low_bits + count).rev());
+            }
+            assert!(made.into_iter().eq(bits.rev()));
+        }
+    }
+
+    /// A network that orders all rows of zeros and ones orders everything (Knuth, "The Art of Computer Programming", 5.3.4).
+    #[test]
+    fn sixteen_keys_are_ordered() {
+        let pairs = Steps::Order.pairs();
+        assert_eq!(pairs.len(), 10 * 8);
+        for keys in 0..1u32 << KEYS {
+            let ordered = pairs.iter().fold(keys, |keys, &(low, high)| {
+                let exchanged = (keys >> low & 1) > (keys >> high & 1);
+                keys ^ (u32::from(exchanged) << low | u32::from(exchanged) << high)
+            });
+            let ones = keys.count_ones();
+            assert_eq!(ordered, ((1 << ones) - 1) << (KEYS - ones), "{keys:b}");
+        }
+    }
+
+    /// Whatever a pass takes, the lanes of a warp find their keys in different banks.
+    #[test]
+    fn no_pass_has_bank_conflicts() {
+        let with_zero_bits =
+            |number: u32, low: u32| (number >> low) << (low + STEPS) | number & ((1 << low) - 1);
+        for low_bits in 0..=8 {
+            for number in 0..KEYS {
+                let bank = |lane| banked(with_zero_bits(lane, low_bits) ^ (number << low_bits)) % 32;
+                let banks: std::collections::HashSet<_> = (0..32).map(bank).collect();
+                assert_eq!(banks.len(), 32, "key {number} of those that lie 2^{low_bits} apart");
+            }
+        }
     }
 }

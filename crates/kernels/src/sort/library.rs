@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use rayon::prelude::*;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Storable};
 
@@ -12,9 +13,9 @@ use super::radix::Radix;
 use super::{Direction, SortKey};
 use crate::operations::Operations;
 use crate::prepared::{Ready, ptx};
-use crate::reference::Random;
+use crate::reference::drawn;
 use crate::registry::{
-    Element, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Result, Work, compare,
+    Element, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Result, Work, compare_at_once,
 };
 
 /// Sorts.
@@ -58,34 +59,31 @@ fn direction(options: &Options) -> Direction {
     if options.choice("direction") == "ascending" { Direction::Ascending } else { Direction::Descending }
 }
 
+/// What a key is sorted by on the host.
+fn rank<K: SortKey>(key: K, direction: Direction) -> u64 {
+    match direction {
+        Direction::Ascending => key.ordered_on_host(),
+        Direction::Descending => !key.ordered_on_host(),
+    }
+}
+
 /// Random bits, and so every kind of float.
 fn keys<K: SortKey>(options: &Options) -> Vec<K> {
-    let (length, order) = (options.extent("length"), options.choice("order"));
-    let mut random = Random::new(options.number("seed"));
+    let order = options.choice("order");
     let from_bits = |bits: u64| -> K { bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<K>()]) };
-    let mut keys: Vec<K> = (0..length)
-        .map(|_| match order {
+    let mut keys = drawn(options.number("seed"), options.extent("length"), K::zeroed(), |random, keys| {
+        keys.fill_with(|| match order {
             "equal" => from_bits(0x4321),
             "few" => from_bits(random.bits() % 3 * 0x1001),
             _ => from_bits(random.bits()),
-        })
-        .collect();
+        });
+    });
     match order {
-        "sorted" => keys.sort_by_key(|key| key.ordered_on_host()),
-        "reversed" => keys.sort_by_key(|key| !key.ordered_on_host()),
+        "sorted" => keys.par_sort_unstable_by_key(|key| rank(*key, Direction::Ascending)),
+        "reversed" => keys.par_sort_unstable_by_key(|key| rank(*key, Direction::Descending)),
         _ => {}
     }
     keys
-}
-
-/// Where each element of a sorted buffer came from.
-fn sources<K: SortKey>(keys: &[K], direction: Direction) -> Vec<usize> {
-    let mut sources: Vec<usize> = (0..keys.len()).collect();
-    match direction {
-        Direction::Ascending => sources.sort_by_key(|source| keys[*source].ordered_on_host()),
-        Direction::Descending => sources.sort_by_key(|source| !keys[*source].ordered_on_host()),
-    }
-    sources
 }
 
 /// Bits beside what they should be: a number that f64 holds tells the two apart.
@@ -117,18 +115,17 @@ fn prepare_keys<K: SortKey>(device: &Device, options: &Options) -> Result<Box<dy
         launch: move |stream: &_| {
             let (operations, keys, sorted) = (&operations, &keys_there, &mut *sorted.borrow_mut());
             Ok(match by {
-                "bitonic" => bitonic::keys(operations, stream, keys, sorted, Bitonic::new(direction))?,
+                "bitonic" => bitonic::keys(operations, stream, keys, sorted, Bitonic::new::<K>(direction))?,
                 "merge" => merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))?,
                 _ => operations.sort(stream, keys, sorted, direction)?,
             })
         },
         work: Work { operations: keys.len() as f64, bytes },
         verify: move || {
-            let found = result.borrow().to_vec()?;
-            let sources = sources(&keys, direction);
-            let elements =
-                found.iter().zip(sources).map(|(found, source)| compared(found.bits(), keys[source].bits()));
-            Ok(compare(elements, |index| vec![index as usize])?)
+            let (found, mut expected) = (result.borrow().to_vec()?, keys.clone());
+            // Keys of one rank are the same bits, so that it does not matter which stands first.
+            expected.par_sort_unstable_by_key(|key| rank(*key, direction));
+            Ok(compare_at_once(found.len(), |place| compared(found[place].bits(), expected[place].bits()))?)
         },
     }))
 }
@@ -151,7 +148,9 @@ fn prepare_pairs<K: SortKey, V: Storable>(
             let (sorted, sorted_values) = &mut *sorted.borrow_mut();
             let (input, output) = ((&there.0, &there.1), (sorted, sorted_values));
             Ok(match by {
-                "bitonic" => bitonic::pairs(&operations, stream, input, output, Bitonic::new(direction))?,
+                "bitonic" => {
+                    bitonic::pairs(&operations, stream, input, output, Bitonic::new::<K>(direction))?
+                }
                 "merge" => merge::pairs(&operations, stream, input, output, Merge::new::<K>(direction))?,
                 _ => operations.sort_pairs(stream, input, output, direction)?,
             })
@@ -161,19 +160,21 @@ fn prepare_pairs<K: SortKey, V: Storable>(
             let (found, found_values) = (result.borrow().0.to_vec()?, result.borrow().1.to_vec()?);
             let found_values =
                 if by == "bitonic" { in_place_order(&found, found_values) } else { found_values };
-            let sources = sources(&keys, direction);
-            let elements = found.iter().zip(&found_values).zip(sources).map(|((key, value), source)| {
-                let key = compared(key.bits(), keys[source].bits());
-                if key.found == key.expected { compared(value.bits(), values[source].bits()) } else { key }
-            });
-            Ok(compare(elements, |index| vec![index as usize])?)
+            let mut expected: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
+            expected.par_sort_by_key(|(key, _)| rank(*key, direction));
+            Ok(compare_at_once(found.len(), |place| {
+                let (key, value) = expected[place];
+                let found_key = compared(found[place].bits(), key.bits());
+                let is_right = found_key.found == found_key.expected;
+                if is_right { compared(found_values[place].bits(), value.bits()) } else { found_key }
+            })?)
         },
     }))
 }
 
 fn ptx_of_pairs<K: SortKey, V: Storable>(by: &str, direction: Direction, target: &str) -> Result<String> {
     match by {
-        "bitonic" => ptx(Bitonic::new(direction).order_tiles_of_pairs::<K, V>()?, target),
+        "bitonic" => ptx(Bitonic::new::<K>(direction).order_tiles_of_pairs::<K, V>()?, target),
         "merge" => ptx(Merge::new::<K>(direction).merge_runs_of_pairs::<K, V>()?, target),
         _ => ptx(Radix::for_pairs::<K, V>(direction).sweep.pairs::<K, V>()?, target),
     }
@@ -198,7 +199,7 @@ impl LibraryKernel for Library {
             "u32" => ptx_of_pairs::<K, u32>(options.choice("by"), direction, target),
             "u64" => ptx_of_pairs::<K, u64>(options.choice("by"), direction, target),
             _ => match options.choice("by") {
-                "bitonic" => ptx(Bitonic::new(direction).order_tiles::<K>()?, target),
+                "bitonic" => ptx(Bitonic::new::<K>(direction).order_tiles::<K>()?, target),
                 "merge" => ptx(Merge::new::<K>(direction).merge_runs::<K>()?, target),
                 _ => ptx(Radix::for_keys::<K>(direction).sweep.keys::<K>()?, target),
             },

@@ -15,11 +15,10 @@
 //! memory. After that each pass over memory doubles the runs. Of equal keys those of `a` come first and neighbours are exchanged only where they
 //! must be, so equal keys stay in their order, and their values with them. (Green, McColl and Bader, "GPU Merge Path", 2012.)
 
-use warpwright::lang::index::Index;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::radix::in_direction;
+use super::pairs::{Memory, Pair, Tile, order_two};
 use super::{Direction, SortKey, expect_pairs};
 use crate::operations::{
     OperationError, Operations, Result, Scratch, both, expect_declared_shared, expect_length,
@@ -45,57 +44,6 @@ struct Runs {
     first: Reg<u64>,
     /// Keys of the second.
     second: Reg<u64>,
-}
-
-/// A key on its way, and its value if values are carried.
-type Pair<K, V> = (Reg<<K as SortKey>::Bits>, Option<Reg<V>>);
-
-/// Keys in global memory, and their values if there are any.
-struct Memory<K: SortKey, V: Element> {
-    keys: Global<K>,
-    values: Option<Global<V>>,
-}
-
-/// A tile's keys in shared memory, and their values if there are any.
-struct Tile<K: SortKey, V: Element> {
-    keys: Shared<K::Bits>,
-    values: Option<Shared<V>>,
-}
-
-impl<K: SortKey, V: Storable> Tile<K, V> {
-    /// Room for `length` keys, and for values where `memory` has them.
-    #[track_caller]
-    fn new(length: u32, memory: &Memory<K, V>) -> Self {
-        let keys = shared_array(length as usize);
-        Self { keys, values: memory.values.map(|_| shared_array(length as usize)) }
-    }
-
-    /// The tile from `place` on.
-    #[track_caller]
-    fn at(&self, place: impl Index) -> Self {
-        Self { keys: self.keys.at(place), values: self.values.map(|values| values.at(place)) }
-    }
-
-    #[track_caller]
-    fn load(&self) -> Pair<K, V> {
-        (self.keys.load(), self.values.map(Shared::load))
-    }
-
-    #[track_caller]
-    fn store(&self, (key, value): Pair<K, V>) {
-        self.keys.store(key);
-        if let (Some(values), Some(value)) = (self.values, value) {
-            values.store(value);
-        }
-    }
-
-    /// Stores a thread's share, one pair after the other.
-    #[track_caller]
-    fn store_share(&self, share: &[Pair<K, V>]) {
-        for (item, pair) in share.iter().enumerate() {
-            self.at(item).store(*pair);
-        }
-    }
 }
 
 impl Merge {
@@ -129,8 +77,8 @@ impl Merge {
     /// `sorted` = `keys`, each tile in order.
     #[kernel]
     pub fn order_tiles<K: SortKey>(&self, keys: &Global<K>, sorted: &mut Global<K>, length: u64) {
-        let from = Memory::<K, u8> { keys: *keys, values: None };
-        self.order(&from, &Memory { keys: *sorted, values: None }, length);
+        let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
+        self.order(&from, &Memory { keys: *sorted, ..from }, length);
     }
 
     /// As [`order_tiles`](Self::order_tiles), with a value beside each key.
@@ -143,16 +91,17 @@ impl Merge {
         sorted_values: &mut Global<V>,
         length: u64,
     ) {
-        let from = Memory { keys: *keys, values: Some(*values) };
-        self.order(&from, &Memory { keys: *sorted, values: Some(*sorted_values) }, length);
+        let from = Memory { keys: *keys, values: Some(*values), direction: self.direction };
+        let to = Memory { keys: *sorted, values: Some(*sorted_values), direction: self.direction };
+        self.order(&from, &to, length);
     }
 
     /// `merged` = `keys`, whose runs of `width` keys are in order, with runs of twice that width in order. The width is a whole number of
     /// tiles.
     #[kernel]
     pub fn merge_runs<K: SortKey>(&self, keys: &Global<K>, merged: &mut Global<K>, length: u64, width: u64) {
-        let from = Memory::<K, u8> { keys: *keys, values: None };
-        self.merge(&from, &Memory { keys: *merged, values: None }, length, width);
+        let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
+        self.merge(&from, &Memory { keys: *merged, ..from }, length, width);
     }
 
     /// As [`merge_runs`](Self::merge_runs), with a value beside each key.
@@ -166,8 +115,9 @@ impl Merge {
         length: u64,
         width: u64,
     ) {
-        let from = Memory { keys: *keys, values: Some(*values) };
-        self.merge(&from, &Memory { keys: *merged, values: Some(*merged_values) }, length, width);
+        let from = Memory { keys: *keys, values: Some(*values), direction: self.direction };
+        let to = Memory { keys: *merged, values: Some(*merged_values), direction: self.direction };
+        self.merge(&from, &to, length, width);
     }
 
     /// Puts each tile in order.
@@ -178,18 +128,7 @@ impl Merge {
         let first = block_idx().x.convert::<u64>() * u64::from(self.tile());
         self.for_each_place(first, length, |place, is_there| {
             // What is not there counts as the largest, and stays behind its equals.
-            let mut key = constant(K::MOST);
-            if is_there {
-                key = in_direction::<K>(K::ordered(from.keys.at(first).at(place).load()), self.direction);
-            }
-            tile.keys.at(place).store(key);
-            if let (Some(from), Some(to)) = (from.values, tile.values) {
-                let mut value = constant(V::zeroed());
-                if is_there {
-                    value = from.at(first).at(place).load();
-                }
-                to.at(place).store(value);
-            }
+            tile.at(place).store(from.at(first).at(place).load_if(is_there));
         });
         sync_threads();
 
@@ -198,7 +137,7 @@ impl Merge {
         order_share::<K, V>(&mut share);
         for merged in (0..self.threads.ilog2()).map(|round| self.items << round) {
             sync_threads();
-            mine.store_share(&share);
+            store_share(&mine, &share);
             sync_threads();
             let place = thread_idx().x * self.items;
             let start = place / (2 * merged) * (2 * merged);
@@ -226,8 +165,7 @@ impl Merge {
         let start = first / (width * 2) * (width * 2);
         let middle = (start + width).min(length);
         let runs = Runs { start, first: middle - start, second: (middle + width).min(length) - middle };
-        let ordered =
-            |place: Reg<u64>| in_direction::<K>(K::ordered(from.keys.at(place).load()), self.direction);
+        let ordered = |place: Reg<u64>| from.at(place).load_key();
 
         // Where this tile begins and ends in the two runs: the first thread of each of two warps looks.
         let begin = first - start;
@@ -300,16 +238,11 @@ impl Merge {
         share: &[Pair<K, V>],
     ) {
         sync_threads();
-        tile.at(thread_idx().x * self.items).store_share(share);
+        store_share(&tile.at(thread_idx().x * self.items), share);
         sync_threads();
         self.for_each_place(first, length, |place, is_there| {
             if is_there {
-                let (key, value) = tile.at(place).load();
-                let key = K::restored(in_direction::<K>(key, self.direction));
-                to.keys.at(first).at(place).store(key);
-                if let (Some(values), Some(value)) = (to.values, value) {
-                    values.at(first).at(place).store(value);
-                }
+                to.at(first).at(place).store(tile.at(place).load());
             }
         });
     }
@@ -343,17 +276,20 @@ fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) ->
 }
 
 /// Puts a thread's keys in order: neighbours are compared and exchanged, at even and odd places in turn.
+#[track_caller]
 fn order_share<K: SortKey, V: Element>(share: &mut [Pair<K, V>]) {
     for round in 0..share.len() {
         for low in (round % 2..share.len() - 1).step_by(2) {
-            let ((one, of_one), (other, of_other)) = (share[low], share[low + 1]);
-            let exchange = K::is_below(other, one);
-            let values = of_one.zip(of_other);
-            share[low] =
-                (exchange.select(other, one), values.map(|(one, other)| exchange.select(other, one)));
-            share[low + 1] =
-                (exchange.select(one, other), values.map(|(one, other)| exchange.select(one, other)));
+            order_two::<K, V>(share, low, low + 1);
         }
+    }
+}
+
+/// Stores a thread's share from the tile's begin on, one pair after the other.
+#[track_caller]
+fn store_share<K: SortKey, V: Storable>(tile: &Tile<K, V>, share: &[Pair<K, V>]) {
+    for (item, pair) in share.iter().enumerate() {
+        tile.at(item).store(*pair);
     }
 }
 
