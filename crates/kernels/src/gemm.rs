@@ -72,8 +72,9 @@ pub(crate) use scaled_library::Library as ScaledLibrary;
 pub trait GemmOutput: Element {
     /// A sum, rounded to this type.
     fn of(sum: Reg<f32>) -> Reg<Self>;
-    /// Two sums, rounded to this type, the first in the lower half of a register; for types of 16 bits.
-    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32>;
+    /// Sums, rounded to this type.
+    #[track_caller]
+    fn of_all(sums: &Fragment<f32>) -> Fragment<Self>;
     /// An element of C as a sum.
     #[track_caller]
     fn to_sum(element: Reg<Self>) -> Reg<f32>;
@@ -84,8 +85,8 @@ impl GemmOutput for f32 {
         sum
     }
 
-    fn pair(first: Reg<f32>, _: Reg<f32>) -> Reg<u32> {
-        bit_cast(first)
+    fn of_all(sums: &Fragment<f32>) -> Fragment<f32> {
+        sums.clone()
     }
 
     fn to_sum(element: Reg<f32>) -> Reg<f32> {
@@ -100,8 +101,8 @@ impl GemmOutput for f16 {
     }
 
     #[track_caller]
-    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
-        bit_cast(first.pack_f16x2(second))
+    fn of_all(sums: &Fragment<f32>) -> Fragment<f16> {
+        sums.packed(|first, second| bit_cast(first.pack_f16x2(second)))
     }
 
     #[track_caller]
@@ -117,8 +118,8 @@ impl GemmOutput for bf16 {
     }
 
     #[track_caller]
-    fn pair(first: Reg<f32>, second: Reg<f32>) -> Reg<u32> {
-        bit_cast(first.pack_bf16x2(second))
+    fn of_all(sums: &Fragment<f32>) -> Fragment<bf16> {
+        sums.packed(|first, second| bit_cast(first.pack_bf16x2(second)))
     }
 
     #[track_caller]

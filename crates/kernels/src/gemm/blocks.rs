@@ -48,7 +48,7 @@ impl ScaledGemm {
         self.columns.tile(self.gemm.tile.1)
     }
 
-    /// C = A·B, stored by TMA: C's type has 16 bits, and its contiguous extent is a multiple of 16 bytes.
+    /// C = A·B, stored by TMA: its contiguous extent is a multiple of 16 bytes.
     #[device]
     pub fn store_boxes<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         &self,

@@ -82,7 +82,7 @@ impl HopperGemm {
         BoxStore::<C>::piece(self.tile.1, self.c)
     }
 
-    /// C = A·B, each sum through an epilogue, stored by TMA: C's type has 16 bits, and its contiguous extent is a multiple of 16 bytes.
+    /// C = A·B, each sum through an epilogue, stored by TMA: its contiguous extent is a multiple of 16 bytes.
     #[device]
     pub fn store_boxes<T: WarpgroupInput, C: GemmOutput>(
         &self,

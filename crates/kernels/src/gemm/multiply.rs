@@ -60,7 +60,7 @@ impl Product {
 
     /// Whether TMA can store C.
     pub(super) fn stores_boxes<C: Element>(self) -> bool {
-        C::BYTES == 2 && (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
+        (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
     }
 }
 

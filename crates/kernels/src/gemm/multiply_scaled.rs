@@ -9,12 +9,13 @@ use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stre
 
 use super::batched::Batch;
 use super::blocks::ScaledGemm;
-use super::hopper::Consumers;
+use super::hopper::{CONSUMERS, Consumers};
 use super::linear::Linear;
 use super::multiply::{Product, has_warpgroups};
 use super::plan::{self, Configuration, Cost, SHARED_BYTES, SHARED_MARGIN, Shape};
 use super::scaled_kernel::{KernelOperands, Ready};
 use super::scales::Granularity;
+use super::store::buffers_bytes;
 use super::{GemmOutput, Order, WarpgroupInput};
 use super::{tune, tuned};
 use crate::operations::{OperationError, Operations, Result, expect_length};
@@ -137,7 +138,7 @@ impl ScaledWay {
         let tiles = [kernel.a_scales_tile(), kernel.b_scales_tile()];
         let scales: i64 = tiles.iter().flatten().map(TmaTile::bytes).sum();
         let slot = (rows + columns) * super::scales::BLOCK * shape.input_bytes + scales as u32;
-        let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(columns) * 2 } else { 0 };
+        let buffers = buffers_bytes(CONSUMERS, columns, shape.output_bytes);
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(plan::MOST_STAGES)
     }
 

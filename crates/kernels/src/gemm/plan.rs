@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::Order;
 pub use super::cost::{Cost, costs};
-use super::hopper::{Consumers, HopperGemm};
+use super::hopper::{CONSUMERS, Consumers, HopperGemm};
+use super::store::buffers_bytes;
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,7 +104,7 @@ impl Configuration {
 
     /// Slots of a tile that fit beside the buffers of the epilogue.
     pub(super) fn most_stages(tile: (u32, u32), spans: u32, shape: Shape) -> u32 {
-        let buffers = if shape.output_bytes == 2 { 4 * 64 * 64.min(tile.1) * 2 } else { 0 };
+        let buffers = buffers_bytes(CONSUMERS, tile.1, shape.output_bytes);
         let slot = (tile.0 + tile.1) * spans * SPAN_BYTES;
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(MOST_STAGES)
     }

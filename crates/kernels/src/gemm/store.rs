@@ -80,8 +80,7 @@ impl Finished {
     }
 }
 
-/// The way to C through shared memory and TMA: C's type has 16 bits, and its rows (columns, if they are contiguous) are multiples of
-/// 16 bytes.
+/// The way to C through shared memory and TMA: its rows (columns, if they are contiguous) are multiples of 16 bytes.
 pub(super) struct BoxStore<C> {
     buffers: TileRing<C>,
     order: Order,
@@ -92,16 +91,26 @@ pub(super) struct BoxStore<C> {
 /// Buffers of a warpgroup: one is filled while the other is read.
 const BUFFERS: u32 = 2;
 
+/// The widest swizzle's span, in bytes.
+const SPAN_BYTES: u32 = 128;
+
+/// Bytes of the buffers of so many warpgroups, for tiles of so many columns of elements of `bytes` bytes, at most.
+pub(super) const fn buffers_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
+    let row = if columns * bytes < SPAN_BYTES { columns * bytes } else { SPAN_BYTES };
+    BUFFERS * warpgroups * BLOCK_ROWS as u32 * row
+}
+
 impl<C: GemmOutput> BoxStore<C> {
-    /// Columns of a tile that are stored at once: at most the widest swizzle's span of 16-bit elements.
+    /// Columns of a tile that are stored at once: at most the widest swizzle's span.
     fn width(columns: i64) -> i64 {
-        [64, 32, 16].into_iter().find(|width| columns % width == 0).unwrap_or(8)
+        let widest = i64::from(SPAN_BYTES / C::BYTES);
+        [widest, widest / 2, widest / 4].into_iter().find(|width| columns % width == 0).unwrap_or(8)
     }
 
     /// The piece of a tile of so many columns that a warpgroup stores at once.
     ///
     /// # Errors
-    /// If the tile's columns are not a multiple of 8; in row-major order, of 16.
+    /// If the tile's columns are not a multiple of 8; in row-major order, of 16 bytes.
     pub(super) fn piece(columns: i64, order: Order) -> Result<TmaTile, Error> {
         let major = if order == Order::RowMajor { Major::K } else { Major::Mn };
         TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
@@ -113,6 +122,19 @@ impl<C: GemmOutput> BoxStore<C> {
         let buffers = TileRing::new(Self::piece(columns, order), BUFFERS * warpgroups);
         Self { buffers, order, width: Self::width(columns) }
     }
+
+    /// The copy of a thread's sums to a piece: 16-bit elements by `stmatrix`, transposed where columns are contiguous; others by stores of
+    /// as many as lie together, the pair of a row.
+    fn copy(&self) -> &'static str {
+        match (self.order, C::BYTES) {
+            (Order::RowMajor, 2) if self.width >= 16 => "SM90_U32x4_STSM_N",
+            (Order::RowMajor, 2) => "SM90_U32x2_STSM_N",
+            (Order::ColumnMajor, 2) if self.width >= 16 => "SM90_U16x8_STSM_T",
+            (Order::ColumnMajor, 2) => "SM90_U16x4_STSM_T",
+            (Order::RowMajor, _) => "UniversalCopy<64>",
+            (Order::ColumnMajor, _) => "UniversalCopy<32>",
+        }
+    }
 }
 
 #[device]
@@ -122,13 +144,7 @@ impl<C: GemmOutput> BoxStore<C> {
         let width = self.width;
         // Any atom of this width has its sums where those of the tile's are.
         let mma = TiledMma::warpgroups(&format!("SM90_64x{width}x16_F32BF16BF16_SS"), 1);
-        let store = match self.order {
-            Order::RowMajor if width >= 16 => "SM90_U32x4_STSM_N",
-            Order::RowMajor => "SM90_U32x2_STSM_N",
-            Order::ColumnMajor if width >= 16 => "SM90_U16x8_STSM_T",
-            Order::ColumnMajor => "SM90_U16x4_STSM_T",
-        };
-        let copy = TiledCopy::from_c::<C>(store, &mma).thread(tile.role.thread() % WARPGROUP);
+        let copy = TiledCopy::from_c::<C>(self.copy(), &mma).thread(tile.role.thread() % WARPGROUP);
         let first = tile.role.warpgroup() * BUFFERS;
         let pieces = tile.columns / width;
         let blocks = tile.sums.len() as i64 / tile.block_sums();
@@ -136,7 +152,7 @@ impl<C: GemmOutput> BoxStore<C> {
             let (block, piece) = (index / pieces, index % pieces);
             let stage = first + (index % i64::from(BUFFERS)) as u32;
             let sums = tile.sums.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
-            let rounded: Fragment<C> = sums.packed(C::pair);
+            let rounded = C::of_all(&sums);
             if tile.leads {
                 // The store before last has read this buffer; or the last one, where a tile with an odd number of pieces ended here.
                 let begins_where_the_last_ended = index == 0 && blocks * pieces % i64::from(BUFFERS) != 0;
@@ -144,7 +160,10 @@ impl<C: GemmOutput> BoxStore<C> {
             }
             tile.role.sync_warpgroup();
             let target = copy.target(&self.buffers.tensor().slice((All, All, stage)));
-            copy.store_matrix(&target, &copy.retile(&rounded));
+            match C::BYTES {
+                2 => copy.store_matrix(&target, &copy.retile(&rounded)),
+                _ => copy.store_vectors(&target, &copy.retile(&rounded)),
+            }
             fence_proxy_async_shared();
             tile.role.sync_warpgroup();
             if tile.leads {

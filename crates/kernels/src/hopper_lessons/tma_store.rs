@@ -121,7 +121,7 @@ pub(super) fn store_boxes(
         let buffer = consumer.warpgroup() * BUFFERS + index % BUFFERS;
         let values = i64::from(PIECE / 2);
         let sums = sums.window(values * i64::from(index), Layout::column_major((values, 1, 1)));
-        let rounded: Fragment<bf16> = sums.packed(<bf16 as GemmOutput>::pair);
+        let rounded = bf16::of_all(&sums);
         if leads {
             // The store before the last has read this buffer.
             bulk_wait_read(BUFFERS - 1);

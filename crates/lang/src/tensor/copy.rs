@@ -198,13 +198,39 @@ impl ThreadCopy {
     pub fn store_matrix<T: Element>(&self, to: &Tensor<T, SharedSpace>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
         check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
+        self.each_repetition(to, from, |target, words| {
+            record(plan.atom().instruction(), 0, vec![target, IrOperand::Vector(words)]);
+        });
+    }
+
+    /// Copies from registers to memory by plain stores, each of the values of this copy's atom (`UniversalCopy`): 32, 64 or 128 bits.
+    #[track_caller]
+    pub fn store_vectors<T: Element, S: Space>(&self, to: &Tensor<T, S>, from: &Fragment<T>) {
+        let Some(plan) = &self.copy.plan else { return };
+        check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination");
+        self.each_repetition(to, from, |target, mut words| {
+            let (vector, value) = match words.len() {
+                1 => (String::new(), words.remove(0)),
+                count => (format!(".v{count}"), IrOperand::Vector(words)),
+            };
+            record(format!("st{}{vector}.b32", S::WORD), 0, vec![target, value]);
+        });
+    }
+
+    /// Calls `store` with the address and the registers of each repetition of the atom.
+    #[track_caller]
+    fn each_repetition<T: Element, S: Space>(
+        &self,
+        to: &Tensor<T, S>,
+        from: &Fragment<T>,
+        store: impl Fn(IrOperand, Vec<IrOperand>),
+    ) {
+        let Some(plan) = &self.copy.plan else { return };
         let values = legal(plan.atom().values(), || 1);
-        for (target, source) in
-            repetitions(to.layout(), values).into_iter().zip(repetitions(from.layout(), values))
-        {
+        let sources = repetitions(from.layout(), values);
+        for (target, source) in repetitions(to.layout(), values).into_iter().zip(sources) {
             let elements = (0..values).map(|value| with_value(&source, value));
-            let words = IrOperand::Vector(from.words_at(elements));
-            record(plan.atom().instruction(), 0, vec![to.address(&target), words]);
+            store(to.address(&target), from.words_at(elements));
         }
     }
 }
