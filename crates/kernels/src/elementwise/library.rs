@@ -97,7 +97,7 @@ fn prepare_unary<T: HostNumber, K: 'static>(
     reference: impl Fn(T) -> f64 + Sync + 'static,
 ) -> Result<Box<dyn Prepared>> {
     let length = options.number("length");
-    let walk = Walk::ONE_INPUT.with(options)?;
+    let walk = Walk::FASTEST.with(options)?;
     let (grid, threads) = (walk.grid::<T>(length)?, walk.threads);
     let compiled = device.compile(&kernel)?;
     let resources = Resources::of(compiled.function(), &compiled.shape(grid, threads))?;
@@ -143,12 +143,12 @@ impl LibraryKernel for CopyLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::ONE_INPUT.with(options)?;
+        let walk = Walk::FASTEST.with(options)?;
         typed!(options, T => ptx(Copy { walk }.run::<T>()?, target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let walk = Walk::ONE_INPUT.with(options)?;
+        let walk = Walk::FASTEST.with(options)?;
         typed!(options, T => prepare_unary(device, options, Copy { walk }.run::<T>()?, T::value))
     }
 
@@ -186,12 +186,12 @@ impl LibraryKernel for MapLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::ONE_INPUT.with(options)?;
+        let walk = Walk::FASTEST.with(options)?;
         typed!(options, T => ptx(Map { walk, function: square::<T> }.run::<T>()?, target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let walk = Walk::ONE_INPUT.with(options)?;
+        let walk = Walk::FASTEST.with(options)?;
         typed!(options, T => {
             let reference = |x: T| x.product(x).value();
             prepare_unary(device, options, Map { walk, function: square::<T> }.run::<T>()?, reference)
@@ -211,7 +211,7 @@ impl AddLibrary {
     where
         Reg<T>: std::ops::Add<Output = Reg<T>>,
     {
-        let (length, walk) = (options.number("length"), Walk::TWO_INPUTS.with(options)?);
+        let (length, walk) = (options.number("length"), Walk::FASTEST.with(options)?);
         let grid = walk.grid::<T>(length)?;
         let compiled = device.compile(&Zip { walk, function: sum::<T> }.run::<T>()?)?;
         let values = Values::named(options.choice("values"));
@@ -256,7 +256,7 @@ impl LibraryKernel for AddLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        let walk = Walk::TWO_INPUTS.with(options)?;
+        let walk = Walk::FASTEST.with(options)?;
         typed!(options, T => ptx(Zip { walk, function: sum::<T> }.run::<T>()?, target))
     }
 

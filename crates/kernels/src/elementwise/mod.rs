@@ -32,10 +32,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// What is fastest on the H200 where there is one input: many small CTAs.
-    pub const ONE_INPUT: Self = Self { threads: 256, bits: 8 * vector::WIDEST_BYTES, steps: 1 };
-    /// What is fastest on the H200 where there are two.
-    pub const TWO_INPUTS: Self = Self { threads: 512, bits: 8 * vector::WIDEST_BYTES, steps: 4 };
+    /// What is fastest on the H200, of one input or two: many small CTAs.
+    pub const FASTEST: Self = Self { threads: 256, bits: 8 * vector::WIDEST_BYTES, steps: 1 };
 
     /// Elements of `T` in a vector.
     fn lanes<T: Element>(&self) -> u32 {
@@ -86,14 +84,6 @@ impl Walk {
     }
 }
 
-/// The accesses of elements that are touched once: nothing is gained by keeping them in a cache.
-fn touched_once() -> (Access, Access) {
-    (
-        Access::new().non_coherent().evicted(Eviction::NoAllocate),
-        Access::new().cached(CacheOperator::Streaming),
-    )
-}
-
 /// to = from, in vectors of a given width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copy {
@@ -106,7 +96,6 @@ impl Copy {
     #[kernel]
     pub fn run<T: MemoryElement>(&self, from: &Global<T>, to: &mut Global<T>, length: u64) {
         launch::threads(self.walk.threads);
-        let (reading, writing) = touched_once();
         let (from, to) = (*from, *to);
         self.walk.over::<T>(
             length,
@@ -116,10 +105,10 @@ impl Copy {
                 if self.walk.bits >= 32 && T::BYTES < 4 {
                     let words = |at: u32| (at * T::BYTES / 4, self.walk.bits / 32);
                     let (from, to) = (from.cast::<u32>(), to.cast::<u32>());
-                    move_vectors(self.walk.places::<T>().map(words), from, to, reading, writing);
+                    move_vectors(self.walk.places::<T>().map(words), from, to);
                 } else {
                     let vectors = self.walk.places::<T>().map(|at| (at, self.walk.lanes::<T>()));
-                    move_vectors(vectors, from, to, reading, writing);
+                    move_vectors(vectors, from, to);
                 }
             },
             |at| to.at(at).store(from.at(at).load()),
@@ -129,17 +118,12 @@ impl Copy {
 
 /// Copies vectors, given by place and lanes: all are loaded before one is stored.
 #[track_caller]
-fn move_vectors<T: MemoryElement>(
-    vectors: impl Iterator<Item = (u32, u32)>,
-    from: Global<T>,
-    to: Global<T>,
-    reading: Access,
-    writing: Access,
-) {
-    let moved: Vec<_> =
-        vectors.map(|(at, lanes)| (at, vector::load_lanes(from.at(at), lanes, reading))).collect();
+fn move_vectors<T: MemoryElement>(vectors: impl Iterator<Item = (u32, u32)>, from: Global<T>, to: Global<T>) {
+    let moved: Vec<_> = vectors
+        .map(|(at, lanes)| (at, vector::load_lanes(from.at(at), lanes, vector::read_once())))
+        .collect();
     for (at, values) in moved {
-        vector::store_lanes(to.at(at), &values, writing);
+        vector::store_lanes(to.at(at), &values, Access::new());
     }
 }
 
@@ -160,7 +144,6 @@ impl<F> Map<F> {
         F: Fn(Reg<T>) -> Reg<T>,
     {
         launch::threads(self.walk.threads);
-        let (reading, writing) = touched_once();
         let (from, to, lanes) = (*from, *to, self.walk.lanes::<T>());
         self.walk.over::<T>(
             length,
@@ -169,11 +152,11 @@ impl<F> Map<F> {
                 let loaded: Vec<_> = self
                     .walk
                     .places::<T>()
-                    .map(|at| vector::load_lanes(from.at(at), lanes, reading))
+                    .map(|at| vector::load_lanes(from.at(at), lanes, vector::read_once()))
                     .collect();
                 for (at, values) in self.walk.places::<T>().zip(loaded) {
                     let values: Vec<_> = values.into_iter().map(&self.function).collect();
-                    vector::store_lanes(to.at(at), &values, writing);
+                    vector::store_lanes(to.at(at), &values, Access::new());
                 }
             },
             |at| to.at(at).store((self.function)(from.at(at).load())),
@@ -198,7 +181,6 @@ impl<F> Zip<F> {
         F: Fn(Reg<T>, Reg<T>) -> Reg<T>,
     {
         launch::threads(self.walk.threads);
-        let (reading, writing) = touched_once();
         let (a, b, to, lanes) = (*a, *b, *to, self.walk.lanes::<T>());
         self.walk.over::<T>(
             length,
@@ -207,13 +189,13 @@ impl<F> Zip<F> {
                 let load = |from: Global<T>| -> Vec<_> {
                     self.walk
                         .places::<T>()
-                        .map(|at| vector::load_lanes(from.at(at), lanes, reading))
+                        .map(|at| vector::load_lanes(from.at(at), lanes, vector::read_once()))
                         .collect()
                 };
                 let (a, b) = (load(a), load(b));
                 for (at, (a, b)) in self.walk.places::<T>().zip(a.into_iter().zip(b)) {
                     let values: Vec<_> = a.into_iter().zip(b).map(|(a, b)| (self.function)(a, b)).collect();
-                    vector::store_lanes(to.at(at), &values, writing);
+                    vector::store_lanes(to.at(at), &values, Access::new());
                 }
             },
             |at| to.at(at).store((self.function)(a.at(at).load(), b.at(at).load())),

@@ -28,7 +28,7 @@ impl Operations {
         if from.is_empty() {
             return Ok(LaunchCounts::default());
         }
-        let (walk, length) = (Walk::ONE_INPUT, from.len());
+        let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(Copy { walk }, Copy::run::<T>)?;
         Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (from, to, length as u64))?)
     }
@@ -64,7 +64,7 @@ impl Operations {
         if from.is_empty() {
             return Ok(LaunchCounts::default());
         }
-        let (walk, length) = (Walk::ONE_INPUT, from.len());
+        let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Map { walk: *walk, function }.run::<T>())?;
         Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (from, to, length as u64))?)
     }
@@ -102,7 +102,7 @@ impl Operations {
         if a.is_empty() {
             return Ok(LaunchCounts::default());
         }
-        let (walk, length) = (Walk::TWO_INPUTS, a.len());
+        let (walk, length) = (Walk::FASTEST, a.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Zip { walk: *walk, function }.run::<T>())?;
         Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (a, b, to, length as u64))?)
     }

@@ -190,7 +190,6 @@ impl<M> SinglePass<M> {
         M: Monoid<T>,
     {
         let (tile, width) = (u64::from(self.tile::<T>()), vector::width::<T>());
-        let streaming = Access::new().non_coherent().evicted(Eviction::NoAllocate);
         let tiles = length / tile;
         let block = block_idx().x.convert::<u64>();
         let blocks = grid_dim().x.convert::<u64>();
@@ -200,8 +199,9 @@ impl<M> SinglePass<M> {
         let mut index = block * tile + (thread_idx().x * width).convert::<u64>();
         for _round in (block..tiles).step_by(blocks) {
             let at = input.at(index);
-            let vectors: Vec<_> =
-                (0..self.unroll).map(|part| vector::load(at.at(part * stride), streaming)).collect();
+            let vectors: Vec<_> = (0..self.unroll)
+                .map(|part| vector::load(at.at(part * stride), vector::read_once()))
+                .collect();
             for (part, elements) in vectors.iter().enumerate() {
                 let first = index + u64::from(part as u32 * stride);
                 states[part] = self.monoid.accumulate_run(states[part], elements, first);

@@ -50,6 +50,8 @@ const STAGES: OptionSpec =
 const CLUSTERS: OptionSpec = OptionSpec::number("clusters", 0, "that stay at most, 0 for as many as fit");
 const EVICT: OptionSpec =
     OptionSpec::choice("evict", &["normal", "first"], "when L2 gives up what comes to shared memory");
+const WRITE: OptionSpec =
+    OptionSpec::choice("write", &["best", "normal", "first"], "when L2 gives up what is written");
 
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
@@ -92,6 +94,11 @@ impl Problem {
                 stages: number("stages")?,
                 clusters: number("clusters")?,
                 evicts: options.choice("evict") == "first",
+                streams: match options.choice("write") {
+                    "normal" => Some(false),
+                    "first" => Some(true),
+                    _ => None,
+                },
             },
         })
     }
@@ -111,7 +118,7 @@ impl Problem {
         if self.tuning == Tuning::default() {
             return Ok(Plan::new::<T>(self.columns, traffic, capability, sms));
         }
-        let plan = Plan::of_length::<T>(self.columns, traffic.sources, capability);
+        let plan = Plan::of_length::<T>(self.columns, traffic, capability);
         Ok(plan.tuned::<T>(traffic, self.tuning, capability)?)
     }
 
@@ -445,6 +452,7 @@ macro_rules! library {
                     STAGES,
                     CLUSTERS,
                     EVICT,
+                    WRITE,
                 ];
                 OPTIONS
             }

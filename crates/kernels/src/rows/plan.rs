@@ -44,6 +44,20 @@ impl Traffic {
     pub const LAYER_NORM: Self = Self { sources: 1, commons: 2, results: 1 };
     /// One matrix read.
     pub const CROSS_ENTROPY: Self = Self { sources: 1, commons: 0, results: 0 };
+
+    /// Threads that an SM should hold, in CTAs of `threads` that hold `steps` vectors of each row: so few that each has the registers it
+    /// needs. (Measured on the H200 with bf16. Add + RMSNorm of 16,384 columns, which holds two rows: 4.21 TB/s with 512 threads an SM, 3.95
+    /// with 1024. LayerNorm of 4096: 4.01 with 768, 3.91 with 1024; of 1024, where registers are spilled: 3.80 and 2.39. In CTAs of
+    /// 512 it makes 4.12 with two an SM and 3.21 with one.)
+    fn sm_threads(self, threads: u32, steps: u32) -> u32 {
+        if self.sources * steps > STEPS {
+            SM_THREADS / 2
+        } else if self.commons > 1 && threads <= 256 {
+            SM_THREADS / 4 * 3
+        } else {
+            SM_THREADS
+        }
+    }
 }
 
 /// How the threads of a grid share rows of one length.
@@ -80,6 +94,8 @@ pub struct Plan {
     pub clusters: u32,
     /// Whether what comes to the ring is the first that L2 gives up.
     pub evicts: bool,
+    /// Whether what is written is the first that L2 gives up.
+    pub streams: bool,
     /// Whether a CTA asks L2 for the row that will be read in its place.
     pub looks_ahead: bool,
     /// Whether the grid may begin before the one in front of it has ended, and ask L2 for rows ahead: sm_90.
@@ -91,7 +107,7 @@ pub struct Plan {
 const STEPS: u32 = 4;
 /// Vectors that a thread can be told to hold: half of its registers.
 pub(super) const MOST_STEPS: u32 = 16;
-/// Threads that an SM should hold: 64 registers each.
+/// Threads that an SM should hold at most: 64 registers each.
 const SM_THREADS: u32 = 1024;
 /// Threads of a CTA before a row is shared by more CTAs: an SM holds two such CTAs, and one loads while the other computes.
 const LONG_ROW_THREADS: u32 = 512;
@@ -103,16 +119,20 @@ const AHEAD_BYTES: u32 = 8 << 10;
 impl Plan {
     /// The plan for rows of `columns` elements of `T`, of a kernel that moves so much, on a GPU of that capability with `sms` SMs.
     pub fn new<T: Element>(columns: u32, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
-        Self::of_length::<T>(columns, traffic.sources, capability).as_measured::<T>(traffic, capability, sms)
+        Self::of_length::<T>(columns, traffic, capability).as_measured::<T>(traffic, capability, sms)
     }
 
     /// The plan that the length alone makes.
-    pub(super) fn of_length<T: Element>(columns: u32, sources: u32, capability: &Capability) -> Self {
+    pub(super) fn of_length<T: Element>(columns: u32, traffic: Traffic, capability: &Capability) -> Self {
         let lanes = vector::widest(columns.into(), T::BYTES);
         let vectors = columns.div_ceil(lanes);
         let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
         // A row of two is as many bytes on their way with half the vectors of each, as long as a CTA holds it.
-        let at_once = if vectors <= LONG_ROW_THREADS * STEPS / sources { STEPS / sources } else { STEPS };
+        let at_once = if vectors <= LONG_ROW_THREADS * STEPS / traffic.sources {
+            STEPS / traffic.sources
+        } else {
+            STEPS
+        };
         let (threads, ctas) = match vectors.div_ceil(at_once) {
             threads if threads <= 32 => (threads.max(1).next_power_of_two(), 1),
             threads if threads <= LONG_ROW_THREADS => (threads.next_multiple_of(32), 1),
@@ -121,7 +141,7 @@ impl Plan {
             }
             _ => (most, cluster),
         };
-        Self::of_shares::<T>(columns, lanes, [threads, ctas], STEPS, capability)
+        Self::of_shares::<T>(columns, lanes, [threads, ctas], STEPS, traffic, capability)
     }
 
     fn of_shares<T: Element>(
@@ -129,13 +149,14 @@ impl Plan {
         lanes: u32,
         [threads, ctas]: [u32; 2],
         most_steps: u32,
+        traffic: Traffic,
         capability: &Capability,
     ) -> Self {
         let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
         let part = columns.div_ceil(ctas).next_multiple_of(lanes);
         let held = part.div_ceil(lanes * threads).max(1);
         let steps = held.min(most_steps);
-        let ctas_per_sm = (SM_THREADS / (threads * rows)).max(1);
+        let ctas_per_sm = (traffic.sm_threads(threads * rows, steps) / (threads * rows)).max(1);
         let overlaps = capability.compute_capability >= (9, 0);
         let looks_ahead = overlaps && part * T::BYTES >= AHEAD_BYTES;
         Self {
@@ -150,6 +171,7 @@ impl Plan {
             stages: 0,
             clusters: 0,
             evicts: false,
+            streams: traffic.results > 1,
             looks_ahead,
             overlaps,
         }
@@ -187,6 +209,7 @@ impl Plan {
         &self,
         [threads, ctas]: [u32; 2],
         steps: u32,
+        traffic: Traffic,
         capability: &Capability,
     ) -> Result<Self> {
         let steps = if steps == 0 { STEPS } else { steps };
@@ -204,7 +227,7 @@ impl Plan {
         if steps > MOST_STEPS {
             return refuse(format!("a thread holds {MOST_STEPS} vectors at most, not {steps}"));
         }
-        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], steps, capability))
+        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], steps, traffic, capability))
     }
 
     /// Columns of a row that one CTA takes; the last may take fewer.
@@ -274,8 +297,8 @@ mod tests {
             let capability = Arch::named(name).expect("in the table").capability;
             for columns in (1..5000).chain((5000..600_000).step_by(997)).chain([262_144]) {
                 for plan in [
-                    Plan::of_length::<bf16>(columns, 1, capability),
-                    Plan::of_length::<f32>(columns, 1, capability),
+                    Plan::of_length::<bf16>(columns, Traffic::SOFTMAX, capability),
+                    Plan::of_length::<f32>(columns, Traffic::SOFTMAX, capability),
                 ] {
                     assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
                     assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
@@ -294,7 +317,8 @@ mod tests {
     fn known_plans() {
         let h200 = Arch::named("h200").expect("in the table").capability;
         let plan = |columns| {
-            let Plan { threads, rows, ctas, steps, .. } = Plan::of_length::<bf16>(columns, 1, h200);
+            let Plan { threads, rows, ctas, steps, .. } =
+                Plan::of_length::<bf16>(columns, Traffic::SOFTMAX, h200);
             (threads, rows, ctas, steps)
         };
         assert_eq!(plan(64), (2, 64, 1, 4));
@@ -304,5 +328,17 @@ mod tests {
         assert_eq!(plan(32_768), (512, 1, 2, 4));
         assert_eq!(plan(262_144), (512, 1, 16, 4));
         assert_eq!(plan(1 << 20), (1024, 1, 16, 4));
+    }
+
+    #[test]
+    fn an_sm_holds_as_many_threads_as_have_the_registers_they_need() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let ctas_per_sm = |traffic, columns| Plan::of_length::<bf16>(columns, traffic, h200).ctas_per_sm;
+        assert_eq!([1024, 4096, 16_384].map(|columns| ctas_per_sm(Traffic::SOFTMAX, columns)), [8, 8, 2]);
+        assert_eq!([1024, 4096, 16_384].map(|columns| ctas_per_sm(Traffic::LAYER_NORM, columns)), [6, 6, 2]);
+        assert_eq!(
+            [4096, 8192, 16_384].map(|columns| ctas_per_sm(Traffic::ADD_RMS_NORM, columns)),
+            [4, 2, 1]
+        );
     }
 }

@@ -8,6 +8,7 @@ use warpwright::prelude::*;
 use super::element::{Chunk, RowElement};
 use super::plan::Plan;
 use super::team::Team;
+use crate::vector;
 
 /// Where a vector lies in its row.
 #[derive(Clone, Copy)]
@@ -126,7 +127,10 @@ impl Share {
             (inside, wanted) => inside.or(wanted),
         };
         let chunk = Chunk::<T>::of(values);
-        let access = Access::new().cached(CacheOperator::Streaming);
+        let access = match self.plan.streams {
+            true => Access::new().cached(CacheOperator::Streaming),
+            false => Access::new(),
+        };
         match here {
             None => chunk.store(place.of_row(row), access),
             Some(here) => {
@@ -172,13 +176,10 @@ impl<T: RowElement> Row<T> {
         let places = self.share.places(base);
         let chunks = match &self.source {
             Source::Memory(rows, fill) => {
-                // L1 has better things to keep than what is read once.
-                let access = Access::new().non_coherent().evicted(Eviction::NoAllocate);
-                self.sum_of(
-                    rows,
-                    |row, place| self.share.load(place.of_row(row), place, *fill, access),
-                    &places,
-                )
+                let access = vector::read_once();
+                let load =
+                    |row: Global<T>, place: Place| self.share.load(place.of_row(row), place, *fill, access);
+                self.sum_of(rows, load, &places)
             }
             Source::Common(row) => {
                 let access = Access::new().non_coherent();

@@ -25,6 +25,8 @@ pub struct Tuning {
     pub clusters: u32,
     /// Whether what comes to the ring is the first that L2 gives up.
     pub evicts: bool,
+    /// Whether what is written is the first that L2 gives up; `None` where what the kernel moves decides.
+    pub streams: Option<bool>,
 }
 
 impl Tuning {
@@ -37,12 +39,13 @@ impl Tuning {
         stages: 0,
         clusters: 0,
         evicts: false,
+        streams: None,
     };
 }
 
 /// What was fastest on the H200 for rows of 262,144, of what `docs/benches/rows-long.txt` tries: a line for what each kernel moves.
 const LONG_ROWS: &[(Traffic, Tuning)] = &[
-    (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), ..Tuning::NOTHING }),
+    (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), streams: Some(true), ..Tuning::NOTHING }),
     (Traffic::RMS_NORM, Tuning { threads: 512, ctas: 8, steps: 8, ctas_per_sm: 1, ..RING }),
     (
         Traffic::ADD_RMS_NORM,
@@ -120,13 +123,14 @@ impl Plan {
         }
         let or = |given, own| if given == 0 { own } else { given };
         let shares = [or(tuning.threads, self.threads), or(tuning.ctas, self.ctas)];
-        let plan = self.shared_by::<T>(shares, tuning.steps, capability)?;
+        let plan = self.shared_by::<T>(shares, tuning.steps, traffic, capability)?;
         let ctas_per_sm = or(tuning.ctas_per_sm, plan.ctas_per_sm);
         if ctas_per_sm > MOST_SM_CTAS || ctas_per_sm * plan.cta_threads() > MOST_SM_THREADS {
             let threads = plan.cta_threads();
             return refuse(format!("no SM holds {ctas_per_sm} CTAs of {threads} threads"));
         }
-        let plan = Self { ctas_per_sm, clusters: tuning.clusters, evicts: tuning.evicts, ..plan };
+        let (evicts, streams) = (tuning.evicts, tuning.streams.unwrap_or(plan.streams));
+        let plan = Self { ctas_per_sm, clusters: tuning.clusters, evicts, streams, ..plan };
         match tuning.turnover {
             None | Some(Turnover::Leave) => Ok(plan),
             Some(Turnover::Stay) => Ok(Self { turnover: Turnover::Stay, ..plan }),
@@ -149,8 +153,8 @@ impl Plan {
             return refuse(format!("rows of {} columns are not spread over {ctas} CTAs", self.columns));
         }
         let ctas_per_sm = or(tuning.ctas_per_sm, 1);
-        let (rows, evicts) = (threads / 32, tuning.evicts);
-        let plan = Self { threads: 32, rows, ctas, steps, ctas_per_sm, evicts, clusters: 0, ..self };
+        let (rows, evicts, streams) = (threads / 32, tuning.evicts, tuning.streams.unwrap_or(self.streams));
+        let plan = Self { threads: 32, rows, ctas, steps, ctas_per_sm, evicts, streams, clusters: 0, ..self };
         plan.with_ring::<T>(traffic, Turnover::Spread, tuning.stages, capability)
     }
 
@@ -208,7 +212,7 @@ mod tests {
 
     fn long_rows(traffic: Traffic, tuning: Tuning) -> Result<Plan> {
         let h200 = Arch::named("h200").expect("in the table").capability;
-        Plan::of_length::<bf16>(262_144, traffic.sources, h200).tuned::<bf16>(traffic, tuning, h200)
+        Plan::of_length::<bf16>(262_144, traffic, h200).tuned::<bf16>(traffic, tuning, h200)
     }
 
     #[test]

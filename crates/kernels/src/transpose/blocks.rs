@@ -18,7 +18,7 @@
 use warpwright::prelude::*;
 
 use crate::operations::{OperationError, Result};
-use crate::vector::{self, load_lanes, store_lanes};
+use crate::vector::{self, load_lanes, read_once, store_lanes};
 
 /// Words of a vector.
 const WORDS: u32 = vector::WIDEST_BYTES / 4;
@@ -100,7 +100,6 @@ impl BlockTranspose {
         // All loads, then the exchanges.
         let (down, across) = (thread_idx().x / side, thread_idx().x % side);
         let rows_at_once = side / self.blocks;
-        let reading = Access::new().non_coherent().evicted(Eviction::NoAllocate);
         let mut blocks: Vec<Vec<Vec<Reg<u32>>>> = Vec::new();
         for block in 0..self.blocks {
             let (down, across) = (tile_row + down + block * rows_at_once, tile_column + across);
@@ -109,7 +108,7 @@ impl BlockTranspose {
                 let from = vector_at(a, down * lanes, a_vectors, across);
                 let pitch = a_vectors.convert::<u64>() * u64::from(WORDS);
                 vectors = (0..lanes)
-                    .map(|row| load_lanes(from.at(pitch * u64::from(row)), WORDS, reading))
+                    .map(|row| load_lanes(from.at(pitch * u64::from(row)), WORDS, read_once()))
                     .collect::<Vec<_>>();
             }
             blocks.push(vectors);
@@ -122,14 +121,13 @@ impl BlockTranspose {
         }
         sync_threads();
 
-        let writing = Access::new().cached(CacheOperator::Streaming);
         let rows_at_once = self.threads() / side;
         for first in (0..side * lanes).step_by(rows_at_once as usize) {
             let (row, vector) = (thread_idx().x / side + first, thread_idx().x % side);
             let (b_row, b_vector) = (tile_column * lanes + row, tile_row + vector);
             if b_row < n && b_vector < b_vectors {
                 let words = load_lanes(place(row, vector), WORDS, Access::new());
-                store_lanes(vector_at(b, b_row, b_vectors, b_vector), &words, writing);
+                store_lanes(vector_at(b, b_row, b_vectors, b_vector), &words, Access::new());
             }
         }
     }
