@@ -54,6 +54,7 @@ mod tile_table;
 pub mod tune;
 pub mod tuned;
 mod verify;
+pub mod warps;
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
@@ -67,6 +68,7 @@ use multiply::Product;
 use operand::Strip;
 pub use operand::{GemmInput, WarpgroupInput};
 pub(crate) use scaled_library::Library as ScaledLibrary;
+use warps::Warps;
 
 /// A type that C can be stored in.
 pub trait GemmOutput: Element {
@@ -179,13 +181,13 @@ pub const THREADS: u32 = 32 * (WARPS.0 * WARPS.1) as u32;
 impl Gemm {
     /// The kernel for a product: the widest copies it allows, and no checks where it needs none.
     pub fn for_product(product: Product) -> Self {
-        Self::for_batch(product.into())
+        Self::for_batch(product.into(), Warps::default())
     }
 
-    /// The kernel for a batch of products.
-    pub(crate) fn for_batch(batch: Batch) -> Self {
+    /// The kernel for a batch of products, in those tiles.
+    pub(crate) fn for_batch(batch: Batch, Warps { tile, stages, raster }: Warps) -> Self {
         let Product { m, n, k, a, b } = batch.product;
-        let tile = (128, 128, 32);
+        let tile = (tile.0.into(), tile.1.into(), warps::DEPTH.into());
         // Every matrix begins at a multiple of the width, and so does every row.
         let widest = |extent: u32, stride: u64| {
             let fits = |width: &u32| {
@@ -202,8 +204,8 @@ impl Gemm {
             exact: fits(m, tile.0) && fits(n, tile.1) && fits(k, tile.2),
             paired: n.is_multiple_of(2) && (batch.count == 1 || batch.c_stride.is_multiple_of(2)),
             tile,
-            stages: 4,
-            raster: 8,
+            stages: stages.into(),
+            raster,
         }
     }
 

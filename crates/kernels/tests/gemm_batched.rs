@@ -175,7 +175,7 @@ fn every_type_is_right() -> Outcome {
         let batch = Batch::new(Product::new(72, 136, 80), 2);
         let mut case = Case::<T, f32>::new(device, batch, input, |value| value)?;
         for way in all_ways::<T, f32>(device, batch).into_iter().step_by(9) {
-            if way != Way::Warps {
+            if !matches!(way, Way::Warps(_)) {
                 case.check(&operations, &stream, way, |found| found)?;
             }
         }
@@ -230,7 +230,7 @@ fn a_batch_may_have_more_products_than_a_grid_has_rows() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let batch = Batch::new(Product::new(1, 1, 1), 65_537);
     let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
-    case.check(&operations, &stream, Way::Warps, |found| found)
+    case.check(&operations, &stream, Way::Warps(Default::default()), |found| found)
 }
 
 #[test]

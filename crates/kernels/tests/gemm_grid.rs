@@ -251,7 +251,7 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
         mut choose: impl FnMut(Option<Way>) -> Result<LaunchCounts>,
     ) -> Result<()> {
         if self.epilogue == PLAIN
-            && let Some(way) = ways.iter().find(|way| **way != Way::Warps)
+            && let Some(way) = ways.iter().find(|way| !matches!(way, Way::Warps(_)))
         {
             choose(Some(*way))?;
         }
@@ -356,7 +356,7 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
                 None => operations.multiply_grouped(stream, &mut members)?,
             };
             // The second time by warpgroups, if there are some.
-            ways = operations.ways_of_group(&members).into_iter().find(|way| *way != Way::Warps);
+            ways = operations.ways_of_group(&members).into_iter().find(|way| !matches!(way, Way::Warps(_)));
             for (number, (c, part)) in cs.iter().zip(parts).enumerate() {
                 compare(&c.to_vec()?, part, epilogue(number), &format!("member {number} by {way:?}"))?;
             }

@@ -59,15 +59,40 @@ fn points_around_the_fastest_compute_it_too() {
     around.into_iter().for_each(|candidate| run(&device, candidate));
 }
 
+/// Where there are no warpgroups, or where A and B would have to be copied for them, tiles by `mma.sync` are tried.
 #[test]
-fn what_warpgroups_cannot_multiply_has_no_search() {
-    let gemm = registry::named("gemm").expect("the GEMM is in the library");
-    let mut options = Options::defaults(gemm.options());
-    options.set("k", "7").expect("an extent");
-    for (name, why) in [("emu:h200", "by mma.sync it is done before"), ("emu:a100", "by wgmma needs sm_90a")]
-    {
+fn ways_by_warps_are_tried_too() {
+    let by_warps = |candidates: Vec<Candidate>| -> Vec<Candidate> {
+        candidates.into_iter().filter(|candidate| candidate.name.contains("by mma.sync")).collect()
+    };
+    for (name, k, output) in [("emu:h200", "67", "bf16"), ("emu:a100", "136", "f32")] {
         let device = Device::named(name).expect("emulators are always there");
-        let Some(Err(error)) = gemm.search(&device, &options) else { panic!("{name} searches") };
+        for (a, b) in [("row", "column"), ("column", "row")] {
+            let options = [("m", "130"), ("n", "200"), ("k", k), ("output", output), ("a", a), ("b", b)];
+            let mut search = search(&device, &options);
+            assert_eq!(by_warps(search.first(2)).len(), if name == "emu:h200" { 1 } else { 2 });
+            let candidates = by_warps(search.first(usize::MAX));
+            assert_eq!(candidates.len(), 12, "four tiles, three rings");
+            candidates.into_iter().for_each(|candidate| run(&device, candidate));
+            // Of the first two the second is by `mma.sync` on any device.
+            let around = search.around(1);
+            assert!(around.len() >= 6, "{} around it", around.len());
+            by_warps(around).into_iter().for_each(|candidate| run(&device, candidate));
+        }
+    }
+}
+
+#[test]
+fn what_no_instruction_multiplies_has_no_search() {
+    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    for (device, option, why) in [
+        ("emu:a100", ("input", "e4m3"), "by wgmma needs sm_90a"),
+        ("emu:h200", ("instruction", "mma"), "a search tries every instruction"),
+    ] {
+        let mut options = Options::defaults(gemm.options());
+        options.set(option.0, option.1).expect("a value of the option");
+        let device = Device::named(device).expect("emulators are always there");
+        let Some(Err(error)) = gemm.search(&device, &options) else { panic!("{options} is searched for") };
         assert!(error.to_string().contains(why), "{error}");
     }
 }
@@ -91,9 +116,12 @@ fn the_explanation_says_what_was_chosen_and_why() {
     );
     let ranked = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096"), ("rank", "2")]);
     assert!(ranked.contains("->  2 ") && ranked.ends_with("--rank asks for it"), "{ranked}");
-    assert_eq!(explained(&[("instruction", "mma")]), "by mma.sync: --instruction asks for it");
+    assert_eq!(
+        explained(&[("instruction", "mma")]),
+        "128x128 by mma.sync, 4 stages, raster 8: --instruction asks for it"
+    );
     let explanation = explained(&[("k", "7")]);
-    assert!(explanation.starts_with("by mma.sync: TMA cannot read A and B as they are"), "{explanation}");
+    assert!(explanation.contains("raster 8: TMA cannot read A and B as they are"), "{explanation}");
     let explanation = explained(&[("k", "7"), ("instruction", "wgmma")]);
     assert!(
         explanation.contains("A, 512 rows of 7, is first copied with 8 elements from row"),

@@ -236,7 +236,7 @@ impl Operations {
             return Ok(LaunchCounts::default());
         }
         match way {
-            Way::Warps => T::by_warps(self, stream, batch, operands),
+            Way::Warps(warps) => T::by_warps(self, stream, (batch, warps), operands),
             Way::Warpgroups(_) if !has_warpgroups(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(batch.product))
             }

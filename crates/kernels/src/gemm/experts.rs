@@ -22,6 +22,7 @@ use super::experts_kernel::Ready;
 use super::finish::FusedEpilogue;
 use super::linear::Linear;
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused, ways};
+use super::warps::Warps;
 use super::{GemmOutput, Order};
 use crate::operations::{Operations, Result, expect_length};
 
@@ -204,7 +205,7 @@ impl Operations {
         let key = (experts.count(), experts.product(alike));
         let way =
             self.remembered::<(T, C), _, _>(key, |_| Ok(self.ways_of_experts::<T, C>(experts, alike)[0]));
-        way.map_or(Way::Warps, |way| *way)
+        way.map_or(Way::Warps(Warps::default()), |way| *way)
     }
 
     fn experts_by<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
@@ -220,7 +221,7 @@ impl Operations {
         let rows = experts.rows(operands.a);
         let product = experts.product(rows);
         match way {
-            Way::Warps => T::experts_by_warps(self, stream, experts, operands),
+            Way::Warps(warps) => T::experts_by_warps(self, stream, (experts, warps), operands),
             Way::Warpgroups(_) if !has_warpgroups(self.device().properties().capability) => {
                 Err(no_warpgroups::<T>(product))
             }

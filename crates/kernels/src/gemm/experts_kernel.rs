@@ -19,6 +19,7 @@ use super::products::{Products, RowGroups};
 use super::readable::{Factors, Readable};
 use super::ready::{Launched, Workspace, launch};
 use super::store::{BoxStore, ElementStore};
+use super::warps::Warps;
 use super::{Gemm, GemmInput, GemmOutput, THREADS, WarpgroupInput};
 use crate::operations::{Operations, Result};
 
@@ -272,8 +273,12 @@ pub(super) fn ptx<T: Factor, C: GemmOutput>(
 }
 
 /// The kernel by `mma.sync` for groups of such products.
-fn warps_kernel<C, E: FusedEpilogue<C>>(product: Product, finish: &Finish<'_, C, E>) -> Fused<Gemm, E> {
-    finish.fused(Gemm { exact: false, ..Gemm::for_product(product) }, false)
+fn warps_kernel<C, E: FusedEpilogue<C>>(
+    product: Product,
+    warps: Warps,
+    finish: &Finish<'_, C, E>,
+) -> Fused<Gemm, E> {
+    finish.fused(Gemm { exact: false, ..Gemm::for_batch(product.into(), warps) }, false)
 }
 
 /// The PTX of it.
@@ -282,7 +287,7 @@ pub(super) fn warps_ptx<T: GemmInput, C: GemmOutput>(
     capability: &'static Capability,
 ) -> Result<String> {
     Ok(runtime::ptx(
-        &warps_kernel::<C, _>(product, &Linear::default().finish()).run_rows::<T, C>()?,
+        &warps_kernel::<C, _>(product, Warps::default(), &Linear::default().finish()).run_rows::<T, C>()?,
         capability,
     )?)
 }
@@ -291,12 +296,12 @@ pub(super) fn warps_ptx<T: GemmInput, C: GemmOutput>(
 pub(super) fn by_warps<T: Factor + GemmInput, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
     operations: &Operations,
     stream: &Stream,
-    experts: &Experts<'_>,
+    (experts, warps): (&Experts<'_>, Warps),
     Operands { a, b, c, finish }: Operands<'_, T, C, E>,
 ) -> Result<LaunchCounts> {
     let Experts { offsets, n, k, .. } = *experts;
     let rows = experts.rows(a);
-    let fused = warps_kernel(experts.product(rows), finish);
+    let fused = warps_kernel(experts.product(rows), warps, finish);
     // Any group may have all rows.
     let grid = (fused.gemm.grid(rows, n), experts.count());
     let compiled = operations.kernel(fused, Fused::<Gemm, E>::run_rows::<T, C>)?;

@@ -18,6 +18,7 @@ use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
 use super::plan::{self, Cost, Shape};
 use super::readable::Readable;
+use super::warps::Warps;
 use super::{Gemm, GemmOutput, Order};
 use crate::operations::{Operations, Result, both, expect_length};
 
@@ -139,7 +140,7 @@ impl Operations {
         members.iter().try_for_each(GroupMember::check)?;
         let mut counts = LaunchCounts::default();
         let configuration = match way {
-            Way::Warps => None,
+            Way::Warps(_) => None,
             Way::Warpgroups(configuration) => Some(configuration),
         };
         let mut kinds: Vec<(_, Vec<GroupMember<'_, T, C>>)> = Vec::new();
@@ -201,7 +202,7 @@ pub(super) fn ways_of_group<T: Factor, C: Element>(
     sms: u32,
 ) -> Vec<Way> {
     if products.is_empty() || !has_warpgroups(capability) {
-        return vec![Way::Warps];
+        return vec![Way::Warps(Warps::default())];
     }
     let whole = costs_of_group(average::<T, C>(products), sms);
     let by_warps =
@@ -211,7 +212,7 @@ pub(super) fn ways_of_group<T: Factor, C: Element>(
     let warpgroups = whole.iter().map(|cost| Way::Warpgroups(cost.configuration));
     let warps: f64 = products.iter().map(by_warps).sum();
     if T::BYTES == 2 && copied > 0.0 && whole.first().is_none_or(|best| warps < best.cycles + copied) {
-        return [Way::Warps].into_iter().chain(warpgroups).collect();
+        return [Way::Warps(Warps::default())].into_iter().chain(warpgroups).collect();
     }
-    warpgroups.chain([Way::Warps]).collect()
+    warpgroups.chain([Way::Warps(Warps::default())]).collect()
 }

@@ -109,7 +109,9 @@ impl Problem {
     fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = crate::prepared::capability_of(target)?;
         Ok(match ways_of_group::<T, C>(&self.products, capability, PLANNED_SMS)[0] {
-            Way::Warps => T::warps_ptx::<C>(self.products[0].into(), Default::default(), capability)?,
+            Way::Warps(warps) => {
+                T::warps_ptx::<C>((self.products[0].into(), warps), Default::default(), capability)?
+            }
             Way::Warpgroups(configuration) => {
                 grouped_kernel::ptx::<T, C>(&self.products, configuration, capability)?
             }

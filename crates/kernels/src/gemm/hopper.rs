@@ -15,6 +15,7 @@
 //!
 //! Consumers that take turns (`Consumers::Alternate`, "pingpong") compute a tile each: one stores while the other multiplies.
 
+use serde::{Deserialize, Serialize};
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
@@ -27,7 +28,7 @@ use super::store::{BoxStore, ElementStore, Finished};
 use super::{GemmOutput, Order};
 
 /// How the two consumer warpgroups share the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Consumers {
     /// Both compute one tile, half of its rows each.
     Cooperate,

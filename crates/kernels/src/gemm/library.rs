@@ -15,7 +15,7 @@ use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{
     A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, with_types,
 };
-use super::plan::{self, Configuration};
+use super::plan;
 use super::readable::Readable;
 use super::tune::{self, Searched, WaySearch};
 use super::tuned::{self, Key};
@@ -77,11 +77,7 @@ impl Problem {
     /// The way that the options ask for: the plan's, where they leave it open.
     fn way<T: WarpgroupInput, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Way> {
         let mut ways = multiply::ways::<T, C>(self.batch(), capability, sms);
-        match self.instruction {
-            "mma" => return Ok(Way::Warps),
-            "wgmma" => ways.retain(|way| *way != Way::Warps),
-            _ => {}
-        }
+        ways.retain(|way| self.allows(*way));
         if ways.is_empty() {
             return Err(multiply::no_warpgroups::<T>(self.product).into());
         }
@@ -91,26 +87,32 @@ impl Problem {
             .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
     }
 
+    /// Whether the options leave that way open.
+    fn allows(&self, way: Way) -> bool {
+        match self.instruction {
+            "mma" => matches!(way, Way::Warps(_)),
+            "wgmma" => matches!(way, Way::Warpgroups(_)),
+            _ => true,
+        }
+    }
+
     /// The way on a device, and why: an option's, or what a search has found there, or the model's.
     fn way_on<T: WarpgroupInput, C: Element>(&self, device: &Device) -> Result<(Way, Reason)> {
         let properties = device.properties();
         let way = self.way::<T, C>(properties.capability, properties.sm_count)?;
-        if self.instruction == "mma" {
-            return Ok((way, Reason::Flag("--instruction")));
-        }
         if self.rank != 0 {
             return Ok((way, Reason::Flag("--rank")));
         }
         if !self.uses_tuned {
             return Ok((way, Reason::Flag("--plan")));
         }
-        if way != Way::Warps
-            && let Ok(file) = tuned::default_file()
+        if let Ok(file) = tuned::default_file()
             && let Some(found) = tuned::find::<T, C>(&file, properties, self.batch())?
+            && self.allows(found)
         {
-            return Ok((Way::Warpgroups(found), Reason::Tuned(file)));
+            return Ok((found, Reason::Tuned(file)));
         }
-        Ok((way, Reason::Model))
+        Ok((way, if self.instruction == "mma" { Reason::Flag("--instruction") } else { Reason::Model }))
     }
 
     /// The model's table, and which way was chosen and why.
@@ -119,10 +121,10 @@ impl Problem {
         let (way, reason) = self.way_on::<T, C>(device)?;
         let Way::Warpgroups(chosen) = way else {
             let why = match reason {
-                Reason::Flag(_) => reason.to_string(),
-                _ => why_by_warps(has_warpgroups(properties.capability)).to_owned(),
+                Reason::Model => why_by_warps(has_warpgroups(properties.capability)).to_owned(),
+                _ => reason.to_string(),
             };
-            return Ok(format!("by mma.sync: {why}"));
+            return Ok(format!("{way}: {why}"));
         };
         let costs = plan::costs(self.batch().shape::<T, C>(), properties.sm_count);
         let mut lines = table("", &costs, chosen);
@@ -131,21 +133,15 @@ impl Problem {
         Ok(lines.join("\n"))
     }
 
-    /// A search for the fastest configuration on a device.
+    /// A search for the fastest way on a device.
     fn search<T, C>(&self, device: &Device) -> Result<Box<dyn Search>>
     where
         T: Factor + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         self.asked.expect_none("a search")?;
-        let properties = device.properties();
-        if self.way::<T, C>(properties.capability, properties.sm_count)? == Way::Warps {
-            return Err(match properties.capability.target {
-                "sm_90a" => "by mma.sync it is done before A and B are copied for TMA: there is nothing to search for, but with \
-                             `--instruction wgmma`"
-                    .into(),
-                _ => multiply::no_warpgroups::<T>(self.product).into(),
-            });
+        if self.instruction != "best" {
+            return Err("a search tries every instruction: leave out --instruction".into());
         }
         let searched = SearchedGemm::<T, C> {
             operations: Operations::new(device),
@@ -153,6 +149,9 @@ impl Problem {
             work: self.work::<T, C>(),
             types: PhantomData,
         };
+        if searched.ways().is_empty() {
+            return Err(multiply::no_warpgroups::<T>(self.product).into());
+        }
         let make = matrices::<T, C>(device, self.batch());
         Ok(Box::new(WaySearch::new(device, searched, (self.seed, make))?))
     }
@@ -161,7 +160,9 @@ impl Problem {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
         match self.way::<T, C>(capability, PLANNED_SMS)? {
-            Way::Warps => Ok(T::warps_ptx::<C>(self.batch(), self.asked.staged(), capability)?),
+            Way::Warps(warps) => {
+                Ok(T::warps_ptx::<C>((self.batch(), warps), self.asked.staged(), capability)?)
+            }
             Way::Warpgroups(configuration) => {
                 Ok(self.batch().ptx::<T, C>(configuration, self.asked.staged(), capability)?)
             }
@@ -209,7 +210,7 @@ impl Problem {
     }
 }
 
-/// The configurations of a batch for warpgroups.
+/// The ways to compute a batch.
 struct SearchedGemm<T, C> {
     operations: Operations,
     batch: Batch,
@@ -223,20 +224,20 @@ where
     C: GemmOutput + Storable + Rounded,
 {
     type Set = Buffers<T, C>;
-    type Way = Configuration;
+    type Way = Way;
 
-    fn ways(&self) -> Vec<Configuration> {
-        let sms = self.operations.device().properties().sm_count;
-        let costs = tune::legal(self.batch.shape::<T, C>(), sms);
-        costs.into_iter().map(|cost| cost.configuration).collect()
+    fn ways(&self) -> Vec<Way> {
+        let properties = self.operations.device().properties();
+        tune::legal_ways::<T, C>(self.batch, properties.capability, properties.sm_count)
     }
 
-    fn around(&self, configuration: Configuration) -> Vec<Configuration> {
-        tune::around(configuration, self.batch.shape::<T, C>())
+    fn around(&self, way: Way) -> Vec<Way> {
+        let capability = self.operations.device().properties().capability;
+        tune::ways_around(way, self.batch.shape::<T, C>(), capability)
     }
 
-    fn name(&self, configuration: Configuration) -> String {
-        format!("{configuration}, {} slots, raster {}", configuration.stages, configuration.raster)
+    fn name(&self, way: Way) -> String {
+        way.to_string()
     }
 
     fn work(&self) -> Work {
@@ -246,10 +247,9 @@ where
     fn launch(
         &self,
         stream: &Stream,
-        configuration: Configuration,
+        way: Way,
         Buffers { a, b, c }: &mut Buffers<T, C>,
     ) -> Result<LaunchCounts> {
-        let way = Way::Warpgroups(configuration);
         Ok(self.operations.multiply_batched_by(stream, &self.batch, way, a, b, c)?)
     }
 
@@ -257,9 +257,9 @@ where
         verify(self.batch, set)
     }
 
-    fn keep(&self, configuration: Configuration, seconds: f64) -> Result<PathBuf> {
+    fn keep(&self, way: Way, seconds: f64) -> Result<PathBuf> {
         let key = Key::of::<T, C>(&self.operations.device().properties().product, self.batch);
-        Ok(tuned::keep(&key, configuration, None, seconds)?)
+        Ok(tuned::keep(&key, way, seconds)?)
     }
 }
 

@@ -1,8 +1,10 @@
 //! `operations.multiply(&stream, product, &a, &b, &mut c)`: C = A·B by the kernel that suits the shape, the types and the device.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
@@ -19,6 +21,7 @@ use super::plan::{self, Configuration, Shape};
 use super::readable::Readable;
 use super::ready::Workspace;
 use super::tuned;
+use super::warps::Warps;
 use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
@@ -68,13 +71,40 @@ impl Product {
 const MOST_ROWS_OF_GRID: u32 = 65_535;
 
 /// The way a product is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// By `cp.async` and `mma.sync`: any GPU, any shape.
-    Warps,
+    /// By `cp.async` and `mma.sync`, in those tiles: any GPU, any shape.
+    Warps(Warps),
     /// By TMA and `wgmma`, on Hopper, in this configuration.
     Warpgroups(Configuration),
 }
+
+impl Way {
+    /// Whether a kernel can be built and launched so for a shape on GPUs of that capability.
+    pub(super) fn is_legal(self, shape: Shape, capability: &Capability) -> bool {
+        match self {
+            Self::Warps(warps) => shape.input_bytes == WARPS_INPUT_BYTES && warps.is_legal(capability),
+            Self::Warpgroups(configuration) => {
+                has_warpgroups(capability) && configuration.check(shape).is_ok()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Warps(warps) => warps.fmt(f),
+            Self::Warpgroups(configuration) => {
+                let Configuration { stages, raster, .. } = configuration;
+                write!(f, "{configuration}, {stages} slots, raster {raster}")
+            }
+        }
+    }
+}
+
+/// Bytes of the types that there are kernels by `mma.sync` for.
+pub(super) const WARPS_INPUT_BYTES: u32 = 2;
 
 /// Whether GPUs of that capability have warpgroups that multiply.
 pub(super) fn has_warpgroups(capability: &Capability) -> bool {
@@ -88,19 +118,20 @@ pub fn ways<T: WarpgroupInput, C: Element>(
     capability: &Capability,
     sms: u32,
 ) -> Vec<Way> {
-    let batch = batch.into();
+    let (batch, warps) = (batch.into(), Way::Warps(Warps::default()));
     if !has_warpgroups(capability) || batch.is_empty() {
-        return vec![Way::Warps];
+        return vec![warps];
     }
     let costs = plan::costs(batch.shape::<T, C>(), sms);
     let warpgroups = costs.iter().map(|cost| Way::Warpgroups(cost.configuration));
     let readable = Readable::of::<T>(batch);
     let copied = costs[0].cycles + readable.cycles::<T>();
-    let warps_are_faster = || cost::warps_cycles(&Gemm::for_batch(batch), batch, sms) < copied;
-    if T::BYTES == 2 && !readable.as_it_is() && warps_are_faster() {
-        return [Way::Warps].into_iter().chain(warpgroups).collect();
+    let warps_are_faster =
+        || cost::warps_cycles(&Gemm::for_batch(batch, Warps::default()), batch, sms) < copied;
+    if T::BYTES == WARPS_INPUT_BYTES && !readable.as_it_is() && warps_are_faster() {
+        return [warps].into_iter().chain(warpgroups).collect();
     }
-    warpgroups.chain([Way::Warps]).collect()
+    warpgroups.chain([warps]).collect()
 }
 
 /// The way that a search has found to be the fastest on a device and kept in `file`, or else the cheapest by the model.
@@ -112,12 +143,9 @@ fn fastest<T: WarpgroupInput, C: Element>(
     properties: &DeviceProperties,
     file: Option<&Path>,
 ) -> Way {
-    let cheapest = ways::<T, C>(batch, properties.capability, properties.sm_count)[0];
+    let cheapest = || ways::<T, C>(batch, properties.capability, properties.sm_count)[0];
     let find = |file| tuned::find::<T, C>(file, properties, batch).ok().flatten();
-    match cheapest {
-        Way::Warps => cheapest,
-        Way::Warpgroups(_) => file.and_then(find).map_or(cheapest, Way::Warpgroups),
-    }
+    file.and_then(find).unwrap_or_else(cheapest)
 }
 
 /// Why warpgroups cannot compute a product.
@@ -135,7 +163,7 @@ pub trait Factor: WarpgroupInput + Storable {
     fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
-        batch: Batch,
+        way: (Batch, Warps),
         operands: Operands<'_, Self, C, E>,
     ) -> Result<LaunchCounts>;
 
@@ -146,7 +174,7 @@ pub trait Factor: WarpgroupInput + Storable {
     fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
-        experts: &Experts<'_>,
+        way: (&Experts<'_>, Warps),
         operands: Operands<'_, Self, C, E>,
     ) -> Result<LaunchCounts>;
 
@@ -155,7 +183,7 @@ pub trait Factor: WarpgroupInput + Storable {
     /// # Errors
     /// There is none for this type.
     fn warps_ptx<C: GemmOutput>(
-        batch: Batch,
+        way: (Batch, Warps),
         staged: (Parts, Kinds),
         capability: &'static Capability,
     ) -> Result<String>;
@@ -185,11 +213,11 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
-        batch: Batch,
+        (batch, warps): (Batch, Warps),
         operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
         let Product { m, n, k, .. } = batch.product;
-        let kernel = Gemm::for_batch(batch);
+        let kernel = Gemm::for_batch(batch, warps);
         let Operands { a, b, c, finish } = operands;
         let fused = finish.fused(kernel, false);
         let (tiles, numbers, nothing) = (kernel.grid(m, n), finish.numbers, no_matrix(operations)?);
@@ -213,10 +241,10 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
-        experts: &Experts<'_>,
+        way: (&Experts<'_>, Warps),
         operands: Operands<'_, T, C, E>,
     ) -> Result<LaunchCounts> {
-        experts_kernel::by_warps(operations, stream, experts, operands)
+        experts_kernel::by_warps(operations, stream, way, operands)
     }
 
     fn experts_warps_ptx<C: GemmOutput>(average: Product, capability: &'static Capability) -> Result<String> {
@@ -224,11 +252,11 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     }
 
     fn warps_ptx<C: GemmOutput>(
-        batch: Batch,
+        (batch, warps): (Batch, Warps),
         (epilogue, kinds): (Parts, Kinds),
         capability: &'static Capability,
     ) -> Result<String> {
-        let fused = Fused { gemm: Gemm::for_batch(batch), epilogue, kinds, transposed: false };
+        let fused = Fused { gemm: Gemm::for_batch(batch, warps), epilogue, kinds, transposed: false };
         Ok(match batch.count {
             1 => runtime::ptx(&Fused::<Gemm, _>::run::<T, C>(&fused)?, capability)?,
             _ => runtime::ptx(&fused.run_batch::<T, C>()?, capability)?,
@@ -243,7 +271,7 @@ macro_rules! warpgroups_only {
             fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
-                batch: Batch,
+                (batch, _): (Batch, Warps),
                 _: Operands<'_, Self, C, E>,
             ) -> Result<LaunchCounts> {
                 Err(no_warpgroups::<Self>(batch.product))
@@ -252,14 +280,14 @@ macro_rules! warpgroups_only {
             fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
-                experts: &Experts<'_>,
+                (experts, _): (&Experts<'_>, Warps),
                 operands: Operands<'_, Self, C, E>,
             ) -> Result<LaunchCounts> {
                 Err(no_warpgroups::<Self>(experts.product(experts.rows(operands.a))))
             }
 
             fn warps_ptx<C: GemmOutput>(
-                batch: Batch,
+                (batch, _): (Batch, Warps),
                 _: (Parts, Kinds),
                 _: &'static Capability,
             ) -> Result<String> {
@@ -362,9 +390,21 @@ mod tests {
             let chosen = |properties| fastest::<bf16, f32>(batch, properties, Some(&file));
             let all = ways::<bf16, f32>(batch, gpu.capability, gpu.sm_count);
             assert_eq!(chosen(&gpu), all[0], "nothing is kept for it yet");
-            let Way::Warpgroups(kept) = all[4] else { panic!("Hopper's ways are by warpgroups") };
-            keep_in(&file, &Key::of::<bf16, f32>("a GPU", batch), kept, None, 1.0).expect("kept");
-            assert_eq!(chosen(&gpu), all[4]);
+            let key = Key::of::<bf16, f32>("a GPU", batch);
+            let by_warps = Way::Warps(Warps { tile: (64, 128), stages: 3, raster: 4 });
+            for kept in [all[4], by_warps] {
+                keep_in(&file, &key, kept, 1.0).expect("kept");
+                assert_eq!(chosen(&gpu), kept);
+            }
+            let ampere = Capability::for_target("sm_80").expect("it is known");
+            let older = DeviceProperties { capability: ampere, ..gpu.clone() };
+            assert_eq!(chosen(&older), by_warps, "an older GPU's search finds ways by mma.sync");
+            keep_in(&file, &key, all[4], 1.0).expect("kept");
+            assert_eq!(
+                chosen(&older),
+                Way::Warps(Warps::default()),
+                "what it cannot launch counts as nothing"
+            );
             assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
             assert_eq!(fastest::<bf16, f32>(batch, &gpu, None), all[0]);
         }

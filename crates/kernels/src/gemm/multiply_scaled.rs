@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
@@ -61,7 +62,7 @@ impl Narrow for e5m2 {
 pub type Granularities = (Granularity, Granularity);
 
 /// How a product with scales is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScaledWay {
     /// Tile, cluster and so on.
     pub configuration: Configuration,
@@ -336,7 +337,7 @@ mod tests {
         let all = ScaledWay::all(product.shape::<e4m3, bf16>(), granularities, gpu.sm_count);
         assert_eq!(chosen(&gpu), all[0], "there is no file yet");
         let key = Key::of_scaled::<e4m3, e5m2, bf16>("a GPU", product, granularities);
-        keep_in(&file, &key, all[5].configuration, Some(all[5].in_flight), 1.0).expect("kept");
+        keep_in(&file, &key, all[5], 1.0).expect("kept");
         assert_eq!(chosen(&gpu), all[5]);
         assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
         let other = fastest::<e4m3, e4m3, bf16>(product, granularities, &gpu, Some(&file));

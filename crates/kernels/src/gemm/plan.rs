@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Order;
 pub use super::cost::{Cost, costs};
 use super::hopper::{CONSUMERS, Consumers, HopperGemm};
 use super::store::buffers_bytes;
 
 /// How a product is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Configuration {
     /// Rows and columns of a CTA's tile: of C, or of C's transpose.
     pub tile: (u32, u32),

@@ -253,10 +253,10 @@ where
         verify(self.product, self.granularities, set)
     }
 
-    fn keep(&self, ScaledWay { configuration, in_flight }: ScaledWay, seconds: f64) -> Result<PathBuf> {
+    fn keep(&self, way: ScaledWay, seconds: f64) -> Result<PathBuf> {
         let device = &self.operations.device().properties().product;
         let key = Key::of_scaled::<A, B, C>(device, self.product, self.granularities);
-        Ok(tuned::keep(&key, configuration, Some(in_flight), seconds)?)
+        Ok(tuned::keep(&key, way, seconds)?)
     }
 }
 

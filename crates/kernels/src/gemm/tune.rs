@@ -8,10 +8,18 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use warpwright::arch::Capability;
+use warpwright::prelude::*;
 use warpwright::runtime::{Device, LaunchCounts, Stream};
 
+use super::batched::Batch;
+use super::cost;
 use super::hopper::Consumers;
+use super::multiply::Way;
 use super::plan::{Configuration, Cost, Shape};
+use super::readable::Readable;
+use super::warps::Warps;
+use super::{Gemm, WarpgroupInput};
 use crate::registry::{Candidate, Prepared, Result, Search, Verified, Work};
 use crate::rotation;
 
@@ -73,6 +81,41 @@ pub(super) fn neighbours(configuration: Configuration) -> impl Iterator<Item = C
 /// The legal ones of those.
 pub fn around(configuration: Configuration, shape: Shape) -> Vec<Configuration> {
     neighbours(configuration).filter(|other| other.check(shape).is_ok()).collect()
+}
+
+/// All legal ways to compute a batch: the cheapest of each instruction, then all others, the model's cheapest first. For the model compares the ways of one
+/// instruction with one another better than with those of another.
+pub(super) fn legal_ways<T: WarpgroupInput, C: Element>(
+    batch: Batch,
+    capability: &Capability,
+    sms: u32,
+) -> Vec<Way> {
+    let shape = batch.shape::<T, C>();
+    let copied = Readable::of::<T>(batch).cycles::<T>();
+    let warpgroups = legal(shape, sms).into_iter();
+    let warpgroups = warpgroups.map(|cost| (cost.cycles + copied, Way::Warpgroups(cost.configuration)));
+    let warps = Warps::all(capability)
+        .into_iter()
+        .map(|warps| (cost::warps_cycles(&Gemm::for_batch(batch, warps), batch, sms), Way::Warps(warps)));
+    let mut all: Vec<_> =
+        warpgroups.chain(warps).filter(|(_, way)| way.is_legal(shape, capability)).collect();
+    all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let first_of = |is_by_warps: bool| {
+        all.iter().find(|(_, way)| matches!(way, Way::Warps(_)) == is_by_warps).map(|(_, way)| *way)
+    };
+    let first: Vec<_> = [false, true].into_iter().filter_map(first_of).collect();
+    let others = all.iter().map(|(_, way)| *way).filter(|way| !first.contains(way));
+    first.iter().copied().chain(others).collect()
+}
+
+/// The legal ones like a way.
+pub(super) fn ways_around(way: Way, shape: Shape, capability: &Capability) -> Vec<Way> {
+    match way {
+        Way::Warps(warps) => warps.around(capability).into_iter().map(Way::Warps).collect(),
+        Way::Warpgroups(configuration) => {
+            around(configuration, shape).into_iter().map(Way::Warpgroups).collect()
+        }
+    }
 }
 
 /// What a search is of: a product, the ways to compute it, and what each does.

@@ -1,4 +1,4 @@
-//! Configurations that a search found to be the fastest, kept in a file of the user's cache folder.
+//! Ways that a search found to be the fastest, kept in a file of the user's cache folder.
 //!
 //! The file is `gemm.json` in `$WARPWRIGHT_CACHE`, or else in `warpwright` below `$XDG_CACHE_HOME`, `~/.cache` or, on Windows,
 //! `%LOCALAPPDATA%`. An entry counts for one device, shape, pair of types, orders and version of the kernel's text.
@@ -7,16 +7,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use warpwright::prelude::*;
 use warpwright::runtime::DeviceProperties;
 
 use super::Order;
 use super::batched::Batch;
-use super::hopper::Consumers;
-use super::multiply::Product;
+use super::multiply::{Product, Way};
 use super::multiply_scaled::{Granularities, ScaledWay};
-use super::plan::Configuration;
 
 /// What a configuration was found for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,21 +41,13 @@ pub struct Key {
     kernel: u64,
 }
 
-/// A configuration that was found.
+/// A way that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     key: Key,
-    tile: (u32, u32),
-    cooperate: bool,
-    cluster: (u32, u32),
-    spans: u32,
-    split: bool,
-    transposed: bool,
-    stages: u32,
-    raster: u32,
-    /// Of a product with scales, the sets of sums of a consumer.
+    /// A [`Way`], or of a product with scales a [`ScaledWay`]; null in what was kept before there was more than one kind.
     #[serde(default)]
-    in_flight: Option<u32>,
+    way: Value,
     seconds: f64,
 }
 
@@ -125,6 +117,8 @@ const KERNEL: &[&str] = &[
     include_str!("store.rs"),
     include_str!("schedule.rs"),
     include_str!("split.rs"),
+    include_str!("../gemm.rs"),
+    include_str!("operand.rs"),
 ];
 const SCALED_KERNEL: &[&str] = &[include_str!("blocks.rs"), include_str!("scales.rs")];
 
@@ -146,7 +140,7 @@ pub(super) fn default_file() -> Result<PathBuf, TunedError> {
     own.or_else(shared).map(|folder| folder.join("gemm.json")).ok_or(TunedError::NoFolder)
 }
 
-/// The configuration that a file has for products on a device, if it is legal. What a GPU is fastest in says nothing about its emulator.
+/// The way that a file has for products on a device, if it is legal. What a GPU is fastest in says nothing about its emulator.
 ///
 /// # Errors
 /// There is a file, but it cannot be read.
@@ -154,13 +148,9 @@ pub(super) fn find<T: Element, C: Element>(
     file: &Path,
     properties: &DeviceProperties,
     batch: Batch,
-) -> Result<Option<Configuration>, TunedError> {
-    if properties.is_emulated {
-        return Ok(None);
-    }
-    let found = find_entry(file, &Key::of::<T, C>(&properties.product, batch))?;
-    let found = found.map(|entry| entry.configuration());
-    Ok(found.filter(|configuration| configuration.check(batch.shape::<T, C>()).is_ok()))
+) -> Result<Option<Way>, TunedError> {
+    let found = find_way(file, properties, &Key::of::<T, C>(&properties.product, batch))?;
+    Ok(found.filter(|way: &Way| way.is_legal(batch.shape::<T, C>(), properties.capability)))
 }
 
 /// [`find`] of a product with scales.
@@ -173,48 +163,40 @@ pub(super) fn find_scaled<A: Element, B: Element, C: Element>(
     product: Product,
     granularities: Granularities,
 ) -> Result<Option<ScaledWay>, TunedError> {
+    let key = Key::of_scaled::<A, B, C>(&properties.product, product, granularities);
+    let found = find_way(file, properties, &key)?;
+    Ok(found.filter(|way: &ScaledWay| way.is_legal(product.shape::<A, C>(), granularities)))
+}
+
+fn find_way<W: DeserializeOwned>(
+    file: &Path,
+    properties: &DeviceProperties,
+    key: &Key,
+) -> Result<Option<W>, TunedError> {
     if properties.is_emulated {
         return Ok(None);
     }
-    let key = Key::of_scaled::<A, B, C>(&properties.product, product, granularities);
-    let way =
-        |entry: Entry| Some(ScaledWay { configuration: entry.configuration(), in_flight: entry.in_flight? });
-    let found = find_entry(file, &key)?.and_then(way);
-    Ok(found.filter(|way| way.is_legal(product.shape::<A, C>(), granularities)))
+    let entry = entries(file)?.into_iter().find(|entry| entry.key == *key);
+    Ok(entry.and_then(|entry| serde_json::from_value(entry.way).ok()))
 }
 
-fn find_entry(file: &Path, key: &Key) -> Result<Option<Entry>, TunedError> {
-    Ok(entries(file)?.into_iter().find(|entry| entry.key == *key))
-}
-
-/// Keeps a configuration in place of the one that was found before for the key; returns the file.
+/// Keeps a way in place of the one that was found before for the key; returns the file.
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(super) fn keep(
-    key: &Key,
-    configuration: Configuration,
-    in_flight: Option<u32>,
-    seconds: f64,
-) -> Result<PathBuf, TunedError> {
+pub(super) fn keep(key: &Key, way: impl Serialize, seconds: f64) -> Result<PathBuf, TunedError> {
     let file = default_file()?;
-    keep_in(&file, key, configuration, in_flight, seconds)?;
+    keep_in(&file, key, way, seconds)?;
     Ok(file)
 }
 
-pub(super) fn keep_in(
-    file: &Path,
-    key: &Key,
-    configuration: Configuration,
-    in_flight: Option<u32>,
-    seconds: f64,
-) -> Result<(), TunedError> {
+pub(super) fn keep_in(file: &Path, key: &Key, way: impl Serialize, seconds: f64) -> Result<(), TunedError> {
+    let unlike = |source| TunedError::Content { file: file.to_owned(), source };
+    let refused = |source| TunedError::File { file: file.to_owned(), source };
     let mut all = entries(file)?;
     all.retain(|entry| entry.key != *key);
-    all.push(Entry::of(key.clone(), configuration, in_flight, seconds));
-    let refused = |source| TunedError::File { file: file.to_owned(), source };
-    let text = serde_json::to_string_pretty(&all)
-        .map_err(|source| TunedError::Content { file: file.to_owned(), source })?;
+    all.push(Entry { key: key.clone(), way: serde_json::to_value(way).map_err(unlike)?, seconds });
+    let text = serde_json::to_string_pretty(&all).map_err(unlike)?;
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(refused)?;
     }
@@ -231,21 +213,6 @@ fn entries(file: &Path) -> Result<Vec<Entry>, TunedError> {
         Err(source) => return Err(TunedError::File { file: file.to_owned(), source }),
     };
     serde_json::from_str(&text).map_err(|source| TunedError::Content { file: file.to_owned(), source })
-}
-
-impl Entry {
-    fn of(key: Key, configuration: Configuration, in_flight: Option<u32>, seconds: f64) -> Self {
-        let Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster } =
-            configuration;
-        let cooperate = consumers == Consumers::Cooperate;
-        Self { key, tile, cooperate, cluster, spans, split, transposed, stages, raster, in_flight, seconds }
-    }
-
-    fn configuration(&self) -> Configuration {
-        let &Self { tile, cooperate, cluster, spans, split, transposed, stages, raster, .. } = self;
-        let consumers = if cooperate { Consumers::Cooperate } else { Consumers::Alternate };
-        Configuration { tile, consumers, cluster, spans, split, transposed, stages, raster }
-    }
 }
 
 /// A file in a folder of its own, which goes when the folder is dropped.
@@ -268,7 +235,7 @@ impl Drop for TemporaryFolder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Shape;
+    use super::super::plan::{Configuration, Shape};
     use super::super::scales::Granularity;
     use super::*;
 
@@ -278,9 +245,9 @@ mod tests {
         let product = Product::new(64, 128, 256);
         let key = Key::of::<bf16, f32>("a GPU", product);
         let shape = Shape { m: 64, n: 128, k: 256, batch: 1, input_bytes: 2, output_bytes: 4 };
-        let [first, second] = [0, 1].map(|index| Configuration::all(shape)[index]);
+        let [first, second] = [0, 1].map(|index| Way::Warpgroups(Configuration::all(shape)[index]));
         assert_eq!(entries(&file).expect("no file is no entries"), []);
-        keep_in(&file, &key, first, None, 2.0).expect("kept");
+        keep_in(&file, &key, first, 2.0).expect("kept");
         let others = [
             Key::of::<bf16, f32>("another GPU", product),
             Key::of::<f16, f32>("a GPU", product),
@@ -296,14 +263,15 @@ mod tests {
         ];
         for other in &others {
             assert_ne!(*other, key);
-            keep_in(&file, other, first, None, 1.0).expect("kept");
+            keep_in(&file, other, first, 1.0).expect("kept");
         }
-        keep_in(&file, &key, second, Some(2), 1.5).expect("kept");
+        keep_in(&file, &key, second, 1.5).expect("kept");
         let found = entries(&file).expect("readable");
         assert_eq!(found.len(), 1 + others.len());
         let of_key: Vec<_> = found.iter().filter(|entry| entry.key == key).collect();
-        assert_eq!((of_key.len(), of_key[0].configuration(), of_key[0].seconds), (1, second, 1.5));
-        assert_eq!(of_key[0].in_flight, Some(2));
+        let kept = serde_json::to_value(second).expect("JSON");
+        assert_eq!((of_key.len(), &of_key[0].way, of_key[0].seconds), (1, &kept, 1.5));
+        assert_eq!(serde_json::from_value::<Way>(kept).expect("a way"), second);
         fs::write(&file, "[{}]").expect("writable");
         let error = entries(&file).expect_err("no entries");
         assert!(matches!(error, TunedError::Content { .. }) && error.to_string().ends_with("delete it"));
