@@ -21,9 +21,6 @@ pub(crate) struct Tensor {
     /// What two neighbouring bytes outside the tensor are filled with.
     pub(crate) fill: [u8; 2],
     pub(crate) is_im2col: bool,
-    /// Channels of an interleaved tensor's box, where they are more than a slice holds: what a GPU makes of that was not
-    /// measured.
-    excess_channels: Option<u32>,
     /// It has an element stride along axis 0, where the hardware knows none; its stores then write whole 16-byte pieces.
     has_ignored_step: bool,
     /// The axes of the tensor map.
@@ -92,13 +89,6 @@ impl Tensor {
             counts = [1; AXES];
             counts[0] = if slice.is_some() { 1 } else { *channels };
         }
-        let excess_channels = match (&map.access, slice) {
-            (Access::Tiled { box_extents }, Some(slice)) => {
-                let channels = box_extents[map.rank() - 2];
-                (channels * map.element.bits() > 8 * slice).then_some(channels)
-            }
-            _ => None,
-        };
         let inner_stride = slice.map_or(0, u64::from);
         let row_bytes = slice.map_or(map.row_bytes() as u32, |slice| slice);
         Self {
@@ -108,7 +98,6 @@ impl Tensor {
             row_pitch: if map.interleave == Interleave::None { map.row_pitch() as u32 } else { row_bytes },
             fill: if map.fill == Fill::Nan { NAN_FILL } else { [0; 2] },
             is_im2col: matches!(map.access, Access::Im2col { .. }),
-            excess_channels,
             has_ignored_step: slice.is_none() && map.element_strides[0] != 1,
             rank: map.rank(),
             first,
@@ -156,12 +145,6 @@ impl Tensor {
                     "The copy starts at element {at} of axis 0; it must start at a multiple of {multiple}."
                 ));
             }
-        }
-        if let Some(channels) = self.excess_channels {
-            return Some(format!(
-                "The tensor is interleaved and its box has {channels} channels; the emulator copies one slice of {} at a time.",
-                8 * self.row_bytes / self.element.bits()
-            ));
         }
         if start.is_store
             && let Some(axis) = coordinates.iter().position(|&at| at < 0)

@@ -187,6 +187,37 @@ fn interleaved(add: &mut impl FnMut(String, Case)) {
                 }
             }
         }
+        // Boxes of more channels than a slice has: one slice is copied nonetheless.
+        for (element, slices, swizzle) in [
+            (ElementType::U16, 2, Swizzle::None),
+            (ElementType::U16, 3, Swizzle::Bytes32),
+            (ElementType::U8, 2, Swizzle::Bytes32),
+            (ElementType::F32, 4, Swizzle::None),
+        ] {
+            let channels = slices * slice as u32 * 8 / element.bits();
+            let pixels = 128 / element.bits();
+            let map = Description {
+                extents: vec![12, 7, 3],
+                strides: vec![12 * slice, 12 * 7 * slice],
+                interleave,
+                swizzle,
+                ..tiled(element, &[3, 7, 12], &[2, channels, pixels])
+            };
+            for (copy, word, at) in [
+                (Copy::Load, "load", [0, 1, 1]),
+                (Copy::Load, "load.below", [-2, 1, 0]),
+                (Copy::Load, "load.beyond", [10, 5, 2]),
+                (Copy::Store, "store", [0, 1, 1]),
+            ] {
+                add(
+                    format!(
+                        "interleave.{interleave:?}.{swizzle:?}.{}.slices.{slices}.{word}",
+                        element.name()
+                    ),
+                    of(copy, map.clone(), &at),
+                );
+            }
+        }
         let map = Description {
             extents: vec![12, 7, 3],
             strides: vec![12 * slice, 12 * 7 * slice],
@@ -197,13 +228,15 @@ fn interleaved(add: &mut impl FnMut(String, Case)) {
         };
         let case = expecting(48 * slice, of(Copy::Load, map, &[1, 0, 1]));
         add(format!("interleave.{interleave:?}.steps"), case);
-        for (pixels, at) in [(20, [-1, -1, 1, 0]), (30, [2, 3, 0, 1])] {
+        for (pixels, at, channels) in
+            [(20, [-1, -1, 1, 0], 8), (30, [2, 3, 0, 1], 8), (9, [0, 0, 0, 0], slice as u32)]
+        {
             let map = Description {
                 extents: vec![6, 5, 2, 2],
                 strides: vec![6 * slice, 30 * slice, 60 * slice],
                 interleave,
                 swizzle: Swizzle::Bytes32,
-                access: Access::Im2col { lower: vec![-1, -1], upper: vec![-1, -1], channels: 8, pixels },
+                access: Access::Im2col { lower: vec![-1, -1], upper: vec![-1, -1], channels, pixels },
                 ..tiled(ElementType::U16, &[2, 2, 5, 6], &[])
             };
             let mut case = expecting(8 * slice * u64::from(pixels), of(Copy::Load, map, &at));
