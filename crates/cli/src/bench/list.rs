@@ -40,7 +40,7 @@ pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
 }
 
 /// The kernels that the lines of a text name, and those lines.
-fn choices(text: &str) -> Result<Vec<(String, KernelChoice)>> {
+pub(crate) fn choices(text: &str) -> Result<Vec<(String, KernelChoice)>> {
     let command = KernelChoice::augment_subcommands(Command::new("a line").no_binary_name(true));
     let mut choices = Vec::new();
     for (number, line) in text.lines().enumerate() {

@@ -2,7 +2,7 @@
 
 mod emulator;
 mod launch;
-mod list;
+pub(crate) mod list;
 pub(crate) mod timing;
 
 use std::path::PathBuf;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use warpwright_runtime::Device;
 
 use super::count::{COUNTED_ON, Counted};
 use super::record::Record;
-use super::{chart, page};
+use super::{chart, lines, measured_by, page};
 use crate::conditions::Setting;
 use crate::output::Output;
 
@@ -18,11 +18,11 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 pub(crate) struct Chapter {
     /// What `warpwright ladder KERNEL --json` printed, in a file; the chart gets the same name with `.svg`. What `bench KERNEL --json` printed
-    /// fills one step.
+    /// fills one step, and what `bench list FILE --json` printed the rows of its lines, in tables with a column `bench`.
     #[arg(required_unless_present = "list", value_name = "RECORD")]
     records: Vec<PathBuf>,
-    /// The page whose tables are filled in: rows of the record's steps, columns such as `us`, `TB/s`, `registers`. Of a file that ends in .rs, the
-    /// lines that begin with `//! Measured`.
+    /// The page whose tables are filled in: rows of the record's steps, columns such as `us`, `TB/s`, `registers`; and its lines that begin with
+    /// "Measured by" and the record's command. Of a file that ends in .rs, the lines that begin with `//! Measured`.
     #[arg(long, value_name = "PAGE")]
     page: Vec<PathBuf>,
     /// A file whose lines name records (.json) and the pages that they fill, all from this folder.
@@ -31,7 +31,7 @@ pub(crate) struct Chapter {
     /// Write nothing; fail if something would change.
     #[arg(long, conflicts_with = "recount")]
     check: bool,
-    /// Count each step's instructions, sectors and conflicts anew on the emulator first; times stay as they were measured.
+    /// Count the instructions, sectors and conflicts of each step of a ladder anew on the emulator first; times stay as they were measured.
     #[arg(long)]
     recount: bool,
 }
@@ -74,25 +74,41 @@ impl Chapter {
 
     /// Puts a record's figures into its chart and its pages.
     fn fill(&self, file: &Path, pages: &[PathBuf], files: &mut Files) -> Result<()> {
-        let mut record = Record::read(file)?;
-        if self.recount {
+        let printed: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+        if let Some(lines) = printed["lines"].as_array() {
+            return put_into_pages(pages, &printed, files, |_, text| lines::filled(text, lines));
+        }
+        let mut record = Record::of(printed)?;
+        if self.recount && record.is_ladder() {
             record = recounted(record)?;
             files.put(file, &format!("{}\n", record.printed))?;
         }
         if record.is_ladder() {
             files.put(&file.with_extension("svg"), &chart::of_record(&record))?;
         }
-        for page in pages {
-            let text = std::fs::read_to_string(page)
-                .with_context(|| format!("{} cannot be read", page.display()))?;
-            let filled = match page.extension().is_some_and(|extension| extension == "rs") {
-                true => page::filled_header(&text, &record),
-                false => page::filled_table(&text, &record),
-            };
-            files.put(page, &filled.with_context(|| page.display().to_string())?)?;
-        }
-        Ok(())
+        put_into_pages(pages, &record.printed, files, |page, text| {
+            match page.extension().is_some_and(|extension| extension == "rs") {
+                true => page::filled_header(text, &record),
+                false => page::filled_table(text, &record),
+            }
+        })
     }
+}
+
+/// Puts the figures of a record into each page: `fill` those of its tables or its header.
+fn put_into_pages(
+    pages: &[PathBuf],
+    printed: &Value,
+    files: &mut Files,
+    fill: impl Fn(&Path, &str) -> Result<String>,
+) -> Result<()> {
+    for page in pages {
+        let text =
+            std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+        let filled = fill(page, &measured_by::filled(&text, printed));
+        files.put(page, &filled.with_context(|| page.display().to_string())?)?;
+    }
+    Ok(())
 }
 
 /// The files in a sentence, with its verb.
@@ -118,9 +134,6 @@ fn tasks(list: &str) -> Vec<Task> {
 
 /// The record with each step counted anew, and the day.
 fn recounted(mut record: Record) -> Result<Record> {
-    if !record.is_ladder() {
-        bail!("only a ladder's record has counts");
-    }
     let mut options = record.options()?;
     for step in &mut record.steps {
         options.set(record.ladder.option, step["step"].as_str().unwrap_or_default())?;

@@ -6,6 +6,8 @@
 mod chapter;
 mod chart;
 mod count;
+mod lines;
+mod measured_by;
 mod page;
 mod record;
 

@@ -28,15 +28,7 @@ pub(super) fn filled_table(page: &str, record: &Record) -> Result<String> {
         let mut filled: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         for step in steps {
             let row = row_of(step).expect("every step has one");
-            let old = cells(lines[row]);
-            let new: Vec<String> = names
-                .iter()
-                .zip(&old)
-                .map(|(name, old)| {
-                    figure(name, step, record.ladder.measure).unwrap_or_else(|| (*old).to_owned())
-                })
-                .collect();
-            filled[row] = format!("| {} |", new.join(" | "));
+            filled[row] = filled_row(&names, &cells(lines[row]), step, record.ladder.measure);
         }
         return Ok(filled.join("\n") + "\n");
     }
@@ -86,8 +78,15 @@ fn measured(steps: &[&Value], record: &Record) -> Result<String> {
     Ok(format!("{MEASURED} ({}, `{}`): {}.", record.text("product"), record.shape(), figures.join("; ")))
 }
 
+/// A table's line with the figures of a step in the columns whose names are known, and the rest as it was.
+pub(super) fn filled_row(names: &[&str], old: &[&str], step: &Value, measure: Measure) -> String {
+    let cell = |(name, old): (&&str, &&str)| figure(name, step, measure).unwrap_or_else(|| (*old).to_owned());
+    let new: Vec<String> = names.iter().zip(old).map(cell).collect();
+    format!("| {} |", new.join(" | "))
+}
+
 /// The cells of a table's line.
-fn cells(line: &str) -> Vec<&str> {
+pub(super) fn cells(line: &str) -> Vec<&str> {
     let inner = line.trim().strip_prefix('|').and_then(|line| line.strip_suffix('|'));
     inner.map_or_else(Vec::new, |line| line.split('|').map(str::trim).collect())
 }

@@ -1,7 +1,5 @@
 //! Records of runs: what `warpwright ladder KERNEL --json` printed, or `warpwright bench KERNEL --json` for one step of a ladder.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use warpwright_kernels::registry::{self, Ladder, LibraryKernel, Measure, Options};
@@ -18,11 +16,6 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn read(file: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(file)?;
-        Self::of(serde_json::from_str(&text)?)
-    }
-
     pub(super) fn of(printed: Value) -> Result<Self> {
         let name = printed["kernel"]
             .as_str()
@@ -31,7 +24,7 @@ impl Record {
         let ladder = kernel.ladder().ok_or_else(|| anyhow!("{name} has no ladder"))?;
         let steps = match (&printed["steps"], &printed["timings"]) {
             (Value::Array(steps), _) => steps.clone(),
-            (_, Value::Array(timings)) => vec![step_of_bench(&printed, timings, &ladder)?],
+            (_, Value::Array(_)) => vec![step_of_bench(&printed, &ladder)?],
             _ => return Err(anyhow!("the record has no steps")),
         };
         Ok(Self { kernel, ladder, printed, steps })
@@ -69,22 +62,27 @@ impl Record {
 }
 
 /// Names and values of flags: `--m 64 --n 32`.
-fn flags(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn flags(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut words = text.split_whitespace();
     std::iter::from_fn(move || Some((words.next()?.strip_prefix("--")?, words.next()?)))
 }
 
 /// The step that a bench timed.
-fn step_of_bench(bench: &Value, timings: &[Value], ladder: &Ladder) -> Result<Value> {
+fn step_of_bench(bench: &Value, ladder: &Ladder) -> Result<Value> {
     let options = bench["options"].as_str().unwrap_or_default();
     let step = flags(options).find(|(name, _)| *name == ladder.option).map(|(_, step)| step);
     let step = step.ok_or_else(|| anyhow!("its options name no step: `{options}`"))?;
-    let ours = timings.first().ok_or_else(|| anyhow!("it has no timings"))?;
-    let part = timings
-        .get(1)
-        .and_then(|theirs| Some(theirs["median_seconds"].as_f64()? / ours["median_seconds"].as_f64()?));
-    Ok(json!({
-        "step": step,
+    let mut timed = timed_step(bench).ok_or_else(|| anyhow!("it has no timings"))?;
+    timed["step"] = step.into();
+    Ok(timed)
+}
+
+/// What a bench timed, as a step has it; nothing if it timed nothing.
+pub(super) fn timed_step(bench: &Value) -> Option<Value> {
+    let (ours, theirs) = (bench["timings"].get(0)?, bench["timings"].get(1));
+    let part =
+        theirs.and_then(|theirs| Some(theirs["median_seconds"].as_f64()? / ours["median_seconds"].as_f64()?));
+    Some(json!({
         "time": ours,
         "part_of_rival": part,
         "operations_per_second": ours["operations_per_second"],
