@@ -74,10 +74,10 @@ fn ways_by_warps_are_tried_too() {
             let candidates = by_warps(search.first(usize::MAX));
             assert_eq!(candidates.len(), 12, "four tiles, three rings");
             candidates.into_iter().for_each(|candidate| run(&device, candidate));
-            // Of the first two the second is by `mma.sync` on any device.
-            let around = search.around(1);
-            assert!(around.len() >= 6, "{} around it", around.len());
-            by_warps(around).into_iter().for_each(|candidate| run(&device, candidate));
+            // Of the first two the second is by `mma.sync` on any device. Around it are other rasters; all else has been tried.
+            let around = by_warps(search.around(1));
+            assert_eq!(around.len(), 2);
+            around.into_iter().for_each(|candidate| run(&device, candidate));
         }
     }
 }

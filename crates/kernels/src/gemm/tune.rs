@@ -123,7 +123,7 @@ pub(super) trait Searched {
     /// The matrices of the product.
     type Set;
     /// A way.
-    type Way: Copy;
+    type Way: Copy + PartialEq;
 
     /// All legal ways, the model's cheapest first.
     fn ways(&self) -> Vec<Self::Way>;
@@ -217,7 +217,8 @@ impl<S: Searched + 'static> Search for WaySearch<S> {
     }
 
     fn around(&mut self, fastest: usize) -> Vec<Candidate> {
-        let ways = self.bench.searched.around(self.tried[fastest]);
+        let mut ways = self.bench.searched.around(self.tried[fastest]);
+        ways.retain(|way| !self.tried.contains(way));
         self.candidates(ways)
     }
 

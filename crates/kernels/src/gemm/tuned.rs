@@ -235,8 +235,11 @@ impl Drop for TemporaryFolder {
 
 #[cfg(test)]
 mod tests {
+    use warpwright::runtime::Device;
+
     use super::super::plan::{Configuration, Shape};
     use super::super::scales::Granularity;
+    use super::super::warps::Warps;
     use super::*;
 
     #[test]
@@ -275,6 +278,25 @@ mod tests {
         fs::write(&file, "[{}]").expect("writable");
         let error = entries(&file).expect_err("no entries");
         assert!(matches!(error, TunedError::Content { .. }) && error.to_string().ends_with("delete it"));
+    }
+
+    /// Files from before ways were kept as such, their fields beside the key's, are read, and have no way.
+    #[test]
+    fn entries_without_a_way_count_as_none() {
+        let (file, _folder) = temporary_file("tuned-before");
+        let emulator = Device::named("emu:h200").expect("an emulator").properties().clone();
+        let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator };
+        let product = Product::new(64, 128, 256);
+        let key = Key::of::<bf16, f32>(&gpu.product, product);
+        keep_in(&file, &key, Way::Warps(Warps::default()), 1.0).expect("kept");
+        let found = || find::<bf16, f32>(&file, &gpu, product.into()).expect("readable");
+        assert_eq!(found(), Some(Way::Warps(Warps::default())));
+        let mut all: Value = serde_json::from_str(&fs::read_to_string(&file).expect("there")).expect("JSON");
+        let entry = all[0].as_object_mut().expect("an entry");
+        assert!(entry.remove("way").is_some());
+        entry.insert("stages".to_owned(), 4.into());
+        fs::write(&file, all.to_string()).expect("writable");
+        assert_eq!(found(), None);
     }
 
     /// What was kept before keys had counts is one product's.

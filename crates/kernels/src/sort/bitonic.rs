@@ -74,7 +74,7 @@ pub enum Steps {
 }
 
 /// Steps, and which keys a thread takes for them: those that lie `1 << low_bits` apart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pass {
     low_bits: u32,
     steps: Steps,
@@ -268,11 +268,19 @@ impl Bitonic {
         let first = block_idx().x.convert::<u64>() * u64::from(self.tile());
         let places: Vec<_> = (0..KEYS).map(|round| thread + round * self.threads).collect();
         let is_there = |place: Reg<u32>| (first + place.convert::<u64>()).lt(length);
-        for place in &places {
-            tile.at(banked(*place)).store(from.at(first).at(*place).load_if(is_there(*place)));
+        let mut pairs: Vec<_> =
+            places.iter().map(|place| from.at(first).at(*place).load_if(is_there(*place))).collect();
+        // What a thread loads differs in the highest four bits of its places. A pass over these needs no shared memory if it is the first.
+        let of_loaded = Pass { low_bits: self.threads.ilog2(), steps: Steps::Continue(STEPS) };
+        let is_of_loaded = passes.first() == Some(&of_loaded);
+        if is_of_loaded {
+            order::<K, V>(&mut pairs, of_loaded.steps);
+        }
+        for (place, pair) in places.iter().zip(pairs) {
+            tile.at(banked(*place)).store(pair);
         }
         sync_threads();
-        for pass in passes {
+        for pass in &passes[usize::from(is_of_loaded)..] {
             self.in_tile(&tile, *pass);
             sync_threads();
         }
