@@ -94,7 +94,7 @@ impl PlainGemm {
         k: u32,
     ) {
         let products = Products::one(a, b, (m, n, k));
-        PRODUCT.store_boxes::<bf16, bf16>(&products, c, (slots, arrived), &as_it_is());
+        PRODUCT.store_boxes::<bf16, bf16, bf16>(&products, c, (slots, arrived), &as_it_is());
     }
 }
 

@@ -49,6 +49,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::gemm::ExpertsLibrary,
         &crate::gemm::GroupedLibrary,
         &crate::gemm::ScaledLibrary,
+        &crate::gemm::ScaledExpertsLibrary,
     ]
 }
 

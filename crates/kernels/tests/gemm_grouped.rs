@@ -171,7 +171,7 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     cases[0].product.m = 9;
     let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
     assert!(words.contains("A has 64 elements where 72 are needed"), "{words}");
-    operations.multiply_grouped::<f16, f32>(&stream, &mut [])?;
+    operations.multiply_grouped::<f16, f16, f32>(&stream, &mut [])?;
     let bias = device.buffer_from(&[1f32; 15])?;
     let mut cases = vec![Case::<f16, f32>::new(&device, Product::new(8, 16, 8), f16::from_f32, 0.0)?];
     let mut biased: Vec<_> = members(&mut cases)

@@ -1,5 +1,7 @@
 //! The GEMM whose blocks have scales: every way, granularity, type and schedule against the product of what the operands stand for.
 
+mod operands;
+
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
@@ -10,52 +12,11 @@ use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
+use operands::{Operand, numbers};
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 const ALL: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
-
-/// Pseudorandom numbers below `limit`.
-fn numbers(count: usize, seed: u64, limit: u64) -> Vec<u64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % limit
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-/// An operand (rows, k) on the host, and what its elements stand for.
-struct Operand {
-    granularity: Granularity,
-    values: Vec<f32>,
-    scales: Vec<f32>,
-    meant: Vec<f64>,
-}
-
-impl Operand {
-    /// Small whole numbers, scaled by powers of two: whatever is summed, in whatever order, is exact.
-    fn exact(granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Self {
-        let scale = |number: u64| f32::from_bits((125 + number as u32) << 23);
-        let scales = numbers(granularity.count((rows, k)), seed, 5).into_iter().map(scale).collect();
-        let values = numbers((rows * k) as usize, seed + 1, 5).into_iter().map(|value| value as f32 - 2.0);
-        Self::new(granularity, (rows, k), values.collect(), scales)
-    }
-
-    fn new(granularity: Granularity, (rows, k): (u32, u32), values: Vec<f32>, scales: Vec<f32>) -> Self {
-        let meant = values.iter().enumerate().map(|(at, &value)| {
-            let (row, column) = (at as u32 / k, at as u32 % k);
-            f64::from(value) * f64::from(scales[granularity.index((row, column), (rows, k))])
-        });
-        Self { granularity, meant: meant.collect(), values, scales }
-    }
-
-    /// The elements as they lie in memory, k contiguous or not.
-    fn stored(&self, k: u32, k_contiguous: bool) -> impl Iterator<Item = f32> {
-        let (k, count) = (k as usize, self.values.len());
-        let place = move |at: usize| if k_contiguous { at } else { at % (count / k) * k + at / (count / k) };
-        (0..count).map(move |at| self.values[place(at)])
-    }
-}
 
 /// A product of operands on a device, and what it should be.
 struct Case<A, B, C> {

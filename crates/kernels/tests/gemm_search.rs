@@ -166,6 +166,52 @@ fn groups_and_experts_explain_what_they_choose() {
     assert!(explanation.contains("products are copied first: TMA cannot read them"), "{explanation}");
     let explanation = explained("gemm-experts", "emu:h200", &[("k", "255"), ("input", "e4m3")]);
     assert!(explanation.contains("is first copied"), "{explanation}");
+    let explanation = explained("scaled_gemm-experts", "emu:h200", &[("k", "255")]);
+    assert!(explanation.contains(" ways for 8 groups of 64 rows, equal ones"), "{explanation}");
+    assert!(explanation.contains("->  0 ") && explanation.contains("is first copied"), "{explanation}");
+    let explanation = explained("scaled_gemm", "emu:h200", &[("batch", "5")]);
+    assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
+}
+
+/// Factors of unlike types, and batches and groups of rows with scales, are what the command line runs and verifies too.
+#[test]
+fn options_ask_for_types_and_products_with_scales() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let stream = device.stream().expect("a stream");
+    for (kernel, given) in [
+        ("gemm", &[("input", "e4m3"), ("b-input", "e5m2"), ("m", "40"), ("n", "72")][..]),
+        ("gemm", &[("input", "e5m2"), ("b-input", "e4m3"), ("m", "3"), ("batch", "2"), ("output", "bf16")]),
+        ("gemm-experts", &[("input", "e5m2"), ("b-input", "e4m3"), ("rows", "70"), ("n", "72")]),
+        (
+            "gemm-grouped",
+            &[("input", "e4m3"), ("b-input", "e5m2"), ("members", "3"), ("m", "70"), ("n", "72")],
+        ),
+        ("scaled_gemm", &[("batch", "3"), ("m", "40"), ("n", "200"), ("k", "300")]),
+        ("scaled_gemm-experts", &[("rows", "150"), ("n", "200"), ("k", "300")]),
+        (
+            "scaled_gemm-experts",
+            &[("rows", "9"), ("b-input", "e5m2"), ("b-scales", "row"), ("output", "f32")],
+        ),
+    ] {
+        let kernel = registry::named(kernel).expect("it is in the library");
+        let mut options = Options::defaults(kernel.options());
+        for (name, value) in given {
+            options.set(name, value).expect("a value of the option");
+        }
+        let mut prepared = kernel.prepare(&device, &options).unwrap_or_else(|error| panic!("{error}"));
+        prepared.launch(&stream).unwrap_or_else(|error| panic!("{} {given:?}: {error}", kernel.name()));
+        let verified =
+            prepared.verify().unwrap_or_else(|error| panic!("{} {given:?}: {error}", kernel.name()));
+        assert!(verified.elements > 0);
+    }
+    let gemm = registry::named("gemm").expect("it is in the library");
+    let mut options = Options::defaults(gemm.options());
+    options.set("b-input", "e4m3").expect("a value of the option");
+    let error = gemm.prepare(&device, &options).map(|_| ()).expect_err("bf16 times e4m3").to_string();
+    assert_eq!(
+        error,
+        "--input bf16 --b-input e4m3: factors are of one type, or one is e4m3 and the other e5m2"
+    );
 }
 
 /// Epilogues that options ask for are launched and verified, also where launch after launch adds to C.

@@ -38,8 +38,8 @@ pub(super) struct Asked {
 }
 
 /// The matrices of a batch, and what its epilogue needs.
-pub(super) struct FinishedSet<T, C> {
-    buffers: Buffers<T, C>,
+pub(super) struct FinishedSet<A, B, C> {
+    buffers: Buffers<A, B, C>,
     bias: Option<Buffer<f32>>,
     /// What C held before the first launch, where it counts.
     before: Vec<C>,
@@ -83,16 +83,17 @@ impl Asked {
     }
 
     /// Sets of matrices for a batch, by their seeds. C is poisoned where what it holds is not read.
-    pub(super) fn sets<T, C>(
+    pub(super) fn sets<A, B, C>(
         self,
         device: &Device,
         batch: Batch,
-    ) -> impl Fn(u64) -> Result<FinishedSet<T, C>> + use<T, C>
+    ) -> impl Fn(u64) -> Result<FinishedSet<A, B, C>> + use<A, B, C>
     where
-        T: Storable + Rounded,
+        A: Storable + Rounded,
+        B: Storable + Rounded,
         C: Storable + Rounded,
     {
-        let (device, make) = (device.clone(), matrices::<T, C>(device, batch));
+        let (device, make) = (device.clone(), matrices::<A, B, C>(device, batch));
         move |seed| {
             let mut set = FinishedSet { buffers: make(seed)?, bias: None, before: Vec::new(), launches: 0 };
             let numbers = |stream: u64| seed.wrapping_mul(2).wrapping_add(stream << 20);
@@ -109,12 +110,12 @@ impl Asked {
     }
 
     /// Launches a batch in that way.
-    pub(super) fn launch<T: Factor, C: GemmOutput + Storable>(
+    pub(super) fn launch<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         self,
         operations: &Operations,
         stream: &Stream,
         (batch, way): (Batch, Way),
-        set: &mut FinishedSet<T, C>,
+        set: &mut FinishedSet<A, B, C>,
     ) -> Result<LaunchCounts> {
         set.launches += 1;
         let Buffers { a, b, c } = &mut set.buffers;
@@ -123,9 +124,10 @@ impl Asked {
     }
 
     /// Holds every element to the reference.
-    pub(super) fn verify<T, C>(self, batch: Batch, set: &FinishedSet<T, C>) -> Result<Verified>
+    pub(super) fn verify<A, B, C>(self, batch: Batch, set: &FinishedSet<A, B, C>) -> Result<Verified>
     where
-        T: Rounded + Storable + Sync,
+        A: Rounded + Storable + Sync,
+        B: Rounded + Storable + Sync,
         C: Rounded + Storable,
     {
         let bias = set.bias.as_ref().map_or(Ok(Vec::new()), Buffer::to_vec)?;

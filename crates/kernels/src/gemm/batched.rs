@@ -7,18 +7,16 @@
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::epilogue::{Epilogue, Origin, Place};
 use super::finish::{FusedEpilogue, Kinds, NUMBERS};
 use super::fused::Fused;
-use super::hopper::HopperGemm;
+use super::kinds::{Alike, Kind, One};
 use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused};
 use super::plan::{Configuration, Shape};
-use super::products::{BatchAxis, Products};
-use super::readable::Readable;
-use super::ready::Ready;
+use super::ready::{OnHost, Planned, WarpgroupWay};
 use super::{Gemm, GemmInput, GemmOutput, WarpgroupInput};
 use crate::operations::{Operations, Result, expect_length};
 
@@ -90,6 +88,12 @@ impl Batch {
         Self { b_stride: 0, ..self }
     }
 
+    /// The batch whose Cs are the transposes of this one's.
+    pub(super) fn transposed(self) -> Self {
+        let Self { product, a_stride, b_stride, .. } = self;
+        Self { product: product.transposed(), a_stride: b_stride, b_stride: a_stride, ..self }
+    }
+
     pub(super) fn shape<T: Element, C: Element>(self) -> Shape {
         Shape { batch: self.count, ..self.product.shape::<T, C>() }
     }
@@ -118,7 +122,11 @@ impl Batch {
     }
 
     /// Refuses buffers that are too short, or, where there are no gaps, too long; and Cs that overlap.
-    fn expect_lengths<T: Storable, C: Storable>(&self, [a, b]: [&Buffer<T>; 2], c: &Buffer<C>) -> Result<()> {
+    pub(super) fn expect_lengths<A: Storable, B: Storable, C: Storable>(
+        &self,
+        (a, b): (&Buffer<A>, &Buffer<B>),
+        c: &Buffer<C>,
+    ) -> Result<()> {
         let packed = Self::new(self.product, self.count);
         if self.c_stride < packed.c_stride && self.count > 1 {
             return Err(refused(format!(
@@ -140,27 +148,22 @@ impl Batch {
         Ok(())
     }
 
-    /// The kernel of several products in a configuration for warpgroups.
-    pub(super) fn kernel<E>(self, fused: Fused<HopperGemm, E>) -> Batched<E> {
-        let (a, b) = self.own();
-        Batched { own: if fused.transposed { (b, a) } else { (a, b) }, fused }
+    /// What is computed in a way: of several products; of one, [`One`] is planned.
+    pub(super) fn planned<W>(self, way: W) -> Planned<W, Alike> {
+        Planned { kind: Alike { own: self.own() }, batch: self, way }
     }
 
-    /// The PTX of a configuration, with those parts of an epilogue.
-    pub(super) fn ptx<T: WarpgroupInput, C: GemmOutput>(
+    /// The PTX of a way, with those parts of an epilogue.
+    pub(super) fn ptx<W: WarpgroupWay, A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         self,
-        configuration: Configuration,
-        (epilogue, kinds): (Parts, Kinds),
+        way: W,
+        staged: (Parts, Kinds),
         capability: &'static Capability,
     ) -> Result<String> {
-        let gemm = Readable::of::<T>(self).batch.product.kernel::<T, C>(configuration);
-        let fused = Fused { gemm, epilogue, kinds, transposed: configuration.transposed };
-        Ok(match (self.count, self.stores_boxes::<C>()) {
-            (1, true) => runtime::ptx(&Fused::<HopperGemm, _>::run::<T, C>(&fused)?, capability)?,
-            (1, false) => runtime::ptx(&Fused::<HopperGemm, _>::run_any::<T, C>(&fused)?, capability)?,
-            (_, true) => runtime::ptx(&self.kernel(fused).run::<T, C>()?, capability)?,
-            (_, false) => runtime::ptx(&self.kernel(fused).run_any::<T, C>()?, capability)?,
-        })
+        match self.count {
+            1 => Planned { kind: One, batch: self, way }.ptx::<A, B, C>(staged, capability),
+            _ => self.planned(way).ptx::<A, B, C>(staged, capability),
+        }
     }
 }
 
@@ -169,21 +172,17 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply`](Self::multiply); or the Cs overlap.
-    pub fn multiply_batched<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_batched<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         batch: &Batch,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         if batch.product.k == 0 && batch.count != 0 {
-            batch.expect_lengths([a, b], c)?;
-            if batch.c_stride != Batch::new(batch.product, batch.count).c_stride {
-                return Err(refused("k is 0, and between the Cs are gaps: fill them with zeros".to_owned()));
-            }
-            stream.fill_zero(c)?;
-            return Ok(LaunchCounts::default());
+            batch.expect_lengths((a, b), c)?;
+            return self.multiply_nothing(stream, batch, c);
         }
         self.linear_batched(stream, batch, &Linear::default(), a, b, c)
     }
@@ -193,17 +192,17 @@ impl Operations {
     ///
     /// # Errors
     /// As [`linear`](Self::linear); or the Cs overlap.
-    pub fn linear_batched<T: Factor, C: GemmOutput + Storable>(
+    pub fn linear_batched<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         batch: &Batch,
         linear: &Linear<'_>,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         linear.check(batch.product, batch.count)?;
-        let way = self.way::<T, C>(*batch)?;
+        let way = self.way::<A, B, C>(*batch)?;
         self.compute(stream, *batch, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
@@ -211,123 +210,79 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply_batched`](Self::multiply_batched); and if the way does not suit the product.
-    pub fn multiply_batched_by<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_batched_by<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         batch: &Batch,
         way: Way,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         self.compute(stream, *batch, way, Operands { a, b, c, finish: &Linear::default().finish() })
     }
 
+    /// C = 0 for each product of a batch of no depth.
+    pub(super) fn multiply_nothing<C: GemmOutput + Storable>(
+        &self,
+        stream: &Stream,
+        batch: &Batch,
+        c: &mut Buffer<C>,
+    ) -> Result<LaunchCounts> {
+        let packed = Batch::new(batch.product, batch.count);
+        if batch.c_stride != packed.c_stride {
+            return Err(refused("k is 0, and between the Cs are gaps: fill them with zeros".to_owned()));
+        }
+        expect_length("C", packed.lengths()[2], c.len())?;
+        stream.fill_zero(c)?;
+        Ok(LaunchCounts::default())
+    }
+
     /// Computes a batch in that way.
-    pub(super) fn compute<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
+    pub(super) fn compute<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         &self,
         stream: &Stream,
         batch: Batch,
         way: Way,
-        operands: Operands<'_, T, C, E>,
+        operands: Operands<'_, A, B, C, E>,
     ) -> Result<LaunchCounts> {
-        batch.expect_lengths([operands.a, operands.b], operands.c)?;
+        batch.expect_lengths((operands.a, operands.b), operands.c)?;
         if batch.count == 0 || operands.c.is_empty() {
             return Ok(LaunchCounts::default());
         }
-        match way {
-            Way::Warps(warps) => T::by_warps(self, stream, (batch, warps), operands),
-            Way::Warpgroups(_) if !has_warpgroups(self.device().properties().capability) => {
-                Err(no_warpgroups::<T>(batch.product))
+        match (way, batch.count) {
+            (Way::Warps(warps), _) => A::by_warps(self, stream, (batch, warps), operands),
+            (Way::Warpgroups(_), _) if !has_warpgroups(self.device().properties().capability) => {
+                Err(no_warpgroups::<A, B>(batch.product))
             }
-            Way::Warpgroups(configuration) => {
-                let finish = operands.finish;
-                let key = (batch, configuration, finish.epilogue.clone(), finish.kinds());
-                let ready = self.remembered::<(T, C), _, _>(key, |_| {
-                    Ready::<T, C>::new(self, batch, configuration, finish)
-                })?;
-                ready.launch(self, stream, operands)
+            (Way::Warpgroups(way), 1) => {
+                self.by_plain_warpgroups(stream, Planned { kind: One, batch, way }, operands, &())
+            }
+            (Way::Warpgroups(way), count) => {
+                self.by_plain_warpgroups(stream, batch.planned(way), operands, &(count, batch.c_stride))
             }
         }
     }
-}
 
-/// How many products there are, and the elements from one C to the next.
-#[derive(Clone, Copy, DeviceValue, KernelParameter)]
-pub(super) struct Repetition {
-    pub(super) count: Reg<u32>,
-    pub(super) c_stride: Reg<u64>,
-}
-
-/// The GEMM for a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Batched<E> {
-    fused: Fused<HopperGemm, E>,
-    /// Whether each product has an A, and a B, of its own.
-    own: (bool, bool),
-}
-
-impl<E> Batched<E> {
-    /// The products of the launch.
-    #[device]
-    fn products(
+    /// Computes what is planned of factors that have no scales.
+    pub(super) fn by_plain_warpgroups<K, A, B, C, E>(
         &self,
-        (a, b): (&TensorMap, &TensorMap),
-        extents: (Reg<u32>, Reg<u32>, Reg<u32>),
-        Repetition { count, c_stride }: Repetition,
-    ) -> Products {
-        Products::one(a, b, extents).in_batch(BatchAxis { count, own: self.own, c_stride })
-    }
-
-    #[kernel]
-    pub(super) fn run<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        boxes: &TensorMap,
-        c: &Global<C>,
-        matrix: &Global<C>,
-        numbers: [f32; NUMBERS],
-        rows: &Global<f32>,
-        columns: &Global<f32>,
-        more_columns: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-        repetition: Repetition,
-    ) where
+        stream: &Stream,
+        planned: Planned<Configuration, K>,
+        operands: Operands<'_, A, B, C, E>,
+        told: &OnHost<'_, K::Told>,
+    ) -> Result<LaunchCounts>
+    where
+        K: Kind,
+        A: Factor<B>,
+        B: Factor<A>,
+        C: GemmOutput + Storable,
         E: FusedEpilogue<C>,
     {
-        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
-        let products = self.products((a, b), (m, n, k), repetition);
-        self.fused.gemm.store_boxes::<T, C>(&products, boxes, (slots, arrived), &epilogue);
-    }
-
-    #[kernel]
-    pub(super) fn run_any<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &mut Global<C>,
-        matrix: &Global<C>,
-        numbers: [f32; NUMBERS],
-        rows: &Global<f32>,
-        columns: &Global<f32>,
-        more_columns: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-        repetition: Repetition,
-    ) where
-        E: FusedEpilogue<C>,
-    {
-        let epilogue = self.fused.finish(numbers, [rows, columns, more_columns], [matrix, c]);
-        let products = self.products((a, b), (m, n, k), repetition);
-        self.fused.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
+        match planned.way.transposed {
+            false => self.by_warpgroups(stream, planned, operands, &(), told),
+            true => self.by_warpgroups(stream, planned, operands.transposed(), &(), told),
+        }
     }
 }
 

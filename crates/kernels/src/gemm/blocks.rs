@@ -11,84 +11,43 @@
 //! and two consumers multiply 64 rows of a tile each. A consumer has two sets of sums where registers allow: the tensor cores fill
 //! one while it promotes the other. (The scheme: DeepSeek-V3's report, "Increasing Accumulation Precision", 2024.)
 
-use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::GemmOutput;
-use super::epilogue::Epilogue;
 use super::hopper::{CONSUMERS, HopperGemm, budgets};
+use super::kinds::ScaleMaps;
 use super::operand::{WarpgroupInput, warpgroup_atom};
 use super::products::Products;
-use super::scales::{BLOCK, Granularity, ScaleRing};
+use super::scales::{BLOCK, ScaleRing, ScaledRows, TileScales};
 use super::schedule::Schedule;
 use super::split::Exchange;
-use super::store::{BoxStore, ElementStore, Finished};
+use super::store::Finished;
+use super::warpgroups::WarpgroupGemm;
 
 /// C = A·B with a scale for each block of A and of B, whose types may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemm {
     /// Tiles, cluster, ring and order of the walk; its consumers cooperate, and a slot is one block of k deep.
     pub gemm: HopperGemm,
-    /// What has a scale of A.
-    pub rows: Granularity,
-    /// What has a scale of B.
-    pub columns: Granularity,
+    /// The scales of A.
+    pub rows: TileScales,
+    /// The scales of B.
+    pub columns: TileScales,
     /// Sets of sums of a consumer: 1, or 2 to multiply one block while another is promoted.
     pub in_flight: u32,
 }
 
-impl ScaledGemm {
-    /// The scales of a tile of A in shared memory.
-    pub fn a_scales_tile(&self) -> Result<TmaTile, Error> {
-        self.rows.tile(self.gemm.tile.0)
+#[device]
+impl WarpgroupGemm for ScaledGemm {
+    type Scales = ScaleMaps;
+
+    fn frame(&self) -> &HopperGemm {
+        &self.gemm
     }
 
-    /// The scales of a tile of B in shared memory.
-    pub fn b_scales_tile(&self) -> Result<TmaTile, Error> {
-        self.columns.tile(self.gemm.tile.1)
-    }
-
-    /// C = A·B, stored by TMA: its contiguous extent is a multiple of 16 bytes.
-    #[device]
-    pub fn store_boxes<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
-        &self,
-        products: &Products,
-        scales: (&TensorMap, &TensorMap),
-        c: &TensorMap,
-        workspace: (&Global<f32>, &Global<u32>),
-        epilogue: &impl Epilogue,
-    ) {
-        let way = BoxStore::<C>::new(self.gemm.tile.1, self.gemm.c, CONSUMERS);
-        self.compute::<A, B>(products, scales, workspace, |tile| {
-            tile.apply(epilogue, products);
-            way.store(products.boxes(c, tile.product), tile);
-        });
-        bulk_wait_read(0);
-    }
-
-    /// C = A·B, stored from registers: any C.
-    #[device]
-    pub fn store_elements<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
-        &self,
-        products: &Products,
-        scales: (&TensorMap, &TensorMap),
-        c: &Global<C>,
-        workspace: (&Global<f32>, &Global<u32>),
-        epilogue: &impl Epilogue,
-    ) {
-        self.compute::<A, B>(products, scales, workspace, |tile| {
-            tile.apply(epilogue, products);
-            let (c, extents) = (products.elements(c, tile.product), products.extents_of(tile.product));
-            ElementStore { c, extents, order: self.gemm.c }.store(tile);
-        });
-    }
-
-    /// Computes this CTA's tiles, and hands each to `finish`. Where tiles are split, their parts meet in `workspace`.
-    #[device]
     fn compute<A: WarpgroupInput, B: WarpgroupInput>(
         &self,
         products: &Products,
-        (a_scales, b_scales): (&TensorMap, &TensorMap),
+        scales: ScaleMaps,
         workspace: (&Global<f32>, &Global<u32>),
         finish: impl Fn(&mut Finished),
     ) {
@@ -101,14 +60,13 @@ impl ScaledGemm {
         let a_scale_ring = ScaleRing::new(self.rows, tile.0, stages);
         let b_scale_ring = ScaleRing::new(self.columns, tile.1, stages);
         let slots = Pipeline::new(stages, consumer, CONSUMERS, cluster);
-        let schedule = Schedule::new(cluster, (tile_m, tile_n, BLOCK), raster, products, split);
+        let mut schedule = Schedule::new(cluster, (tile_m, tile_n, BLOCK), raster, products, split);
         if producer.leads() {
-            products.prefetch();
-            a_scales.prefetch();
-            b_scales.prefetch();
+            products.prefetch(&[scales.a, scales.b]);
         }
         launch::grid_dependency_wait();
         launch::grid_dependency_launch();
+        schedule.count_tiles();
         let exchange = split.then(|| Exchange::new(workspace, CONSUMERS, CONSUMERS, cluster));
 
         if producer.is_mine() {
@@ -120,12 +78,16 @@ impl ScaledGemm {
                     let (row, column) = schedule.place(piece);
                     let (row, column) = (row * tile_m, column * tile_n);
                     let (a, b) = products.factors(piece.product);
+                    let (a_scales, b_scales) = products.scales(piece.product, (scales.a, scales.b));
+                    let (a_before, b_before) = products.rows_before(piece.product);
+                    let a_rows = a_scale_ring.rows(a_before, row);
+                    let b_rows = b_scale_ring.rows(b_before, column);
                     for block in piece.first..piece.first + piece.steps {
                         slots.fill([
                             a_ring.load(a, (row, block * BLOCK), cluster.share_a()),
                             b_ring.load(b, (column, block * BLOCK), cluster.share_b()),
-                            a_scale_ring.load(a_scales, row, block),
-                            b_scale_ring.load(b_scales, column, block),
+                            a_scale_ring.load(a_scales, a_rows, block),
+                            b_scale_ring.load(b_scales, b_rows, block),
                         ]);
                     }
                 }
@@ -154,7 +116,9 @@ impl ScaledGemm {
                 let (row, column) = (row * tile_m, column * tile_n);
                 let at = (row + part * 64, column);
                 let mut tile = Finished::new(&totals, (consumer, leads), piece, at, tile.1, 64 * CONSUMERS);
-                blocks.add_up(&mut slots, &mut tile, (row, column), piece.steps);
+                let (a_before, b_before) = products.rows_before(piece.product);
+                let rows = (blocks.a_scales.rows(a_before, row), blocks.b_scales.rows(b_before, column));
+                blocks.add_up(&mut slots, &mut tile, rows, piece.steps);
                 match &exchange {
                     None => finish(&mut tile),
                     Some(exchange) => {
@@ -182,19 +146,19 @@ struct Blocks {
 
 #[device]
 impl Blocks {
-    /// Leaves in `tile`, which begins at `first`, the scaled sums of the next `count` slots.
+    /// Leaves in `tile`, whose scales are those of `rows`, the scaled sums of the next `count` slots.
     fn add_up(
         &mut self,
         slots: &mut Consumer,
         tile: &mut Finished,
-        first: (Reg<u32>, Reg<u32>),
+        rows: (ScaledRows, ScaledRows),
         count: Reg<u32>,
     ) {
         tile.sums.clear();
         if self.sums.len() == 1 {
             for _ in 0..count {
                 self.begin(slots, 0);
-                self.promote(slots, tile, first, 0, 0);
+                self.promote(slots, tile, rows, 0, 0);
             }
         } else {
             // The sets take turns: while one is promoted, the next block is multiplied into the other.
@@ -202,15 +166,15 @@ impl Blocks {
             for _ in 0..(count - 1u32) / 2u32 {
                 for set in [1, 0] {
                     self.begin(slots, set);
-                    self.promote(slots, tile, first, 1 - set, 1);
+                    self.promote(slots, tile, rows, 1 - set, 1);
                 }
             }
             if (count % 2u32).eq(0u32) {
                 self.begin(slots, 1);
-                self.promote(slots, tile, first, 0, 1);
-                self.promote(slots, tile, first, 1, 0);
+                self.promote(slots, tile, rows, 0, 1);
+                self.promote(slots, tile, rows, 1, 0);
             } else {
-                self.promote(slots, tile, first, 0, 0);
+                self.promote(slots, tile, rows, 0, 0);
             }
         }
     }
@@ -227,7 +191,7 @@ impl Blocks {
         &self,
         slots: &mut Consumer,
         tile: &mut Finished,
-        (row, column): (Reg<u32>, Reg<u32>),
+        (rows, columns): (ScaledRows, ScaledRows),
         set: usize,
         in_flight: u32,
     ) {
@@ -239,10 +203,11 @@ impl Blocks {
         for block in 0..sums.len() as i64 / (4 * groups) {
             // Of every eight columns a thread has two neighbours, in two rows. (See `Finished::place`.)
             let index = |group: i64, half: i64, side: i64| ((block * groups + group) * 2 + half) * 2 + side;
-            let row_scales = [0, 1].map(|half| self.a_scales.get(slot, row, tile.place(index(0, half, 0)).0));
+            let row_scales =
+                [0, 1].map(|half| self.a_scales.get(slot, rows, tile.place(index(0, half, 0)).0));
             for first in (0..groups).step_by(run as usize) {
                 let (_, at) = tile.place(index(first, 0, 0));
-                let scales = self.b_scales.pair(slot, column, at);
+                let scales = self.b_scales.pair(slot, columns, at);
                 let factors = row_scales.map(|row| scales.map(|column| row * column));
                 for group in first..groups.min(first + run) {
                     for (half, side) in [(0, 0), (0, 1), (1, 0), (1, 1)] {

@@ -30,7 +30,7 @@ where
     let mut by_shape = HashMap::new();
     for &product in &products {
         if let Entry::Vacant(place) = by_shape.entry(product) {
-            let Buffers { a, b, mut c } = matrices::<T, C>(device, product.into())(0)?;
+            let Buffers { a, b, mut c } = matrices::<T, T, C>(device, product.into())(0)?;
             let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
             let (a_order, b_order) = (cublas_order(product.a), cublas_order(product.b));
             let shape = ProductShape { m, n, k, a: a_order, b: b_order, batch: 1 };
@@ -39,24 +39,25 @@ where
         }
     }
     let launches: Vec<_> = products.iter().map(|product| by_shape[product].clone()).collect();
-    let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
+    let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, T, C>>| {
         for (theirs, Buffers { a, b, c }) in launches.iter().zip(sets) {
             theirs.launch(stream, a, b, c)?;
         }
         Ok(LaunchCounts::default())
     };
     let make = sets_of(device, products.clone());
-    let verify = move |sets: &Vec<Buffers<T, C>>| verify_each(&products, sets);
+    let verify = move |sets: &Vec<Buffers<T, T, C>>| verify_each(&products, sets);
     rotating(device, seed, work, make, launch, verify)
 }
 
 /// Sets of all products' matrices, by their seeds.
-pub(super) fn sets_of<T, C>(
+pub(super) fn sets_of<A, B, C>(
     device: &Device,
     products: Vec<Product>,
-) -> impl Fn(u64) -> Result<Vec<Buffers<T, C>>> + use<T, C>
+) -> impl Fn(u64) -> Result<Vec<Buffers<A, B, C>>> + use<A, B, C>
 where
-    T: Storable + Rounded,
+    A: Storable + Rounded,
+    B: Storable + Rounded,
     C: Storable + Rounded,
 {
     let device = device.clone();
@@ -69,9 +70,10 @@ where
 }
 
 /// Holds every element of every product to the reference.
-pub(super) fn verify_each<T, C>(products: &[Product], sets: &[Buffers<T, C>]) -> Result<Verified>
+pub(super) fn verify_each<A, B, C>(products: &[Product], sets: &[Buffers<A, B, C>]) -> Result<Verified>
 where
-    T: Storable + Rounded + Sync,
+    A: Storable + Rounded + Sync,
+    B: Storable + Rounded + Sync,
     C: Storable + Rounded,
 {
     let mut all = Verified { elements: 0, worst: 0.0 };

@@ -18,12 +18,13 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::batched::Batch;
-use super::experts_kernel::Ready;
 use super::finish::FusedEpilogue;
+use super::kinds::Groups;
 use super::linear::Linear;
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups, refused, ways};
+use super::ready::Planned;
 use super::warps::Warps;
-use super::{GemmOutput, Order};
+use super::{GemmOutput, Order, WarpgroupInput};
 use crate::operations::{Operations, Result, expect_length};
 
 /// Groups of rows, each times a matrix of its own.
@@ -85,7 +86,12 @@ impl<'a> Experts<'a> {
 
     /// All rows, and the matrices that they are multiplied by.
     pub(super) fn batch(&self, rows: u32) -> Batch {
-        Batch { a_stride: 0, ..Batch::new(self.product(rows), self.count()) }
+        groups(self.product(rows), self.count())
+    }
+
+    /// What is computed of so many rows in a way.
+    pub(super) fn planned<W>(&self, rows: u32, way: W) -> Planned<W, Groups> {
+        planned(self.batch(rows), way)
     }
 
     /// What it is like on average, by which the way is chosen: groups of equal size.
@@ -100,10 +106,10 @@ impl<'a> Experts<'a> {
     }
 
     /// Refuses what no kernel takes; how many rows there are.
-    fn check<T: Storable, C: Storable>(
+    pub(super) fn check<A: Storable, B: Storable, C: Storable>(
         &self,
         linear: &Linear<'_>,
-        [a, b]: [&Buffer<T>; 2],
+        (a, b): (&Buffer<A>, &Buffer<B>),
         c: &Buffer<C>,
     ) -> Result<u32> {
         let Self { offsets, n, k, .. } = self;
@@ -136,6 +142,16 @@ impl<'a> Experts<'a> {
     }
 }
 
+/// All rows, and so many matrices that groups of them are multiplied by.
+pub(super) fn groups(product: Product, count: u32) -> Batch {
+    Batch { a_stride: 0, ..Batch::new(product, count) }
+}
+
+/// What is computed of groups of rows in a way.
+pub(super) fn planned<W>(groups: Batch, way: W) -> Planned<W, Groups> {
+    Planned { kind: Groups { most: groups.count.next_power_of_two() }, batch: groups, way }
+}
+
 /// Rows that the way is chosen for: numbers that are alike have the same.
 pub(super) fn alike(rows: u32) -> u32 {
     rows.checked_next_power_of_two().unwrap_or(rows)
@@ -146,12 +162,12 @@ impl Operations {
     ///
     /// # Errors
     /// A buffer has another length than the groups ask for, there are more than 512, or k is 0; the device has no kernel for the types; or it failed.
-    pub fn multiply_experts<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_experts<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         experts: &Experts<'_>,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         self.linear_experts(stream, experts, &Linear::default(), a, b, c)
@@ -161,17 +177,17 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply_experts`](Self::multiply_experts); or a vector has another length than C's rows, or all groups' columns.
-    pub fn linear_experts<T: Factor, C: GemmOutput + Storable>(
+    pub fn linear_experts<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         experts: &Experts<'_>,
         linear: &Linear<'_>,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let rows = experts.check(linear, [a, b], c)?;
-        let way = self.way_of_experts::<T, C>(experts, rows);
+        let rows = experts.check(linear, (a, b), c)?;
+        let way = self.way_of_experts::<A, C>(experts, rows);
         self.experts_by(stream, experts, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
@@ -179,28 +195,32 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply_experts`](Self::multiply_experts); and if the way does not suit the product.
-    pub fn multiply_experts_by<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_experts_by<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         experts: &Experts<'_>,
         way: Way,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         let linear = &Linear::default();
-        experts.check(linear, [a, b], c)?;
+        experts.check(linear, (a, b), c)?;
         self.experts_by(stream, experts, way, Operands { a, b, c, finish: &linear.finish() })
     }
 
     /// The ways to multiply groups that have so many rows together, the cheapest first.
-    pub fn ways_of_experts<T: Factor, C: Element>(&self, experts: &Experts<'_>, rows: u32) -> Vec<Way> {
+    pub fn ways_of_experts<T: WarpgroupInput, C: Element>(
+        &self,
+        experts: &Experts<'_>,
+        rows: u32,
+    ) -> Vec<Way> {
         let properties = self.device().properties();
         ways::<T, C>(experts.average(rows), properties.capability, properties.sm_count)
     }
 
     /// The cheapest way for about so many rows.
-    fn way_of_experts<T: Factor, C: Element>(&self, experts: &Experts<'_>, rows: u32) -> Way {
+    fn way_of_experts<T: WarpgroupInput, C: Element>(&self, experts: &Experts<'_>, rows: u32) -> Way {
         let alike = alike(rows);
         let key = (experts.count(), experts.product(alike));
         let way =
@@ -208,30 +228,25 @@ impl Operations {
         way.map_or(Way::Warps(Warps::default()), |way| *way)
     }
 
-    fn experts_by<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
+    fn experts_by<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         &self,
         stream: &Stream,
         experts: &Experts<'_>,
         way: Way,
-        operands: Operands<'_, T, C, E>,
+        operands: Operands<'_, A, B, C, E>,
     ) -> Result<LaunchCounts> {
         if operands.c.is_empty() || experts.count() == 0 {
             return Ok(LaunchCounts::default());
         }
         let rows = experts.rows(operands.a);
-        let product = experts.product(rows);
         match way {
-            Way::Warps(warps) => T::experts_by_warps(self, stream, (experts, warps), operands),
+            Way::Warps(warps) => A::experts_by_warps(self, stream, (experts, warps), operands),
             Way::Warpgroups(_) if !has_warpgroups(self.device().properties().capability) => {
-                Err(no_warpgroups::<T>(product))
+                Err(no_warpgroups::<A, B>(experts.product(rows)))
             }
-            Way::Warpgroups(configuration) => {
-                let finish = operands.finish;
-                let key = (product, experts.count(), configuration, finish.epilogue.clone(), finish.kinds());
-                let ready = self.remembered::<(T, C), _, _>(key, |_| {
-                    Ready::<T, C>::new(self, experts, rows, configuration, finish)
-                })?;
-                ready.launch(self, stream, experts.offsets, operands)
+            Way::Warpgroups(way) => {
+                let told = (experts.offsets, experts.count());
+                self.by_plain_warpgroups(stream, experts.planned(rows, way), operands, &told)
             }
         }
     }

@@ -166,13 +166,13 @@ impl Operations {
     /// # Errors
     /// As [`multiply_batched`](Self::multiply_batched); a vector or the matrix has another length than C asks for; k is 0; or the epilogue takes what
     /// it is not given.
-    pub fn multiply_with<T: Factor, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
+    pub fn multiply_with<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         &self,
         stream: &Stream,
         batch: impl Into<Batch>,
         finish: &Finish<'_, C, E>,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         let batch = batch.into();
@@ -180,7 +180,7 @@ impl Operations {
             return Err(refused("k is 0: there is nothing to multiply".to_owned()));
         }
         finish.check(batch, c)?;
-        let way = self.way::<T, C>(batch)?;
+        let way = self.way::<A, B, C>(batch)?;
         self.compute(stream, batch, way, Operands { a, b, c, finish })
     }
 }

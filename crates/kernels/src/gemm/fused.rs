@@ -1,12 +1,10 @@
-//! A GEMM of any kind and what becomes of its sums, as one: the kernels that are launched for a single product.
+//! A GEMM of any kind and what becomes of its sums, as one; and the kernel of a single product by `mma.sync`.
 
 use warpwright::prelude::*;
 
 use super::epilogue::{Epilogue, Place};
 use super::finish::{FusedEpilogue, Kinds, NUMBERS, Terms};
-use super::hopper::HopperGemm;
-use super::products::Products;
-use super::{Gemm, GemmInput, GemmOutput, WarpgroupInput};
+use super::{Gemm, GemmInput, GemmOutput};
 
 /// A GEMM with an epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,56 +61,5 @@ impl<E> Fused<Gemm, E> {
     {
         let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
         self.gemm.compute(a, b, c, (m, n, k), &epilogue);
-    }
-}
-
-impl<E> Fused<HopperGemm, E> {
-    #[kernel]
-    pub(super) fn run<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        boxes: &TensorMap,
-        c: &Global<C>,
-        matrix: &Global<C>,
-        numbers: [f32; NUMBERS],
-        rows: &Global<f32>,
-        columns: &Global<f32>,
-        more_columns: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-    ) where
-        E: FusedEpilogue<C>,
-    {
-        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
-        let products = Products::one(a, b, (m, n, k));
-        self.gemm.store_boxes::<T, C>(&products, boxes, (slots, arrived), &epilogue);
-    }
-
-    #[kernel]
-    pub(super) fn run_any<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        a: &TensorMap,
-        b: &TensorMap,
-        c: &mut Global<C>,
-        matrix: &Global<C>,
-        numbers: [f32; NUMBERS],
-        rows: &Global<f32>,
-        columns: &Global<f32>,
-        more_columns: &Global<f32>,
-        slots: &mut Global<f32>,
-        arrived: &mut Global<u32>,
-        m: u32,
-        n: u32,
-        k: u32,
-    ) where
-        E: FusedEpilogue<C>,
-    {
-        let epilogue = self.finish(numbers, [rows, columns, more_columns], [matrix, c]);
-        let products = Products::one(a, b, (m, n, k));
-        self.gemm.store_elements::<T, C>(&products, c, (slots, arrived), &epilogue);
     }
 }

@@ -16,29 +16,29 @@ use super::finish::Kinds;
 use super::grouped_kernel::{Group, MOST_MEMBERS};
 use super::linear::{Linear, Parts};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
-use super::plan::{self, Cost, Shape};
+use super::plan::{self, Configuration, Cost, Shape};
 use super::readable::Readable;
 use super::warps::Warps;
-use super::{Gemm, GemmOutput, Order};
+use super::{Gemm, GemmOutput, Order, WarpgroupInput};
 use crate::operations::{Operations, Result, both, expect_length};
 
 /// A product of a group, its matrices, and what becomes of its sums.
-pub struct GroupMember<'a, T, C> {
+pub struct GroupMember<'a, A, C, B = A> {
     /// What is multiplied.
     pub product: Product,
     /// A (m, k).
-    pub a: &'a Buffer<T>,
+    pub a: &'a Buffer<A>,
     /// B (k, n).
-    pub b: &'a Buffer<T>,
+    pub b: &'a Buffer<B>,
     /// C (m, n), row-major.
     pub c: &'a mut Buffer<C>,
     /// Its epilogue.
     pub linear: Linear<'a>,
 }
 
-impl<'a, T, C> GroupMember<'a, T, C> {
+impl<'a, A, C, B> GroupMember<'a, A, C, B> {
     /// C = A·B.
-    pub fn new(product: Product, a: &'a Buffer<T>, b: &'a Buffer<T>, c: &'a mut Buffer<C>) -> Self {
+    pub fn new(product: Product, a: &'a Buffer<A>, b: &'a Buffer<B>, c: &'a mut Buffer<C>) -> Self {
         Self { product, a, b, c, linear: Linear::default() }
     }
 
@@ -46,6 +46,12 @@ impl<'a, T, C> GroupMember<'a, T, C> {
     #[must_use]
     pub fn with(self, linear: Linear<'a>) -> Self {
         Self { linear, ..self }
+    }
+
+    /// The same product with A and B in each other's place, for a kernel that computes C's transpose.
+    fn exchanged(&mut self) -> GroupMember<'_, B, C, A> {
+        let Self { product, a, b, c, linear } = self;
+        GroupMember { product: *product, a: b, b: a, c, linear: *linear }
     }
 
     /// Whether tiles of it are to be computed.
@@ -56,15 +62,15 @@ impl<'a, T, C> GroupMember<'a, T, C> {
     /// What members must have in common to share a launch: the orders of what is read, and the parts of the epilogue.
     fn kind(&self) -> (Order, Order, Parts, Kinds)
     where
-        T: Factor,
+        A: Element,
     {
-        let Product { a, b, .. } = Readable::of::<T>(self.product.into()).batch.product;
+        let Product { a, b, .. } = Readable::of::<A>(self.product.into()).batch.product;
         let finish = self.linear.finish::<C>();
         (a, b, finish.epilogue, finish.kinds())
     }
 }
 
-impl<T: Factor, C: GemmOutput + Storable> GroupMember<'_, T, C> {
+impl<A: Storable, C: GemmOutput + Storable, B: Storable> GroupMember<'_, A, C, B> {
     /// Refuses buffers of other lengths than the product asks for, and epilogues of no sums.
     fn check(&self) -> Result<()> {
         let [m, n, k] = [self.product.m, self.product.n, self.product.k].map(|extent| extent as usize);
@@ -109,10 +115,10 @@ impl Operations {
     /// # Errors
     /// A buffer has another length than its product asks for; a member has an epilogue and no depth; the device has no kernel for the types; or it
     /// failed.
-    pub fn multiply_grouped<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_grouped<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
-        members: &mut [GroupMember<'_, T, C>],
+        members: &mut [GroupMember<'_, A, C, B>],
     ) -> Result<LaunchCounts> {
         let way = self.ways_of_group(members)[0];
         self.multiply_grouped_by(stream, members, way)
@@ -120,21 +126,24 @@ impl Operations {
 
     /// The ways to multiply a group, the cheapest first: those of an average member that leave tiles whole; and by `mma.sync`, a launch each,
     /// first where A or B would have to be copied for TMA to read them, and that takes longer.
-    pub fn ways_of_group<T: Factor, C: Element>(&self, members: &[GroupMember<'_, T, C>]) -> Vec<Way> {
+    pub fn ways_of_group<A: Factor<B>, B, C: Element>(
+        &self,
+        members: &[GroupMember<'_, A, C, B>],
+    ) -> Vec<Way> {
         let properties = self.device().properties();
         let products: Vec<Product> =
             members.iter().filter(|member| member.has_work()).map(|member| member.product).collect();
-        ways_of_group::<T, C>(&products, properties.capability, properties.sm_count)
+        ways_of_group::<A, C>(&products, properties.capability, properties.sm_count)
     }
 
     /// Computes each member in that way; by `mma.sync`, a launch each.
     ///
     /// # Errors
     /// As [`multiply_grouped`](Self::multiply_grouped); and if the way is not the device's, or splits tiles.
-    pub fn multiply_grouped_by<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_grouped_by<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
-        members: &mut [GroupMember<'_, T, C>],
+        members: &mut [GroupMember<'_, A, C, B>],
         way: Way,
     ) -> Result<LaunchCounts> {
         members.iter().try_for_each(GroupMember::check)?;
@@ -143,7 +152,7 @@ impl Operations {
             Way::Warps(_) => None,
             Way::Warpgroups(configuration) => Some(configuration),
         };
-        let mut kinds: Vec<(_, Vec<GroupMember<'_, T, C>>)> = Vec::new();
+        let mut kinds = Vec::<(_, Vec<_>)>::new();
         for GroupMember { product, a, b, c, linear } in members {
             let member = GroupMember { product: *product, a, b, c, linear: *linear };
             if !member.has_work() {
@@ -165,13 +174,34 @@ impl Operations {
             for members in alike.chunks_mut(MOST_MEMBERS) {
                 let capability = self.device().properties().capability;
                 if !has_warpgroups(capability) {
-                    return Err(no_warpgroups::<T>(members[0].product));
+                    return Err(no_warpgroups::<A, B>(members[0].product));
                 }
-                counts =
-                    both(counts, Group::new(self, members, configuration)?.launch(self, stream, members)?);
+                let launched = match configuration.transposed {
+                    false => self.launch_group(stream, members, configuration)?,
+                    true => {
+                        let own: Vec<_> = members.iter_mut().map(GroupMember::exchanged).collect();
+                        self.launch_group(stream, &own, configuration)?
+                    }
+                };
+                counts = both(counts, launched);
             }
         }
         Ok(counts)
+    }
+
+    /// Launches the kernel for members of one kind, whose A and B are its own.
+    fn launch_group<A, B, C>(
+        &self,
+        stream: &Stream,
+        members: &[GroupMember<'_, A, C, B>],
+        configuration: Configuration,
+    ) -> Result<LaunchCounts>
+    where
+        A: WarpgroupInput + Storable,
+        B: WarpgroupInput + Storable,
+        C: GemmOutput + Storable,
+    {
+        Group::new(self, members, configuration)?.launch(self, stream, members)
     }
 }
 
@@ -196,7 +226,7 @@ pub(super) fn costs_of_group(average: Shape, sms: u32) -> Vec<Cost> {
 }
 
 /// The ways to multiply products that all have work.
-pub(super) fn ways_of_group<T: Factor, C: Element>(
+pub(super) fn ways_of_group<T: Element, C: Element>(
     products: &[Product],
     capability: &Capability,
     sms: u32,

@@ -9,12 +9,15 @@ use warpwright::runtime::{self, Buffer, HostBuffer, LaunchCounts, Storable, Stre
 use super::fused::Fused;
 use super::grouped::GroupMember;
 use super::hopper::{self, HopperGemm};
+use super::kinds::{Nothing, One};
 use super::linear::{Linear, Parts};
-use super::multiply::{Factor, Product, extents, legal, refused};
+use super::multiply::{Product, extents, legal, refused};
 use super::plan::Configuration;
 use super::products::{Products, RECORD_BYTES, RECORD_EXTENTS, Records};
-use super::readable::{CopyScratch, Factors, Readable};
-use super::store::{BoxStore, ElementStore, Finished};
+use super::readable::{CopyScratch, Factors};
+use super::ready::Planned;
+use super::store::Finished;
+use super::warpgroups::WarpgroupGemm;
 use super::{GemmOutput, WarpgroupInput};
 use crate::operations::{Operations, Result, Scratch, both};
 
@@ -44,46 +47,49 @@ impl GroupedGemm {
     }
 
     #[kernel]
-    fn run<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
-        let gemm = self.fused.gemm;
+    fn run<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
         let records = self.records(table, count);
         let products = Products::of_records(records);
-        let way = BoxStore::<C>::new(gemm.tile.1, gemm.c, hopper::CONSUMERS);
         // The maps of C are in the table; and nothing is split, so that nothing needs a workspace.
-        let (map, workspace) = (TensorMap::in_global(*table), (&table.cast(), &table.cast()));
-        gemm.compute::<T>(&products, workspace, |tile| {
-            self.apply::<C>(&records, &products, tile);
-            way.store(products.boxes(&map, tile.product), tile);
-        });
-        bulk_wait_read(0);
+        let (boxes, workspace) = (TensorMap::in_global(*table), (&table.cast(), &table.cast()));
+        let epilogue = |tile: &mut Finished| self.apply::<C>(&records, &products, tile);
+        let gemm = self.fused.gemm;
+        gemm.into_boxes::<A, B, C>((&products, Nothing), (&boxes, None), workspace, epilogue);
     }
 
     #[kernel]
-    fn run_any<T: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
-        let gemm = self.fused.gemm;
+    fn run_any<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(&self, table: &Global<u8>, count: u32) {
         let records = self.records(table, count);
         let products = Products::of_records(records);
         let workspace = (&table.cast(), &table.cast());
-        gemm.compute::<T>(&products, workspace, |tile| {
-            self.apply::<C>(&records, &products, tile);
-            let (c, extents) =
-                (products.elements(&table.cast(), tile.product), products.extents_of(tile.product));
-            ElementStore::<C> { c, extents, order: gemm.c }.store(tile);
-        });
+        let epilogue = |tile: &mut Finished| self.apply::<C>(&records, &products, tile);
+        let gemm = self.fused.gemm;
+        gemm.into_elements::<A, B, C>((&products, Nothing), &table.cast(), workspace, epilogue);
     }
 }
 
 /// The PTX for products of one kind, as many as have room.
-pub(super) fn ptx<T: Factor, C: GemmOutput>(
+pub(super) fn ptx<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
     products: &[Product],
     configuration: Configuration,
     capability: &'static Capability,
 ) -> Result<String> {
-    let kernel = GroupedGemm::of::<T, C>(products, configuration, &Linear::default())?;
-    Ok(match stores_boxes::<C>(products) {
-        true => runtime::ptx(&kernel.run::<T, C>()?, capability)?,
-        false => runtime::ptx(&kernel.run_any::<T, C>()?, capability)?,
-    })
+    let kernel = GroupedGemm::of::<A, C>(products, configuration, &Linear::default())?;
+    fn of<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
+        kernel: GroupedGemm,
+        stores_boxes: bool,
+        capability: &'static Capability,
+    ) -> Result<String> {
+        Ok(match stores_boxes {
+            true => runtime::ptx(&kernel.run::<A, B, C>()?, capability)?,
+            false => runtime::ptx(&kernel.run_any::<A, B, C>()?, capability)?,
+        })
+    }
+    let stores_boxes = stores_boxes::<C>(products);
+    match configuration.transposed {
+        false => of::<A, B, C>(kernel, stores_boxes, capability),
+        true => of::<B, A, C>(kernel, stores_boxes, capability),
+    }
 }
 
 /// Whether TMA can store every C.
@@ -93,7 +99,7 @@ fn stores_boxes<C: GemmOutput>(products: &[Product]) -> bool {
 
 impl GroupedGemm {
     /// For products of one kind.
-    fn of<T: Factor, C: GemmOutput>(
+    fn of<T: Element, C: GemmOutput>(
         products: &[Product],
         configuration: Configuration,
         linear: &Linear<'_>,
@@ -103,51 +109,60 @@ impl GroupedGemm {
                 "tiles of a group are not split: take a configuration that leaves them whole".to_owned(),
             ));
         }
-        let read = Readable::of::<T>(products[0].into()).batch.product;
-        let gemm = read.kernel::<T, C>(configuration);
+        let gemm = planned(products[0], configuration).gemm::<T, C>();
         let fused = linear.finish::<C>().fused(gemm, configuration.transposed);
         Ok(Self { fused, most: (products.len() as u32).next_power_of_two() })
     }
 }
 
-/// The launch for members of one kind.
-pub(super) struct Group<T, C> {
+/// What is computed of a member.
+fn planned(product: Product, way: Configuration) -> Planned<Configuration, One> {
+    Planned { kind: One, batch: product.into(), way }
+}
+
+/// The launch for members of one kind, whose A and B are the kernel's own.
+pub(super) struct Group<A, B, C> {
     kernel: GroupedGemm,
     /// The maps of each.
-    maps: Vec<Arc<MemberMaps<T, C>>>,
+    maps: Vec<Arc<MemberMaps<A, B, C>>>,
     stores_boxes: bool,
     ctas: u32,
 }
 
 /// The maps of members of one shape.
-struct MemberMaps<T, C> {
-    factors: Factors<T>,
+struct MemberMaps<A, B, C> {
+    factors: Factors<A, B>,
     /// Of C, where TMA stores it.
     boxes: Option<TileMaps<C>>,
     /// (m, n, k) of the product as the kernel computes it.
     extents: (u32, u32, u32),
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
+impl<A, B, C> Group<A, B, C>
+where
+    A: WarpgroupInput + Storable,
+    B: WarpgroupInput + Storable,
+    C: GemmOutput + Storable,
+{
     pub(super) fn new(
         operations: &Operations,
-        members: &[GroupMember<'_, T, C>],
+        members: &[GroupMember<'_, A, C, B>],
         configuration: Configuration,
     ) -> Result<Self> {
         let products: Vec<Product> = members.iter().map(|member| member.product).collect();
-        let kernel = GroupedGemm::of::<T, C>(&products, configuration, &members[0].linear)?;
+        let kernel = GroupedGemm::of::<A, C>(&products, configuration, &members[0].linear)?;
         let gemm = kernel.fused.gemm;
         let stores_boxes = stores_boxes::<C>(&products);
         let maps_of = |&product: &Product| {
-            operations.remembered::<(T, C), _, _>((product, configuration, stores_boxes), |_| {
-                MemberMaps::<T, C>::new(product, configuration, stores_boxes)
+            operations.remembered::<(A, B, C), _, _>((product, configuration, stores_boxes), |_| {
+                MemberMaps::<A, B, C>::new(product, configuration, stores_boxes)
             })
         };
         let maps: Vec<_> = products.iter().map(maps_of).collect::<Result<_>>()?;
         // As many CTAs as there are tiles, or as the device holds.
         let group = gemm.cluster.0 * gemm.cluster.1;
         let (high, wide) = (gemm.tile.0 as u32 * gemm.cluster.0, gemm.tile.1 as u32 * gemm.cluster.1);
-        let tiles = maps.iter().map(|maps: &Arc<MemberMaps<T, C>>| {
+        let tiles = maps.iter().map(|maps: &Arc<MemberMaps<A, B, C>>| {
             let (m, n, _) = maps.extents;
             m.div_ceil(high).saturating_mul(n.div_ceil(wide))
         });
@@ -160,17 +175,17 @@ impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        members: &[GroupMember<'_, T, C>],
+        members: &[GroupMember<'_, A, C, B>],
     ) -> Result<LaunchCounts> {
-        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<T>| {
+        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<A, B>| {
             self.records(operations, stream, members, copies)
         })?;
         operations.with_scratch(stream, |scratch: &mut GroupScratch| {
             let table = scratch.filled(stream, &records, self.kernel.most)?;
             let count = members.len() as u32;
             let compiled = match self.stores_boxes {
-                true => operations.kernel(self.kernel, GroupedGemm::run::<T, C>)?,
-                false => operations.kernel(self.kernel, GroupedGemm::run_any::<T, C>)?,
+                true => operations.kernel(self.kernel, GroupedGemm::run::<A, B, C>)?,
+                false => operations.kernel(self.kernel, GroupedGemm::run_any::<A, B, C>)?,
             };
             let shape = compiled.shape(self.ctas, hopper::THREADS);
             Ok(both(copied, compiled.launch_as(stream, shape, (table, count))?))
@@ -182,15 +197,15 @@ impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        members: &[GroupMember<'_, T, C>],
-        GroupCopies(copies): &mut GroupCopies<T>,
+        members: &[GroupMember<'_, A, C, B>],
+        GroupCopies(copies): &mut GroupCopies<A, B>,
     ) -> Result<(Vec<u8>, LaunchCounts)> {
         copies.resize_with(copies.len().max(members.len()), CopyScratch::default);
         let (mut records, mut counts) =
             (Vec::with_capacity(members.len() * RECORD_BYTES), LaunchCounts::default());
         let each = members.iter().zip(&self.maps).zip(copies);
         for (number, ((GroupMember { a, b, c, linear, .. }, maps), scratch)) in each.enumerate() {
-            let (factors, copied) = maps.factors.maps(operations, stream, [a, b], scratch)?;
+            let (factors, copied) = maps.factors.maps(operations, stream, (a, b), scratch)?;
             counts = both(counts, copied);
             factors.iter().for_each(|map| records.extend_from_slice(map.as_bytes()));
             if let Some(boxes) = &maps.boxes {
@@ -212,26 +227,28 @@ impl<T: Factor, C: GemmOutput + Storable> Group<T, C> {
     }
 }
 
-impl<T: Factor, C: GemmOutput + Storable> MemberMaps<T, C> {
+impl<A, B, C> MemberMaps<A, B, C>
+where
+    A: WarpgroupInput + Storable,
+    B: WarpgroupInput + Storable,
+    C: GemmOutput + Storable,
+{
     fn new(product: Product, configuration: Configuration, stores_boxes: bool) -> Result<Self> {
-        let transposed = configuration.transposed;
-        let readable = Readable::of::<T>(product.into());
-        let gemm = readable.batch.product.kernel::<T, C>(configuration);
-        let Product { m, n, k, .. } = product;
-        let (m, n) = if transposed { (n, m) } else { (m, n) };
+        let planned = planned(product, configuration);
+        let (read, gemm) = (planned.read::<A>(), planned.gemm::<A, C>());
+        let Product { m, n, k, .. } = read.batch.product;
         let boxes = match stores_boxes {
             true => Some(TileMaps::new(extents(m, n), &legal(gemm.c_tile::<C>())?)?),
             false => None,
         };
-        let factors = Factors::new(readable, (false, false), &gemm, transposed)?;
-        Ok(Self { factors, boxes, extents: (m, n, k) })
+        Ok(Self { factors: Factors::new(read, planned.own(), &gemm)?, boxes, extents: (m, n, k) })
     }
 }
 
 /// The copies of members' factors.
-struct GroupCopies<T>(Vec<CopyScratch<T>>);
+struct GroupCopies<A, B>(Vec<CopyScratch<A, B>>);
 
-impl<T> Default for GroupCopies<T> {
+impl<A, B> Default for GroupCopies<A, B> {
     fn default() -> Self {
         Self(Vec::new())
     }

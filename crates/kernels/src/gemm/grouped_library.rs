@@ -9,7 +9,9 @@ use super::explain::{Reason, conclusion, table, why_by_warps};
 use super::grouped::{self, GroupMember, costs_of_group, ways_of_group};
 use super::grouped_kernel;
 use super::multiply::{Factor, Product, Way, has_warpgroups};
-use super::options::{A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, order, with_types};
+use super::options::{
+    A_ORDER, B_INPUT, B_ORDER, Buffers, INPUT, OUTPUT, order, unlike_types, with_one_type, with_types,
+};
 use super::readable::Readable;
 use crate::operations::Operations;
 use crate::reference::{Random, Rounded};
@@ -50,46 +52,48 @@ impl Problem {
     }
 
     /// What any way to do it must do: each element moved once.
-    fn work<T, C>(&self) -> Work {
+    fn work<A, B, C>(&self) -> Work {
         let mut work = Work::default();
         for product in &self.products {
             let [m, n, k] = [product.m, product.n, product.k].map(f64::from);
             work.operations += 2.0 * m * n * k;
-            work.bytes += (m * k + k * n) * size_of::<T>() as f64 + m * n * size_of::<C>() as f64;
+            work.bytes +=
+                m * k * size_of::<A>() as f64 + k * n * size_of::<B>() as f64 + m * n * size_of::<C>() as f64;
         }
         work
     }
 
-    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    fn prepare<A, B, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
-        T: Factor + Rounded,
+        A: Factor<B> + Rounded,
+        B: Factor<A> + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         let (operations, products) = (Operations::new(device), self.products.clone());
-        let launch = move |stream: &Stream, sets: &mut Vec<Buffers<T, C>>| {
+        let launch = move |stream: &Stream, sets: &mut Vec<Buffers<A, B, C>>| {
             let members = products.iter().zip(sets);
             let mut members: Vec<_> =
                 members.map(|(&product, Buffers { a, b, c })| GroupMember::new(product, a, b, c)).collect();
             Ok(operations.multiply_grouped(stream, &mut members)?)
         };
         let (make, products) = (sets_of(device, self.products.clone()), self.products.clone());
-        let verify = move |sets: &Vec<Buffers<T, C>>| verify_each(&products, sets);
-        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+        let verify = move |sets: &Vec<Buffers<A, B, C>>| verify_each(&products, sets);
+        rotating(device, self.seed, self.work::<A, B, C>(), make, launch, verify)
     }
 
     /// The model's table for the average product, what is chosen, and what must be copied.
-    fn explanation<T: Factor, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+    fn explanation<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, device: &Device) -> Result<String> {
         let properties = device.properties();
         let (capability, sms) = (properties.capability, properties.sm_count);
-        let Way::Warpgroups(chosen) = ways_of_group::<T, C>(&self.products, capability, sms)[0] else {
+        let Way::Warpgroups(chosen) = ways_of_group::<A, C>(&self.products, capability, sms)[0] else {
             let why = why_by_warps(has_warpgroups(capability));
             return Ok(format!("by mma.sync, a launch for each product: {why}"));
         };
-        let (count, average) = (self.products.len(), grouped::average::<T, C>(&self.products));
+        let (count, average) = (self.products.len(), grouped::average::<A, C>(&self.products));
         let of =
             format!(" for {count} products of {} x {} x {}, the average", average.m, average.n, average.k);
         let mut lines = table(&of, &costs_of_group(average, sms), chosen);
-        let is_copied = |product: &&Product| !Readable::of::<T>((**product).into()).as_it_is();
+        let is_copied = |product: &&Product| !Readable::of::<A>((**product).into()).as_it_is();
         let copied = self.products.iter().filter(is_copied).count();
         if copied > 0 {
             lines.push(format!("factors of {copied} of the {count} products are copied first: TMA cannot read them as they are"));
@@ -103,17 +107,17 @@ impl Problem {
         T: Storable + Rounded,
         C: Storable + Rounded,
     {
-        cublas_in_turn::<T, C>(device, self.products.clone(), self.seed, self.work::<T, C>())
+        cublas_in_turn::<T, C>(device, self.products.clone(), self.seed, self.work::<T, T, C>())
     }
 
-    fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
+    fn text<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = crate::prepared::capability_of(target)?;
-        Ok(match ways_of_group::<T, C>(&self.products, capability, PLANNED_SMS)[0] {
+        Ok(match ways_of_group::<A, C>(&self.products, capability, PLANNED_SMS)[0] {
             Way::Warps(warps) => {
-                T::warps_ptx::<C>((self.products[0].into(), warps), Default::default(), capability)?
+                A::warps_ptx::<C>((self.products[0].into(), warps), Default::default(), capability)?
             }
             Way::Warpgroups(configuration) => {
-                grouped_kernel::ptx::<T, C>(&self.products, configuration, capability)?
+                grouped_kernel::ptx::<A, B, C>(&self.products, configuration, capability)?
             }
         })
     }
@@ -132,6 +136,7 @@ const OPTIONS: &[OptionSpec] = &[
     A_ORDER,
     B_ORDER,
     INPUT,
+    B_INPUT,
     OUTPUT,
     OptionSpec::number("seed", 1, "of the inputs, and of the sizes"),
 ];
@@ -170,7 +175,7 @@ impl LibraryKernel for GroupedLibrary {
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
         let prepare = || {
             let problem = Problem::of(options)?;
-            with_types!(options, problem.cublas(device))
+            with_one_type!(options, problem.cublas(device))
         };
         (name == "cublas").then(prepare)
     }

@@ -20,11 +20,13 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use super::epilogue::Epilogue;
+use super::kinds::Nothing;
 use super::operand::{WarpgroupInput, warpgroup_atom};
 use super::products::Products;
 use super::schedule::Schedule;
 use super::split::Exchange;
-use super::store::{BoxStore, ElementStore, Finished};
+use super::store::{BoxStore, Finished};
+use super::warpgroups::WarpgroupGemm;
 use super::{GemmOutput, Order};
 
 /// How the two consumer warpgroups share the work.
@@ -83,44 +85,40 @@ impl HopperGemm {
         BoxStore::<C>::piece(self.tile.1, self.c)
     }
 
-    /// C = A·B, each sum through an epilogue, stored by TMA: its contiguous extent is a multiple of 16 bytes.
+    /// C = A·B, each sum through an epilogue, stored by TMA, which C's contiguous extent must be a multiple of 16 bytes for.
     #[device]
-    pub fn store_boxes<T: WarpgroupInput, C: GemmOutput>(
+    pub fn store_boxes<A: WarpgroupInput, B: WarpgroupInput, C: GemmOutput>(
         &self,
         products: &Products,
         c: &TensorMap,
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &impl Epilogue,
     ) {
-        let way = BoxStore::<C>::new(self.tile.1, self.c, CONSUMERS);
-        self.compute::<T>(products, workspace, |tile| {
-            tile.apply(epilogue, products);
-            way.store(products.boxes(c, tile.product), tile);
-        });
-        bulk_wait_read(0);
+        let through = |tile: &mut Finished| tile.apply(epilogue, products);
+        self.into_boxes::<A, B, C>((products, Nothing), (c, None), workspace, through);
     }
 
-    /// C = A·B, each sum through an epilogue, stored from registers: any C.
-    #[device]
-    pub fn store_elements<T: WarpgroupInput, C: GemmOutput>(
-        &self,
-        products: &Products,
-        c: &Global<C>,
-        workspace: (&Global<f32>, &Global<u32>),
-        epilogue: &impl Epilogue,
-    ) {
-        self.compute::<T>(products, workspace, |tile| {
-            tile.apply(epilogue, products);
-            let (c, extents) = (products.elements(c, tile.product), products.extents_of(tile.product));
-            ElementStore { c, extents, order: self.c }.store(tile);
-        });
+    /// Consumers that compute one tile.
+    fn together(&self) -> u32 {
+        match self.consumers {
+            Consumers::Cooperate => CONSUMERS,
+            Consumers::Alternate => 1,
+        }
+    }
+}
+
+#[device]
+impl WarpgroupGemm for HopperGemm {
+    type Scales = Nothing;
+
+    fn frame(&self) -> &HopperGemm {
+        self
     }
 
-    /// Computes this CTA's tiles, and hands each to `finish`. Where tiles are split, their parts meet in `workspace`.
-    #[device]
-    pub(super) fn compute<T: WarpgroupInput>(
+    fn compute<A: WarpgroupInput, B: WarpgroupInput>(
         &self,
         products: &Products,
+        _: Nothing,
         workspace: (&Global<f32>, &Global<u32>),
         finish: impl Fn(&mut Finished),
     ) {
@@ -128,13 +126,13 @@ impl HopperGemm {
         let together = self.together();
         let [producer, consumer] = roles(budgets(tile_m * tile_n / (128 * together)));
         let cluster = ClusterGrid::new(self.cluster);
-        let a_ring = TileRing::<T>::new(self.a_tile::<T>(), self.stages);
-        let b_ring = TileRing::<T>::new(self.b_tile::<T>(), self.stages);
+        let a_ring = TileRing::<A>::new(self.a_tile::<A>(), self.stages);
+        let b_ring = TileRing::<B>::new(self.b_tile::<B>(), self.stages);
         let slots = Pipeline::new(self.stages, consumer, together, cluster);
         let tile = (tile_m, tile_n, tile_k);
         let mut schedule = Schedule::new(cluster, tile, self.raster, products, self.split);
         if producer.leads() {
-            products.prefetch();
+            products.prefetch(&[]);
         }
         // All this ran beside the end of the kernel before; from here on, that one's results are there.
         launch::grid_dependency_wait();
@@ -161,7 +159,7 @@ impl HopperGemm {
         } else {
             consumer.begin();
             let mut slots = slots.consumer();
-            let mma = TiledMma::warpgroups(&warpgroup_atom::<T, T>(tile_n), together.into());
+            let mma = TiledMma::warpgroups(&warpgroup_atom::<A, B>(tile_n), together.into());
             // This warpgroup's part of a tile, and its first piece; the others' pieces are skipped.
             let alternate = self.consumers == Consumers::Alternate;
             let (part, turn) = match self.consumers {
@@ -215,14 +213,6 @@ impl HopperGemm {
                     slots.skip(schedule.piece(index + 1u32).steps);
                 }
             }
-        }
-    }
-
-    /// Consumers that compute one tile.
-    fn together(&self) -> u32 {
-        match self.consumers {
-            Consumers::Cooperate => CONSUMERS,
-            Consumers::Alternate => 1,
         }
     }
 }

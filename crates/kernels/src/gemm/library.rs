@@ -13,7 +13,8 @@ use super::batched::Batch;
 use super::explain::{Reason, conclusion, table, why_by_warps};
 use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{
-    A_ORDER, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, with_types,
+    A_ORDER, B_INPUT, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, unlike_types,
+    with_one_type, with_types,
 };
 use super::plan;
 use super::readable::Readable;
@@ -67,19 +68,23 @@ impl Problem {
     }
 
     /// What any way to do it must do: each element of A, B and C moved once.
-    fn work<T, C>(&self) -> Work {
+    fn work<A, B, C>(&self) -> Work {
         let [a, b, c] = self.batch().lengths();
         let elements = |count: usize, bytes: usize| (count * bytes) as f64;
-        let bytes = elements(a + b, size_of::<T>()) + elements(c, size_of::<C>());
+        let bytes = elements(a, size_of::<A>()) + elements(b, size_of::<B>()) + elements(c, size_of::<C>());
         Work { operations: 2.0 * c as f64 * f64::from(self.product.k), bytes }
     }
 
     /// The way that the options ask for: the plan's, where they leave it open.
-    fn way<T: WarpgroupInput, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Way> {
-        let mut ways = multiply::ways::<T, C>(self.batch(), capability, sms);
+    fn way<A: WarpgroupInput, B: Element, C: Element>(
+        &self,
+        capability: &Capability,
+        sms: u32,
+    ) -> Result<Way> {
+        let mut ways = multiply::ways::<A, C>(self.batch(), capability, sms);
         ways.retain(|way| self.allows(*way));
         if ways.is_empty() {
-            return Err(multiply::no_warpgroups::<T>(self.product).into());
+            return Err(multiply::no_warpgroups::<A, B>(self.product).into());
         }
         let wanted = self.rank;
         ways.get(wanted)
@@ -97,9 +102,9 @@ impl Problem {
     }
 
     /// The way on a device, and why: an option's, or what a search has found there, or the model's.
-    fn way_on<T: WarpgroupInput, C: Element>(&self, device: &Device) -> Result<(Way, Reason)> {
+    fn way_on<A: WarpgroupInput, B: Element, C: Element>(&self, device: &Device) -> Result<(Way, Reason)> {
         let properties = device.properties();
-        let way = self.way::<T, C>(properties.capability, properties.sm_count)?;
+        let way = self.way::<A, B, C>(properties.capability, properties.sm_count)?;
         if self.rank != 0 {
             return Ok((way, Reason::Flag("--rank")));
         }
@@ -107,7 +112,7 @@ impl Problem {
             return Ok((way, Reason::Flag("--plan")));
         }
         if let Ok(file) = tuned::default_file()
-            && let Some(found) = tuned::find::<T, C>(&file, properties, self.batch())?
+            && let Some(found) = tuned::find::<A, B, C>(&file, properties, self.batch())?
             && self.allows(found)
         {
             return Ok((found, Reason::Tuned(file)));
@@ -116,9 +121,9 @@ impl Problem {
     }
 
     /// The model's table, and which way was chosen and why.
-    fn explanation<T: Factor, C: GemmOutput>(&self, device: &Device) -> Result<String> {
+    fn explanation<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, device: &Device) -> Result<String> {
         let properties = device.properties();
-        let (way, reason) = self.way_on::<T, C>(device)?;
+        let (way, reason) = self.way_on::<A, B, C>(device)?;
         let Way::Warpgroups(chosen) = way else {
             let why = match reason {
                 Reason::Model => why_by_warps(has_warpgroups(properties.capability)).to_owned(),
@@ -126,62 +131,64 @@ impl Problem {
             };
             return Ok(format!("{way}: {why}"));
         };
-        let costs = plan::costs(self.batch().shape::<T, C>(), properties.sm_count);
+        let costs = plan::costs(self.batch().shape::<A, C>(), properties.sm_count);
         let mut lines = table("", &costs, chosen);
-        lines.extend(Readable::of::<T>(self.batch()).describe());
+        lines.extend(Readable::of::<A>(self.batch()).describe());
         lines.push(conclusion(chosen, &reason));
         Ok(lines.join("\n"))
     }
 
     /// A search for the fastest way on a device.
-    fn search<T, C>(&self, device: &Device) -> Result<Box<dyn Search>>
+    fn search<A, B, C>(&self, device: &Device) -> Result<Box<dyn Search>>
     where
-        T: Factor + Rounded,
+        A: Factor<B> + Rounded,
+        B: Factor<A> + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         self.asked.expect_none("a search")?;
         if self.instruction != "best" {
             return Err("a search tries every instruction: leave out --instruction".into());
         }
-        let searched = SearchedGemm::<T, C> {
+        let searched = SearchedGemm::<A, B, C> {
             operations: Operations::new(device),
             batch: self.batch(),
-            work: self.work::<T, C>(),
+            work: self.work::<A, B, C>(),
             types: PhantomData,
         };
         if searched.ways().is_empty() {
-            return Err(multiply::no_warpgroups::<T>(self.product).into());
+            return Err(multiply::no_warpgroups::<A, B>(self.product).into());
         }
-        let make = matrices::<T, C>(device, self.batch());
+        let make = matrices::<A, B, C>(device, self.batch());
         Ok(Box::new(WaySearch::new(device, searched, (self.seed, make))?))
     }
 
-    fn text<T: Factor, C: GemmOutput>(&self, target: &str) -> Result<String> {
+    fn text<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = Capability::for_target(target)
             .ok_or_else(|| format!("there is no architecture {target} here"))?;
-        match self.way::<T, C>(capability, PLANNED_SMS)? {
+        match self.way::<A, B, C>(capability, PLANNED_SMS)? {
             Way::Warps(warps) => {
-                Ok(T::warps_ptx::<C>((self.batch(), warps), self.asked.staged(), capability)?)
+                Ok(A::warps_ptx::<C>((self.batch(), warps), self.asked.staged(), capability)?)
             }
             Way::Warpgroups(configuration) => {
-                Ok(self.batch().ptx::<T, C>(configuration, self.asked.staged(), capability)?)
+                Ok(self.batch().ptx::<_, A, B, C>(configuration, self.asked.staged(), capability)?)
             }
         }
     }
 
-    fn prepare<T, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
+    fn prepare<A, B, C>(&self, device: &Device) -> Result<Box<dyn Prepared>>
     where
-        T: Factor + Rounded,
+        A: Factor<B> + Rounded,
+        B: Factor<A> + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
         let (batch, asked) = (self.batch(), self.asked);
-        let (way, _) = self.way_on::<T, C>(device)?;
+        let (way, _) = self.way_on::<A, B, C>(device)?;
         let operations = Operations::new(device);
-        let launch = move |stream: &Stream, set: &mut FinishedSet<T, C>| {
+        let launch = move |stream: &Stream, set: &mut FinishedSet<A, B, C>| {
             asked.launch(&operations, stream, (batch, way), set)
         };
-        let verify = move |set: &FinishedSet<T, C>| asked.verify(batch, set);
-        let (make, work) = (asked.sets::<T, C>(device, batch), self.work::<T, C>());
+        let verify = move |set: &FinishedSet<A, B, C>| asked.verify(batch, set);
+        let (make, work) = (asked.sets::<A, B, C>(device, batch), self.work::<A, B, C>());
         rotating(device, self.seed, work, make, launch, verify)
     }
 
@@ -196,44 +203,45 @@ impl Problem {
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
         let (a, b) = (cublas_order(a), cublas_order(b));
         let shape = ProductShape { m, n, k, a, b, batch: self.count as usize };
-        let make = matrices::<T, C>(device, self.batch());
+        let make = matrices::<T, T, C>(device, self.batch());
         let stream = device.stream()?;
         let Buffers { a, b, mut c } = make(self.seed)?;
         let product = CublasProduct::new(&stream, shape, &a, &b, &mut c)?;
-        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, C>| {
+        let launch = move |stream: &Stream, Buffers { a, b, c }: &mut Buffers<T, T, C>| {
             product.launch(stream, a, b, c)?;
             Ok(LaunchCounts::default())
         };
         let batch = self.batch();
-        let verify = move |set: &Buffers<T, C>| verify(batch, set);
-        rotating(device, self.seed, self.work::<T, C>(), make, launch, verify)
+        let verify = move |set: &Buffers<T, T, C>| verify(batch, set);
+        rotating(device, self.seed, self.work::<T, T, C>(), make, launch, verify)
     }
 }
 
 /// The ways to compute a batch.
-struct SearchedGemm<T, C> {
+struct SearchedGemm<A, B, C> {
     operations: Operations,
     batch: Batch,
     work: Work,
-    types: PhantomData<(T, C)>,
+    types: PhantomData<(A, B, C)>,
 }
 
-impl<T, C> Searched for SearchedGemm<T, C>
+impl<A, B, C> Searched for SearchedGemm<A, B, C>
 where
-    T: Factor + Rounded,
+    A: Factor<B> + Rounded,
+    B: Factor<A> + Rounded,
     C: GemmOutput + Storable + Rounded,
 {
-    type Set = Buffers<T, C>;
+    type Set = Buffers<A, B, C>;
     type Way = Way;
 
     fn ways(&self) -> Vec<Way> {
         let properties = self.operations.device().properties();
-        tune::legal_ways::<T, C>(self.batch, properties.capability, properties.sm_count)
+        tune::legal_ways::<A, C>(self.batch, properties.capability, properties.sm_count)
     }
 
     fn around(&self, way: Way) -> Vec<Way> {
         let capability = self.operations.device().properties().capability;
-        tune::ways_around(way, self.batch.shape::<T, C>(), capability)
+        tune::ways_around(way, self.batch.shape::<A, C>(), capability)
     }
 
     fn name(&self, way: Way) -> String {
@@ -248,17 +256,17 @@ where
         &self,
         stream: &Stream,
         way: Way,
-        Buffers { a, b, c }: &mut Buffers<T, C>,
+        Buffers { a, b, c }: &mut Buffers<A, B, C>,
     ) -> Result<LaunchCounts> {
         Ok(self.operations.multiply_batched_by(stream, &self.batch, way, a, b, c)?)
     }
 
-    fn verify(&self, set: &Buffers<T, C>) -> Result<Verified> {
+    fn verify(&self, set: &Buffers<A, B, C>) -> Result<Verified> {
         verify(self.batch, set)
     }
 
     fn keep(&self, way: Way, seconds: f64) -> Result<PathBuf> {
-        let key = Key::of::<T, C>(&self.operations.device().properties().product, self.batch);
+        let key = Key::of::<A, B, C>(&self.operations.device().properties().product, self.batch);
         Ok(tuned::keep(&key, way, seconds)?)
     }
 }
@@ -271,6 +279,7 @@ const OPTIONS: &[OptionSpec] = &[
     A_ORDER,
     B_ORDER,
     INPUT,
+    B_INPUT,
     OUTPUT,
     ALPHA,
     BETA,
@@ -324,7 +333,7 @@ impl LibraryKernel for Library {
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
         let prepare = || {
             let problem = Problem::of(options)?;
-            with_types!(options, problem.cublas(device))
+            with_one_type!(options, problem.cublas(device))
         };
         (name == "cublas").then(prepare)
     }

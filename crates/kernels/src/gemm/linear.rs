@@ -118,17 +118,17 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply`](Self::multiply); a vector has another length than C's rows or columns; or k is 0.
-    pub fn linear<T: Factor, C: GemmOutput + Storable>(
+    pub fn linear<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         product: Product,
         linear: &Linear<'_>,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         linear.check(product, 1)?;
-        let way = self.way::<T, C>(product.into())?;
+        let way = self.way::<A, B, C>(product.into())?;
         self.compute(stream, product.into(), way, Operands { a, b, c, finish: &linear.finish() })
     }
 }

@@ -138,24 +138,29 @@ pub fn ways<T: WarpgroupInput, C: Element>(
 ///
 /// A file that cannot be read counts as none: what it says makes a product faster, and nothing else, so no product fails for it.
 /// `warpwright run gemm --explain` tells what is wrong with it.
-fn fastest<T: WarpgroupInput, C: Element>(
+fn fastest<A: WarpgroupInput, B: Element, C: Element>(
     batch: Batch,
     properties: &DeviceProperties,
     file: Option<&Path>,
 ) -> Way {
-    let cheapest = || ways::<T, C>(batch, properties.capability, properties.sm_count)[0];
-    let find = |file| tuned::find::<T, C>(file, properties, batch).ok().flatten();
+    let cheapest = || ways::<A, C>(batch, properties.capability, properties.sm_count)[0];
+    let find = |file| tuned::find::<A, B, C>(file, properties, batch).ok().flatten();
     file.and_then(find).unwrap_or_else(cheapest)
 }
 
 /// Why warpgroups cannot compute a product.
-pub(super) fn no_warpgroups<T: Element>(product: Product) -> OperationError {
-    let Product { m, n, k, .. } = product;
-    refused(format!("{} of {m} x {n} x {k} by wgmma needs sm_90a, and something to multiply", T::NAME))
+pub(super) fn no_warpgroups<A: Element, B: Element>(product: Product) -> OperationError {
+    let (Product { m, n, k, .. }, types) = (product, types::<A, B>());
+    refused(format!("{types} of {m} x {n} x {k} by wgmma needs sm_90a, and something to multiply"))
 }
 
-/// A type that [`Operations::multiply`] multiplies.
-pub trait Factor: WarpgroupInput + Storable {
+/// The types of A and B: one name, where they have one.
+pub(super) fn types<A: Element, B: Element>() -> String {
+    if A::NAME == B::NAME { A::NAME.to_owned() } else { format!("{} x {}", A::NAME, B::NAME) }
+}
+
+/// A type that [`Operations::multiply`] multiplies with another, which is the same but for 8-bit floats: those multiply each other.
+pub trait Factor<B = Self>: WarpgroupInput + Storable {
     /// Multiplies by `mma.sync`, where there is a kernel of it for this type.
     ///
     /// # Errors
@@ -164,7 +169,7 @@ pub trait Factor: WarpgroupInput + Storable {
         operations: &Operations,
         stream: &Stream,
         way: (Batch, Warps),
-        operands: Operands<'_, Self, C, E>,
+        operands: Operands<'_, Self, B, C, E>,
     ) -> Result<LaunchCounts>;
 
     /// Multiplies groups of rows by `mma.sync`.
@@ -175,7 +180,7 @@ pub trait Factor: WarpgroupInput + Storable {
         operations: &Operations,
         stream: &Stream,
         way: (&Experts<'_>, Warps),
-        operands: Operands<'_, Self, C, E>,
+        operands: Operands<'_, Self, B, C, E>,
     ) -> Result<LaunchCounts>;
 
     /// The kernel that multiplies by `mma.sync`, with those parts of an epilogue.
@@ -196,12 +201,20 @@ pub trait Factor: WarpgroupInput + Storable {
 }
 
 /// The buffers of a product, and its epilogue.
-pub struct Operands<'a, T, C, E> {
-    pub(super) a: &'a Buffer<T>,
-    pub(super) b: &'a Buffer<T>,
+pub struct Operands<'a, A, B, C, E> {
+    pub(super) a: &'a Buffer<A>,
+    pub(super) b: &'a Buffer<B>,
     pub(super) c: &'a mut Buffer<C>,
     /// What becomes of the sums.
     pub(super) finish: &'a Finish<'a, C, E>,
+}
+
+impl<'a, A, B, C, E> Operands<'a, A, B, C, E> {
+    /// Those of the product whose C is the transpose of this one's.
+    pub(super) fn transposed(self) -> Operands<'a, B, A, C, E> {
+        let Self { a, b, c, finish } = self;
+        Operands { a: b, b: a, c, finish }
+    }
 }
 
 /// Why a product cannot be computed.
@@ -209,12 +222,12 @@ pub(super) fn refused(reason: String) -> OperationError {
     OperationError::Shape { what: "multiply", reason }
 }
 
-impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
+impl<T: GemmInput + WarpgroupInput + Storable> Factor<T> for T {
     fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
         operations: &Operations,
         stream: &Stream,
         (batch, warps): (Batch, Warps),
-        operands: Operands<'_, T, C, E>,
+        operands: Operands<'_, T, T, C, E>,
     ) -> Result<LaunchCounts> {
         let Product { m, n, k, .. } = batch.product;
         let kernel = Gemm::for_batch(batch, warps);
@@ -242,7 +255,7 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
         operations: &Operations,
         stream: &Stream,
         way: (&Experts<'_>, Warps),
-        operands: Operands<'_, T, C, E>,
+        operands: Operands<'_, T, T, C, E>,
     ) -> Result<LaunchCounts> {
         experts_kernel::by_warps(operations, stream, way, operands)
     }
@@ -264,26 +277,26 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor for T {
     }
 }
 
-/// Types that only warpgroups multiply.
+/// Pairs of types that only warpgroups multiply.
 macro_rules! warpgroups_only {
-    ($($ty:ident)*) => {
-        $(impl Factor for $ty {
+    ($($a:ident $b:ident,)*) => {
+        $(impl Factor<$b> for $a {
             fn by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
                 (batch, _): (Batch, Warps),
-                _: Operands<'_, Self, C, E>,
+                _: Operands<'_, Self, $b, C, E>,
             ) -> Result<LaunchCounts> {
-                Err(no_warpgroups::<Self>(batch.product))
+                Err(no_warpgroups::<Self, $b>(batch.product))
             }
 
             fn experts_by_warps<C: GemmOutput + Storable, E: FusedEpilogue<C>>(
                 _: &Operations,
                 _: &Stream,
                 (experts, _): (&Experts<'_>, Warps),
-                operands: Operands<'_, Self, C, E>,
+                operands: Operands<'_, Self, $b, C, E>,
             ) -> Result<LaunchCounts> {
-                Err(no_warpgroups::<Self>(experts.product(experts.rows(operands.a))))
+                Err(no_warpgroups::<Self, $b>(experts.product(experts.rows(operands.a))))
             }
 
             fn warps_ptx<C: GemmOutput>(
@@ -291,42 +304,42 @@ macro_rules! warpgroups_only {
                 _: (Parts, Kinds),
                 _: &'static Capability,
             ) -> Result<String> {
-                Err(no_warpgroups::<Self>(batch.product))
+                Err(no_warpgroups::<Self, $b>(batch.product))
             }
 
             fn experts_warps_ptx<C: GemmOutput>(
                 average: Product,
                 _: &'static Capability,
             ) -> Result<String> {
-                Err(no_warpgroups::<Self>(average))
+                Err(no_warpgroups::<Self, $b>(average))
             }
         })*
     };
 }
 
-warpgroups_only! { tf32 e4m3 e5m2 }
+warpgroups_only! { tf32 tf32, e4m3 e4m3, e4m3 e5m2, e5m2 e4m3, e5m2 e5m2, }
 
 impl Operations {
-    /// C = A·B, accumulated in f32; C is row-major.
+    /// C = A·B, accumulated in f32; C is row-major. A and B are of one type, or of two of 8-bit floats.
     ///
     /// # Errors
     /// A buffer has another length than the product asks for; the device has no kernel for the types; or it failed.
-    pub fn multiply<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         product: Product,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let way = self.way::<T, C>(product.into())?;
+        let way = self.way::<A, B, C>(product.into())?;
         self.multiply_by(stream, product, way, a, b, c)
     }
 
     /// The way to compute a batch: as `warpwright tune` has found, or else the cheapest by the model. It is looked up once for each batch.
-    pub(super) fn way<T: WarpgroupInput, C: Element>(&self, batch: Batch) -> Result<Way> {
-        let way = self.remembered::<(T, C), _, _>(batch, |&batch| {
-            Ok(fastest::<T, C>(batch, self.device().properties(), tuned::default_file().ok().as_deref()))
+    pub(super) fn way<A: WarpgroupInput, B: Element, C: Element>(&self, batch: Batch) -> Result<Way> {
+        let way = self.remembered::<(A, B, C), _, _>(batch, |&batch| {
+            Ok(fastest::<A, B, C>(batch, self.device().properties(), tuned::default_file().ok().as_deref()))
         })?;
         Ok(*way)
     }
@@ -335,13 +348,13 @@ impl Operations {
     ///
     /// # Errors
     /// As [`multiply`](Self::multiply); and if the way does not suit the product.
-    pub fn multiply_by<T: Factor, C: GemmOutput + Storable>(
+    pub fn multiply_by<A: Factor<B>, B: Factor<A>, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
         product: Product,
         way: Way,
-        a: &Buffer<T>,
-        b: &Buffer<T>,
+        a: &Buffer<A>,
+        b: &Buffer<B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
         if product.k == 0 {
@@ -387,10 +400,10 @@ mod tests {
         let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator.clone() };
         let product = Product::new(600, 520, 200);
         for batch in [Batch::from(product), Batch::new(product, 3), Batch::new(product, 3).sharing_b()] {
-            let chosen = |properties| fastest::<bf16, f32>(batch, properties, Some(&file));
+            let chosen = |properties| fastest::<bf16, bf16, f32>(batch, properties, Some(&file));
             let all = ways::<bf16, f32>(batch, gpu.capability, gpu.sm_count);
             assert_eq!(chosen(&gpu), all[0], "nothing is kept for it yet");
-            let key = Key::of::<bf16, f32>("a GPU", batch);
+            let key = Key::of::<bf16, bf16, f32>("a GPU", batch);
             let by_warps = Way::Warps(Warps { tile: (64, 128), stages: 3, raster: 4 });
             for kept in [all[4], by_warps] {
                 keep_in(&file, &key, kept, 1.0).expect("kept");
@@ -406,10 +419,14 @@ mod tests {
                 "what it cannot launch counts as nothing"
             );
             assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
-            assert_eq!(fastest::<bf16, f32>(batch, &gpu, None), all[0]);
+            assert_eq!(fastest::<bf16, bf16, f32>(batch, &gpu, None), all[0]);
         }
         fs::write(&file, "not what tune writes").expect("writable");
         let all = ways::<bf16, f32>(product, gpu.capability, gpu.sm_count);
-        assert_eq!(fastest::<bf16, f32>(product.into(), &gpu, Some(&file)), all[0], "the file is no good");
+        assert_eq!(
+            fastest::<bf16, bf16, f32>(product.into(), &gpu, Some(&file)),
+            all[0],
+            "the file is no good"
+        );
     }
 }

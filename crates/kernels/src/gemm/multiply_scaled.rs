@@ -6,20 +6,22 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, DeviceProperties, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::batched::Batch;
 use super::blocks::ScaledGemm;
 use super::hopper::{CONSUMERS, Consumers};
-use super::linear::Linear;
-use super::multiply::{Product, has_warpgroups};
+use super::kinds::Kind;
+use super::linear::{Linear, Parts};
+use super::multiply::{Operands, Product, has_warpgroups};
 use super::plan::{self, Configuration, Cost, SHARED_BYTES, SHARED_MARGIN, Shape};
-use super::scaled_kernel::{KernelOperands, Ready};
-use super::scales::Granularity;
+use super::readable::Readable;
+use super::ready::{OnHost, Planned, WarpgroupWay};
+use super::scales::{Granularity, TileScales};
 use super::store::buffers_bytes;
-use super::{GemmOutput, Order, WarpgroupInput};
+use super::{GemmOutput, WarpgroupInput};
 use super::{tune, tuned};
-use crate::operations::{OperationError, Operations, Result, expect_length};
+use crate::operations::{OperationError, Operations, Result};
 
 /// A factor whose blocks have scales.
 #[derive(Clone, Copy)]
@@ -132,23 +134,52 @@ impl ScaledWay {
         Cost::with_work_beside(self.configuration, shape, sms, beside)
     }
 
-    /// Slots that fit into shared memory beside the buffers of the epilogue.
-    fn most_stages(self, shape: Shape, granularities: Granularities) -> u32 {
-        let kernel = self.kernel(shape, granularities);
+    /// Slots that fit into shared memory beside the buffers of the epilogue, wherever tiles of A begin.
+    fn most_stages(self, shape: Shape, (a, b): Granularities) -> u32 {
         let (rows, columns) = self.configuration.tile;
-        let tiles = [kernel.a_scales_tile(), kernel.b_scales_tile()];
+        let (a_extent, b_extent) =
+            if self.configuration.transposed { (columns, rows) } else { (rows, columns) };
+        let tiles = [TileScales::anywhere(a).tile(a_extent.into()), TileScales::of(b).tile(b_extent.into())];
         let scales: i64 = tiles.iter().flatten().map(TmaTile::bytes).sum();
         let slot = (rows + columns) * super::scales::BLOCK * shape.input_bytes + scales as u32;
         let buffers = buffers_bytes(CONSUMERS, columns, shape.output_bytes);
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(plan::MOST_STAGES)
     }
+}
 
-    /// The kernel, for operands with k contiguous and a row-major C.
-    pub(super) fn kernel(self, shape: Shape, (a, b): Granularities) -> ScaledGemm {
-        let Self { configuration, in_flight } = self;
-        let orders = [Order::RowMajor, Order::ColumnMajor, Order::RowMajor];
+/// A way for factors of those granularities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct WayOf(pub(super) ScaledWay, pub(super) Granularities);
+
+impl WarpgroupWay for WayOf {
+    type Gemm = ScaledGemm;
+
+    fn configuration(self) -> Configuration {
+        self.0.configuration
+    }
+
+    fn gemm<T: Element, C: Element>(self, read: Readable, begin_anywhere: bool) -> ScaledGemm {
+        let Self(ScaledWay { configuration, in_flight }, (a, b)) = self;
+        let (a, b) = (TileScales { granularity: a, begin_anywhere }, TileScales::of(b));
         let (rows, columns) = if configuration.transposed { (b, a) } else { (a, b) };
-        ScaledGemm { gemm: plan::kernel(configuration, shape, orders), rows, columns, in_flight }
+        ScaledGemm { gemm: read.kernel::<T, C>(configuration), rows, columns, in_flight }
+    }
+
+    fn cost(self, shape: Shape, sms: u32) -> Cost {
+        self.0.cost(shape, self.1, sms)
+    }
+}
+
+impl<K: Kind> Planned<WayOf, K> {
+    /// The maps of the scales of the kernel's own A and B.
+    fn scale_maps<T: Element, C: Element>(self) -> Result<[TileMaps<f32>; 2]> {
+        let ScaledGemm { gemm, rows, columns, .. } = self.gemm::<T, C>();
+        let Batch { product: Product { m, n, k, .. }, count, .. } = self.read::<T>().batch;
+        let (own_a, own_b) = self.own();
+        Ok([
+            rows.maps((m, k), own_a.then_some(count), gemm.tile.0)?,
+            columns.maps((n, k), own_b.then_some(count), gemm.tile.1)?,
+        ])
     }
 }
 
@@ -174,14 +205,14 @@ pub(super) fn check(capability: &Capability) -> Result<()> {
 
 /// The way that a search has found to be the fastest on a device and kept in `file`, or else the cheapest by the model. As for `multiply`, a
 /// file that cannot be read counts as none.
-fn fastest<A: Narrow, B: Narrow, C: Element>(
-    product: Product,
+pub(super) fn fastest<A: Narrow, B: Narrow, C: Element>(
+    batch: Batch,
     granularities: Granularities,
     properties: &DeviceProperties,
     file: Option<&Path>,
 ) -> ScaledWay {
-    let find = |file| tuned::find_scaled::<A, B, C>(file, properties, product, granularities).ok().flatten();
-    let cheapest = || ScaledWay::all(product.shape::<A, C>(), granularities, properties.sm_count)[0];
+    let find = |file| tuned::find_scaled::<A, B, C>(file, properties, batch, granularities).ok().flatten();
+    let cheapest = || ScaledWay::all(batch.shape::<A, C>(), granularities, properties.sm_count)[0];
     file.and_then(find).unwrap_or_else(cheapest)
 }
 
@@ -224,13 +255,7 @@ impl Operations {
         b: Scaled<'_, B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        if product.k == 0 {
-            check(self.device().properties().capability)?;
-            expect_length("C", product.m as usize * product.n as usize, c.len())?;
-            stream.fill_zero(c)?;
-            return Ok(LaunchCounts::default());
-        }
-        self.linear_scaled(stream, product, &Linear::default(), a, b, c)
+        self.multiply_scaled_batched(stream, &product.into(), a, b, c)
     }
 
     /// [`linear`](Self::linear) of factors whose blocks have scales.
@@ -246,15 +271,7 @@ impl Operations {
         b: Scaled<'_, B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        linear.check(product, 1)?;
-        let granularities = (a.granularity, b.granularity);
-        let way = self.remembered::<(ScaledWay, A, B, C), _, _>((product, granularities), |_| {
-            // Where there is nothing to compute, nothing is launched in any way.
-            let product = Product { m: product.m.max(1), n: product.n.max(1), ..product };
-            let (file, properties) = (tuned::default_file().ok(), self.device().properties());
-            Ok(fastest::<A, B, C>(product, granularities, properties, file.as_deref()))
-        })?;
-        self.compute_scaled(stream, product, *way, linear, (a, b), c)
+        self.linear_scaled_batched(stream, &product.into(), linear, a, b, c)
     }
 
     /// C = A·B in that way.
@@ -270,52 +287,41 @@ impl Operations {
         b: Scaled<'_, B>,
         c: &mut Buffer<C>,
     ) -> Result<LaunchCounts> {
-        let linear = Linear::default();
-        linear.check(product, 1)?;
-        self.compute_scaled(stream, product, way, &linear, (a, b), c)
+        self.multiply_scaled_batched_by(stream, &product.into(), way, a, b, c)
     }
 
-    fn compute_scaled<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+    /// Computes what is planned of factors that have scales.
+    pub(super) fn by_scaled_warpgroups<K: Kind, A: Narrow, B: Narrow, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
-        product: Product,
-        way: ScaledWay,
-        linear: &Linear<'_>,
+        planned: Planned<WayOf, K>,
+        (linear, c): (&Linear<'_>, &mut Buffer<C>),
         (a, b): (Scaled<'_, A>, Scaled<'_, B>),
-        c: &mut Buffer<C>,
+        told: &OnHost<'_, K::Told>,
     ) -> Result<LaunchCounts> {
-        check(self.device().properties().capability)?;
-        let Product { m, n, k, .. } = product;
-        expect_length("A", m as usize * k as usize, a.values.len())?;
-        expect_length("B", k as usize * n as usize, b.values.len())?;
-        expect_length("A's scales", a.granularity.count((m, k)), a.scales.len())?;
-        expect_length("B's scales", b.granularity.count((n, k)), b.scales.len())?;
-        expect_length("C", m as usize * n as usize, c.len())?;
-        if Batch::from(product).is_empty() {
-            return Ok(LaunchCounts::default());
-        }
-        let finish = &linear.finish();
-        // What the kernel takes for A and B may be those of the transpose, and so of the other's type.
-        match way.configuration.transposed {
-            false => self.launch_scaled(stream, product, way, KernelOperands { a, b, c, finish }),
-            true => self.launch_scaled(stream, product, way, KernelOperands { a: b, b: a, c, finish }),
+        let (finish, scales) = (&linear.finish(), [a.scales, b.scales]);
+        let operands = Operands { a: a.values, b: b.values, c, finish };
+        match planned.way.configuration().transposed {
+            false => self.by_own_scales(stream, planned, operands, scales, told),
+            true => {
+                let [a, b] = scales;
+                self.by_own_scales(stream, planned, operands.transposed(), [b, a], told)
+            }
         }
     }
 
-    fn launch_scaled<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+    /// Computes what is planned of the kernel's own A and B.
+    fn by_own_scales<K: Kind, A: Narrow, B: Narrow, C: GemmOutput + Storable>(
         &self,
         stream: &Stream,
-        product: Product,
-        way: ScaledWay,
-        operands: KernelOperands<'_, A, B, C>,
+        planned: Planned<WayOf, K>,
+        operands: Operands<'_, A, B, C, Parts>,
+        [a, b]: [&Buffer<f32>; 2],
+        told: &OnHost<'_, K::Told>,
     ) -> Result<LaunchCounts> {
-        let granularities = (operands.a.granularity, operands.b.granularity);
-        let finish = operands.finish;
-        let key = (product, way, granularities, finish.epilogue, finish.kinds());
-        let ready = self.remembered::<(A, B, C), _, _>(key, |_| {
-            Ready::<A, B, C>::new(self, product, way, granularities, finish)
-        })?;
-        ready.launch(self, stream, operands)
+        let maps = self.remembered::<(A, C), _, _>(planned, |_| planned.scale_maps::<A, C>())?;
+        let scales = [maps[0].of(a)?, maps[1].of(b)?];
+        self.by_warpgroups(stream, planned, operands, &scales, told)
     }
 }
 
@@ -333,14 +339,14 @@ mod tests {
         let emulator = Device::named("emu:h200").expect("an emulator").properties().clone();
         let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator.clone() };
         let chosen =
-            |properties| fastest::<e4m3, e5m2, bf16>(product, granularities, properties, Some(&file));
+            |properties| fastest::<e4m3, e5m2, bf16>(product.into(), granularities, properties, Some(&file));
         let all = ScaledWay::all(product.shape::<e4m3, bf16>(), granularities, gpu.sm_count);
         assert_eq!(chosen(&gpu), all[0], "there is no file yet");
         let key = Key::of_scaled::<e4m3, e5m2, bf16>("a GPU", product, granularities);
         keep_in(&file, &key, all[5], 1.0).expect("kept");
         assert_eq!(chosen(&gpu), all[5]);
         assert_eq!(chosen(&emulator), all[0], "a GPU's time says nothing about its emulator");
-        let other = fastest::<e4m3, e4m3, bf16>(product, granularities, &gpu, Some(&file));
+        let other = fastest::<e4m3, e4m3, bf16>(product.into(), granularities, &gpu, Some(&file));
         assert_eq!(other, all[0], "another type of B");
     }
 }

@@ -17,34 +17,67 @@ pub(super) fn cublas_order(order: Order) -> cublas::Order {
 }
 
 /// The matrices of one product.
-pub(super) struct Buffers<T, C> {
-    pub(super) a: Buffer<T>,
-    pub(super) b: Buffer<T>,
+pub(super) struct Buffers<A, B, C> {
+    pub(super) a: Buffer<A>,
+    pub(super) b: Buffer<B>,
     pub(super) c: Buffer<C>,
 }
 
 /// Sets of matrices of a product, C poisoned, by their seeds.
-pub(super) fn matrices<T, C>(
+pub(super) fn matrices<A, B, C>(
     device: &Device,
     batch: Batch,
-) -> impl Fn(u64) -> Result<Buffers<T, C>> + use<T, C>
+) -> impl Fn(u64) -> Result<Buffers<A, B, C>> + use<A, B, C>
 where
-    T: Storable + Rounded,
+    A: Storable + Rounded,
+    B: Storable + Rounded,
     C: Storable + Rounded,
 {
     let ([a, b, c], device) = (batch.lengths(), device.clone());
     move |seed| {
-        let factor = |seed: u64, count: usize| -> Result<Buffer<T>> {
-            let values: Vec<T> = normal(seed, count, T::round);
-            Ok(device.buffer_from(&values)?)
-        };
-        let c = device.buffer_from(&vec![C::round(f32::NAN); c])?;
-        Ok(Buffers { a: factor(2 * seed, a)?, b: factor(2 * seed + 1, b)?, c })
+        Ok(Buffers {
+            a: factor(&device, 2 * seed, a)?,
+            b: factor(&device, 2 * seed + 1, b)?,
+            c: device.buffer_from(&vec![C::round(f32::NAN); c])?,
+        })
     }
+}
+
+/// Random normal numbers.
+pub(super) fn factor<T: Storable + Rounded>(device: &Device, seed: u64, count: usize) -> Result<Buffer<T>> {
+    let values: Vec<T> = normal(seed, count, T::round);
+    Ok(device.buffer_from(&values)?)
 }
 
 /// Calls a method of a problem with the types that the options name.
 macro_rules! with_types {
+    ($options:expr, $problem:ident.$method:ident($argument:expr)) => {{
+        macro_rules! with_output {
+            ($a:ident, $b:ident) => {
+                match $options.choice("output") {
+                    "f32" => $problem.$method::<$a, $b, f32>($argument),
+                    "bf16" => $problem.$method::<$a, $b, bf16>($argument),
+                    _ => $problem.$method::<$a, $b, f16>($argument),
+                }
+            };
+        }
+        match ($options.choice("input"), $options.choice("b-input")) {
+            ("e4m3", "e5m2") => with_output!(e4m3, e5m2),
+            ("e5m2", "e4m3") => with_output!(e5m2, e4m3),
+            (a, b) if b != "same" && a != b => Err(unlike_types(a, b)),
+            ("bf16", _) => with_output!(bf16, bf16),
+            ("f16", _) => with_output!(f16, f16),
+            ("tf32", _) => with_output!(tf32, tf32),
+            ("e4m3", _) => with_output!(e4m3, e4m3),
+            _ => with_output!(e5m2, e5m2),
+        }
+    }};
+}
+
+pub(super) use with_types;
+
+/// Calls a method of a problem with the type of A and B and that of C.
+macro_rules! with_one_type {
     ($options:expr, $problem:ident.$method:ident($argument:expr)) => {{
         macro_rules! with_output {
             ($input:ident) => {
@@ -55,21 +88,36 @@ macro_rules! with_types {
                 }
             };
         }
-        match $options.choice("input") {
-            "bf16" => with_output!(bf16),
-            "f16" => with_output!(f16),
-            "tf32" => with_output!(tf32),
-            "e4m3" => with_output!(e4m3),
+        match ($options.choice("input"), $options.choice("b-input")) {
+            (a, b) if b != "same" && a != b => {
+                Err("cuBLASLt is timed with factors of one type: leave out --b-input".into())
+            }
+            ("bf16", _) => with_output!(bf16),
+            ("f16", _) => with_output!(f16),
+            ("tf32", _) => with_output!(tf32),
+            ("e4m3", _) => with_output!(e4m3),
             _ => with_output!(e5m2),
         }
     }};
 }
 
-pub(super) use with_types;
+pub(super) use with_one_type;
 
-/// The type of A and B.
+/// Why there is no product of those types.
+pub(super) fn unlike_types(a: &str, b: &str) -> Box<dyn std::error::Error + Send + Sync> {
+    format!("--input {a} --b-input {b}: factors are of one type, or one is e4m3 and the other e5m2").into()
+}
+
+/// The type of A, and of B.
 pub(super) const INPUT: OptionSpec =
     OptionSpec::choice("input", &["bf16", "f16", "tf32", "e4m3", "e5m2"], "type of A and B");
+
+/// The type of B.
+pub(super) const B_INPUT: OptionSpec = OptionSpec::choice(
+    "b-input",
+    &["same", "e4m3", "e5m2"],
+    "type of B, if it is not A's: 8-bit floats multiply each other",
+);
 
 /// The type of C.
 pub(super) const OUTPUT: OptionSpec = OptionSpec::choice("output", &["f32", "bf16", "f16"], "type of C");

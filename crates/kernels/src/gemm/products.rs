@@ -154,11 +154,12 @@ impl Products {
         Self { records: Some(records), ..Self::one(&map, &map, nothing) }
     }
 
-    /// Fetches the maps that all share.
-    pub(super) fn prefetch(&self) {
+    /// Fetches the maps that all share, and more.
+    pub(super) fn prefetch(&self, more: &[TensorMap]) {
         if self.records.is_none() {
             self.maps.0.prefetch();
             self.maps.1.prefetch();
+            more.iter().for_each(|map| map.prefetch());
         }
     }
 
@@ -203,23 +204,45 @@ impl Products {
         if let (Some(records), Some(product)) = (self.records, product) {
             return (records.map(product, 0), records.map(product, 1));
         }
-        let (a, b) = (MappedMatrix::from(&self.maps.0), MappedMatrix::from(&self.maps.1));
-        match (product, self.batch, self.groups) {
-            (Some(product), Some(BatchAxis { own, .. }), _) => {
-                let numbered = |own: bool, all: MappedMatrix| if own { all.numbered(product) } else { all };
-                (numbered(own.0, a), numbered(own.1, b))
-            }
-            (Some(product), None, Some(groups)) => {
-                let (begin, _) = groups.rows(product);
-                let rows = |all: MappedMatrix| all.from_place((begin, constant(0u32)));
-                if groups.transposed {
-                    (a.numbered(product), rows(b))
-                } else {
-                    (rows(a), b.numbered(product))
-                }
-            }
-            _ => (a, b),
-        }
+        let ((a, b), (a_rows, b_rows)) = (self.own(product, self.maps), self.rows_before(product));
+        let beginning = |all: MappedMatrix, rows: Option<Reg<u32>>| match rows {
+            Some(rows) => all.from_place((rows, constant(0u32))),
+            None => all,
+        };
+        (beginning(a, a_rows), beginning(b, b_rows))
+    }
+
+    /// The scales of A and B of a product, for the thread that loads them; `maps` are those of all. Their rows begin where
+    /// [`rows_before`](Self::rows_before) says.
+    pub(super) fn scales(
+        &self,
+        product: Option<Reg<u32>>,
+        maps: (TensorMap, TensorMap),
+    ) -> (MappedMatrix, MappedMatrix) {
+        self.own(product, maps)
+    }
+
+    /// Rows of A, and of B, before the first of a product, where products have rows of one.
+    pub(super) fn rows_before(&self, product: Option<Reg<u32>>) -> (Option<Reg<u32>>, Option<Reg<u32>>) {
+        let Some((groups, product)) = self.groups.zip(product) else {
+            return (None, None);
+        };
+        let (begin, _) = groups.rows(product);
+        if groups.transposed { (None, Some(begin)) } else { (Some(begin), None) }
+    }
+
+    /// What a product has of two maps, of A's and of B's: its own matrix along the third axis, where it has one.
+    fn own(&self, product: Option<Reg<u32>>, (a, b): (TensorMap, TensorMap)) -> (MappedMatrix, MappedMatrix) {
+        let own = match (self.batch, self.groups) {
+            (Some(batch), _) => batch.own,
+            (None, Some(groups)) => (groups.transposed, !groups.transposed),
+            (None, None) => (false, false),
+        };
+        let numbered = |own: bool, map: TensorMap| {
+            let all = MappedMatrix::from(&map);
+            product.filter(|_| own).map_or(all, |product| all.numbered(product))
+        };
+        (numbered(own.0, a), numbered(own.1, b))
     }
 
     /// C of a product, as TMA writes it; `c` is that of all.
@@ -243,13 +266,11 @@ impl Products {
         self.origin(product).map_or(*c, |origin| c.at(origin.element))
     }
 
-    /// Whether the rows of a tile reach into those of the next product.
-    pub(super) fn reaches_into_next(&self, tile: &Finished) -> Reg<bool> {
-        let Some(groups) = self.groups else {
-            return constant(false);
-        };
+    /// Whether the rows of a tile reach into those of the next product; `None` where they are not the same matrix's.
+    pub(super) fn reaches_into_next(&self, tile: &Finished) -> Option<Reg<bool>> {
+        let groups = self.groups?;
         let ((m, n), (rows, columns)) = (self.extents_of(tile.product), tile.end());
-        if groups.transposed { columns.gt(n) } else { rows.gt(m) }
+        Some(if groups.transposed { columns.gt(n) } else { rows.gt(m) })
     }
 
     /// Where a product begins in what all share.

@@ -22,6 +22,7 @@ use super::cost;
 use super::factor_copy::FactorCopy;
 use super::hopper::HopperGemm;
 use super::multiply::{Product, extents, legal};
+use super::plan::Configuration;
 use super::{Order, WarpgroupInput};
 use crate::operations::{Operations, Result, Scratch, both};
 
@@ -61,6 +62,12 @@ impl Readable {
         Self { batch: Batch { product, a_stride, b_stride, ..batch }, copies }
     }
 
+    /// The Hopper kernel of a configuration that reads it: where that computes C's transpose, this is the batch of the transposes.
+    pub(super) fn kernel<T: Element, C: Element>(self, configuration: Configuration) -> HopperGemm {
+        let product = self.batch.product;
+        if configuration.transposed { product.transposed() } else { product }.kernel::<T, C>(configuration)
+    }
+
     /// Whether nothing is copied.
     pub(super) fn as_it_is(self) -> bool {
         self.copies == [None; 2]
@@ -79,7 +86,7 @@ impl Readable {
 }
 
 /// A factor, as a kernel reads it: its copy, if it must have one, and the tensor maps.
-pub(super) struct ReadFactor<T> {
+struct ReadFactor<T> {
     copy: Option<FactorCopy>,
     maps: TileMaps<T>,
 }
@@ -109,7 +116,7 @@ impl<T: Storable> ReadFactor<T> {
     ///
     /// # Errors
     /// The map's or the copy's.
-    pub(super) fn map(
+    fn map(
         &self,
         operations: &Operations,
         stream: &Stream,
@@ -124,61 +131,39 @@ impl<T: Storable> ReadFactor<T> {
 }
 
 /// Both factors of a batch, as a kernel reads them.
-pub(super) struct Factors<T> {
-    a: ReadFactor<T>,
-    b: ReadFactor<T>,
-    /// Whether the kernel's own A and B are those of the product's transpose.
-    transposed: bool,
+pub(super) struct Factors<A, B> {
+    a: ReadFactor<A>,
+    b: ReadFactor<B>,
 }
 
 /// The copies of A and of B.
-pub(super) struct CopyScratch<T>([Scratch<T>; 2]);
+pub(super) struct CopyScratch<A, B>(Scratch<A>, Scratch<B>);
 
-impl<T> Default for CopyScratch<T> {
+impl<A, B> Default for CopyScratch<A, B> {
     fn default() -> Self {
-        Self([Scratch::default(), Scratch::default()])
+        Self(Scratch::default(), Scratch::default())
     }
 }
 
-impl Readable {
-    /// A and B for a kernel that loads them in boxes of those tiles; where products have an A, or a B, of their own, its maps have a third
-    /// axis.
+impl<A: WarpgroupInput + Storable, B: WarpgroupInput + Storable> Factors<A, B> {
+    /// For a kernel of what is read; where products have an A, or a B, of their own, its maps have a third axis.
     ///
     /// # Errors
-    /// No tensor map has such a tile.
-    pub(super) fn factors<A: Storable, B: Storable>(
-        self,
-        own: (bool, bool),
-        a_tile: Result<TmaTile, warpwright::layout::Error>,
-        b_tile: Result<TmaTile, warpwright::layout::Error>,
-    ) -> Result<(ReadFactor<A>, ReadFactor<B>)> {
-        let Self { batch, copies: [a_copy, b_copy] } = self;
-        let Product { m, n, k, .. } = batch.product;
-        let [a_matrices, b_matrices] = batch.matrices();
-        let a = ReadFactor::new((m, k), own.0.then_some(a_matrices), a_copy, a_tile)?;
-        let b = ReadFactor::new((n, k), own.1.then_some(b_matrices), b_copy, b_tile)?;
-        Ok((a, b))
-    }
-}
-
-impl<T: WarpgroupInput + Storable> Factors<T> {
-    /// For a kernel of what is read.
-    ///
-    /// # Errors
-    /// As [`Readable::factors`].
+    /// No tensor map has the kernel's tiles.
     pub(super) fn new(
-        readable: Readable,
+        Readable { batch, copies: [a_copy, b_copy] }: Readable,
         own: (bool, bool),
         kernel: &HopperGemm,
-        transposed: bool,
     ) -> Result<Self> {
-        let (first, second) = (kernel.a_tile::<T>(), kernel.b_tile::<T>());
-        let (a_tile, b_tile) = if transposed { (second, first) } else { (first, second) };
-        let (a, b) = readable.factors(own, a_tile, b_tile)?;
-        Ok(Self { a, b, transposed })
+        let Product { m, n, k, .. } = batch.product;
+        let [a_matrices, b_matrices] = batch.matrices();
+        Ok(Self {
+            a: ReadFactor::new((m, k), own.0.then_some(a_matrices), a_copy, kernel.a_tile::<A>())?,
+            b: ReadFactor::new((n, k), own.1.then_some(b_matrices), b_copy, kernel.b_tile::<B>())?,
+        })
     }
 
-    /// Calls `launch` with the maps of the kernel's own A and B, once what is copied has been.
+    /// Calls `launch` with the maps of A and B, once what is copied has been.
     ///
     /// # Errors
     /// A map's, a copy's or `launch`'s.
@@ -186,20 +171,20 @@ impl<T: WarpgroupInput + Storable> Factors<T> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        factors: [&Buffer<T>; 2],
+        factors: (&Buffer<A>, &Buffer<B>),
         launch: impl FnOnce([runtime::TensorMap; 2]) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
         if self.a.copy.is_none() && self.b.copy.is_none() {
             let (maps, _) = self.maps(operations, stream, factors, &mut CopyScratch::default())?;
             return launch(maps);
         }
-        operations.with_scratch(stream, |scratch: &mut CopyScratch<T>| {
+        operations.with_scratch(stream, |scratch: &mut CopyScratch<A, B>| {
             let (maps, counts) = self.maps(operations, stream, factors, scratch)?;
             Ok(both(counts, launch(maps)?))
         })
     }
 
-    /// The maps of the kernel's own A and B; copies are made in `scratch`, where there must be some.
+    /// The maps of A and B; copies are made in `scratch`, where there must be some.
     ///
     /// # Errors
     /// A map's or a copy's.
@@ -207,13 +192,12 @@ impl<T: WarpgroupInput + Storable> Factors<T> {
         &self,
         operations: &Operations,
         stream: &Stream,
-        [a, b]: [&Buffer<T>; 2],
-        CopyScratch([a_scratch, b_scratch]): &mut CopyScratch<T>,
+        (a, b): (&Buffer<A>, &Buffer<B>),
+        CopyScratch(a_scratch, b_scratch): &mut CopyScratch<A, B>,
     ) -> Result<([runtime::TensorMap; 2], LaunchCounts)> {
         let (a, a_counts) = self.a.map(operations, stream, a, a_scratch)?;
         let (b, b_counts) = self.b.map(operations, stream, b, b_scratch)?;
-        let maps = if self.transposed { [b, a] } else { [a, b] };
-        Ok((maps, both(a_counts, b_counts)))
+        Ok(([a, b], both(a_counts, b_counts)))
     }
 }
 

@@ -3,29 +3,25 @@
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use rayon::prelude::*;
 use warpwright::arch::Capability;
-use warpwright::lang::element::{e4m3, e5m2};
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
+use super::batched::Batch;
 use super::explain::Reason;
 use super::multiply::Product;
-use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, check};
-use super::options::PLAN;
-use super::quantised::Quantised;
+use super::multiply_scaled::{Granularities, Narrow, ScaledWay, WayOf, check};
+use super::options::{B_INPUT, PLAN};
+use super::quantised::QuantisedSet;
 use super::readable::Readable;
-use super::scaled_kernel;
-use super::scales::{BLOCK, Granularity};
+use super::scaled_options::{A_SCALES, B_SCALES, INPUT, OUTPUT, granularities, table, with_narrow_types};
 use super::tune::{Searched, WaySearch};
 use super::tuned::{self, Key};
-use super::verify::reference;
+use super::verify::parts_of;
 use crate::operations::Operations;
 use crate::reference::Rounded;
-use crate::registry::{
-    self, LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work, compare,
-};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work};
 use crate::rotation::rotating;
 
 /// The GEMM with scales for the command line.
@@ -34,12 +30,11 @@ pub(crate) struct Library;
 /// SMs that PTX without a device is planned for: an H200's.
 const PLANNED_SMS: u32 = 132;
 
-/// Lines of the table of ways that are shown.
-const SHOWN: usize = 12;
-
 /// What the options ask for.
 struct Problem {
     product: Product,
+    /// How many of them.
+    count: u32,
     granularities: Granularities,
     seed: u64,
     rank: usize,
@@ -47,28 +42,23 @@ struct Problem {
     uses_tuned: bool,
 }
 
-/// The matrices of one product.
-struct Buffers<A, B, C> {
-    a: Quantised<A>,
-    b: Quantised<B>,
-    c: Buffer<C>,
-}
-
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
         let extent =
             |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
-        let granularity = |name| match options.choice(name) {
-            "row" => Granularity::Row,
-            _ => Granularity::Block,
-        };
         Ok(Self {
             product: Product::new(extent("m")?, extent("n")?, extent("k")?),
-            granularities: (granularity("a-scales"), granularity("b-scales")),
+            count: extent("batch")?,
+            granularities: granularities(options),
             seed: options.number("seed"),
             rank: options.number("rank") as usize,
             uses_tuned: options.choice("plan") == "tuned",
         })
+    }
+
+    /// All of its products.
+    fn batch(&self) -> Batch {
+        Batch::new(self.product, self.count)
     }
 
     /// What any way to do it must do: each element and scale moved once.
@@ -78,16 +68,17 @@ impl Problem {
         let elements = |rows: u32, columns: u32| f64::from(rows) * f64::from(columns);
         let scales = 4.0 * (a.count((m, k)) + b.count((n, k))) as f64;
         let factors = f64::from(T::BYTES) * (elements(m, k) + elements(n, k));
+        let count = f64::from(self.count);
         Work {
-            operations: 2.0 * elements(m, n) * f64::from(k),
-            bytes: factors + scales + f64::from(C::BYTES) * elements(m, n),
+            operations: count * 2.0 * elements(m, n) * f64::from(k),
+            bytes: count * (factors + scales + f64::from(C::BYTES) * elements(m, n)),
         }
     }
 
     /// All ways on a GPU of so many SMs.
     fn ways<T: Narrow, C: Element>(&self, capability: &Capability, sms: u32) -> Result<Vec<ScaledWay>> {
         check(capability)?;
-        Ok(ScaledWay::all(self.product.shape::<T, C>(), self.granularities, sms))
+        Ok(ScaledWay::all(self.batch().shape::<T, C>(), self.granularities, sms))
     }
 
     /// The way that the options ask for.
@@ -108,9 +99,9 @@ impl Problem {
         if !self.uses_tuned {
             return Ok((way, Reason::Flag("--plan")));
         }
-        let (product, granularities) = (self.product, self.granularities);
+        let (batch, granularities) = (self.batch(), self.granularities);
         if let Ok(file) = tuned::default_file()
-            && let Some(found) = tuned::find_scaled::<A, B, C>(&file, properties, product, granularities)?
+            && let Some(found) = tuned::find_scaled::<A, B, C>(&file, properties, batch, granularities)?
         {
             return Ok((found, Reason::Tuned(file)));
         }
@@ -124,23 +115,23 @@ impl Problem {
         B: Narrow + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let Self { product, granularities, .. } = *self;
+        let (batch, granularities) = (self.batch(), self.granularities);
         check(device.properties().capability)?;
         let searched = SearchedGemm::<A, B, C> {
             operations: Operations::new(device),
-            product,
+            batch,
             granularities,
             work: self.work::<A, C>(),
             types: PhantomData,
         };
-        let make = matrices::<A, B, C>(device, product, granularities);
+        let make = matrices::<A, B, C>(device, batch, granularities);
         Ok(Box::new(WaySearch::new(device, searched, (self.seed, make))?))
     }
 
     fn text<A: Narrow, B: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
         let capability = crate::prepared::capability_of(target)?;
         let way = self.way::<A, C>(capability, PLANNED_SMS)?;
-        Ok(scaled_kernel::ptx::<A, B, C>(self.product, way, self.granularities, capability)?)
+        Ok(self.batch().ptx::<_, A, B, C>(WayOf(way, self.granularities), Default::default(), capability)?)
     }
 
     fn explanation<A: Narrow, B: Narrow, C: GemmOutput>(&self, device: &Device) -> Result<String> {
@@ -148,14 +139,9 @@ impl Problem {
         let sms = properties.sm_count;
         let ways = self.ways::<A, C>(properties.capability, sms)?;
         let (chosen, reason) = self.way_on::<A, B, C>(device)?;
-        let mut lines = vec![format!("rank  of {} ways, by the model", ways.len())];
-        let shown = ways.iter().enumerate().filter(|(rank, way)| *rank < SHOWN || **way == chosen);
-        lines.extend(shown.map(|(rank, way)| {
-            let mark = if *way == chosen { "->" } else { "" };
-            let cost = way.cost(self.product.shape::<A, C>(), self.granularities, sms);
-            format!("{mark:>2}{rank:>3} {cost}, {}", way.describe_sums())
-        }));
-        lines.extend(Readable::of::<A>(self.product.into()).describe());
+        let cost = |way: ScaledWay| way.cost(self.batch().shape::<A, C>(), self.granularities, sms);
+        let mut lines = table("", &ways, chosen, cost);
+        lines.extend(Readable::of::<A>(self.batch()).describe());
         lines.push(format!("{chosen}, raster {}: {reason}", chosen.configuration.raster));
         Ok(lines.join("\n"))
     }
@@ -166,54 +152,51 @@ impl Problem {
         B: Narrow + Rounded,
         C: GemmOutput + Storable + Rounded,
     {
-        let Self { product, granularities, .. } = *self;
+        let (batch, granularities) = (self.batch(), self.granularities);
         let (way, _) = self.way_on::<A, B, C>(device)?;
-        let make = matrices::<A, B, C>(device, product, granularities);
+        let make = matrices::<A, B, C>(device, batch, granularities);
         let operations = Operations::new(device);
-        let launch = move |stream: &Stream, set: &mut Buffers<A, B, C>| {
-            set.launch(&operations, stream, (product, granularities), way)
+        let launch = move |stream: &Stream, set: &mut QuantisedSet<A, B, C>| {
+            launch(&operations, stream, (batch, way), set)
         };
-        let verify = move |set: &Buffers<A, B, C>| verify(product, granularities, set);
+        let verify = move |set: &QuantisedSet<A, B, C>| set.verify(&parts_of(batch));
         rotating(device, self.seed, self.work::<A, C>(), make, launch, verify)
     }
 }
 
-/// Makes A, B and C, which is poisoned, for a seed.
+/// Makes the matrices of a batch for a seed.
 fn matrices<A: Narrow + Rounded, B: Narrow + Rounded, C: Storable + Rounded>(
     device: &Device,
-    Product { m, n, k, .. }: Product,
+    batch: Batch,
     granularities: Granularities,
-) -> impl Fn(u64) -> Result<Buffers<A, B, C>> + use<A, B, C> {
+) -> impl Fn(u64) -> Result<QuantisedSet<A, B, C>> + use<A, B, C> {
     let device = device.clone();
+    let Batch { product: Product { m, n, k, .. }, count, .. } = batch;
     move |seed| {
-        Ok(Buffers {
-            a: Quantised::new(&device, granularities.0, (m, k), 2 * seed)?,
-            b: Quantised::new(&device, granularities.1, (n, k), 2 * seed + 1)?,
-            c: device.buffer_from(&vec![C::round(f32::NAN); m as usize * n as usize])?,
-        })
+        let (a, b) = (((m, k), count), ((n, k), count));
+        QuantisedSet::new(&device, granularities, a, b, batch.lengths()[2], seed)
     }
 }
 
-impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Buffers<A, B, C> {
-    /// Launches their product in a way.
-    fn launch(
-        &mut self,
-        operations: &Operations,
-        stream: &Stream,
-        (product, granularities): (Product, Granularities),
-        way: ScaledWay,
-    ) -> Result<LaunchCounts> {
-        let Self { a, b, c } = self;
-        let a = Scaled { values: &a.values, scales: &a.scales, granularity: granularities.0 };
-        let b = Scaled { values: &b.values, scales: &b.scales, granularity: granularities.1 };
-        Ok(operations.multiply_scaled_by(stream, product, way, a, b, c)?)
-    }
+/// Launches their product in a way.
+fn launch<A, B, C>(
+    operations: &Operations,
+    stream: &Stream,
+    (batch, way): (Batch, ScaledWay),
+    QuantisedSet { a, b, c }: &mut QuantisedSet<A, B, C>,
+) -> Result<LaunchCounts>
+where
+    A: Narrow + Rounded,
+    B: Narrow + Rounded,
+    C: GemmOutput + Storable,
+{
+    Ok(operations.multiply_scaled_batched_by(stream, &batch, way, a.scaled(), b.scaled(), c)?)
 }
 
 /// The ways to compute a product.
 struct SearchedGemm<A, B, C> {
     operations: Operations,
-    product: Product,
+    batch: Batch,
     granularities: Granularities,
     work: Work,
     types: PhantomData<(A, B, C)>,
@@ -225,16 +208,16 @@ where
     B: Narrow + Rounded,
     C: GemmOutput + Storable + Rounded,
 {
-    type Set = Buffers<A, B, C>;
+    type Set = QuantisedSet<A, B, C>;
     type Way = ScaledWay;
 
     fn ways(&self) -> Vec<ScaledWay> {
         let sms = self.operations.device().properties().sm_count;
-        ScaledWay::all(self.product.shape::<A, C>(), self.granularities, sms)
+        ScaledWay::all(self.batch.shape::<A, C>(), self.granularities, sms)
     }
 
     fn around(&self, way: ScaledWay) -> Vec<ScaledWay> {
-        way.around(self.product.shape::<A, C>(), self.granularities)
+        way.around(self.batch.shape::<A, C>(), self.granularities)
     }
 
     fn name(&self, way: ScaledWay) -> String {
@@ -245,92 +228,40 @@ where
         self.work
     }
 
-    fn launch(&self, stream: &Stream, way: ScaledWay, set: &mut Buffers<A, B, C>) -> Result<LaunchCounts> {
-        set.launch(&self.operations, stream, (self.product, self.granularities), way)
+    fn launch(
+        &self,
+        stream: &Stream,
+        way: ScaledWay,
+        set: &mut QuantisedSet<A, B, C>,
+    ) -> Result<LaunchCounts> {
+        launch(&self.operations, stream, (self.batch, way), set)
     }
 
-    fn verify(&self, set: &Buffers<A, B, C>) -> Result<Verified> {
-        verify(self.product, self.granularities, set)
+    fn verify(&self, set: &QuantisedSet<A, B, C>) -> Result<Verified> {
+        set.verify(&parts_of(self.batch))
     }
 
     fn keep(&self, way: ScaledWay, seconds: f64) -> Result<PathBuf> {
         let device = &self.operations.device().properties().product;
-        let key = Key::of_scaled::<A, B, C>(device, self.product, self.granularities);
+        let key = Key::of_scaled::<A, B, C>(device, self.batch, self.granularities);
         Ok(tuned::keep(&key, way, seconds)?)
     }
-}
-
-/// Holds every element to the product of what the factors stand for: one rounding to C's type, and the error of the sums inside of
-/// blocks, which the tensor cores keep to 13 bits of their size (measured on an H200), four steps a block.
-///
-/// The size of a block's sums is taken as four times their standard deviation, and that of all blocks as if their errors had one sign.
-fn verify<A: Narrow + Rounded, B: Narrow + Rounded, C: Rounded + Storable>(
-    product: Product,
-    granularities: Granularities,
-    set: &Buffers<A, B, C>,
-) -> Result<Verified> {
-    let Product { m, n, k, .. } = product;
-    let (a, b) = (set.a.meant(granularities.0, (m, k))?, set.b.meant(granularities.1, (n, k))?);
-    let expected = reference(&set.c.device(), product, &a, &b)?;
-    let squares =
-        |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(|value| value * value).collect() };
-    let variances = reference(&set.c.device(), product, &squares(a), &squares(b))?;
-    // Blocks whose deviations add up to one that is the root of the number of blocks smaller than their sum.
-    let blocks = f64::from(k.div_ceil(BLOCK));
-    let accumulation = 4.0 * 4.0 * blocks.sqrt() / 8192.0;
-    let found = set.c.to_vec()?;
-    let elements = found.iter().zip(expected.iter().zip(variances)).map(|(found, (expected, variance))| {
-        let tolerance =
-            C::ROUNDING * expected.abs() * 1.01 + accumulation * variance.sqrt() + f64::MIN_POSITIVE;
-        registry::Element { found: found.exact(), expected: *expected, tolerance }
-    });
-    let columns = n as usize;
-    Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
 }
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::extent("m", 512, "rows of A and C"),
     OptionSpec::extent("n", 512, "columns of B and C"),
     OptionSpec::extent("k", 256, "columns of A and rows of B"),
-    OptionSpec::choice(
-        "a-scales",
-        &["row", "block"],
-        "what has a scale of A: 128 of k of a row or of 128 rows",
-    ),
-    OptionSpec::choice(
-        "b-scales",
-        &["block", "row"],
-        "what has a scale of B: 128 of k of 128 columns or of one",
-    ),
-    OptionSpec::choice("input", &["e4m3", "e5m2"], "type of A"),
-    OptionSpec::choice("b-input", &["same", "e4m3", "e5m2"], "type of B, if it is not A's"),
-    OptionSpec::choice("output", &["bf16", "f16", "f32"], "type of C"),
+    OptionSpec::extent("batch", 1, "products of that shape, in one launch"),
+    A_SCALES,
+    B_SCALES,
+    INPUT,
+    B_INPUT,
+    OUTPUT,
     OptionSpec::number("rank", 0, "which of the ways, from the cheapest on (`--explain` lists them)"),
     PLAN,
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
-
-/// Calls a method of a problem with the types that the options name.
-macro_rules! with_types {
-    ($options:expr, $method:ident($argument:expr)) => {{
-        let problem = Problem::of($options)?;
-        macro_rules! with_output {
-            ($a:ident, $b:ident) => {
-                match $options.choice("output") {
-                    "bf16" => problem.$method::<$a, $b, bf16>($argument),
-                    "f16" => problem.$method::<$a, $b, f16>($argument),
-                    _ => problem.$method::<$a, $b, f32>($argument),
-                }
-            };
-        }
-        match ($options.choice("input"), $options.choice("b-input")) {
-            ("e4m3", "same" | "e4m3") => with_output!(e4m3, e4m3),
-            ("e4m3", _) => with_output!(e4m3, e5m2),
-            (_, "e4m3") => with_output!(e5m2, e4m3),
-            _ => with_output!(e5m2, e5m2),
-        }
-    }};
-}
 
 impl LibraryKernel for Library {
     fn name(&self) -> &'static str {
@@ -350,20 +281,20 @@ impl LibraryKernel for Library {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        with_types!(options, text(target))
+        with_narrow_types!(options, Problem::of(options)?, text(target))
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        with_types!(options, prepare(device))
+        with_narrow_types!(options, Problem::of(options)?, prepare(device))
     }
 
     fn search(&self, device: &Device, options: &Options) -> Option<Result<Box<dyn Search>>> {
-        let search = || with_types!(options, search(device));
+        let search = || with_narrow_types!(options, Problem::of(options)?, search(device));
         Some(search())
     }
 
     fn explain(&self, device: &Device, options: &Options) -> Option<Result<String>> {
-        let explain = || with_types!(options, explanation(device));
+        let explain = || with_narrow_types!(options, Problem::of(options)?, explanation(device));
         Some(explain())
     }
 }

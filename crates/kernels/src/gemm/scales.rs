@@ -9,8 +9,13 @@
 //!
 //! In that order the scales that a tile needs of a block of k are one run of memory, whatever they are for.
 
+use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
+use warpwright::runtime::TileMaps;
+
+use super::multiply::{extents, legal};
+use crate::operations::OperationError;
 
 /// How deep a block of k is, and how high a block of rows: `DeepSeek`-V3's choice.
 pub const BLOCK: u32 = 128;
@@ -61,6 +66,27 @@ impl Granularity {
     pub fn index(self, (row, column): (u32, u32), operand: (u32, u32)) -> usize {
         (column / BLOCK) as usize * self.extents(operand).1 as usize + (row / self.rows()) as usize
     }
+}
+
+/// The scales of an operand's tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileScales {
+    /// What has a scale of its own.
+    pub granularity: Granularity,
+    /// Whether tiles begin at any row of the operand, as those of groups of rows do.
+    pub begin_anywhere: bool,
+}
+
+impl TileScales {
+    /// Of tiles that begin at multiples of 8 rows.
+    pub fn of(granularity: Granularity) -> Self {
+        Self { granularity, begin_anywhere: false }
+    }
+
+    /// Of tiles that begin anywhere.
+    pub fn anywhere(granularity: Granularity) -> Self {
+        Self { granularity, begin_anywhere: true }
+    }
 
     /// The scales of a tile of so many rows in a slot.
     ///
@@ -68,65 +94,97 @@ impl Granularity {
     /// The tile has more than 256 rows.
     pub(super) fn tile(self, rows: i64) -> Result<TmaTile, Error> {
         // Of blocks there are fewer than the least, those before the tile's first in its 16 bytes included.
-        let entries = match self {
-            Self::Row => rows as u32,
-            Self::Block => 1,
+        let entries = match self.granularity {
+            Granularity::Row if self.begin_anywhere => rows as u32 + PIECE - 1,
+            Granularity::Row => rows as u32,
+            Granularity::Block => 1,
         };
         TmaTile::dense::<f32>((entries.next_multiple_of(LEAST_ENTRIES).into(), 1), Major::Mn)
+    }
+
+    /// The scales of an operand (rows, k), or of several that lie one after another, in boxes of tiles of so many rows.
+    pub(super) fn maps(
+        self,
+        operand: (u32, u32),
+        several: Option<u32>,
+        tile: i64,
+    ) -> Result<TileMaps<f32>, OperationError> {
+        let (blocks, padded) = self.granularity.extents(operand);
+        let (matrix, tile) = (extents(padded, blocks), legal(self.tile(tile))?);
+        let stride = u64::from(blocks) * u64::from(padded);
+        Ok(match several {
+            Some(count) => TileMaps::of_many(matrix, (count.into(), stride), &tile)?,
+            None => TileMaps::new(matrix, &tile)?,
+        })
     }
 }
 
 /// The scales of an operand's tiles, in the slots of a ring.
 pub(super) struct ScaleRing {
-    granularity: Granularity,
+    scales: TileScales,
     ring: TileRing<f32>,
     /// Rows of a tile.
     rows: u32,
 }
 
+/// The rows of a tile whose scales are read.
+#[derive(Clone, Copy, DeviceValue)]
+pub(super) struct ScaledRows {
+    /// Rows of the operand before the product's.
+    before: Option<Reg<u32>>,
+    /// The first scale in a slot.
+    first: Reg<u32>,
+}
+
 impl ScaleRing {
     /// For tiles of so many rows.
     #[track_caller]
-    pub(super) fn new(granularity: Granularity, rows: i64, stages: u32) -> Self {
-        let ring = TileRing::new(granularity.tile(rows), stages);
-        Self { granularity, ring, rows: rows as u32 }
+    pub(super) fn new(scales: TileScales, rows: i64, stages: u32) -> Self {
+        Self { scales, ring: TileRing::new(scales.tile(rows), stages), rows: rows as u32 }
     }
 
-    /// The load of what the tile that begins at row `first` needs for a block of k.
+    /// Those of the tile that begins at row `row` of a product, which has so many rows of the operand before it.
     #[track_caller]
-    pub(super) fn load(&self, map: &TensorMap, first: Reg<u32>, block: Reg<u32>) -> TileLoad {
-        self.ring.load(map, (self.first(first), block), None)
+    pub(super) fn rows(&self, before: Option<Reg<u32>>, row: Reg<u32>) -> ScaledRows {
+        let row = before.map_or(row, |before| before + row);
+        ScaledRows { before, first: row / (PIECE * self.scales.granularity.rows()) * PIECE }
     }
 
-    /// The first scale in a slot, of the tile that begins at row `row`.
+    /// The load of what a tile needs for a block of k.
     #[track_caller]
-    fn first(&self, row: Reg<u32>) -> Reg<u32> {
-        row / (PIECE * self.granularity.rows()) * PIECE
+    pub(super) fn load(&self, map: MappedMatrix, rows: ScaledRows, block: Reg<u32>) -> TileLoad {
+        self.ring.load(map, (rows.first, block), None)
     }
 
     /// How many neighbouring rows, from the tile's first or a multiple of this after it on, have the same scale for certain; 8 at least
     /// are read together.
     pub(super) fn run(&self) -> i64 {
-        match self.granularity {
-            Granularity::Row => 8,
+        match self.scales {
+            TileScales { granularity: Granularity::Row, .. } | TileScales { begin_anywhere: true, .. } => 8,
             // The largest power of two that divides the tile's rows, and so where each tile begins.
-            Granularity::Block => (1 << self.rows.trailing_zeros()).min(BLOCK.into()),
+            TileScales { granularity: Granularity::Block, .. } => {
+                (1 << self.rows.trailing_zeros()).min(BLOCK.into())
+            }
         }
     }
 
-    /// The scales in a slot of a row and the next, which is even or has the same; the tile begins at row `first`.
+    /// The scales in a slot of an even row of the product and the next.
     #[track_caller]
-    pub(super) fn pair(&self, slot: Slot, first: Reg<u32>, row: Reg<u32>) -> [Reg<f32>; 2] {
-        match self.granularity {
-            Granularity::Row => self.ring.tensor().get_vector((row - self.first(first), 0, slot)),
-            Granularity::Block => [self.get(slot, first, row); 2],
+    pub(super) fn pair(&self, slot: Slot, rows: ScaledRows, row: Reg<u32>) -> [Reg<f32>; 2] {
+        match self.scales {
+            TileScales { begin_anywhere: true, .. } => [row, row + 1u32].map(|row| self.get(slot, rows, row)),
+            TileScales { granularity: Granularity::Row, .. } => {
+                self.ring.tensor().get_vector((row - rows.first, 0, slot))
+            }
+            TileScales { granularity: Granularity::Block, .. } => [self.get(slot, rows, row); 2],
         }
     }
 
-    /// The scale in a slot of a row; the tile begins at row `first`.
+    /// The scale in a slot of a row of the product.
     #[track_caller]
-    pub(super) fn get(&self, slot: Slot, first: Reg<u32>, row: Reg<u32>) -> Reg<f32> {
-        let entry = row / self.granularity.rows() - self.first(first);
+    pub(super) fn get(&self, slot: Slot, rows: ScaledRows, row: Reg<u32>) -> Reg<f32> {
+        let row = rows.before.map_or(row, |before| before + row);
+        let entry = row / self.scales.granularity.rows() - rows.first;
         self.ring.tensor().get((entry, 0, slot))
     }
 }

@@ -15,7 +15,7 @@ use warpwright::runtime::DeviceProperties;
 
 use super::Order;
 use super::batched::Batch;
-use super::multiply::{Product, Way};
+use super::multiply::{Product, Way, types};
 use super::multiply_scaled::{Granularities, ScaledWay};
 
 /// What a configuration was found for.
@@ -34,7 +34,7 @@ pub struct Key {
     output: String,
     /// Whether A's rows, and B's, are contiguous.
     row_major: (bool, bool),
-    /// Of a product with scales, the type of B and what has a scale of A and of B.
+    /// Of a product with scales, what has a scale of A and of B.
     #[serde(default)]
     scales: Option<String>,
     /// A hash of the kernel's text.
@@ -81,8 +81,8 @@ fn one() -> u32 {
 }
 
 impl Key {
-    /// For products of `T` into `C` on a device of that name.
-    pub(super) fn of<T: Element, C: Element>(device: &str, batch: impl Into<Batch>) -> Self {
+    /// For products of `A` and `B` into `C` on a device of that name.
+    pub(super) fn of<A: Element, B: Element, C: Element>(device: &str, batch: impl Into<Batch>) -> Self {
         let batch = batch.into();
         let Product { m, n, k, a, b } = batch.product;
         let (own_a, own_b) = batch.own();
@@ -91,7 +91,7 @@ impl Key {
             shape: (m, n, k),
             batch: batch.count,
             shared: (batch.count > 1 && !own_a, batch.count > 1 && !own_b),
-            input: T::NAME.to_owned(),
+            input: types::<A, B>(),
             output: C::NAME.to_owned(),
             row_major: (a == Order::RowMajor, b == Order::RowMajor),
             scales: None,
@@ -99,14 +99,14 @@ impl Key {
         }
     }
 
-    /// For a product with scales of `A` and `B` into `C`.
+    /// For products with scales.
     pub(super) fn of_scaled<A: Element, B: Element, C: Element>(
         device: &str,
-        product: Product,
+        batch: impl Into<Batch>,
         granularities: Granularities,
     ) -> Self {
-        let scales = Some(format!("{}, {granularities:?}", B::NAME));
-        Self { scales, kernel: version(SCALED_KERNEL) ^ version(KERNEL), ..Self::of::<A, C>(device, product) }
+        let (scales, kernel) = (Some(format!("{granularities:?}")), version(SCALED_KERNEL) ^ version(KERNEL));
+        Self { scales, kernel, ..Self::of::<A, B, C>(device, batch) }
     }
 }
 
@@ -119,6 +119,7 @@ const KERNEL: &[&str] = &[
     include_str!("split.rs"),
     include_str!("../gemm.rs"),
     include_str!("operand.rs"),
+    include_str!("warpgroups.rs"),
 ];
 const SCALED_KERNEL: &[&str] = &[include_str!("blocks.rs"), include_str!("scales.rs")];
 
@@ -144,13 +145,13 @@ pub(super) fn default_file() -> Result<PathBuf, TunedError> {
 ///
 /// # Errors
 /// There is a file, but it cannot be read.
-pub(super) fn find<T: Element, C: Element>(
+pub(super) fn find<A: Element, B: Element, C: Element>(
     file: &Path,
     properties: &DeviceProperties,
     batch: Batch,
 ) -> Result<Option<Way>, TunedError> {
-    let found = find_way(file, properties, &Key::of::<T, C>(&properties.product, batch))?;
-    Ok(found.filter(|way: &Way| way.is_legal(batch.shape::<T, C>(), properties.capability)))
+    let found = find_way(file, properties, &Key::of::<A, B, C>(&properties.product, batch))?;
+    Ok(found.filter(|way: &Way| way.is_legal(batch.shape::<A, C>(), properties.capability)))
 }
 
 /// [`find`] of a product with scales.
@@ -160,12 +161,12 @@ pub(super) fn find<T: Element, C: Element>(
 pub(super) fn find_scaled<A: Element, B: Element, C: Element>(
     file: &Path,
     properties: &DeviceProperties,
-    product: Product,
+    batch: Batch,
     granularities: Granularities,
 ) -> Result<Option<ScaledWay>, TunedError> {
-    let key = Key::of_scaled::<A, B, C>(&properties.product, product, granularities);
+    let key = Key::of_scaled::<A, B, C>(&properties.product, batch, granularities);
     let found = find_way(file, properties, &key)?;
-    Ok(found.filter(|way: &ScaledWay| way.is_legal(product.shape::<A, C>(), granularities)))
+    Ok(found.filter(|way: &ScaledWay| way.is_legal(batch.shape::<A, C>(), granularities)))
 }
 
 fn find_way<W: DeserializeOwned>(
@@ -246,23 +247,29 @@ mod tests {
     fn what_is_kept_is_found_again_and_replaced() {
         let (file, _folder) = temporary_file("tuned");
         let product = Product::new(64, 128, 256);
-        let key = Key::of::<bf16, f32>("a GPU", product);
+        let key = Key::of::<bf16, bf16, f32>("a GPU", product);
         let shape = Shape { m: 64, n: 128, k: 256, batch: 1, input_bytes: 2, output_bytes: 4 };
         let [first, second] = [0, 1].map(|index| Way::Warpgroups(Configuration::all(shape)[index]));
         assert_eq!(entries(&file).expect("no file is no entries"), []);
         keep_in(&file, &key, first, 2.0).expect("kept");
         let others = [
-            Key::of::<bf16, f32>("another GPU", product),
-            Key::of::<f16, f32>("a GPU", product),
-            Key::of::<bf16, bf16>("a GPU", product),
-            Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 264)),
-            Key::of::<bf16, f32>("a GPU", Product { b: Order::RowMajor, ..product }),
+            Key::of::<bf16, bf16, f32>("another GPU", product),
+            Key::of::<f16, f16, f32>("a GPU", product),
+            Key::of::<bf16, f16, f32>("a GPU", product),
+            Key::of::<bf16, bf16, bf16>("a GPU", product),
+            Key::of::<bf16, bf16, f32>("a GPU", Product::new(64, 128, 264)),
+            Key::of::<bf16, bf16, f32>("a GPU", Product { b: Order::RowMajor, ..product }),
             Key { kernel: 1, ..key.clone() },
-            Key::of::<bf16, f32>("a GPU", Batch::new(product, 2)),
-            Key::of::<bf16, f32>("a GPU", Batch::new(product, 2).sharing_a()),
+            Key::of::<bf16, bf16, f32>("a GPU", Batch::new(product, 2)),
+            Key::of::<bf16, bf16, f32>("a GPU", Batch::new(product, 2).sharing_a()),
             Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
             Key::of_scaled::<bf16, f16, f32>("a GPU", product, (Granularity::Row, Granularity::Block)),
             Key::of_scaled::<bf16, bf16, f32>("a GPU", product, (Granularity::Row, Granularity::Row)),
+            Key::of_scaled::<bf16, bf16, f32>(
+                "a GPU",
+                Batch::new(product, 2),
+                (Granularity::Row, Granularity::Row),
+            ),
         ];
         for other in &others {
             assert_ne!(*other, key);
@@ -287,9 +294,9 @@ mod tests {
         let emulator = Device::named("emu:h200").expect("an emulator").properties().clone();
         let gpu = DeviceProperties { is_emulated: false, product: "a GPU".to_owned(), ..emulator };
         let product = Product::new(64, 128, 256);
-        let key = Key::of::<bf16, f32>(&gpu.product, product);
+        let key = Key::of::<bf16, bf16, f32>(&gpu.product, product);
         keep_in(&file, &key, Way::Warps(Warps::default()), 1.0).expect("kept");
-        let found = || find::<bf16, f32>(&file, &gpu, product.into()).expect("readable");
+        let found = || find::<bf16, bf16, f32>(&file, &gpu, product.into()).expect("readable");
         assert_eq!(found(), Some(Way::Warps(Warps::default())));
         let mut all: Value = serde_json::from_str(&fs::read_to_string(&file).expect("there")).expect("JSON");
         let entry = all[0].as_object_mut().expect("an entry");
@@ -302,7 +309,7 @@ mod tests {
     /// What was kept before keys had counts is one product's.
     #[test]
     fn keys_without_a_count_are_of_one_product() {
-        let key = Key::of::<bf16, f32>("a GPU", Product::new(64, 128, 256));
+        let key = Key::of::<bf16, bf16, f32>("a GPU", Product::new(64, 128, 256));
         let mut text = serde_json::to_value(&key).expect("JSON");
         let fields = text.as_object_mut().expect("a key has fields");
         assert!(fields.remove("batch").is_some() && fields.remove("shared").is_some());

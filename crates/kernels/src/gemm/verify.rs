@@ -17,9 +17,10 @@ use crate::sgemm::{Matrices, Scale};
 ///
 /// Sums of f32 lose up to two units of the sum of the magnitudes in each step of an MMA, for the hardware truncates inside it. Of 8-bit
 /// inputs it keeps less: [`narrow_accumulation`].
-pub(super) fn verify_parts<T, C>(parts: &[Part], set: &Buffers<T, C>) -> Result<Verified>
+pub(super) fn verify_parts<A, B, C>(parts: &[Part], set: &Buffers<A, B, C>) -> Result<Verified>
 where
-    T: Rounded + Storable + Sync,
+    A: Rounded + Storable + Sync,
+    B: Rounded + Storable + Sync,
     C: Rounded + Storable,
 {
     verify_finished(parts, set, |_, sum, error| (sum, error))
@@ -27,27 +28,26 @@ where
 
 /// [`verify_parts`] of what an epilogue made of the sums: `finish` has the number of an element, its sum, and how far off that may be, and
 /// tells what it became and how far off that may be before it was rounded to C's type.
-pub(super) fn verify_finished<T, C>(
+pub(super) fn verify_finished<A, B, C>(
     parts: &[Part],
-    set: &Buffers<T, C>,
+    set: &Buffers<A, B, C>,
     finish: impl Fn(usize, f64, f64) -> (f64, f64),
 ) -> Result<Verified>
 where
-    T: Rounded + Storable + Sync,
+    A: Rounded + Storable + Sync,
+    B: Rounded + Storable + Sync,
     C: Rounded + Storable,
 {
-    let exact =
-        |values: Vec<T>| -> Vec<f32> { values.into_par_iter().map(|value| value.exact() as f32).collect() };
     let (a, b) = (exact(set.a.to_vec()?), exact(set.b.to_vec()?));
     let device = set.c.device();
     let expected = references(&device, parts, &a, &b)?;
-    let is_narrow = T::BYTES == 1;
+    let is_narrow = A::BYTES == 1;
     let size = |value: f32| if is_narrow { value * value } else { value.abs() };
     let sizes = |values: Vec<f32>| -> Vec<f32> { values.into_par_iter().map(size).collect() };
     let magnitudes = references(&device, parts, &sizes(a), &sizes(b))?;
     let magnitudes = magnitudes.into_iter().map(|sum| if is_narrow { 4.0 * sum.sqrt() } else { sum });
     let Product { n, k, .. } = parts.first().map_or(Product::new(1, 1, 1), |part| part.product);
-    let steps = (f64::from(k) / (32.0 / T::BYTES as f64)).ceil();
+    let steps = (f64::from(k) / (32.0 / A::BYTES as f64)).ceil();
     let accumulation =
         if is_narrow { narrow_accumulation(steps) } else { f32::ROUNDING * (2.0 * steps + 2.0) };
     let found = set.c.to_vec()?;
@@ -59,6 +59,11 @@ where
     });
     let columns = n as usize;
     Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)
+}
+
+/// Values as f32, which holds all of any factor's type.
+fn exact<T: Rounded + Sync + Send>(values: Vec<T>) -> Vec<f32> {
+    values.into_par_iter().map(|value| value.exact() as f32).collect()
 }
 
 /// What an MMA of 8-bit inputs may lose in so many steps along k, as a part of the sums' size, which is taken as four times their standard
@@ -74,9 +79,10 @@ fn narrow_accumulation(steps: f64) -> f64 {
 }
 
 /// [`verify_parts`] of a batch without gaps.
-pub(super) fn verify<T, C>(batch: Batch, set: &Buffers<T, C>) -> Result<Verified>
+pub(super) fn verify<A, B, C>(batch: Batch, set: &Buffers<A, B, C>) -> Result<Verified>
 where
-    T: Rounded + Storable + Sync,
+    A: Rounded + Storable + Sync,
+    B: Rounded + Storable + Sync,
     C: Rounded + Storable,
 {
     verify_parts(&parts_of(batch), set)
@@ -103,7 +109,7 @@ pub(super) struct Part {
 }
 
 /// A·B of each product, one below the other.
-fn references(device: &Device, parts: &[Part], a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+pub(super) fn references(device: &Device, parts: &[Part], a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
     let mut all = Vec::new();
     for part in parts.iter().filter(|part| part.product.m > 0) {
         let [a_length, b_length, _] = Batch::from(part.product).lengths();
@@ -114,7 +120,7 @@ fn references(device: &Device, parts: &[Part], a: &[f32], b: &[f32]) -> Result<V
 }
 
 /// A·B, row-major.
-pub(super) fn reference(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
+fn reference(device: &Device, shape: Product, a: &[f32], b: &[f32]) -> Result<Vec<f64>> {
     if device.properties().is_emulated {
         return Ok(on_the_host(shape, a, b));
     }

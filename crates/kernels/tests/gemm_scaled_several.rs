@@ -1,0 +1,478 @@
+//! Batches and groups of rows whose blocks have scales: every way, granularity, type and schedule against the products of what the operands
+//! stand for, groups of no rows, groups that begin anywhere, epilogues, and what is refused.
+
+mod operands;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::batched::Batch;
+use warpwright_kernels::gemm::experts::Experts;
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::Product;
+use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
+use warpwright_kernels::gemm::plan::Shape;
+use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+use operands::{Operand, numbers};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+const ALL: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
+
+/// What C holds before, and between the products of a batch.
+const BEFORE: f64 = 77.0;
+
+/// Operands on a device, one after another.
+struct Factor<T> {
+    granularity: Granularity,
+    values: Buffer<T>,
+    scales: Buffer<f32>,
+}
+
+impl<T: Narrow> Factor<T> {
+    /// Operands of so much k, their elements so many apart.
+    fn new(
+        device: &Device,
+        operands: &[Operand],
+        (k, k_contiguous, stride): (u32, bool, usize),
+        input: impl Fn(f32) -> T,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut values = Vec::new();
+        for (number, operand) in operands.iter().enumerate() {
+            values.resize_with(number * stride, || input(1.0));
+            values.extend(operand.stored(k, k_contiguous).map(&input));
+        }
+        let scales: Vec<f32> = operands.iter().flat_map(|operand| operand.scales.clone()).collect();
+        Ok(Self {
+            granularity: operands[0].granularity,
+            values: device.buffer_from(&values)?,
+            scales: device.buffer_from(&scales)?,
+        })
+    }
+
+    fn scaled(&self) -> Scaled<'_, T> {
+        Scaled { values: &self.values, scales: &self.scales, granularity: self.granularity }
+    }
+}
+
+/// The product of a row of A and a column of B.
+fn sum(row: &[f64], column: &[f64]) -> f64 {
+    row.iter().zip(column).map(|(a, b)| a * b).sum()
+}
+
+/// Holds what C has to what it should have.
+fn compare(found: Vec<f64>, expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let told = wrong.map(|index| (index, found[index], expected[index]));
+    assert_eq!(told, None, "(place, found, expected) of {what}");
+}
+
+/// A batch on a device, and what its Cs should be.
+struct Batched<A, B, C> {
+    batch: Batch,
+    expected: Vec<f64>,
+    a: Factor<A>,
+    b: Factor<B>,
+    c: Buffer<C>,
+}
+
+impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
+    fn new(
+        device: &Device,
+        batch: Batch,
+        granularities: Granularities,
+        (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
+        before: C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let Batch { product: Product { m, n, k, a, b }, count, a_stride, b_stride, c_stride } = batch;
+        let operands = |granularity, rows: u32, stride: u64, seed: u64| -> Vec<Operand> {
+            let different = if stride == 0 { 1 } else { u64::from(count) };
+            (0..different).map(|number| Operand::exact(granularity, (rows, k), seed + 10 * number)).collect()
+        };
+        let a_operands = operands(granularities.0, m, a_stride, 3);
+        let b_operands = operands(granularities.1, n, b_stride, 5);
+        let mut expected = Vec::new();
+        for number in 0..count as usize {
+            expected.resize(number * c_stride as usize, BEFORE);
+            for row in a_operands[number % a_operands.len()].meant.chunks(k as usize) {
+                let columns = b_operands[number % b_operands.len()].meant.chunks(k as usize);
+                expected.extend(columns.map(|column| sum(row, column)));
+            }
+        }
+        let a_lies = (k, a == Order::RowMajor, a_stride as usize);
+        let b_lies = (k, b == Order::ColumnMajor, b_stride as usize);
+        Ok(Self {
+            batch,
+            a: Factor::new(device, &a_operands, a_lies, a_input)?,
+            b: Factor::new(device, &b_operands, b_lies, b_input)?,
+            c: device.buffer_from(&vec![before; expected.len()])?,
+            expected,
+        })
+    }
+
+    fn ways(&self, device: &Device) -> Vec<ScaledWay> {
+        let Batch { product: Product { m, n, k, .. }, count, .. } = self.batch;
+        let shape = Shape { batch: count, m, n, k, input_bytes: A::BYTES, output_bytes: C::BYTES };
+        ScaledWay::all(shape, (self.a.granularity, self.b.granularity), device.properties().sm_count)
+    }
+
+    /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
+    fn check(
+        &mut self,
+        device: &Device,
+        operations: &Operations,
+        way: ScaledWay,
+        of: impl Fn(C) -> f64,
+    ) -> Outcome {
+        let stream = device.stream()?;
+        let Self { batch, a, b, c, .. } = self;
+        for _ in 0..2 {
+            operations.multiply_scaled_batched_by(&stream, batch, way, a.scaled(), b.scaled(), c)?;
+        }
+        let found = self.c.to_vec()?.into_iter().map(of).collect();
+        compare(found, &self.expected, &format!("{:?} by {way}", self.batch));
+        Ok(())
+    }
+}
+
+/// Groups of rows on a device, and what C should be.
+struct Groups<A, B, C> {
+    offsets: Buffer<u32>,
+    n: u32,
+    k: u32,
+    b_order: Order,
+    expected: Vec<f64>,
+    a: Factor<A>,
+    b: Factor<B>,
+    c: Buffer<C>,
+}
+
+impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
+    fn new(
+        device: &Device,
+        sizes: &[u32],
+        (n, k, b_order): (u32, u32, Order),
+        granularities: Granularities,
+        (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
+        before: C,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let a = [Operand::exact(granularities.0, (sizes.iter().sum(), k), 3)];
+        let b: Vec<_> = (0..sizes.len() as u64)
+            .map(|group| Operand::exact(granularities.1, (n, k), 5 + 10 * group))
+            .collect();
+        let mut rows = a[0].meant.chunks(k as usize);
+        let mut expected = Vec::new();
+        for (&size, b) in sizes.iter().zip(&b) {
+            for row in rows.by_ref().take(size as usize) {
+                expected.extend(b.meant.chunks(k as usize).map(|column| sum(row, column)));
+            }
+        }
+        let sums = sizes.iter().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        });
+        let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
+        let b_lies = (k, b_order == Order::ColumnMajor, (n * k) as usize);
+        Ok(Self {
+            offsets: device.buffer_from(&offsets)?,
+            n,
+            k,
+            b_order,
+            a: Factor::new(device, &a, (k, true, 0), a_input)?,
+            b: Factor::new(device, &b, b_lies, b_input)?,
+            c: device.buffer_from(&vec![before; expected.len()])?,
+            expected,
+        })
+    }
+
+    fn experts(&self) -> Experts<'_> {
+        Experts { b: self.b_order, ..Experts::new(&self.offsets, self.n, self.k) }
+    }
+
+    fn ways(&self, operations: &Operations) -> Vec<ScaledWay> {
+        let rows = self.a.values.len() as u32 / self.k;
+        let granularities = (self.a.granularity, self.b.granularity);
+        operations.scaled_ways_of_experts::<A, C>(&self.experts(), rows, granularities)
+    }
+
+    /// Multiplies in a way, twice, and compares.
+    fn check(
+        &mut self,
+        operations: &Operations,
+        stream: &Stream,
+        way: ScaledWay,
+        of: impl Fn(C) -> f64,
+    ) -> Outcome {
+        let Self { a, b, c, .. } = self;
+        let experts = Experts { b: self.b_order, ..Experts::new(&self.offsets, self.n, self.k) };
+        for _ in 0..2 {
+            operations.multiply_scaled_experts_by(stream, &experts, way, a.scaled(), b.scaled(), c)?;
+        }
+        let found = self.c.to_vec()?.into_iter().map(of).collect();
+        compare(found, &self.expected, &format!("{:?} by {way}", (self.a.granularity, self.b.granularity)));
+        Ok(())
+    }
+}
+
+type ToE4m3 = fn(f32) -> e4m3;
+
+const E4M3: (ToE4m3, ToE4m3) = (e4m3::from_f32, e4m3::from_f32);
+
+const WEIGHTS: Order = Order::ColumnMajor;
+
+fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
+    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+}
+
+/// With gaps that TMA can step over.
+fn with_gaps(batch: Batch) -> Batch {
+    let Batch { a_stride, b_stride, c_stride, .. } = batch;
+    Batch { a_stride: a_stride + 16, b_stride: b_stride + 32, c_stride: c_stride + 24, ..batch }
+}
+
+#[test]
+fn every_way_of_a_batch_is_right() -> Outcome {
+    for (turn, (schedule, batch)) in [
+        (Schedule::Eager, Batch::new(Product::new(70, 136, 272), 5)),
+        (Schedule::Latest, with_gaps(Batch::new(Product::new(5, 264, 400), 2))),
+        (Schedule::Random(7), Batch::new(Product::new(200, 130, 144), 2).sharing_b()),
+        (Schedule::Random(8), Batch::new(Product::new(3, 136, 128), 7).sharing_a()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let device = hopper(schedule)?;
+        let operations = Operations::new(&device);
+        for (offset, granularities) in ALL.into_iter().enumerate() {
+            let mut case = Batched::new(&device, batch, granularities, E4M3, BEFORE as f32)?;
+            // Each way meets each granularity in one of the shapes.
+            for way in case.ways(&device).into_iter().skip((turn + offset) % 4).step_by(4) {
+                case.check(&device, &operations, way, f64::from)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_of_groups_is_right() -> Outcome {
+    for (turn, (schedule, sizes, n, k)) in [
+        (Schedule::Eager, &[0, 5, 130, 0, 65, 1, 0][..], 72, 144),
+        (Schedule::Latest, &[1, 0, 1, 2], 136, 528),
+        (Schedule::Random(7), &[3, 137], 264, 128),
+        (Schedule::Random(8), &[258, 0, 0, 21], 64, 272),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (offset, granularities) in ALL.into_iter().enumerate() {
+            let mut case =
+                Groups::new(&device, sizes, (n, k, WEIGHTS), granularities, E4M3, bf16::from_f32(77.0))?;
+            case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
+            let ways = case.ways(&operations);
+            assert!(ways.len() >= 8, "{} ways", ways.len());
+            for way in ways.into_iter().skip((turn + offset) % 4).step_by(4) {
+                case.check(&operations, &stream, way, f64::from)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Wherever in 16 bytes of scales a group begins, its tiles find theirs.
+#[test]
+fn groups_begin_anywhere() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    for before in 1..8 {
+        for granularities in [(Row, Block), (Block, Row)] {
+            let sizes = [before, 131, 8 - before];
+            let mut case = Groups::new(&device, &sizes, (40, 160, WEIGHTS), granularities, E4M3, f32::NAN)?;
+            let ways = case.ways(&operations);
+            let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
+            for way in [one(false), one(true)].into_iter().flatten() {
+                case.check(&operations, &stream, *way, f64::from)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn many_groups_are_found() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    for count in [33, 64] {
+        let sizes: Vec<u32> = (0..count).map(|group| if group == 40 { 150 } else { group * 7 % 5 }).collect();
+        let mut case = Groups::new(&device, &sizes, (24, 48, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
+        let way = case.ways(&operations)[0];
+        case.check(&operations, &stream, way, f64::from)?;
+    }
+    Ok(())
+}
+
+/// A and B of different types, depths that TMA cannot read, B in either order, and C that it cannot store.
+#[test]
+fn every_type_depth_and_order_is_right() -> Outcome {
+    let device = hopper(Schedule::Random(5))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let inputs = (e4m3::from_f32 as fn(f32) -> e4m3, e5m2::from_f32 as fn(f32) -> e5m2);
+    for (n, k, order) in [(136, 272, WEIGHTS), (35, 37, WEIGHTS), (48, 130, Order::RowMajor)] {
+        let mut case =
+            Groups::new(&device, &[9, 0, 30], (n, k, order), (Row, Block), inputs, f16::from_f32(77.0))?;
+        case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
+        let ways = case.ways(&operations);
+        let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
+        for way in [one(false), one(true)].into_iter().flatten() {
+            case.check(&operations, &stream, *way, f64::from)?;
+        }
+        let batch = Batch::new(Product { b: order, ..Product::new(33, n, k) }, 3);
+        let mut case = Batched::new(&device, batch, (Row, Row), (inputs.1, inputs.0), BEFORE as f32)?;
+        let way = case.ways(&device)[0];
+        case.check(&device, &operations, way, f64::from)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Block), E4M3, f32::NAN)?;
+    for way in case.ways(&operations) {
+        case.check(&operations, &stream, way, f64::from)?;
+    }
+    let mut case = Groups::new(&device, &[3, 0, 70, 63], (72, 160, WEIGHTS), (Row, Row), E4M3, f16::NAN)?;
+    case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
+    for way in case.ways(&operations) {
+        case.check(&operations, &stream, way, f64::from)?;
+    }
+    let batch = with_gaps(Batch::new(Product::new(40, 136, 144), 3));
+    let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
+    for way in case.ways(&device) {
+        case.check(&device, &operations, way, f64::from)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
+    let device = hopper(Schedule::Random(6))?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let whole = |count: usize, seed| -> Vec<f32> {
+        numbers(count, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
+    };
+    // Many rows, and so few that C is computed transposed.
+    for (sizes, n) in [([70, 0, 140], 72), ([1, 0, 2], 264)] {
+        let owners: Vec<usize> = (0..3).flat_map(|group| vec![group; sizes[group] as usize]).collect();
+        let (rows, bias) = (whole(owners.len(), 7), whole(3 * n, 8));
+        let (row_scales, biases) = (device.buffer_from(&rows)?, device.buffer_from(&bias)?);
+        let linear = Linear {
+            alpha: 0.5,
+            beta: 0.25,
+            row_scales: Some(&row_scales),
+            bias: Some(&biases),
+            activation: Activation::Relu,
+            ..Linear::default()
+        };
+        let shape = (n as u32, 144, WEIGHTS);
+        let mut case = Groups::new(&device, &sizes, shape, (Row, Block), E4M3, BEFORE as f32)?;
+        let experts = Experts::new(&case.offsets, n as u32, 144);
+        let (a, b) = (case.a.scaled(), case.b.scaled());
+        operations.linear_scaled_experts(&stream, &experts, &linear, a, b, &mut case.c)?;
+        let finished = |(place, sum): (usize, &f64)| {
+            let (row, column) = (place / n, place % n);
+            let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[owners[row] * n + column]);
+            inner.max(0.0) + BEFORE / 4.0
+        };
+        let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
+        compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "groups with an epilogue");
+
+        let batch = Batch::new(Product::new(sizes[2], n as u32, 144), 3);
+        let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
+        let linear = Linear { bias: Some(&biases), activation: Activation::Relu, ..Linear::default() };
+        let (a, b) = (case.a.scaled(), case.b.scaled());
+        operations.linear_scaled_batched(&stream, &batch, &linear, a, b, &mut case.c)?;
+        let finished = |(place, sum): (usize, &f64)| {
+            let product = place / (sizes[2] as usize * n);
+            (sum + f64::from(bias[product * n + place % n])).max(0.0)
+        };
+        let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
+        compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "a batch with an epilogue");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let values = device.buffer_from(&[e4m3::from_f32(1.0); 2 * 16 * 32])?;
+    let scales = device.buffer_from(&[1f32; 32])?;
+    let (by_row, by_block) = (Scaled::by_row(&values, &scales), Scaled::by_block(&values, &scales));
+    let mut c = device.buffer_from(&[0f32; 2 * 16 * 16])?;
+    let refused =
+        |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
+    let batch = Batch::new(Product::new(16, 16, 32), 2);
+    let words = refused(operations.multiply_scaled_batched(&stream, &batch, by_row, by_block, &mut c));
+    assert_eq!(words, "B's scales has 32 elements where 8 are needed");
+    let words =
+        refused(operations.multiply_scaled_batched(&stream, &batch.sharing_a(), by_row, by_row, &mut c));
+    assert_eq!(words, "A's scales has 32 elements where 16 are needed");
+    let overlapping = Batch { c_stride: 255, ..batch };
+    let words = refused(operations.multiply_scaled_batched(&stream, &overlapping, by_row, by_row, &mut c));
+    assert!(words.contains("256 elements are 255 apart"), "{words}");
+
+    let offsets = device.buffer_from(&[0u32, 3, 32])?;
+    let experts = Experts::new(&offsets, 16, 32);
+    let words = refused(operations.multiply_scaled_experts(&stream, &experts, by_block, by_row, &mut c));
+    assert_eq!(words, "A's scales has 32 elements where 4 are needed");
+    let words = refused(operations.multiply_scaled_experts(&stream, &experts, by_row, by_block, &mut c));
+    assert_eq!(words, "B's scales has 32 elements where 8 are needed");
+    let shallow = Experts::new(&offsets, 16, 0);
+    let words = refused(operations.multiply_scaled_experts(&stream, &shallow, by_row, by_row, &mut c));
+    assert!(words.contains("k is 0"), "{words}");
+
+    let ampere = Device::named("emu:a100")?;
+    let (operations, stream) = (Operations::new(&ampere), ampere.stream()?);
+    let (values, scales) = (ampere.uninitialized::<e4m3>(16)?, ampere.uninitialized::<f32>(4)?);
+    let (a, offsets) = (Scaled::by_row(&values, &scales), ampere.buffer_from(&[0u32, 1])?);
+    let mut c = ampere.uninitialized::<f32>(1)?;
+    let words =
+        refused(operations.multiply_scaled_experts(&stream, &Experts::new(&offsets, 1, 16), a, a, &mut c));
+    assert!(words.contains("the device is sm_80"), "{words}");
+    let none = Batch::new(Product::new(1, 1, 0), 1);
+    let words = refused(operations.multiply_scaled_batched(&stream, &none, a, a, &mut c));
+    assert!(words.contains("the device is sm_80"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let (values, scales) = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
+    let none = Scaled::by_row(&values, &scales);
+    let mut c = device.buffer_from(&[7f32; 128])?;
+    operations.multiply_scaled_batched(&stream, &Batch::new(Product::new(8, 8, 0), 2), none, none, &mut c)?;
+    assert_eq!(c.to_vec()?, [0.0; 128]);
+    let mut empty = device.uninitialized::<f32>(0)?;
+    operations.multiply_scaled_batched(
+        &stream,
+        &Batch::new(Product::new(8, 8, 8), 0),
+        none,
+        none,
+        &mut empty,
+    )?;
+    let (weights, weight_scales) =
+        (device.buffer_from(&[e4m3::from_f32(1.0); 2 * 64])?, device.zeros::<f32>(16)?);
+    let b = Scaled::by_row(&weights, &weight_scales);
+    let offsets = device.buffer_from(&[0u32, 0, 0])?;
+    operations.multiply_scaled_experts(&stream, &Experts::new(&offsets, 8, 8), none, b, &mut empty)?;
+    Ok(())
+}
