@@ -1,12 +1,13 @@
 //! The emulated device.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_arch::Arch;
 use warpwright_ptx::syntax::Module;
 
-use crate::check::{Checks, LaunchChecks};
+use crate::check::{Checks, InFront, LaunchChecks};
 use crate::count::LaunchCounting;
 use crate::fault::Fault;
 use crate::launch::{self, Launch, LaunchContext, LaunchReport};
@@ -21,6 +22,8 @@ pub struct Emulator {
     memory: Memory,
     pool: rayon::ThreadPool,
     launches: AtomicU64,
+    /// What the last checked launch of each stream did, as far as a launch behind it could overlap it.
+    in_front: Mutex<HashMap<usize, Arc<InFront>>>,
 }
 
 /// The host's threads could not be started.
@@ -37,7 +40,13 @@ impl Emulator {
     /// A device on a number of host threads; 0 for one a core.
     pub fn with_threads(arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
+        Ok(Self {
+            arch,
+            memory: Memory::new(arch.global_bytes),
+            pool,
+            launches: AtomicU64::new(0),
+            in_front: Mutex::default(),
+        })
     }
 
     /// What it emulates.
@@ -111,6 +120,7 @@ impl Emulator {
         };
         launch::check(found, launch, self.arch)?;
         let cluster = launch::cluster_extents(found, launch);
+        let in_front = self.in_front().remove(&launch.stream).filter(|_| launch.overlaps);
         let context = LaunchContext {
             kernel: found,
             memory: &self.memory,
@@ -126,7 +136,7 @@ impl Emulator {
             schedule: launch.schedule,
             checks: (launch.checks == Checks::On).then(|| {
                 let initialised = self.memory.initialised().clone();
-                Arc::new(LaunchChecks::new(found, launch.grid, launch.block, initialised))
+                Arc::new(LaunchChecks::new(found, launch.grid, launch.block, initialised, in_front))
             }),
             counting: launch.counted.then(|| Arc::new(LaunchCounting::new(found, cluster.iter().product()))),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
@@ -134,6 +144,22 @@ impl Emulator {
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
-        launch::run(&context, &self.pool)
+        let report = launch::run(&context, &self.pool)?;
+        if let Some(done) = context.checks.and_then(|checks| checks.done()) {
+            self.in_front().insert(launch.stream, done);
+        }
+        Ok(report)
+    }
+
+    fn in_front(&self) -> MutexGuard<'_, HashMap<usize, Arc<InFront>>> {
+        self.in_front.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something else than a launch has come behind the launches of a stream, or of all: none can be overlapped any more.
+    pub fn settle(&self, stream: Option<usize>) {
+        match stream {
+            Some(stream) => drop(self.in_front().remove(&stream)),
+            None => self.in_front().clear(),
+        }
     }
 }

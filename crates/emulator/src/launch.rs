@@ -47,6 +47,10 @@ pub struct Launch<'a> {
     pub checks: Checks,
     /// Whether what each instruction does is counted.
     pub counted: bool,
+    /// The number of its stream.
+    pub stream: usize,
+    /// Whether it may begin before the launch in front of it on the stream has ended (programmatic dependent launch).
+    pub overlaps: bool,
 }
 
 impl Default for Launch<'_> {
@@ -60,6 +64,8 @@ impl Default for Launch<'_> {
             schedule: Schedule::Eager,
             checks: Checks::Off,
             counted: false,
+            stream: 0,
+            overlaps: false,
         }
     }
 }

@@ -55,6 +55,11 @@ impl Machine {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Something else than a launch was asked of a stream, or its end was waited for: what is launched next overlaps nothing.
+    fn settle(&self, stream: Handle) {
+        self.read().settle(Some(stream.0));
+    }
+
     /// Keeps what a launch did.
     fn keep(&self, mut launch: Counters) {
         let mut counters = self.counters();
@@ -152,14 +157,17 @@ impl Backend for Emulated {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.machine.read().settle(None);
         self.machine.write().write(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.machine.read().settle(None);
         self.machine.read().read(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     fn synchronize(&self) -> Result<()> {
+        self.machine.read().settle(None);
         Ok(())
     }
 
@@ -181,25 +189,32 @@ impl Backend for Emulated {
         Ok(self.new_handle())
     }
 
-    fn destroy_stream(&self, _stream: Handle) {}
+    fn destroy_stream(&self, stream: Handle) {
+        self.machine.settle(stream);
+    }
 
-    fn synchronize_stream(&self, _stream: Handle) -> Result<()> {
+    fn synchronize_stream(&self, stream: Handle) -> Result<()> {
+        self.machine.settle(stream);
         Ok(())
     }
 
-    fn stream_is_idle(&self, _stream: Handle) -> Result<bool> {
+    fn stream_is_idle(&self, stream: Handle) -> Result<bool> {
+        self.machine.settle(stream);
         Ok(true)
     }
 
-    fn wait_for_event(&self, _stream: Handle, _event: Handle) -> Result<()> {
+    fn wait_for_event(&self, stream: Handle, _event: Handle) -> Result<()> {
+        self.machine.settle(stream);
         Ok(())
     }
 
-    fn fill(&self, _stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
+    fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
+        self.machine.settle(stream);
         self.machine.write().fill(address, byte, bytes).map_err(|error| self.memory_error(error))
     }
 
-    fn copy(&self, _stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
+    fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
+        self.machine.settle(stream);
         self.machine.write().copy(from, to, bytes).map_err(|error| self.memory_error(error))
     }
 
@@ -223,7 +238,8 @@ impl Backend for Emulated {
         self.events().remove(&event.0);
     }
 
-    fn record(&self, event: Handle, _stream: Handle) -> Result<()> {
+    fn record(&self, event: Handle, stream: Handle) -> Result<()> {
+        self.machine.settle(stream);
         self.events().insert(event.0, Some(Instant::now()));
         Ok(())
     }
@@ -289,7 +305,7 @@ impl LoadedKernel for EmulatedKernel {
         &self.attributes
     }
 
-    fn launch(&self, _stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+    fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
         let EmulatedModule { machine, program } = &*self.module;
         let parameters = parameter_bank(arguments);
         let launch = emulator::Launch {
@@ -301,6 +317,8 @@ impl LoadedKernel for EmulatedKernel {
             schedule: machine.schedule,
             checks: if machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
             counted: machine.counted.load(Ordering::Relaxed),
+            stream: stream.0,
+            overlaps: launch.overlaps,
         };
         let report = machine.read().launch(program, &self.name, &launch);
         let report = report.map_err(|fault| match fault.kind {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agents::Role;
 use super::clock::{Agent, Clock, Time};
 use super::event::{Actor, Awaited, Completion, Fence, FenceOrder, GroupKind, Scope, Site, Strength, Touch};
+use super::in_front;
 use super::launch::LaunchChecks;
 use super::locations::{Releases, SyncLocations};
 use super::mbarrier::MbarrierState;
@@ -275,6 +276,9 @@ impl Checker {
                 let seen = self.release(actor).known;
                 let (_, warp) = self.warp(actor);
                 warp.learn(actor.lanes, &Knowledge { tensor: seen, ..Knowledge::default() });
+            }
+            Fence::LaunchInFront => {
+                self.learn(actor, &Knowledge { known: in_front::ended(), ..Knowledge::default() });
             }
             Fence::Other => {}
         }

@@ -69,6 +69,8 @@ pub(crate) enum Fence {
     AsyncProxy,
     /// `fence.proxy.tensormap`: between the generic proxy and the one that reads tensor maps.
     TensormapProxy,
+    /// `griddepcontrol.wait`: the launch in front has ended.
+    LaunchInFront,
     /// `tcgen05.fence::after_thread_sync`: of what is known, what is done in tensor memory comes before what follows there.
     TensorMemory,
     /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.

@@ -20,6 +20,8 @@ pub enum FindingKind {
     Uninitialised,
     /// The kernel ends with asynchronous work under way that it has not waited for.
     Leak,
+    /// Something touches what the launch in front may still use, before it has waited for its end.
+    Overlap,
     /// A barrier or an mbarrier is used in a way that it does not allow, or counts wrong.
     Barrier,
     /// What stopped the kernel.
@@ -36,6 +38,7 @@ impl FindingKind {
             FindingKind::TensorFence,
             FindingKind::Uninitialised,
             FindingKind::Leak,
+            FindingKind::Overlap,
             FindingKind::Barrier,
         ];
         found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
@@ -50,6 +53,7 @@ impl FindingKind {
             FindingKind::TensorFence => "tensor-fence",
             FindingKind::Uninitialised => "uninitialised",
             FindingKind::Leak => "leak",
+            FindingKind::Overlap => "overlap",
             FindingKind::Barrier => FaultKind::Barrier.code(),
             FindingKind::Fault(kind) => kind.code(),
         }

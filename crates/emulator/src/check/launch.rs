@@ -1,12 +1,13 @@
 //! What the checkers of all clusters of a launch share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::clock::Clock;
 use super::event::{Site, Touch};
 use super::finding::{Finding, FindingKind};
 use super::guess::Guesses;
+use super::in_front::{InFront, Overtaking};
 use super::locations::SyncLocations;
 use super::memory::GlobalShadow;
 use super::misuse::Misuse;
@@ -23,6 +24,9 @@ type Conflicts = BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>;
 /// The first misuse of each kind between two lines, and how many there were.
 type Misuses = BTreeMap<(FindingKind, u32, u32), (Misuse, u64)>;
 
+/// The first access by a line of what a line of the launch in front uses, and how many there were.
+type Overtakings = BTreeMap<(u32, u32), (Overtaking, u64)>;
+
 /// The checkers of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchChecks {
@@ -38,6 +42,11 @@ pub(crate) struct LaunchChecks {
     pub(super) guesses: Guesses,
     conflicts: Mutex<Conflicts>,
     misuses: Mutex<Misuses>,
+    /// The launch that this one may overlap.
+    pub(super) in_front: Option<Arc<InFront>>,
+    overtakings: Mutex<Overtakings>,
+    /// What this one did, once it has ended.
+    done: OnceLock<Arc<InFront>>,
     /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
     /// tile that a problem does not fill, whose values nobody uses.
     good_reads: Mutex<BTreeSet<u32>>,
@@ -51,12 +60,13 @@ pub(crate) struct LaunchChecks {
 const MOST_RUMOURS: usize = 1 << 16;
 
 impl LaunchChecks {
-    /// The checkers of a launch.
+    /// The checkers of a launch, which may begin before `in_front` has ended.
     pub(crate) fn new(
         kernel: &Kernel,
         grid: [u32; 3],
         block: [u32; 3],
         initialised: Arc<InitialisedBytes>,
+        in_front: Option<Arc<InFront>>,
     ) -> Self {
         let threads: u32 = block.iter().product();
         let warps = threads.div_ceil(LANES as u32);
@@ -74,6 +84,9 @@ impl LaunchChecks {
             guesses: Guesses::default(),
             conflicts: Mutex::default(),
             misuses: Mutex::default(),
+            in_front,
+            overtakings: Mutex::default(),
+            done: OnceLock::new(),
             good_reads: Mutex::default(),
             trusting: trusting_loads(kernel),
             rumours: Mutex::default(),
@@ -136,6 +149,20 @@ impl LaunchChecks {
         }
     }
 
+    pub(super) fn report_overtaking(&self, overtaking: Overtaking) {
+        let mut overtakings = self.overtakings.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, count) = overtakings.entry(overtaking.key()).or_insert((overtaking, 0));
+        *count += 1;
+        if overtaking.rank() < held.rank() {
+            *held = overtaking;
+        }
+    }
+
+    /// What the launch did, once it has ended and its findings were asked for.
+    pub(crate) fn done(&self) -> Option<Arc<InFront>> {
+        self.done.get().cloned()
+    }
+
     pub(super) fn note_good_reads(&self, instructions: impl Iterator<Item = u32>) {
         self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
     }
@@ -143,7 +170,9 @@ impl LaunchChecks {
     /// All that was found, in the order of the program.
     pub(crate) fn findings(&self, context: &LaunchContext<'_>) -> Vec<Finding> {
         let kernel = context.kernel;
-        self.global.finish();
+        let mut done = InFront::new(kernel);
+        self.global.finish(|number, page| done.keep(kernel, number, page));
+        self.done.get_or_init(|| Arc::new(done));
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +198,14 @@ impl LaunchChecks {
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(kernel));
         let misused =
             misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(kernel, *count)));
-        let mut findings: Vec<_> = told.chain(misused).collect();
+        let overtakings = self.overtakings.lock().unwrap_or_else(PoisonError::into_inner);
+        let overtook = self.in_front.iter().flat_map(|in_front| {
+            overtakings.iter().map(|(&(later, earlier), (overtaking, count))| {
+                let finding = overtaking.finding(self, kernel, in_front, *count);
+                ((FindingKind::Overlap, later, earlier), overtaking.at(), finding)
+            })
+        });
+        let mut findings: Vec<_> = told.chain(misused).chain(overtook).collect();
         findings.sort_by_key(|&((kind, later, earlier), ..)| (later, earlier, kind));
         let told = told_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
         let with_place = |(mut finding, at): (Finding, Option<(Site, u64)>)| {

@@ -54,11 +54,14 @@ impl GlobalShadow {
         blank_page(|index| written.as_ref().map_or(u16::MAX, |written| written[index]))
     }
 
-    /// Hands what the launch has written to the memory.
-    pub(super) fn finish(&self) {
+    /// Hands what the launch has written to the memory, and each page to `keep`.
+    pub(super) fn finish(&self, mut keep: impl FnMut(u64, &Page)) {
         for shard in &self.shards {
             let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            pages.drain().for_each(|(number, page)| self.store(number, &page));
+            for (number, page) in pages.drain() {
+                self.store(number, &page);
+                keep(number, &page);
+            }
         }
     }
 

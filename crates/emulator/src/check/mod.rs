@@ -25,6 +25,7 @@ mod event;
 mod explain;
 mod finding;
 mod guess;
+mod in_front;
 mod launch;
 mod locations;
 mod mbarrier;
@@ -52,6 +53,7 @@ pub(crate) use event::{
 };
 pub use explain::{codes, explain};
 pub use finding::{Finding, FindingKind, Label};
+pub(crate) use in_front::InFront;
 pub(crate) use launch::LaunchChecks;
 pub use render::{SourceFiles, render};
 pub(crate) use shadow::Value;

@@ -9,6 +9,7 @@ use super::checker::{Checker, OBJECT};
 use super::clock::{Agent, Clock, Time};
 use super::event::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Scope, Site, Strength, Touch};
 use super::finding::FindingKind;
+use super::in_front::{self, Overtaking};
 use super::misuse::Mark;
 use super::report::{Conflict, Party};
 use super::shadow::{Access, Piece, Value, Verdict, cut, cut_range};
@@ -272,6 +273,10 @@ impl Checker {
             fences_tensor_memory: launch.fences_tensor_memory,
             trusting: &launch.trusting,
         };
+        let overtakes = launch
+            .in_front
+            .as_deref()
+            .filter(|_| site == Site::Global && !in_front::has_ended(&knowledge.known));
         let mut act = |piece: &Piece, granule: &mut super::shadow::Granule| {
             let access = Access {
                 lanes: piece.lanes,
@@ -280,6 +285,12 @@ impl Checker {
                 start: piece.start,
                 ..blank
             };
+            if let Some((bytes, pc, wrote)) = overtakes.and_then(|front| front.met_by(&access, piece.granule))
+            {
+                let later = Party::of(&access, bytes, actor.warp, accessor.cta, completion);
+                let (address, length) = first_common(piece.granule, bytes);
+                launch.report_overtaking(Overtaking { later, address, length, pc, wrote });
+            }
             let written = values.map(|values| piece.value(values));
             let knows = |earlier: &Access| accessor.knows(earlier, &access);
             let unread = granule.record(access, written, knows, |earlier, seen| {

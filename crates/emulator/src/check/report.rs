@@ -62,7 +62,7 @@ impl Party {
         }
     }
 
-    fn who(&self, launch: &LaunchChecks) -> String {
+    pub(super) fn who(&self, launch: &LaunchChecks) -> String {
         match self.warp {
             Some(warp) => who(launch, self.cta, warp, self.lanes),
             None => launch.cta_name(self.cta),
@@ -70,7 +70,7 @@ impl Party {
     }
 
     /// `a read`, `a copy's write`
-    fn what(&self) -> &'static str {
+    pub(super) fn what(&self) -> &'static str {
         match (self.proxy, self.touch) {
             (None, Touch::Read | Touch::ReadTile) => "read",
             (None, Touch::Write | Touch::Object) => "write",
@@ -134,14 +134,18 @@ impl Conflict {
             );
         }
         match self.kind {
-            FindingKind::Race | FindingKind::Barrier | FindingKind::Fault(_) if earlier == later => {
+            FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_)
+                if earlier == later =>
+            {
                 format!("nothing orders two {later}s of {bytes} at {place}")
             }
-            FindingKind::Race | FindingKind::Barrier | FindingKind::Fault(_) => format!(
-                "nothing orders {} {earlier} and {} {later} of {bytes} at {place}",
-                article(earlier),
-                article(later),
-            ),
+            FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_) => {
+                format!(
+                    "nothing orders {} {earlier} and {} {later} of {bytes} at {place}",
+                    article(earlier),
+                    article(later),
+                )
+            }
             FindingKind::Uninitialised => {
                 format!("{} {later} of {bytes} at {place}, which nothing has written", article(later))
             }

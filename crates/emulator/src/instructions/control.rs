@@ -2,8 +2,10 @@
 
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type, Variable};
 
+use super::synchronize::FenceOperation;
 use super::{Decoder, print};
 use crate::call::{Call, Callee, Passed};
+use crate::check::Fence;
 use crate::cta::Block;
 use crate::decode::{DecodeError, File, Symbol, Words};
 use crate::fault::FaultKind;
@@ -41,9 +43,13 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "setmaxnreg" => set_registers(d, i, w),
         "griddepcontrol" => {
             // One launch runs at a time: what a grid depends on is over before it starts, and what depends on it starts
-            // after its end (PTX ISA, "griddepcontrol").
-            w.choose(&[("launch_dependents", ()), ("wait", ())])
+            // after its end (PTX ISA, "griddepcontrol"). Only the checkers tell who has waited.
+            let waits = w
+                .choose(&[("launch_dependents", false), ("wait", true)])
                 .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
+            if waits {
+                d.emit(Kind::Effect(Box::new(FenceOperation(Fence::LaunchInFront))));
+            }
             Ok(())
         }
         _ => {

@@ -87,7 +87,7 @@ fn fence(w: &mut Words<'_>, is_membar: bool) -> Fence {
 }
 
 /// The host's own fence orders everything, so that it serves for all of them.
-struct FenceOperation(Fence);
+pub(super) struct FenceOperation(pub(super) Fence);
 
 impl Effect for FenceOperation {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {

@@ -232,7 +232,7 @@ impl KernelText {
 }
 
 /// A kernel from one array to another.
-type FromArrayToArray = Staged<(In<u32>, Out<u32>)>;
+pub(crate) type FromArrayToArray = Staged<(In<u32>, Out<u32>)>;
 
 /// What the input of [`run`] holds.
 pub(crate) fn input(i: u32) -> u32 {

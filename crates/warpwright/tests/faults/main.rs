@@ -13,6 +13,7 @@ mod clusters;
 mod copies;
 mod fault;
 mod global_memory;
+mod launches;
 mod mbarriers;
 mod multiplication;
 mod proxies;
@@ -36,6 +37,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
         clusters::FAULTS,
         copies::FAULTS,
         global_memory::FAULTS,
+        launches::FAULTS,
         mbarriers::FAULTS,
         multiplication::FAULTS,
         proxies::FAULTS,

@@ -1,0 +1,94 @@
+//! Launches that overlap the one in front of them wait for it before they touch what it uses: each operation behind others that wrote what
+//! it reads and read what it writes, on an emulated H200 whose checkers tell of what comes too early.
+
+use warpwright::emulator::Schedule;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Stream};
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::{Product, ways};
+use warpwright_kernels::monoid::Sum;
+use warpwright_kernels::operations::Operations;
+use warpwright_kernels::registry::{self, Options};
+use warpwright_kernels::rows::Gain;
+
+type Outcome = registry::Result<()>;
+
+fn checked() -> registry::Result<(Device, Operations, Stream)> {
+    let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    Ok((device, operations, stream))
+}
+
+#[test]
+fn row_kernels_and_reductions_wait() -> Outcome {
+    let (device, operations, stream) = checked()?;
+    let ones = |count: u32| device.buffer_from(&vec![bf16::from_f32(1.0); count as usize]);
+    // A part of a warp, a CTA, a cluster that leaves, and what is measured to be best for the longest.
+    for shape @ (rows, columns) in [(9, 100), (3, 4096), (2, 32_768), (2, 262_144)] {
+        let matrix = || ones(rows * columns);
+        let (mut x, mut y, mut sum, residual) = (matrix()?, matrix()?, matrix()?, matrix()?);
+        let (mut weights, biases) = (ones(columns)?, ones(columns)?);
+        let targets = device.buffer_from(&vec![1i64; rows as usize])?;
+        let mut losses = device.zeros::<f32>(rows as usize)?;
+        let mut totals = Vec::new();
+        for _ in 0..2 {
+            operations.softmax(&stream, &x, shape, &mut y)?;
+            operations.softmax(&stream, &biases, (1, columns), &mut weights)?;
+            operations.layer_norm(&stream, (&y, shape), (&weights, &biases), 1e-6, &mut x)?;
+            operations.rms_norm(&stream, (&x, shape), (&weights, Gain::ZeroCentred), 1e-6, &mut y)?;
+            operations.add_rms_norm(
+                &stream,
+                (&y, &residual, shape),
+                (&weights, Gain::Weight),
+                1e-6,
+                (&mut sum, &mut x),
+            )?;
+            operations.cross_entropy(&stream, (&sum, shape), &targets, &mut losses)?;
+            totals.push(operations.reduce(&stream, &sum, Sum)?);
+        }
+        assert!(losses.to_vec()?.iter().all(|loss| loss.is_finite()), "{rows} x {columns}");
+        for total in totals {
+            assert!(total.to_vec()?[0].to_f32().is_finite(), "{rows} x {columns}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn products_wait() -> Outcome {
+    let (device, operations, stream) = checked()?;
+    let product = Product::new(136, 264, 264);
+    let ones = |count: u32| -> Result<Buffer<bf16>, _> {
+        device.buffer_from(&vec![bf16::from_f32(1.0); count as usize])
+    };
+    let (mut x, b) = (ones(136 * 264)?, ones(264 * 264)?);
+    let one_row = ones(264)?;
+    let (mut y, mut row) = (device.zeros::<bf16>(136 * 264)?, device.zeros::<f32>(264)?);
+    let properties = device.properties();
+    let ways = ways::<bf16, bf16>(product, properties.capability, properties.sm_count);
+    for way in ways.into_iter().step_by(7) {
+        operations.multiply_by(&stream, product, way, &x, &b, &mut y)?;
+        operations.multiply_by(&stream, product, way, &y, &b, &mut x)?;
+    }
+    // The bias, and what C holds before.
+    operations.multiply(&stream, Product::new(1, 264, 264), &one_row, &b, &mut row)?;
+    let linear = Linear { bias: Some(&row), activation: Activation::Relu, beta: 0.5, ..Linear::default() };
+    operations.linear(&stream, product, &linear, &y, &b, &mut x)?;
+    operations.linear(&stream, product, &linear, &x, &b, &mut y)?;
+    assert_eq!(y.to_vec()?.len(), 136 * 264);
+    Ok(())
+}
+
+#[test]
+fn products_of_other_kinds_wait() -> Outcome {
+    let (device, _, stream) = checked()?;
+    for name in ["gemm-experts", "gemm-grouped", "scaled_gemm"] {
+        let kernel = registry::named(name).expect("the library has it");
+        let mut prepared = kernel.prepare(&device, &Options::defaults(kernel.options()))?;
+        // The second has the buffers of the first.
+        prepared.launch(&stream)?;
+        prepared.launch(&stream)?;
+        prepared.verify()?;
+    }
+    Ok(())
+}

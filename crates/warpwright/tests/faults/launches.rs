@@ -1,0 +1,76 @@
+//! Row 25, between launches: a kernel that may begin before the one in front of it has ended.
+
+use warpwright::lang::bulk;
+use warpwright::lang::fence::fence_mbarrier_init;
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Error};
+
+use crate::fault::{FromArrayToArray, Twin, faults, input};
+
+faults! {
+    sum_read_before_the_wait: [25], "overlap", run_twice;
+    launch_awaited_by_one_warp: [25], "overlap", run_twice;
+    sums_copied_before_the_wait: [25], "overlap", run_twice;
+}
+
+/// A kernel that adds an array to another, launched twice; the second launch overlaps the first.
+fn run_twice(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
+    let kernel = device.compile(&kernel.expect("it is staged"))?;
+    let given = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
+    let mut sums = device.buffer_from(&[0u32; 64])?;
+    let stream = device.stream()?;
+    kernel.launch_as(&stream, kernel.shape(1, 64).overlapping(), (&given, &mut sums))?;
+    kernel.launch_as(&stream, kernel.shape(1, 64).overlapping(), (&given, &mut sums))?;
+    assert_eq!(sums.to_vec()?, (0..64).map(|i| 2 * input(i)).collect::<Vec<_>>());
+    Ok(())
+}
+
+impl Twin {
+    /// Each thread adds an element.
+    #[kernel]
+    fn sum_read_before_the_wait(&self, input: &Global<u32>, sums: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        if self.mended {
+            launch::grid_dependency_wait();
+        }
+        let sum = sums[thread]; // (1)
+        if !self.mended {
+            launch::grid_dependency_wait();
+        }
+        sums[thread] = sum + input[thread]; // (2)
+    }
+
+    /// A warp waits for all, and does not tell them.
+    #[kernel]
+    fn launch_awaited_by_one_warp(&self, input: &Global<u32>, sums: &mut Global<u32>) {
+        let thread = thread_idx().x;
+        if thread < 32 {
+            launch::grid_dependency_wait();
+        }
+        if self.mended {
+            sync_threads();
+        }
+        sums[thread] = sums[thread] + input[thread]; // (1) (2)
+    }
+
+    /// A thread brings the sums to shared memory.
+    #[kernel]
+    fn sums_copied_before_the_wait(&self, input: &Global<u32>, sums: &mut Global<u32>) {
+        let tile = shared_array::<u32>(64);
+        let barrier = Mbarrier::new();
+        let thread = thread_idx().x;
+        if thread == 0 {
+            barrier.init(1);
+            fence_mbarrier_init();
+            if self.mended {
+                launch::grid_dependency_wait();
+            }
+            barrier.arrive_and_expect(256);
+            bulk::load(*sums, 64, tile, barrier); // (1)
+        }
+        launch::grid_dependency_wait();
+        sync_threads();
+        barrier.wait_parity(0);
+        sums[thread] = tile[thread] + input[thread]; // (2)
+    }
+}
