@@ -102,9 +102,13 @@ impl Special {
             "cluster_ctarank" => SpecialRegister::CtaRankInCluster,
             "cluster_nctarank" => SpecialRegister::CtasInCluster,
             "is_explicit_cluster" => SpecialRegister::ClusterIsExplicit,
-            "reserved_smem_offset_begin" | "reserved_smem_offset_cap" | "reserved_smem_offset_end" => {
-                SpecialRegister::ReservedSharedOffset(0)
-            }
+            "reserved_smem_offset_begin"
+            | "reserved_smem_offset_cap"
+            | "reserved_smem_offset_end"
+            | "reserved_smem_offset_0"
+            | "reserved_smem_offset_1" => SpecialRegister::ReservedSharedOffset(0),
+            // No graph launches anything here.
+            "current_graph_exec" => SpecialRegister::Zero,
             "clock" | "clock64" => return Some(Special::Clock(Clock::Cycles)),
             "clock_hi" => return Some(Special::Clock(Clock::CyclesHigh)),
             "globaltimer" | "globaltimer_lo" => return Some(Special::Clock(Clock::Nanoseconds)),

@@ -40,9 +40,8 @@ impl Accessor<'_> {
         match role {
             Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
             Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
-                // All lanes of a warp have waited for their moves of tensor memory together.
-                let together = matches!(kind, GroupKind::TensorLoad | GroupKind::TensorStore);
-                let strangers = if together { 0 } else { earlier.strangers(access) };
+                // What a whole warp does together, its lanes have waited for together.
+                let strangers = if kind.is_of_warp() { 0 } else { earlier.strangers(access) };
                 let busy = lanes(lanes_of_it)
                     .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
                     .fold(0, |mask, lane| mask | 1 << lane);
@@ -65,6 +64,16 @@ impl Accessor<'_> {
         let is_same = matches!(Role::of(access.agent), Role::Group(_, GroupKind::TensorCore, _))
             && earlier.cta == access.cta;
         is_same.then(|| Role::Issuer(warp).agent())
+    }
+
+    /// Whether lanes of one bulk store write the same bytes: one of them wins. CUTLASS lets all lanes of a warp store the same
+    /// tile.
+    fn is_same_store(earlier: &Access, access: &Access) -> bool {
+        let of = |access: &Access| (access.cta, access.agent, access.time, access.pc, access.touch);
+        matches!(Role::of(access.agent), Role::Group(_, GroupKind::Bulk, Awaited::Everything))
+            && access.touch == Touch::Write
+            && of(earlier) == of(access)
+            && earlier.lanes & access.lanes == 0
     }
 
     /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
@@ -118,7 +127,7 @@ impl Accessor<'_> {
             return (verdict, FindingKind::ProxyFence);
         }
         let same_instruction = earlier.cta == access.cta && earlier.serial == access.serial;
-        if !conflicts || same_instruction {
+        if !conflicts || same_instruction || Self::is_same_store(earlier, access) {
             return (Verdict::Tolerated, FindingKind::Race);
         }
         if let (Strength::Strong { scope: first, .. }, Strength::Strong { scope: second, .. }) =

@@ -18,6 +18,7 @@ mod matrix;
 mod matrix_copy;
 mod mbarrier;
 mod memory_words;
+mod mixed;
 mod print;
 mod remote;
 mod single_pairs;
@@ -76,14 +77,29 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         "bar" | "barrier" | "membar" | "fence" | "shfl" | "vote" | "match" | "redux" | "elect"
         | "activemask" => synchronize::decode(d, i, w),
         base if base.starts_with('v') => video::decode(d, i, w),
-        base => Err(DecodeError::new(format!("The emulator does not know the instruction `{base}`."))),
+        base => Err(DecodeError::new(unknown(base))),
     }
+}
+
+/// What is said of an instruction that is not here.
+fn unknown(base: &str) -> String {
+    let reason = match base {
+        "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
+            "it has no textures and surfaces"
+        }
+        "multimem" => "no memory of it is held by several GPUs together",
+        "alloca" | "stacksave" | "stackrestore" => "the local memory of its functions has fixed sizes",
+        "clusterlaunchcontrol" => "its clusters all run from their start",
+        _ => return format!("The emulator does not know the instruction `{base}`."),
+    };
+    format!("The emulator does not have the instruction `{base}`: {reason}.")
 }
 
 /// Arithmetic goes by its type.
 fn arithmetic(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.modifiers().filter_map(Type::from_word).last() {
         _ if i.opcode.has("f32x2") => single_pairs::decode(d, i, w),
+        Some(Type::F16 | Type::Bf16) if i.opcode.has("f32") => mixed::decode(d, i, w),
         Some(Type::F32 | Type::F64) => float::decode(d, i, w),
         Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => half::decode(d, i, w),
         _ => integer::decode(d, i, w),

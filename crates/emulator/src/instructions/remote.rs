@@ -49,7 +49,7 @@ pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let exists = match operation {
         Update::Increment | Update::Decrement => ty == Type::U32,
         Update::Minimum | Update::Maximum => matches!(ty, Type::U32 | Type::S32),
-        Update::Add => matches!(ty, Type::U32 | Type::S32 | Type::U64),
+        Update::Add => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64),
         Update::And | Update::Or | Update::Xor => ty == Type::B32,
         Update::Exchange | Update::CompareAndSwap => false,
     };

@@ -181,6 +181,9 @@ fn convert_element(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -
         finite: w.take("satfinite"),
         relu: w.take("relu"),
     };
+    if i.opcode.has("ue8m0x2") {
+        return Err(DecodeError::new("The emulator does not convert scales of .ue8m0."));
+    }
     let missing = || DecodeError::new("`cvt` names two types, of which one is missing or not known.");
     let to = w.take_first(packed).ok_or_else(missing)?;
     let from = w.take_first(packed).ok_or_else(missing)?;

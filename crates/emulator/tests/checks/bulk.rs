@@ -129,6 +129,17 @@ fn the_target_of_a_bulk_store_is_read_after_it_was_written() {
 }
 
 #[test]
+fn lanes_may_all_store_the_same() {
+    // CUTLASS lets a whole warp store a tile.
+    let start = body(&[WRITE, FENCE, SYNC, "setp.lt.u32 %p1, %tid, 32;"]);
+    let store = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%buffer], [%tile], 256;";
+    let commit = "@%p1 cp.async.bulk.commit_group;";
+    clean(&body(&[&start, store, commit, STORED]), ONE);
+    // One after the other in two instructions, nothing tells which of them wins.
+    found(&body(&[&start, store, commit, store, commit, STORED]), ONE, InFlight, ["cp.async.bulk.global"; 2]);
+}
+
+#[test]
 fn a_bulk_store_that_is_in_no_group_is_not_waited_for() {
     let store = STORE.replace("@%p1 cp.async.bulk.commit_group;", "");
     found(

@@ -182,7 +182,7 @@ fn the_last_to_count_may_count_anew() {
         WIDE,
     );
     found(
-        "atom.global.add.u32 %r1, [%buffer], 1; setp.eq.u32 %p1, %cta, 0; @%p1 st.global.u32 [%buffer], 0;",
+        "atom.global.add.u32 %r1, [%buffer], 1; setp.ne.u32 %p1, %r1, 0; @!%p1 st.global.u32 [%buffer], 7;",
         WIDE,
         Race,
         ["", ""],

@@ -1,0 +1,55 @@
+//! Every row of the instruction table, in its alternatives, is known to the emulator.
+
+#[path = "../../ptx/tests/spelling/mod.rs"]
+mod spelling;
+
+use std::collections::BTreeMap;
+
+use spelling::{SPELLINGS, instruction, program, targets, version_of};
+use warpwright_arch::Arch;
+use warpwright_arch::instructions::forms;
+use warpwright_emulator::Emulator;
+
+/// What the emulator says of a program with one instruction, if it does not load it.
+fn refusal(device: &mut Emulator, text: &str) -> Option<String> {
+    match warpwright_ptx::parse(text) {
+        Ok(module) => device.load(&module).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// What it does not have, and why.
+const ABSENT: [(&str, &str); 4] = [
+    ("cvt", "The emulator does not convert scales of .ue8m0."),
+    ("multimem", "held by several GPUs together"),
+    ("tcgen05.mma", "The emulator knows tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8."),
+    ("tcgen05.shift", "The emulator does not know this operation of tcgen05."),
+];
+
+fn is_absent(line: &str, said: &str) -> bool {
+    ABSENT.iter().any(|(start, reason)| line.starts_with(start) && said.contains(reason))
+}
+
+#[test]
+fn the_emulator_knows_every_row() {
+    let mut refused: BTreeMap<String, String> = BTreeMap::new();
+    let mut count = 0;
+    for form in forms() {
+        let target = targets(form).remove(0);
+        let name = if target.starts_with("sm_1") { "b200" } else { "h200" };
+        let mut device = Emulator::with_threads(Arch::named(name).unwrap(), 1).unwrap();
+        for (name, signature) in form.instances(SPELLINGS) {
+            let version = form.ptx_version_of(&name).max(version_of(&target));
+            for literals in [false, true] {
+                let line = instruction(&name, &signature, literals);
+                count += 1;
+                let said = refusal(&mut device, &program(&target, version, std::slice::from_ref(&line)));
+                if let Some(said) = said.filter(|said| !is_absent(&line, said)) {
+                    refused.insert(line, said);
+                }
+            }
+        }
+    }
+    assert!(count > 10_000, "{count} instructions");
+    assert!(refused.is_empty(), "{} of {count}: {refused:#?}", refused.len());
+}
