@@ -262,3 +262,24 @@ fn launches_the_device_does_not_allow_are_refused() {
     let bounded = text.replace("k() {", "k() .reqntid 64, 1, 1 {");
     assert_eq!(try_run(&bounded, shape(1, 32), &[]).err().unwrap().kind, FaultKind::BadLaunch);
 }
+
+#[test]
+fn cooperative_groups_find_the_barrier_of_their_grid() {
+    // As `grid.sync()` does it: the CTAs count down to the highest bit's change, and the first brings what lacks.
+    let text = ".version 8.0 .target sm_80 .address_size 64
+        .visible .entry exchange(.param .u64 values, .param .u64 seen) {
+        .reg .pred %p; .reg .b32 %r<10>; .reg .b64 %d<8>;
+        mov.u32 %r0, %ctaid.x; mov.u32 %r1, %nctaid.x;
+        ld.param.u64 %d0, [values]; ld.param.u64 %d1, [seen];
+        mul.wide.u32 %d2, %r0, 4; add.u64 %d3, %d0, %d2;
+        add.u32 %r2, %r0, 100; st.global.u32 [%d3], %r2;
+        mov.u32 %r3, %envreg1; mov.u32 %r4, %envreg2; mov.b64 %d4, {%r4, %r3};
+        sub.u32 %r5, 0x80000001, %r1; setp.eq.u32 %p, %r0, 0; selp.u32 %r5, %r5, 1, %p;
+        membar.gl; atom.global.add.u32 %r6, [%d4+4], %r5;
+        wait: ld.acquire.gpu.global.u32 %r7, [%d4+4]; xor.b32 %r7, %r7, %r6;
+        setp.ge.s32 %p, %r7, 0; @%p bra wait;
+        add.u32 %r8, %r0, 1; rem.u32 %r8, %r8, %r1; mul.wide.u32 %d5, %r8, 4; add.u64 %d5, %d0, %d5;
+        ld.global.u32 %r9, [%d5]; add.u64 %d6, %d1, %d2; st.global.u32 [%d6], %r9; ret; }";
+    let done = run(text, shape(6, 1), &[words([0; 6]), words([0; 6])]);
+    assert_eq!(done.words(1), [101, 102, 103, 104, 105, 100]);
+}

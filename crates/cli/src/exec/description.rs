@@ -16,6 +16,7 @@ pub(crate) struct Description {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) cluster: [u32; 3],
+    pub(crate) cooperative: bool,
     pub(crate) dynamic_shared_bytes: u32,
     pub(crate) arguments: Vec<Argument>,
 }
@@ -122,7 +123,9 @@ impl Description {
     /// Reads a launch file's value.
     pub(crate) fn parse(value: &Value) -> Result<Self> {
         let root = Node::root(value);
-        root.object(&["ptx", "entry", "grid", "block", "cluster", "dynamic_shared_bytes", "args"])?;
+        let fields =
+            ["ptx", "entry", "grid", "block", "cluster", "cooperative", "dynamic_shared_bytes", "args"];
+        root.object(&fields)?;
         let arguments = match root.optional("args") {
             Some(nodes) => arguments(&nodes)?,
             None => Vec::new(),
@@ -135,6 +138,7 @@ impl Description {
             grid: root.field("grid")?.extents()?,
             block: root.field("block")?.extents()?,
             cluster,
+            cooperative: root.optional("cooperative").map_or(Ok(false), |flag| flag.boolean())?,
             dynamic_shared_bytes: shared,
             arguments,
         })
@@ -325,7 +329,8 @@ mod tests {
     #[test]
     fn a_whole_file_is_read() {
         let description = Description::parse(&json!({
-            "ptx": "add.ptx", "entry": "add", "grid": [4, 1, 1], "block": [256, 2], "cluster": [2], "dynamic_shared_bytes": 64,
+            "ptx": "add.ptx", "entry": "add", "grid": [4, 1, 1], "block": [256, 2], "cluster": [2], "cooperative": true,
+            "dynamic_shared_bytes": 64,
             "args": [
                 {"buffer": {"dtype": "f32", "shape": [32, 32], "init": {"npy": "x.npy"}}},
                 {"buffer": {"dtype": "bf16", "shape": [], "init": {"normal": {"seed": 7}}, "save": "out.npy"}},
@@ -349,6 +354,7 @@ mod tests {
             grid: [4, 1, 1],
             block: [256, 2, 1],
             cluster: [2, 1, 1],
+            cooperative: true,
             dynamic_shared_bytes: 64,
             arguments: vec![
                 buffer("f32", &[32, 32], Init::Npy("x.npy".to_owned()), None),

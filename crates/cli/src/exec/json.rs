@@ -123,6 +123,11 @@ impl<'a> Node<'a> {
         self.value.as_u64().ok_or_else(|| self.wrong("an integer from 0 on"))
     }
 
+    /// True or false.
+    pub(crate) fn boolean(&self) -> Result<bool> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
     /// An unsigned integer of 32 bits.
     pub(crate) fn unsigned_32(&self) -> Result<u32> {
         self.unsigned()?.try_into().map_err(|_| self.wrong("an integer below 2^32"))

@@ -21,7 +21,7 @@ use description::{Argument, Description, Field, Structure, TensorMap};
 /// Runs a kernel of any PTX file, as a launch file describes it.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
-    /// The launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `dynamic_shared_bytes` and `args`. Paths in it are
+    /// The launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `cooperative`, `dynamic_shared_bytes` and `args`. Paths in it are
     /// relative to it.
     launch: PathBuf,
     #[command(flatten)]
@@ -170,9 +170,12 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
         });
     }
 
-    let shape = Launch::new(description.grid, description.block)
+    let mut shape = Launch::new(description.grid, description.block)
         .cluster(description.cluster)
         .dynamic_shared(description.dynamic_shared_bytes);
+    if description.cooperative {
+        shape = shape.cooperative();
+    }
     let stream = device.stream()?;
     let start = stream.record()?;
     let counts = function.launch(&stream, shape, arguments.as_slice())?;

@@ -8,6 +8,7 @@ use warpwright_ptx::syntax::{
 };
 
 use super::function::{DecodedFunction, FunctionDecoder};
+use super::grid_workspace::GridWorkspace;
 use super::names::{Scope, Symbol};
 use super::{DecodeError, variables};
 use crate::operation::Kind;
@@ -22,8 +23,9 @@ const DYNAMIC_SHARED_ALIGNMENT: u64 = 16;
 pub(super) fn decode_all(
     module: &Module,
     variables: &BTreeMap<String, ModuleVariable>,
+    workspace: GridWorkspace,
 ) -> Result<BTreeMap<String, Kernel>, LoadError> {
-    let names = ModuleNames::of(module, variables);
+    let names = ModuleNames::of(module, variables, workspace);
     let files = Arc::new(module.files.clone());
     let mut kernels = BTreeMap::new();
     for (index, function) in module.functions.iter().enumerate() {
@@ -47,10 +49,15 @@ pub(super) struct ModuleNames<'m> {
     shared: HashMap<&'m str, &'m Variable>,
     /// Functions whose address an initializer takes.
     in_tables: HashSet<u32>,
+    pub(super) workspace: GridWorkspace,
 }
 
 impl<'m> ModuleNames<'m> {
-    fn of(module: &'m Module, variables: &BTreeMap<String, ModuleVariable>) -> Self {
+    fn of(
+        module: &'m Module,
+        variables: &BTreeMap<String, ModuleVariable>,
+        workspace: GridWorkspace,
+    ) -> Self {
         let mut scope = HashMap::new();
         for function in &module.functions {
             if let Some(index) = variables::function_index(module, &function.name) {
@@ -74,7 +81,7 @@ impl<'m> ModuleNames<'m> {
         for variable in &module.variables {
             mentioned(variable.initializer.as_deref().unwrap_or(&[]), &scope, &mut in_tables);
         }
-        Self { module, scope, shared, in_tables }
+        Self { module, scope, shared, in_tables, workspace }
     }
 }
 

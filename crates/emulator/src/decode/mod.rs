@@ -5,6 +5,7 @@
 //! functions it may call, so that its shared memory is laid out for it alone.
 
 mod function;
+mod grid_workspace;
 mod kernel;
 mod names;
 mod operand;
@@ -48,6 +49,7 @@ pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) ->
         .at(None, 0, String::new()));
     }
     let variables = variables::place(module, memory)?;
-    let kernels = kernel::decode_all(module, &variables)?;
+    let workspace = grid_workspace::GridWorkspace::place(module, memory)?;
+    let kernels = kernel::decode_all(module, &variables, workspace)?;
     Ok(Program { kernels: kernels.into(), variables: variables.into() })
 }

@@ -119,11 +119,14 @@ impl FunctionDecoder<'_, '_> {
             Operand::Offset(name, offset) => (name, *offset),
             _ => return Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
         };
+        let file = File::of(ty);
+        let constant = |slot| Ok(Register { file, slot, ty });
+        if let Some(half) = self.kernel.names.workspace.register(name) {
+            return constant(self.bits(half, file));
+        }
         if let Some(special) = Special::named(name) {
             return Ok(self.special(special, ty));
         }
-        let file = File::of(ty);
-        let constant = |slot| Ok(Register { file, slot, ty });
         match self.symbol(name)? {
             Symbol::Register(register) if offset == 0 => Ok(register),
             Symbol::Shared(start) => {
