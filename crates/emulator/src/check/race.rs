@@ -40,8 +40,10 @@ impl Accessor<'_> {
         match role {
             Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
             Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
-                // What a whole warp does together, its lanes have waited for together.
-                let strangers = if kind.is_of_warp() { 0 } else { earlier.strangers(access) };
+                // What a whole warp does together, its lanes have waited for together. A copy that overwrites the operands of a multiply is
+                // held to a barrier nevertheless: its issuer must know besides that others have seen the last phase of its mbarrier.
+                let together = kind.is_of_warp() && (kind != GroupKind::Multiply || access.proxy.is_none());
+                let strangers = if together { 0 } else { earlier.strangers(access) };
                 let busy = lanes(lanes_of_it)
                     .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
                     .fold(0, |mask, lane| mask | 1 << lane);

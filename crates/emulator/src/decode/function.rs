@@ -364,6 +364,11 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         &self.kernel.names.module.functions[index as usize]
     }
 
+    /// What an environment register holds that tells of the grid's barrier, if it is one.
+    pub(super) fn grid_workspace(&self, register: &str) -> Option<u64> {
+        self.kernel.names.workspace.register(register)
+    }
+
     /// The place in the kernel's code of a function that is called.
     pub(crate) fn callee(&mut self, function: u32) -> u32 {
         self.kernel.reach(function)

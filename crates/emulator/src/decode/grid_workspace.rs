@@ -42,9 +42,7 @@ impl GridWorkspace {
 }
 
 fn asks(statements: &[Statement]) -> bool {
-    let is_register = |operand: &Operand| {
-        matches!(operand, Operand::Name(name) if REGISTERS.iter().any(|(register, _)| register == name))
-    };
+    let is_register = |operand: &Operand| matches!(operand, Operand::Name(name) if REGISTERS.iter().any(|(register, _)| register == name));
     statements.iter().any(|statement| match statement {
         Statement::Instruction(instruction) => instruction.operands.iter().any(is_register),
         Statement::Block(inner) => asks(inner),

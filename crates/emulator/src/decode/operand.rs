@@ -121,7 +121,7 @@ impl FunctionDecoder<'_, '_> {
         };
         let file = File::of(ty);
         let constant = |slot| Ok(Register { file, slot, ty });
-        if let Some(half) = self.kernel.names.workspace.register(name) {
+        if let Some(half) = self.grid_workspace(name) {
             return constant(self.bits(half, file));
         }
         if let Some(special) = Special::named(name) {
