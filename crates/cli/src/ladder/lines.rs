@@ -26,7 +26,7 @@ pub(super) fn filled(page: &str, lines: &[Value]) -> Result<String> {
             let (_, choice) = choices(bench).with_context(|| format!("the row of `{bench}`"))?.remove(0);
             if let Some(step) = lines.iter().find(|line| is_of(line, &choice)).and_then(timed_step) {
                 found = true;
-                filled.push(filled_row(&names, &row, &step, Measure::Bytes));
+                filled.push(filled_row(&names, &row, &step, measure_of(&names)));
                 continue;
             }
         }
@@ -36,6 +36,12 @@ pub(super) fn filled(page: &str, lines: &[Value]) -> Result<String> {
         bail!("no table has a column `bench` with a row for any of its lines");
     }
     Ok(filled.join("\n") + "\n")
+}
+
+/// What a table with these columns has speeds of: bytes, where none of them says otherwise.
+fn measure_of(names: &[&str]) -> Measure {
+    let others = [Measure::Operations, Measure::MatrixOperations, Measure::Keys];
+    others.into_iter().find(|measure| names.contains(&measure.unit().0)).unwrap_or(Measure::Bytes)
 }
 
 /// Whether a line's kernel and options are those, as far as the kernel had these options then.
@@ -71,6 +77,13 @@ mod tests {
                         | `softmax --rows 65` | 9 | | another |\n\n| `softmax --rows 64 --columns 128` | no table |\n";
         assert_eq!(filled(page, &lines).expect("it has a row"), expected);
         assert_eq!(filled(expected, &lines).expect("it still has"), expected, "once more changes nothing");
+    }
+
+    #[test]
+    fn the_columns_say_what_there_are_speeds_of() {
+        assert_eq!(measure_of(&["bench", "TFLOP/s", "us"]), Measure::MatrixOperations);
+        assert_eq!(measure_of(&["bench", "Gkey/s"]), Measure::Keys);
+        assert_eq!(measure_of(&["bench", "us"]), Measure::Bytes);
     }
 
     #[test]
