@@ -116,8 +116,8 @@ fn a_stale_page_is_named_and_mended() {
 #[test]
 fn records_have_the_emulator_s_counts() {
     let folder = folder("counts");
-    for ladder in ["transpose", "reduce", "sgemm"] {
-        let name = format!("docs/results/2026-11-21-{ladder}.json");
+    for ladder in ["2026-11-22-transpose", "2026-11-22-reduce", "2026-11-21-sgemm"] {
+        let name = format!("docs/results/{ladder}.json");
         let copy = folder.join(format!("{ladder}.json"));
         std::fs::copy(root().join(&name), &copy).expect("it can be copied");
         let recounted = chapter(&["--recount", copy.to_str().expect("plain")]);
