@@ -49,6 +49,18 @@ pub enum Limiter {
     Ctas,
 }
 
+impl Limiter {
+    /// What there is too little of, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warps => "warp slots",
+            Self::Registers => "registers",
+            Self::Shared => "shared memory",
+            Self::Ctas => "CTA slots",
+        }
+    }
+}
+
 /// A kernel of which an SM cannot hold even one CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OccupancyError {

@@ -95,7 +95,7 @@ impl Dtype {
     }
 
     /// A scalar's bytes as a kernel's argument: a number where NumPy has the type, bits where it lacks it.
-    pub(crate) fn as_argument(&self, bytes: &[u8]) -> Argument {
+    pub(crate) fn as_argument(&self, bytes: &[u8]) -> Argument<'static> {
         let mut word = [0; 8];
         word[..self.bytes].copy_from_slice(bytes);
         let bits = u64::from_le_bytes(word);

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_arch::{CAPABILITIES, Capability, KernelResources, Limiter, OTHER_CAPABILITIES, OneMore};
+use warpwright_arch::{CAPABILITIES, Capability, KernelResources, OTHER_CAPABILITIES, OneMore};
 
 use crate::output::Output;
 
@@ -39,20 +39,20 @@ impl Occupancy {
         // Several may allow equally few.
         let stops = |ctas: u32| ctas == found.ctas_per_sm;
         let is_full = found.warps_per_sm == capability.warps_per_sm;
-        let limiters = limits.iter().filter(|(_, ctas)| stops(*ctas)).map(|(limiter, _)| name(*limiter));
+        let limiters = limits.iter().filter(|(_, ctas)| stops(*ctas)).map(|(limiter, _)| limiter.name());
         let limiters: Vec<_> = limiters.collect();
         let part = f64::from(found.warps_per_sm) / f64::from(capability.warps_per_sm);
         output.json(|| {
             let limits = limits.iter().map(|(limiter, ctas)| {
                 let ctas = (*ctas != u32::MAX).then_some(*ctas);
-                (name(*limiter).to_owned(), json!(ctas))
+                (limiter.name().to_owned(), json!(ctas))
             });
             json!({
                 "arch": self.arch,
                 "ctas_per_sm": found.ctas_per_sm,
                 "warps_per_sm": found.warps_per_sm,
                 "occupancy": part,
-                "limiter": name(found.limiter),
+                "limiter": found.limiter.name(),
                 "limiters": limiters,
                 "ctas_by": limits.collect::<serde_json::Map<_, _>>(),
                 "one_more": more.map(as_json),
@@ -69,21 +69,12 @@ impl Occupancy {
             for (limiter, ctas) in limits {
                 let mark = if stops(ctas) { "  <- stops one more" } else { "" };
                 let ctas = if ctas == u32::MAX { "any number".to_owned() } else { ctas.to_string() };
-                lines.push(format!("  {:<14} allow {ctas:>3}{mark}", name(limiter)));
+                lines.push(format!("  {:<14} allow {ctas:>3}{mark}", limiter.name()));
             }
             lines.push(one_more(found.ctas_per_sm + 1, &kernel, more, is_full));
             lines.join("\n")
         });
         Ok(())
-    }
-}
-
-fn name(limiter: Limiter) -> &'static str {
-    match limiter {
-        Limiter::Warps => "warp slots",
-        Limiter::Registers => "registers",
-        Limiter::Shared => "shared memory",
-        Limiter::Ctas => "CTA slots",
     }
 }
 

@@ -219,7 +219,8 @@ impl Cluster {
     fn observe(&mut self, launch: &LaunchContext<'_>) {
         let ctas: Vec<(u64, [u32; 3])> =
             self.blocks.iter().map(|block| (launch.linear_cta(block.index), block.index)).collect();
-        let observer = Observer::new(launch.checks.as_ref(), launch.counting.as_ref(), &ctas);
+        let own_shared = u64::from(launch.reserved_shared_start());
+        let observer = Observer::new(launch.checks.as_ref(), launch.counting.as_ref(), &ctas, own_shared);
         self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
     }
 

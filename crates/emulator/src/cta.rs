@@ -68,7 +68,7 @@ impl Block {
             index,
             rank,
             observer: Observer::default(),
-            shared: SharedMemory::new(u64::from(launch.shared_bytes), rank),
+            shared: SharedMemory::new(u64::from(launch.reachable_shared_bytes()), rank),
             barriers: vec![BarrierState::new(warps as usize); BARRIERS],
             cluster_barrier: ClusterBarrier::new(warps as usize),
             mbarriers: MbarrierRecords::new(),

@@ -208,6 +208,13 @@ impl Cluster {
                 let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
                 format!("waiting at barrier {id}, where {count} of {wanted} threads have arrived")
             }
+            Wait::Again { id, .. } => {
+                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+                format!(
+                    "arriving at barrier {id} a second time before it has completed: {count} of {wanted} threads have \
+                     arrived"
+                )
+            }
             Wait::Warpgroup => {
                 let missing = block.warpgroups.missing(warp.index);
                 let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();

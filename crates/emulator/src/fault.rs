@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::check::{Finding, Label};
+use crate::check::{Finding, Label, write_more};
 use crate::registers::lanes;
 
 /// The kinds of fault.
@@ -207,16 +207,7 @@ impl fmt::Display for Fault {
         for label in &self.also {
             write!(f, "\n  and {label}")?;
         }
-        for label in &self.memory {
-            write!(f, "\n  of {label}")?;
-        }
-        for note in &self.notes {
-            write!(f, "\n  note: {note}")?;
-        }
-        if let Some(help) = &self.help {
-            write!(f, "\n  help: {help}")?;
-        }
-        Ok(())
+        write_more(f, &self.memory, &self.notes, self.help.as_deref())
     }
 }
 

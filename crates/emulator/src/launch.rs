@@ -119,6 +119,9 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) stop: AtomicBool,
 }
 
+/// Bytes to a multiple of which the shared memory of the system is aligned.
+const RESERVED_SHARED_ALIGNMENT: u32 = 1024;
+
 impl LaunchContext<'_> {
     pub(crate) fn threads_per_cta(&self) -> u32 {
         self.block.iter().product()
@@ -160,6 +163,21 @@ impl LaunchContext<'_> {
         let shift = 64 - 8 * bytes;
         let value = u64::from_le_bytes(value) << shift;
         if signed { (value as i64 >> shift) as u64 } else { value >> shift }
+    }
+
+    /// Where the shared memory that the hardware keeps for the system starts in a CTA's. A device has it before the
+    /// kernel's own; here it comes after, so that the kernel's starts at 0.
+    pub(crate) fn reserved_shared_start(&self) -> u32 {
+        self.shared_bytes.next_multiple_of(RESERVED_SHARED_ALIGNMENT)
+    }
+
+    /// The shared memory that a CTA may reach: its own, and the system's if the kernel asks where that is.
+    pub(crate) fn reachable_shared_bytes(&self) -> u32 {
+        if self.kernel.knows_reserved_shared() {
+            self.reserved_shared_start() + self.arch.capability.shared_bytes_reserved
+        } else {
+            self.shared_bytes
+        }
     }
 
     /// Clusters that the device holds at once.

@@ -20,6 +20,8 @@ pub(crate) enum Wait {
     Warpgroup,
     /// It has arrived at a barrier of the CTA, and waits for this generation to end.
     Barrier { id: u32, generation: u32 },
+    /// It has arrived at a barrier of the CTA without waiting, and arrives again when this generation has ended.
+    Again { id: u32, generation: u32 },
     /// It has arrived at the barrier of the cluster, and waits for the phase to complete.
     Cluster,
     /// What its instruction needs was not to be had; it tries again in its next turn.

@@ -156,6 +156,13 @@ impl Kernel {
         &self.name
     }
 
+    /// Whether it asks where the shared memory is that the hardware keeps for the system.
+    pub(crate) fn knows_reserved_shared(&self) -> bool {
+        self.functions.iter().flat_map(|function| &function.preloads).any(|preload| {
+            matches!(preload.value, PreloadValue::Special(register) if register.is_of_reserved_shared())
+        })
+    }
+
     /// Its parameters, in order.
     pub fn parameters(&self) -> &[KernelParameter] {
         &self.parameters

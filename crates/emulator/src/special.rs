@@ -29,7 +29,12 @@ pub(crate) enum SpecialRegister {
     DynamicSharedBytes,
     TotalSharedBytes,
     AggregateSharedBytes,
-    ReservedSharedOffset(u32),
+    /// Where the shared memory that is the system's starts.
+    ReservedSharedStart,
+    /// Where it ends.
+    ReservedSharedEnd,
+    /// Its bytes.
+    ReservedSharedBytes,
     ClusterIndex(usize),
     ClusterCount(usize),
     CtaInCluster(usize),
@@ -102,11 +107,12 @@ impl Special {
             "cluster_ctarank" => SpecialRegister::CtaRankInCluster,
             "cluster_nctarank" => SpecialRegister::CtasInCluster,
             "is_explicit_cluster" => SpecialRegister::ClusterIsExplicit,
-            "reserved_smem_offset_begin"
-            | "reserved_smem_offset_cap"
-            | "reserved_smem_offset_end"
-            | "reserved_smem_offset_0"
-            | "reserved_smem_offset_1" => SpecialRegister::ReservedSharedOffset(0),
+            // Where the parts 0 and 1 lie in the region is not documented; cooperative groups use part 1 alone.
+            "reserved_smem_offset_begin" | "reserved_smem_offset_0" | "reserved_smem_offset_1" => {
+                SpecialRegister::ReservedSharedStart
+            }
+            "reserved_smem_offset_end" => SpecialRegister::ReservedSharedEnd,
+            "reserved_smem_offset_cap" => SpecialRegister::ReservedSharedBytes,
             // No graph launches anything here.
             "current_graph_exec" => SpecialRegister::Zero,
             "clock" | "clock64" => return Some(Special::Clock(Clock::Cycles)),
@@ -138,6 +144,16 @@ pub(crate) struct WarpPosition {
 }
 
 impl SpecialRegister {
+    /// Whether it tells of the shared memory that is the system's.
+    pub(crate) fn is_of_reserved_shared(self) -> bool {
+        matches!(
+            self,
+            SpecialRegister::ReservedSharedStart
+                | SpecialRegister::ReservedSharedEnd
+                | SpecialRegister::ReservedSharedBytes
+        )
+    }
+
     /// Its values in a warp.
     pub(crate) fn column(self, launch: &LaunchContext<'_>, position: WarpPosition) -> [u64; LANES] {
         let all = |value: u32| [u64::from(value); LANES];
@@ -170,7 +186,11 @@ impl SpecialRegister {
             SpecialRegister::AggregateSharedBytes => {
                 all(launch.shared_bytes + launch.arch.capability.shared_bytes_reserved)
             }
-            SpecialRegister::ReservedSharedOffset(offset) => all(offset),
+            SpecialRegister::ReservedSharedStart => all(launch.reserved_shared_start()),
+            SpecialRegister::ReservedSharedEnd => {
+                all(launch.reserved_shared_start() + launch.arch.capability.shared_bytes_reserved)
+            }
+            SpecialRegister::ReservedSharedBytes => all(launch.arch.capability.shared_bytes_reserved),
             SpecialRegister::CtaInCluster(axis) => all(position.cta[axis] % launch.cluster[axis]),
             SpecialRegister::CtaRankInCluster => all(launch.rank_in_cluster(position.cta)),
             SpecialRegister::ClusterExtent(axis) => all(launch.cluster[axis]),

@@ -330,6 +330,12 @@ impl Step<'_> {
     }
 
     fn arrive(&mut self, barrier: &BarrierOperation, pc: u32, active: u32) -> Result<Next, Box<Trouble>> {
+        if let Some((id, generation)) = barrier.comes_again(&self.execution, active) {
+            self.execution.block.observer.barrier_again(self.execution.actor(active), id);
+            self.count(pc);
+            self.paths[self.index].wait = Wait::Again { id, generation };
+            return Ok(Next::Stop(self.stop(pc)));
+        }
         self.count(pc + 1);
         self.execution.changes += 1;
         let waits = barrier.arrive(&mut self.execution, active)?;

@@ -229,6 +229,11 @@ impl Warp {
                         path.pc += 1;
                     }
                 }
+                Wait::Again { id, generation } => {
+                    if blocks.own.barriers[id as usize].generation() != generation {
+                        self.paths[index].wait = Wait::Ready;
+                    }
+                }
                 Wait::Barrier { id, generation } => {
                     let barrier = &blocks.own.barriers[id as usize];
                     if barrier.generation() != generation {

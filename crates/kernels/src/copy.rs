@@ -6,8 +6,17 @@ use crate::number::Values;
 use crate::registry::{Mismatch, Prepared, Result, Verified, Work};
 use crate::rotation::rotating;
 
+/// The rival of a kernel that does so much: a copy of as many bytes, if it is the one that `name` asks for.
+pub(crate) fn rival(
+    name: &str,
+    device: &Device,
+    work: impl FnOnce() -> Result<Work>,
+) -> Option<Result<Box<dyn Prepared>>> {
+    (name == "copy").then(|| of_as_many_bytes(device, work()?))
+}
+
 /// A copy that moves `work.bytes` bytes in all, half of them read and half written.
-pub(crate) fn of_as_many_bytes(device: &Device, work: Work) -> Result<Box<dyn Prepared>> {
+fn of_as_many_bytes(device: &Device, work: Work) -> Result<Box<dyn Prepared>> {
     let words = (work.bytes / 8.0).ceil() as usize;
     rotating(
         device,

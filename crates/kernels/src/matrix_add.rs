@@ -60,7 +60,7 @@ impl LibraryKernel for Library {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (m, n) = (u32::try_from(options.number("m"))?, u32::try_from(options.number("n"))?);
+        let (m, n) = (options.u32("m")?, options.u32("n")?);
         let count = u32::try_from(u64::from(m) * u64::from(n))? as usize;
         let mut random = Random::new(options.number("seed"));
         let (a, b) = (random.normal(count), random.normal(count));

@@ -60,6 +60,9 @@ impl Prepared for Known {
     }
 }
 
+/// SMs that PTX without a device is planned for: an H200's.
+pub(crate) const PLANNED_SMS: u32 = 132;
+
 /// The capability of GPUs of `.target` `target`.
 pub(crate) fn capability_of(target: &str) -> Result<&'static Capability> {
     Capability::for_target(target).ok_or_else(|| format!("there is no architecture {target} here").into())

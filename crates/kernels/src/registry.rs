@@ -50,6 +50,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::gemm::GroupedLibrary,
         &crate::gemm::ScaledLibrary,
         &crate::gemm::ScaledExpertsLibrary,
+        &crate::gemm::ScaledGroupedLibrary,
     ]
 }
 
@@ -511,6 +512,32 @@ impl Options {
             Value::Number(number) => number,
             Value::Choice(_) => panic!("option {name} is a choice"),
         }
+    }
+
+    /// A number that a kernel takes in 32 bits.
+    ///
+    /// # Errors
+    /// It is 2^32 or more.
+    ///
+    /// # Panics
+    /// As [`number`](Self::number).
+    pub fn u32(&self, name: &str) -> std::result::Result<u32, OptionError> {
+        let number = self.number(name);
+        u32::try_from(number).map_err(|_| OptionError {
+            name: name.to_owned(),
+            message: format!("{number} is not below 2^32"),
+        })
+    }
+
+    /// A number that a kernel takes in 32 bits, or `own` where it is 0.
+    ///
+    /// # Errors
+    /// As [`u32`](Self::u32).
+    pub fn u32_or(&self, name: &str, own: u32) -> std::result::Result<u32, OptionError> {
+        Ok(match self.u32(name)? {
+            0 => own,
+            given => given,
+        })
     }
 
     /// A number that counts things on the host.

@@ -4,7 +4,7 @@ use warpwright::lang::element::{bf16, f16};
 
 use crate::monoid::Searchable;
 use crate::reference::{Random, Rounded, drawn, repeated};
-use crate::registry::Element;
+use crate::registry::{Element, Options, Work};
 
 /// The names of the types that [`with_element_type`] knows, as an option's choices.
 pub(crate) const ELEMENT_TYPES: &[&str] = &["f32", "f16", "bf16", "f64", "i32", "u32", "i64", "u64"];
@@ -49,6 +49,12 @@ macro_rules! with_element_type {
     };
 }
 pub(crate) use with_element_type;
+
+/// What a kernel does at the least that reads each of `length` elements once.
+pub(crate) fn each_read_once<T: Sampled>(options: &Options) -> Work {
+    let length = options.number("length") as f64;
+    Work { operations: length, bytes: length * f64::from(T::BYTES) }
+}
 
 /// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
 pub(crate) trait Sampled: Searchable {

@@ -57,6 +57,16 @@ pub(crate) fn shift_in<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value
     queue[0] = value;
 }
 
+/// Drops the first value of a queue, and puts one last.
+#[device]
+pub(crate) fn shift_out<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
+    for place in 1..queue.len() {
+        queue[place - 1] = queue[place];
+    }
+    let last = queue.len() - 1;
+    queue[last] = value;
+}
+
 impl Operations {
     /// `output[i]` = `input[0]` to `input[i]` combined.
     ///

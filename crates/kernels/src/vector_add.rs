@@ -53,7 +53,7 @@ impl LibraryKernel for Library {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let length = u32::try_from(options.number("length"))?;
+        let length = options.u32("length")?;
         let mut random = Random::new(options.number("seed"));
         let (a, b) = (random.normal(length as usize), random.normal(length as usize));
         let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);

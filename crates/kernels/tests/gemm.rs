@@ -1,6 +1,8 @@
 //! The GEMM library: every way that the plan knows, every type and order, epilogues, and what is refused.
 
+mod emulated;
 mod matrices;
+mod products;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -9,24 +11,11 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use matrices::{place, whole};
+use emulated::hopper;
+use matrices::whole;
+use products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-/// A·B on the host.
-fn expected(product: Product, a: &[f32], b: &[f32]) -> Vec<f32> {
-    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
-    let mut c = vec![0.0; m * n];
-    for (row, line) in c.chunks_mut(n).enumerate() {
-        for step in 0..k {
-            let factor = a[place(product.a, row, step, (m, k))];
-            for (column, sum) in line.iter_mut().enumerate() {
-                *sum += factor * b[place(product.b, step, column, (k, n))];
-            }
-        }
-    }
-    c
-}
 
 /// A product's matrices on the host and on a device.
 struct Case<T, C> {
@@ -46,14 +35,11 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
         let (a, b) = (whole(m * k, 1), whole(k * n, 2));
-        let there = |values: &[f32]| {
-            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
-        };
         Ok(Self {
             product,
-            expected: expected(product, &a, &b),
-            a: there(&a)?,
-            b: there(&b)?,
+            expected: multiplied(product, &a, &b),
+            a: sent(device, &a, &input)?,
+            b: sent(device, &b, &input)?,
             c: device.buffer_from(&vec![before; m * n])?,
         })
     }
@@ -69,20 +55,8 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         for _ in 0..2 {
             operations.multiply_by(stream, self.product, way, &self.a, &self.b, &mut self.c)?;
         }
-        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
-        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
-        let (columns, what) = (self.product.n as usize, self.product);
-        assert_eq!(
-            wrong.map(|index| (index / columns, index % columns, found[index], self.expected[index])),
-            None,
-            "(row, column, found, expected) of {what:?} by {way:?}"
-        );
-        Ok(())
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.product))?)
     }
-}
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 fn all_ways<T: Factor, C: Element>(device: &Device, product: Product) -> Vec<Way> {

@@ -1,6 +1,8 @@
 //! Batches of products in one launch: every way that the plan knows, strides, shared factors, epilogues, and what is refused.
 
+mod emulated;
 mod matrices;
+mod products;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -10,7 +12,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use matrices::{place, whole};
+use emulated::hopper;
+use matrices::whole;
+use products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -24,19 +28,13 @@ fn length(batch: &Batch, stride: u64, matrix: usize) -> usize {
 
 /// All of C, with the gaps, from what was there before.
 fn expected(batch: &Batch, a: &[f32], b: &[f32], before: f32) -> Vec<f32> {
-    let [m, n, k] = [batch.product.m, batch.product.n, batch.product.k].map(|extent| extent as usize);
-    let mut c = vec![before; length(batch, batch.c_stride, m * n)];
+    let matrix = batch.product.m as usize * batch.product.n as usize;
+    let mut c = vec![before; length(batch, batch.c_stride, matrix)];
     for product in 0..u64::from(batch.count) {
         let [a, b] = [(a, batch.a_stride), (b, batch.b_stride)]
             .map(|(all, stride)| &all[(product * stride) as usize..]);
-        let c = &mut c[(product * batch.c_stride) as usize..][..m * n];
-        for (index, sum) in c.iter_mut().enumerate() {
-            let (row, column) = (index / n, index % n);
-            let terms = (0..k).map(|step| {
-                a[place(batch.product.a, row, step, (m, k))] * b[place(batch.product.b, step, column, (k, n))]
-            });
-            *sum = terms.sum();
-        }
+        let first = (product * batch.c_stride) as usize;
+        c[first..][..matrix].copy_from_slice(&multiplied(batch.product, a, b));
     }
     c
 }
@@ -61,11 +59,9 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         let a = whole(length(&batch, batch.a_stride, m * k), 1);
         let b = whole(length(&batch, batch.b_stride, k * n), 2);
         let expected = expected(&batch, &a, &b, GAP);
-        let there = |values: &[f32]| {
-            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
-        };
         let before: Vec<C> = expected.iter().map(|_| output(GAP)).collect();
-        Ok(Self { batch, a: there(&a)?, b: there(&b)?, c: device.buffer_from(&before)?, expected })
+        let (a, b) = (sent(device, &a, &input)?, sent(device, &b, &input)?);
+        Ok(Self { batch, a, b, c: device.buffer_from(&before)?, expected })
     }
 
     /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
@@ -79,20 +75,8 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         for _ in 0..2 {
             operations.multiply_batched_by(stream, &self.batch, way, &self.a, &self.b, &mut self.c)?;
         }
-        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
-        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
-        assert_eq!(
-            wrong.map(|index| (index, found[index], self.expected[index])),
-            None,
-            "(place, found, expected) of {:?} by {way:?}",
-            self.batch
-        );
-        Ok(())
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.batch))?)
     }
-}
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 fn all_ways<T: Factor, C: Element>(device: &Device, batch: Batch) -> Vec<Way> {

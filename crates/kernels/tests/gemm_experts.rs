@@ -1,17 +1,21 @@
 //! Groups of rows in one launch, each times a matrix of its own: every way that the plan knows, groups of no rows, epilogues, and what
 //! is refused.
 
+mod emulated;
 mod matrices;
+mod products;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::experts::Experts;
 use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Way};
+use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use matrices::{place, whole};
+use emulated::hopper;
+use matrices::whole;
+use products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -44,28 +48,23 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         output: impl Fn(f32) -> C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let (wide, deep) = (n as usize, k as usize);
-        let rows = groups(sizes);
-        let (a, b) = (whole(rows.len() * deep, 1), whole(sizes.len() * wide * deep, 2));
-        let weight = |group: usize, step: usize, column: usize| {
-            b[group * deep * wide + place(order, step, column, (deep, wide))]
-        };
+        let rows = sizes.iter().sum::<u32>() as usize;
+        let (a, b) = (whole(rows * deep, 1), whole(sizes.len() * wide * deep, 2));
+        let mut left = &a[..];
         let mut expected = Vec::new();
-        for (row, &group) in rows.iter().enumerate() {
-            for column in 0..wide {
-                let terms = (0..deep).map(|step| a[row * deep + step] * weight(group, step, column));
-                expected.push(terms.sum());
-            }
+        for (group, &size) in sizes.iter().enumerate() {
+            let (rows, others) = left.split_at(size as usize * deep);
+            let product = Product { b: order, ..Product::new(size, n, k) };
+            expected.extend(multiplied(product, rows, &b[group * wide * deep..]));
+            left = others;
         }
         let sums = sizes.iter().scan(0, |sum, size| {
             *sum += size;
             Some(*sum)
         });
         let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
-        let there = |values: &[f32]| {
-            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
-        };
         let before: Vec<C> = expected.iter().map(|_| output(BEFORE)).collect();
-        let (a, b, c) = (there(&a)?, there(&b)?, device.buffer_from(&before)?);
+        let (a, b, c) = (sent(device, &a, &input)?, sent(device, &b, &input)?, device.buffer_from(&before)?);
         Ok(Self { offsets: device.buffer_from(&offsets)?, n, k, order, expected, a, b, c })
     }
 
@@ -90,20 +89,8 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         for _ in 0..2 {
             operations.multiply_experts_by(stream, &experts, way, &self.a, &self.b, &mut self.c)?;
         }
-        let found: Vec<f32> = self.c.to_vec()?.into_iter().map(of).collect();
-        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
-        let n = self.n as usize;
-        assert_eq!(
-            wrong.map(|index| (index / n, index % n, found[index], self.expected[index])),
-            None,
-            "(row, column, found, expected) by {way:?}"
-        );
-        Ok(())
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", (self.n, self.k, self.order)))?)
     }
-}
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 const WEIGHTS: Order = Order::ColumnMajor;

@@ -5,6 +5,7 @@
 //!
 //! `cargo test -p warpwright-kernels --test gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
 
+mod emulated;
 mod matrices;
 
 use warpwright::prelude::*;
@@ -17,6 +18,7 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::Operations;
 
+use emulated::hopper;
 use matrices::{place, whole};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -419,10 +421,6 @@ fn run(device: &Device, case: Case) -> Result<()> {
         _ => with_output(device, case, e5m2::from_f32),
     };
     outcome.map_err(|error| format!("{case:?} on {}: {error}", device.properties().name).into())
-}
-
-fn hopper(schedule: Schedule) -> Result<Device> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 /// Each form in each type meets each order, and over all of them each shape, output and epilogue.

@@ -1,6 +1,8 @@
 //! Groups of products of different extents in one launch: every way that the plan knows, members of nothing, and what is refused.
 
+mod emulated;
 mod matrices;
+mod products;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
@@ -10,7 +12,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use matrices::{place, whole};
+use emulated::hopper;
+use matrices::whole;
+use products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -32,17 +36,9 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
         let (a, b) = (whole(m * k, u64::from(product.m)), whole(k * n, u64::from(product.n) + 100));
-        let sum = |row: usize, column: usize| -> f32 {
-            let terms = (0..k).map(|step| {
-                a[place(product.a, row, step, (m, k))] * b[place(product.b, step, column, (k, n))]
-            });
-            terms.sum()
-        };
-        let expected = (0..m * n).map(|index| sum(index / n, index % n)).collect();
-        let there = |values: &[f32]| {
-            device.buffer_from(&values.iter().map(|&value| input(value)).collect::<Vec<_>>())
-        };
-        let (a, b, c) = (there(&a)?, there(&b)?, device.buffer_from(&vec![before; m * n])?);
+        let expected = multiplied(product, &a, &b);
+        let (a, b) = (sent(device, &a, &input)?, sent(device, &b, &input)?);
+        let c = device.buffer_from(&vec![before; m * n])?;
         Ok(Self { product, expected, a, b, c })
     }
 }
@@ -66,21 +62,10 @@ fn check<T: Factor, C: GemmOutput + Storable>(
         operations.multiply_grouped_by(stream, &mut members(cases), way)?;
     }
     for (number, case) in cases.iter().enumerate() {
-        let found: Vec<f32> = case.c.to_vec()?.into_iter().map(&of).collect();
-        let wrong = found.iter().zip(&case.expected).position(|(found, expected)| found != expected);
-        let columns = case.product.n.max(1) as usize;
-        assert_eq!(
-            wrong.map(|index| (index / columns, index % columns, found[index], case.expected[index])),
-            None,
-            "(row, column, found, expected) of member {number}, {:?}, by {way:?}",
-            case.product
-        );
+        let what = format!("member {number}, {:?}, by {way:?}", case.product);
+        compare(&case.c, &of, &case.expected, &what)?;
     }
     Ok(())
-}
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 /// Members with nothing in common: many rows, many columns, one row, no rows, no depth.

@@ -1,5 +1,6 @@
 //! 8-bit floats of one type times those of the other: every way of a product, and every form of several.
 
+mod emulated;
 mod matrices;
 
 use warpwright::prelude::*;
@@ -12,6 +13,7 @@ use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::operations::Operations;
 
+use emulated::hopper;
 use matrices::{place, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -19,10 +21,6 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// Both types' conversions.
 const E4M3: fn(f32) -> e4m3 = e4m3::from_f32;
 const E5M2: fn(f32) -> e5m2 = e5m2::from_f32;
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
-}
 
 /// Products of one shape, their factors on a device, and what C should be. Whole numbers that both types hold.
 struct Case<A, B> {

@@ -1,65 +1,31 @@
 //! The GEMM whose blocks have scales: every way, granularity, type and schedule against the product of what the operands stand for.
 
+mod emulated;
 mod operands;
+mod scaled_product;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, Schedule, Storable};
+use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::Product;
-use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
+use warpwright_kernels::gemm::multiply_scaled::{Narrow, Scaled, ScaledWay};
 use warpwright_kernels::gemm::plan::Shape;
 use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use operands::{Operand, numbers};
+use emulated::hopper;
+use operands::{E4M3, GRANULARITIES, Operand, compare, numbers, whole};
+use scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const ALL: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
-
-/// A product of operands on a device, and what it should be.
-struct Case<A, B, C> {
-    product: Product,
-    granularities: Granularities,
-    expected: Vec<f64>,
-    a: (Buffer<A>, Buffer<f32>),
-    b: (Buffer<B>, Buffer<f32>),
-    c: Buffer<C>,
-}
-
 impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
-    fn new(
-        device: &Device,
-        product: Product,
-        (a, b): (Operand, Operand),
-        (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
-        before: C,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
-        let Product { m, n, k, .. } = product;
-        let mut expected = Vec::new();
-        for row in a.meant.chunks(k as usize) {
-            for column in b.meant.chunks(k as usize) {
-                expected.push(row.iter().zip(column).map(|(a, b)| a * b).sum());
-            }
-        }
-        let a_values: Vec<A> = a.stored(k, product.a == Order::RowMajor).map(a_input).collect();
-        let b_values: Vec<B> = b.stored(k, product.b == Order::ColumnMajor).map(b_input).collect();
-        Ok(Self {
-            product,
-            granularities: (a.granularity, b.granularity),
-            expected,
-            a: (device.buffer_from(&a_values)?, device.buffer_from(&a.scales)?),
-            b: (device.buffer_from(&b_values)?, device.buffer_from(&b.scales)?),
-            c: device.buffer_from(&vec![before; m as usize * n as usize])?,
-        })
-    }
-
     /// All ways to compute it.
     fn ways(&self, device: &Device) -> Vec<ScaledWay> {
         let Product { m, n, k, .. } = self.product;
         let shape = Shape { batch: 1, m, n, k, input_bytes: A::BYTES, output_bytes: C::BYTES };
-        ScaledWay::all(shape, self.granularities, device.properties().sm_count)
+        ScaledWay::all(shape, self.granularities(), device.properties().sm_count)
     }
 
     /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
@@ -71,44 +37,14 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let stream = device.stream()?;
-        let a = Scaled { values: &self.a.0, scales: &self.a.1, granularity: self.granularities.0 };
-        let b = Scaled { values: &self.b.0, scales: &self.b.1, granularity: self.granularities.1 };
+        let Self { product, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.multiply_scaled_by(&stream, self.product, way, a, b, &mut self.c)?;
+            operations.multiply_scaled_by(&stream, *product, way, a.scaled(), b.scaled(), c)?;
         }
-        let found: Vec<f64> = self.c.to_vec()?.into_iter().map(of).collect();
-        let wrong = found.iter().zip(&self.expected).position(|(found, expected)| found != expected);
-        let columns = self.product.n as usize;
-        assert_eq!(
-            wrong.map(|index| (index / columns, index % columns, found[index], self.expected[index])),
-            None,
-            "(row, column, found, expected) of {:?}, {:?} by {way}",
-            self.product,
-            self.granularities
-        );
+        let found = self.c.to_vec()?.into_iter().map(of).collect();
+        compare(found, &self.expected, &format!("{:?}, {:?} by {way}", self.product, self.granularities()));
         Ok(())
     }
-}
-
-fn exact_case<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
-    device: &Device,
-    product: Product,
-    granularities: Granularities,
-    inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
-    before: C,
-) -> Result<Case<A, B, C>, Box<dyn std::error::Error>> {
-    let Product { m, n, k, .. } = product;
-    let a = Operand::exact(granularities.0, (m, k), 3);
-    let b = Operand::exact(granularities.1, (n, k), 5);
-    Case::new(device, product, (a, b), inputs, before)
-}
-
-type ToE4m3 = fn(f32) -> e4m3;
-
-const E4M3: (ToE4m3, ToE4m3) = (e4m3::from_f32, e4m3::from_f32);
-
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
 }
 
 #[test]
@@ -124,9 +60,9 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
     {
         let device = hopper(schedule)?;
         let operations = Operations::new(&device);
-        for (offset, granularities) in ALL.into_iter().enumerate() {
+        for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let (m, n, k) = extents;
-            let mut case = exact_case(&device, Product::new(m, n, k), granularities, E4M3, f32::NAN)?;
+            let mut case = Case::exact(&device, Product::new(m, n, k), granularities, E4M3, f32::NAN)?;
             let ways = case.ways(&device);
             assert!(ways.len() >= 8, "{} ways", ways.len());
             // Each way meets each granularity in one of the shapes.
@@ -144,12 +80,12 @@ fn every_type_is_right() -> Outcome {
     let operations = Operations::new(&device);
     let product = Product::new(136, 200, 304);
     let e5m2s = (e5m2::from_f32, e5m2::from_f32);
-    let mut case = exact_case(&device, product, (Row, Block), e5m2s, bf16::NAN)?;
+    let mut case = Case::exact(&device, product, (Row, Block), e5m2s, bf16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
     }
-    let mut case = exact_case(&device, product, (Row, Row), E4M3, f16::NAN)?;
+    let mut case = Case::exact(&device, product, (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
@@ -163,11 +99,11 @@ fn types_may_be_mixed() -> Outcome {
     let device = hopper(Schedule::Random(5))?;
     let operations = Operations::new(&device);
     let product = Product::new(40, 136, 272);
-    let mut case = exact_case(&device, product, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
+    let mut case = Case::exact(&device, product, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
     }
-    let mut case = exact_case(&device, product, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
+    let mut case = Case::exact(&device, product, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
     for way in case.ways(&device).into_iter().step_by(3) {
         case.check(&device, &operations, way, f64::from)?;
     }
@@ -187,9 +123,9 @@ fn every_depth_and_order_is_right() -> Outcome {
             for (turn, a) in [Order::RowMajor, Order::ColumnMajor].into_iter().enumerate() {
                 for b in [Order::RowMajor, Order::ColumnMajor] {
                     let product = Product { m, n, k, a, b };
-                    let granularities = ALL[(index + 2 * turn) % ALL.len()];
+                    let granularities = GRANULARITIES[(index + 2 * turn) % GRANULARITIES.len()];
                     let inputs = (e4m3::from_f32, e5m2::from_f32);
-                    let mut case = exact_case(&device, product, granularities, inputs, f32::NAN)?;
+                    let mut case = Case::exact(&device, product, granularities, inputs, f32::NAN)?;
                     let way = case.ways(&device)[0];
                     case.check(&device, &operations, way, f64::from)?;
                 }
@@ -206,10 +142,7 @@ fn epilogues_are_right() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     for (m, n, k) in [(136, 72, 144), (3, 264, 272), (70, 33, 128)] {
         let product = Product::new(m, n, k);
-        let whole = |count: u32, seed| -> Vec<f32> {
-            numbers(count as usize, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
-        };
-        let (rows, bias) = (whole(m, 7), whole(n, 8));
+        let (rows, bias) = (whole(m as usize, 7), whole(n as usize, 8));
         let (row_scales, biases) = (device.buffer_from(&rows)?, device.buffer_from(&bias)?);
         let linear = Linear {
             alpha: 0.5,
@@ -220,8 +153,8 @@ fn epilogues_are_right() -> Outcome {
             ..Linear::default()
         };
         let before = bf16::from_f32(3.0);
-        let mut case = exact_case(&device, product, (Row, Block), E4M3, before)?;
-        let (a, b) = (Scaled::by_row(&case.a.0, &case.a.1), Scaled::by_block(&case.b.0, &case.b.1));
+        let mut case = Case::exact(&device, product, (Row, Block), E4M3, before)?;
+        let (a, b) = (case.a.scaled(), case.b.scaled());
         operations.linear_scaled(&stream, product, &linear, a, b, &mut case.c)?;
         for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
             let (row, column) = (place / n as usize, place % n as usize);
@@ -239,7 +172,7 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     let operations = Operations::new(&device);
     for granularities in [(Row, Block), (Block, Row)] {
         let product = Product::new(72, 200, 304);
-        let mut case = exact_case(&device, product, granularities, E4M3, f32::NAN)?;
+        let mut case = Case::exact(&device, product, granularities, E4M3, f32::NAN)?;
         for way in case.ways(&device) {
             case.check(&device, &operations, way, f64::from)?;
         }
@@ -272,7 +205,7 @@ fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
         }
     }
     let mut case = Case::new(&device, Product::new(m, n, k), operands, E4M3, f32::NAN)?;
-    let (a, b) = (Scaled::by_row(&case.a.0, &case.a.1), Scaled::by_block(&case.b.0, &case.b.1));
+    let (a, b) = (case.a.scaled(), case.b.scaled());
     operations.multiply_scaled(&stream, case.product, a, b, &mut case.c)?;
     for (index, found) in case.c.to_vec()?.into_iter().enumerate() {
         let error = (f64::from(found) - case.expected[index]).abs();

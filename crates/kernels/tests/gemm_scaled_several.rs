@@ -1,6 +1,7 @@
 //! Batches and groups of rows whose blocks have scales: every way, granularity, type and schedule against the products of what the operands
 //! stand for, groups of no rows, groups that begin anywhere, epilogues, and what is refused.
 
+mod emulated;
 mod operands;
 
 use warpwright::prelude::*;
@@ -11,64 +12,17 @@ use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::Product;
 use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
 use warpwright_kernels::gemm::plan::Shape;
-use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
+use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use operands::{Operand, numbers};
+use emulated::hopper;
+use operands::{E4M3, Factor, GRANULARITIES, Operand, compare, products, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const ALL: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
-
 /// What C holds before, and between the products of a batch.
 const BEFORE: f64 = 77.0;
-
-/// Operands on a device, one after another.
-struct Factor<T> {
-    granularity: Granularity,
-    values: Buffer<T>,
-    scales: Buffer<f32>,
-}
-
-impl<T: Narrow> Factor<T> {
-    /// Operands of so much k, their elements so many apart.
-    fn new(
-        device: &Device,
-        operands: &[Operand],
-        (k, k_contiguous, stride): (u32, bool, usize),
-        input: impl Fn(f32) -> T,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
-        let mut values = Vec::new();
-        for (number, operand) in operands.iter().enumerate() {
-            values.resize_with(number * stride, || input(1.0));
-            values.extend(operand.stored(k, k_contiguous).map(&input));
-        }
-        let scales: Vec<f32> = operands.iter().flat_map(|operand| operand.scales.clone()).collect();
-        Ok(Self {
-            granularity: operands[0].granularity,
-            values: device.buffer_from(&values)?,
-            scales: device.buffer_from(&scales)?,
-        })
-    }
-
-    fn scaled(&self) -> Scaled<'_, T> {
-        Scaled { values: &self.values, scales: &self.scales, granularity: self.granularity }
-    }
-}
-
-/// The product of a row of A and a column of B.
-fn sum(row: &[f64], column: &[f64]) -> f64 {
-    row.iter().zip(column).map(|(a, b)| a * b).sum()
-}
-
-/// Holds what C has to what it should have.
-fn compare(found: Vec<f64>, expected: &[f64], what: &str) {
-    assert_eq!(found.len(), expected.len());
-    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-    let told = wrong.map(|index| (index, found[index], expected[index]));
-    assert_eq!(told, None, "(place, found, expected) of {what}");
-}
 
 /// A batch on a device, and what its Cs should be.
 struct Batched<A, B, C> {
@@ -97,10 +51,8 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
         let mut expected = Vec::new();
         for number in 0..count as usize {
             expected.resize(number * c_stride as usize, BEFORE);
-            for row in a_operands[number % a_operands.len()].meant.chunks(k as usize) {
-                let columns = b_operands[number % b_operands.len()].meant.chunks(k as usize);
-                expected.extend(columns.map(|column| sum(row, column)));
-            }
+            let (a, b) = (&a_operands[number % a_operands.len()], &b_operands[number % b_operands.len()]);
+            expected.extend(products(&a.meant, &b.meant, k));
         }
         let a_lies = (k, a == Order::RowMajor, a_stride as usize);
         let b_lies = (k, b == Order::ColumnMajor, b_stride as usize);
@@ -163,12 +115,12 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
         let b: Vec<_> = (0..sizes.len() as u64)
             .map(|group| Operand::exact(granularities.1, (n, k), 5 + 10 * group))
             .collect();
-        let mut rows = a[0].meant.chunks(k as usize);
+        let mut left = &a[0].meant[..];
         let mut expected = Vec::new();
         for (&size, b) in sizes.iter().zip(&b) {
-            for row in rows.by_ref().take(size as usize) {
-                expected.extend(b.meant.chunks(k as usize).map(|column| sum(row, column)));
-            }
+            let (rows, others) = left.split_at((size * k) as usize);
+            expected.extend(products(rows, &b.meant, k));
+            left = others;
         }
         let sums = sizes.iter().scan(0, |sum, size| {
             *sum += size;
@@ -217,14 +169,12 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
     }
 }
 
-type ToE4m3 = fn(f32) -> e4m3;
-
-const E4M3: (ToE4m3, ToE4m3) = (e4m3::from_f32, e4m3::from_f32);
-
 const WEIGHTS: Order = Order::ColumnMajor;
 
-fn hopper(schedule: Schedule) -> Result<Device, Box<dyn std::error::Error>> {
-    Ok(Device::emulated(warpwright::arch::Arch::named("h200")?, schedule)?)
+/// The first way of each kind.
+fn plain_and_transposed(ways: Vec<ScaledWay>) -> impl Iterator<Item = ScaledWay> {
+    let first = move |transposed| ways.iter().find(|way| way.configuration.transposed == transposed).copied();
+    [false, true].into_iter().filter_map(first)
 }
 
 /// With gaps that TMA can step over.
@@ -246,7 +196,7 @@ fn every_way_of_a_batch_is_right() -> Outcome {
     {
         let device = hopper(schedule)?;
         let operations = Operations::new(&device);
-        for (offset, granularities) in ALL.into_iter().enumerate() {
+        for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let mut case = Batched::new(&device, batch, granularities, E4M3, BEFORE as f32)?;
             // Each way meets each granularity in one of the shapes.
             for way in case.ways(&device).into_iter().skip((turn + offset) % 4).step_by(4) {
@@ -270,7 +220,7 @@ fn every_way_of_groups_is_right() -> Outcome {
     {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
-        for (offset, granularities) in ALL.into_iter().enumerate() {
+        for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let mut case =
                 Groups::new(&device, sizes, (n, k, WEIGHTS), granularities, E4M3, bf16::from_f32(77.0))?;
             case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
@@ -293,10 +243,8 @@ fn groups_begin_anywhere() -> Outcome {
         for granularities in [(Row, Block), (Block, Row)] {
             let sizes = [before, 131, 8 - before];
             let mut case = Groups::new(&device, &sizes, (40, 160, WEIGHTS), granularities, E4M3, f32::NAN)?;
-            let ways = case.ways(&operations);
-            let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
-            for way in [one(false), one(true)].into_iter().flatten() {
-                case.check(&operations, &stream, *way, f64::from)?;
+            for way in plain_and_transposed(case.ways(&operations)) {
+                case.check(&operations, &stream, way, f64::from)?;
             }
         }
     }
@@ -326,10 +274,8 @@ fn every_type_depth_and_order_is_right() -> Outcome {
         let mut case =
             Groups::new(&device, &[9, 0, 30], (n, k, order), (Row, Block), inputs, f16::from_f32(77.0))?;
         case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
-        let ways = case.ways(&operations);
-        let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
-        for way in [one(false), one(true)].into_iter().flatten() {
-            case.check(&operations, &stream, *way, f64::from)?;
+        for way in plain_and_transposed(case.ways(&operations)) {
+            case.check(&operations, &stream, way, f64::from)?;
         }
         let batch = Batch::new(Product { b: order, ..Product::new(33, n, k) }, 3);
         let mut case = Batched::new(&device, batch, (Row, Row), (inputs.1, inputs.0), BEFORE as f32)?;
@@ -364,9 +310,6 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
 fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
     let device = hopper(Schedule::Random(6))?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let whole = |count: usize, seed| -> Vec<f32> {
-        numbers(count, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
-    };
     // Many rows, and so few that C is computed transposed.
     for (sizes, n) in [([70, 0, 140], 72), ([1, 0, 2], 264)] {
         let owners: Vec<usize> = (0..3).flat_map(|group| vec![group; sizes[group] as usize]).collect();

@@ -169,11 +169,20 @@ fn groups_and_experts_explain_what_they_choose() {
     let explanation = explained("scaled_gemm-experts", "emu:h200", &[("k", "255")]);
     assert!(explanation.contains(" ways for 8 groups of 64 rows, equal ones"), "{explanation}");
     assert!(explanation.contains("->  0 ") && explanation.contains("is first copied"), "{explanation}");
+    let odd = [("sizes", "odd"), ("input", "e5m2"), ("b-input", "e4m3")];
+    let explanation = explained("scaled_gemm-grouped", "emu:h200", &odd);
+    assert!(explanation.contains(" ways for 8 products of "), "{explanation}");
+    assert!(explanation.contains(", the average, of e5m2 x e4m3, by the model"), "{explanation}");
+    assert!(
+        explanation.contains("->  0 ") && explanation.contains("products are copied first"),
+        "{explanation}"
+    );
+    assert!(!explanation.contains("split"), "{explanation}");
     let explanation = explained("scaled_gemm", "emu:h200", &[("batch", "5")]);
     assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
 }
 
-/// Factors of unlike types, and batches and groups of rows with scales, are what the command line runs and verifies too.
+/// Factors of unlike types, and several products with scales, are what the command line runs and verifies too.
 #[test]
 fn options_ask_for_types_and_products_with_scales() {
     let device = Device::named("emu:h200").expect("emulators are always there");
@@ -191,6 +200,11 @@ fn options_ask_for_types_and_products_with_scales() {
         (
             "scaled_gemm-experts",
             &[("rows", "9"), ("b-input", "e5m2"), ("b-scales", "row"), ("output", "f32")],
+        ),
+        ("scaled_gemm-grouped", &[("members", "3"), ("m", "150"), ("n", "200"), ("k", "300")]),
+        (
+            "scaled_gemm-grouped",
+            &[("sizes", "odd"), ("m", "9"), ("input", "e5m2"), ("b-input", "e4m3"), ("a-scales", "block")],
         ),
     ] {
         let kernel = registry::named(kernel).expect("it is in the library");

@@ -1,9 +1,11 @@
 //! Every kernel of the library, every element right: at shapes that fill tiles, at shapes that leave one element over, and
 //! at every schedule of asynchronous copies.
 
+use std::collections::BTreeMap;
+
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::registry::{self, Options};
+use warpwright_kernels::registry::{self, OptionKind, Options};
 
 /// Runs a kernel with options given as flags, and checks it.
 fn run(device: &Device, command: &str) {
@@ -216,4 +218,34 @@ fn the_gpu_agrees() {
     ] {
         run(&device, command);
     }
+}
+
+/// Faults and findings are told at lines of kernels, not at those of the language or the standard library beneath them.
+#[test]
+fn every_instruction_is_of_a_line_of_a_kernel() {
+    let (mut seen, mut strange) = (0, BTreeMap::new());
+    for kernel in registry::all() {
+        let mut asked = vec![Options::defaults(kernel.options())];
+        for option in kernel.options() {
+            let OptionKind::Choice(names) = option.kind else { continue };
+            for name in names {
+                let mut options = Options::defaults(kernel.options());
+                options.set(option.name, name).expect("it is one of the choices");
+                asked.push(options);
+            }
+        }
+        for target in ["sm_80", "sm_90a", "sm_100a"] {
+            for options in &asked {
+                let Ok(text) = kernel.ptx(target, options) else { continue };
+                let files = text.lines().filter(|line| line.trim_start().starts_with(".file"));
+                for file in files.filter(|file| !file.contains("crates/kernels/src/")) {
+                    let place = file.rsplit_once(' ').map_or(file, |(_, name)| name);
+                    strange.entry(place.to_owned()).or_insert(format!("{} {options}", kernel.name()));
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 3 * registry::all().len(), "{seen} kernels");
+    assert!(strange.is_empty(), "{strange:#?}");
 }

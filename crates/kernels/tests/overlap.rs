@@ -82,7 +82,7 @@ fn products_wait() -> Outcome {
 #[test]
 fn products_of_other_kinds_wait() -> Outcome {
     let (device, _, stream) = checked()?;
-    for name in ["gemm-experts", "gemm-grouped", "scaled_gemm"] {
+    for name in ["gemm-experts", "gemm-grouped", "scaled_gemm", "scaled_gemm-grouped"] {
         let kernel = registry::named(name).expect("the library has it");
         let mut prepared = kernel.prepare(&device, &Options::defaults(kernel.options()))?;
         // The second has the buffers of the first.

@@ -1,9 +1,7 @@
 //! What a kernel demands of its launch, called in a kernel's body at build time; and how it overlaps with the grids launched
 //! before and after it.
 
-use warpwright_ir::Location;
-
-use crate::operation::perform;
+use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
@@ -68,7 +66,6 @@ pub fn grid_dependency_launch() {
 #[track_caller]
 fn refuse_unless(holds: bool, message: &str) {
     if !holds {
-        let location = Location::from(std::panic::Location::caller());
-        recorder::with(|recorder| recorder.error(location, message));
+        refuse(message);
     }
 }

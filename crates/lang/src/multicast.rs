@@ -70,16 +70,21 @@ impl ClusterGrid {
     /// How a tile of A, which the CTAs of one position along m share, is loaded; `None` where nobody shares it.
     #[track_caller]
     pub fn share_a(self) -> Option<Multicast> {
+        if self.along_n == 1 {
+            return None;
+        }
         let column: u16 = (0..self.along_n).map(|n| 1 << (n * self.along_m)).sum();
-        (self.along_n > 1).then(|| Multicast { slice: self.n, receivers: constant(column) << self.m })
+        Some(Multicast { slice: self.n, receivers: constant(column) << self.m })
     }
 
     /// How a tile of B, which the CTAs of one position along n share, is loaded; `None` where nobody shares it.
     #[track_caller]
     pub fn share_b(self) -> Option<Multicast> {
+        if self.along_m == 1 {
+            return None;
+        }
         let row: u16 = (1 << self.along_m) - 1;
-        (self.along_m > 1)
-            .then(|| Multicast { slice: self.m, receivers: constant(row) << (self.n * self.along_m) })
+        Some(Multicast { slice: self.m, receivers: constant(row) << (self.n * self.along_m) })
     }
 
     /// How many CTAs load something for this one, itself included.

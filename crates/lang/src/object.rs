@@ -26,7 +26,7 @@ pub(crate) fn array<T: Element, S: Space>(
 /// The elements of a layout, if all of it is known; `in_slots` where its last mode counts the slots of a ring.
 #[track_caller]
 pub(crate) fn tensor<T: Element, S: Space>(first: Pointer<T, S>, layout: &ComposedLayout, in_slots: bool) {
-    if layout.cosize().is_ok_and(|cosize| cosize.known().is_some()) {
+    if layout.is_known() {
         declare(first, T::NAME, T::BYTES, layout.to_string(), in_slots);
     }
 }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use crate::DeviceValue;
 use crate::block::{barrier_arrive, barrier_sync};
-use crate::operation::refuse;
+use crate::operation::{on_behalf_of_author, refuse};
 use crate::registers::{decrease_registers, increase_registers};
 use crate::special::thread_idx;
 use crate::staging::Condition;
@@ -163,11 +163,13 @@ impl Role {
     }
 }
 
-/// Records `body` for the threads where `condition` holds.
+/// Records `body`, a part of an operation, for the threads where `condition` holds.
 #[track_caller]
 pub(crate) fn only_where(condition: Reg<bool>, body: impl FnOnce()) {
-    let mut branch = Condition::branch(condition);
-    branch.then();
-    body();
-    branch.finish();
+    on_behalf_of_author(|| {
+        let mut branch = Condition::branch(condition);
+        branch.then();
+        body();
+        branch.finish();
+    });
 }

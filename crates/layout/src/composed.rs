@@ -127,6 +127,29 @@ impl ComposedLayout {
         self.inner.size()
     }
 
+    /// Whether every coordinate has an offset in memory that is known, which takes no listing to tell.
+    ///
+    /// ```
+    /// use warpwright_layout::{ComposedLayout, Int, Layout, Swizzle};
+    /// let rows = |count: Int| Layout::new((count, 64), (64, 1));
+    /// let swizzle = Swizzle::new(3, 3, 3)?;
+    /// assert!(rows(Int::Known(8))?.swizzled(swizzle).is_known());
+    /// assert!(!rows(Int::device(0, "m"))?.swizzled(swizzle).is_known());
+    /// assert!(!ComposedLayout::new(swizzle, Int::device(0, "start"), rows(Int::Known(8))?).is_known());
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    pub fn is_known(&self) -> bool {
+        let is_known = |reach: Result<Int, Error>| reach.is_ok_and(|reach| reach.known().is_some());
+        let stage_is_known = |stage: &Stage| match stage {
+            Stage::Swizzle(_) => true,
+            Stage::Layout(layout) => is_known(layout.cosize()),
+            Stage::Shift(distance) => distance.known().is_some(),
+        };
+        is_known(self.inner.cosize())
+            && is_known(self.offset.linear().cloned())
+            && self.outer.iter().all(stage_is_known)
+    }
+
     /// One more than the largest offset, found by listing them unless nothing is applied.
     pub fn cosize(&self) -> Result<Int, Error> {
         if self.outer.is_empty() {

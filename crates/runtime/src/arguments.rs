@@ -1,7 +1,5 @@
 //! What a kernel is called with.
 
-use std::sync::Arc;
-
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
@@ -12,28 +10,28 @@ use crate::error::{Error, Result};
 use crate::signature::Parameter;
 use crate::tensor_map::TensorMap;
 
-/// One argument of a kernel.
+/// One argument of a kernel. It borrows what it stands for: a launch counts no references.
 #[derive(Clone)]
-pub struct Argument {
-    value: Value,
-    /// A few bytes lie in place, so that a launch allocates nothing for a scalar or two.
-    bytes: Bytes,
+pub struct Argument<'a> {
+    value: Value<'a>,
+    bytes: Bytes<'a>,
 }
 
 #[derive(Clone)]
-enum Value {
-    Buffer { allocation: Arc<Allocation>, element: &'static str, is_read_only: bool },
+enum Value<'a> {
+    Buffer { allocation: &'a Allocation, element: &'static str, is_read_only: bool },
     Scalar { element: &'static str, is_float: bool },
-    Structure { allocations: Vec<Arc<Allocation>> },
-    TensorMap { allocation: Arc<Allocation> },
-    TensorMaps { allocations: Vec<Arc<Allocation>> },
+    Structure { allocations: Vec<&'a Allocation> },
+    TensorMap { allocation: &'a Allocation },
+    TensorMaps { allocations: Vec<&'a Allocation> },
 }
 
 #[derive(Clone)]
-enum Bytes {
+enum Bytes<'a> {
+    /// A few bytes lie in place, so that a launch allocates nothing for a scalar or two.
     Short([u8; SHORT_BYTES], u8),
     Long(Vec<u8>),
-    TensorMap(Arc<[u8; TENSOR_MAP_BYTES]>),
+    TensorMap(&'a [u8; TENSOR_MAP_BYTES]),
 }
 
 /// What a tensor map's place in a structure is a multiple of. (PTX ISA, "Tensor copy": the object is aligned to 64 bytes.)
@@ -47,30 +45,32 @@ pub(crate) const MANY_ARGUMENTS: usize = 16;
 
 /// The arguments of a launch, in order.
 #[derive(Default)]
-pub struct Arguments(SmallVec<[Argument; MANY_ARGUMENTS]>);
+pub struct Arguments<'a>(SmallVec<[Argument<'a>; MANY_ARGUMENTS]>);
 
-impl Arguments {
+impl<'a> Arguments<'a> {
     /// One more.
-    pub fn push(&mut self, argument: Argument) {
+    #[inline]
+    pub fn push(&mut self, argument: Argument<'a>) {
         self.0.push(argument);
     }
 }
 
-impl std::ops::Deref for Arguments {
-    type Target = [Argument];
+impl<'a> std::ops::Deref for Arguments<'a> {
+    type Target = [Argument<'a>];
 
-    fn deref(&self) -> &[Argument] {
+    fn deref(&self) -> &[Argument<'a>] {
         &self.0
     }
 }
 
-impl FromIterator<Argument> for Arguments {
-    fn from_iter<I: IntoIterator<Item = Argument>>(arguments: I) -> Self {
+impl<'a> FromIterator<Argument<'a>> for Arguments<'a> {
+    fn from_iter<I: IntoIterator<Item = Argument<'a>>>(arguments: I) -> Self {
         Self(arguments.into_iter().collect())
     }
 }
 
-impl Bytes {
+impl Bytes<'_> {
+    #[inline]
     fn of(bytes: &[u8]) -> Self {
         let mut short = [0; SHORT_BYTES];
         let Some(place) = short.get_mut(..bytes.len()) else { return Self::Long(bytes.to_vec()) };
@@ -79,10 +79,10 @@ impl Bytes {
     }
 }
 
-impl Argument {
+impl<'a> Argument<'a> {
     /// A buffer, passed as its address.
-    pub fn buffer<T: Storable>(buffer: &Buffer<T>) -> Self {
-        let allocation = buffer.allocation.clone();
+    pub fn buffer<T: Storable>(buffer: &'a Buffer<T>) -> Self {
+        let allocation = &*buffer.allocation;
         let bytes = Bytes::of(&allocation.address().to_le_bytes());
         Self { value: Value::Buffer { allocation, element: T::NAME, is_read_only: false }, bytes }
     }
@@ -114,7 +114,7 @@ impl Argument {
     ///
     /// # Errors
     /// A field reaches past the structure's end or into another field, or a tensor map is not at a multiple of 64 bytes.
-    pub fn structure(size: usize, fields: &[(usize, Argument)]) -> Result<Self> {
+    pub fn structure(size: usize, fields: &[(usize, Argument<'a>)]) -> Result<Self> {
         let mut bytes = vec![0; size];
         let mut allocations = Vec::new();
         let mut taken: Vec<std::ops::Range<usize>> = Vec::new();
@@ -144,24 +144,25 @@ impl Argument {
     }
 
     /// A tensor map, passed by value.
-    pub fn tensor_map(map: &TensorMap) -> Self {
-        let value = Value::TensorMap { allocation: map.allocation().clone() };
-        Self { value, bytes: Bytes::TensorMap(map.encoded().clone()) }
+    pub fn tensor_map(map: &'a TensorMap) -> Self {
+        let value = Value::TensorMap { allocation: map.allocation() };
+        Self { value, bytes: Bytes::TensorMap(map.as_bytes()) }
     }
 
     /// Tensor maps, passed by value one after another.
-    pub fn tensor_maps(maps: &[&TensorMap]) -> Self {
-        let allocations = maps.iter().map(|map| map.allocation().clone()).collect();
+    pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
+        let allocations = maps.iter().map(|map| map.allocation()).collect();
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
         Self { value: Value::TensorMaps { allocations }, bytes: Bytes::Long(bytes) }
     }
 
     /// The bytes as the parameter bank holds them.
+    #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Short(bytes, length) => &bytes[..usize::from(*length)],
             Bytes::Long(bytes) => bytes,
-            Bytes::TensorMap(bytes) => bytes.as_slice(),
+            Bytes::TensorMap(bytes) => *bytes,
         }
     }
 
@@ -174,7 +175,7 @@ impl Argument {
     }
 
     /// The memory that the kernel may write through it.
-    pub(crate) fn written(&self) -> &[Arc<Allocation>] {
+    pub(crate) fn written(&self) -> &[&'a Allocation] {
         match &self.value {
             Value::Buffer { is_read_only: true, .. } => &[],
             _ => self.allocations(),
@@ -182,7 +183,7 @@ impl Argument {
     }
 
     /// The memory that the kernel reaches through it.
-    pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
+    pub(crate) fn allocations(&self) -> &[&'a Allocation] {
         match &self.value {
             Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => {
                 std::slice::from_ref(allocation)
@@ -216,7 +217,7 @@ impl Argument {
 }
 
 /// Refuses arguments that differ from the parameters in number, size or kind.
-pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argument]) -> Result<()> {
+pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argument<'_>]) -> Result<()> {
     if parameters.len() != arguments.len() {
         let described: Vec<_> = parameters.iter().map(Parameter::describe).collect();
         return Err(Error::ArgumentCount {
@@ -240,29 +241,29 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
 /// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an [`Argument`].
 pub trait AsArgument {
     /// The argument it makes.
-    fn as_argument(&self) -> Argument;
+    fn as_argument(&self) -> Argument<'_>;
 }
 
-impl AsArgument for Argument {
-    fn as_argument(&self) -> Argument {
+impl AsArgument for Argument<'_> {
+    fn as_argument(&self) -> Argument<'_> {
         self.clone()
     }
 }
 
 impl AsArgument for &TensorMap {
-    fn as_argument(&self) -> Argument {
+    fn as_argument(&self) -> Argument<'_> {
         Argument::tensor_map(self)
     }
 }
 
 impl<T: Storable> AsArgument for &Buffer<T> {
-    fn as_argument(&self) -> Argument {
+    fn as_argument(&self) -> Argument<'_> {
         Argument::buffer(self)
     }
 }
 
 impl<T: Storable> AsArgument for &mut Buffer<T> {
-    fn as_argument(&self) -> Argument {
+    fn as_argument(&self) -> Argument<'_> {
         Argument::buffer(self)
     }
 }
@@ -270,7 +271,7 @@ impl<T: Storable> AsArgument for &mut Buffer<T> {
 macro_rules! scalars {
     ($($ty:ty)*) => {
         $(impl AsArgument for $ty {
-            fn as_argument(&self) -> Argument {
+            fn as_argument(&self) -> Argument<'_> {
                 Argument::scalar(*self)
             }
         })*
@@ -282,17 +283,17 @@ scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 /// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are known only at run time.
 pub trait KernelArguments {
     /// The arguments, in order.
-    fn arguments(&self) -> Arguments;
+    fn arguments(&self) -> Arguments<'_>;
 }
 
-impl KernelArguments for &[Argument] {
-    fn arguments(&self) -> Arguments {
+impl KernelArguments for &[Argument<'_>] {
+    fn arguments(&self) -> Arguments<'_> {
         self.iter().cloned().collect()
     }
 }
 
 impl KernelArguments for () {
-    fn arguments(&self) -> Arguments {
+    fn arguments(&self) -> Arguments<'_> {
         Arguments::default()
     }
 }
@@ -301,7 +302,7 @@ macro_rules! tuples {
     ($($name:ident)*) => {
         #[allow(non_snake_case)] // Each type's name is also its value's.
         impl<$($name: AsArgument),*> KernelArguments for ($($name,)*) {
-            fn arguments(&self) -> Arguments {
+            fn arguments(&self) -> Arguments<'_> {
                 let ($($name,)*) = self;
                 let mut arguments = Arguments::default();
                 $(arguments.push($name.as_argument());)*

@@ -77,6 +77,7 @@ impl Allocation {
     }
 
     /// Refuses a buffer that a failed kernel may have left half-written.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if !self.is_half_written.load(Ordering::Acquire) {
             return Ok(());

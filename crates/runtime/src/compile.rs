@@ -122,13 +122,13 @@ pub trait HostParameter {
     /// The type passed.
     type Passed<'a>;
     /// Appends the argument it makes; those of a struct are several.
-    fn append(passed: Self::Passed<'_>, arguments: &mut Arguments);
+    fn append<'a>(passed: Self::Passed<'a>, arguments: &mut Arguments<'a>);
 }
 
 impl<T: Storable> HostParameter for In<T> {
     type Passed<'a> = &'a Buffer<T>;
 
-    fn append(passed: &Buffer<T>, arguments: &mut Arguments) {
+    fn append<'a>(passed: &'a Buffer<T>, arguments: &mut Arguments<'a>) {
         arguments.push(Argument::buffer(passed).read_only());
     }
 }
@@ -136,7 +136,7 @@ impl<T: Storable> HostParameter for In<T> {
 impl<T: Storable> HostParameter for Out<T> {
     type Passed<'a> = &'a mut Buffer<T>;
 
-    fn append(passed: &mut Buffer<T>, arguments: &mut Arguments) {
+    fn append<'a>(passed: &'a mut Buffer<T>, arguments: &mut Arguments<'a>) {
         arguments.push(Argument::buffer(passed));
     }
 }
@@ -146,7 +146,7 @@ macro_rules! scalars {
         $(impl HostParameter for $ty {
             type Passed<'a> = $ty;
 
-            fn append(passed: $ty, arguments: &mut Arguments) {
+            fn append(passed: $ty, arguments: &mut Arguments<'_>) {
                 arguments.push(Argument::scalar(passed));
             }
         })*
@@ -158,7 +158,7 @@ scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 impl<T: Element, const N: usize> HostParameter for [T; N] {
     type Passed<'a> = [T; N];
 
-    fn append(passed: [T; N], arguments: &mut Arguments) {
+    fn append(passed: [T; N], arguments: &mut Arguments<'_>) {
         let mut bytes = SmallVec::<[u8; 16]>::new();
         for value in passed {
             bytes.extend_from_slice(&value.bits().to_le_bytes()[..T::BYTES as usize]);
@@ -170,7 +170,7 @@ impl<T: Element, const N: usize> HostParameter for [T; N] {
 impl HostParameter for tensor_map::TensorMap {
     type Passed<'a> = &'a TensorMap;
 
-    fn append(passed: &TensorMap, arguments: &mut Arguments) {
+    fn append<'a>(passed: &'a TensorMap, arguments: &mut Arguments<'a>) {
         arguments.push(Argument::tensor_map(passed));
     }
 }
@@ -178,7 +178,7 @@ impl HostParameter for tensor_map::TensorMap {
 impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
     type Passed<'a> = [&'a TensorMap; N];
 
-    fn append(passed: [&TensorMap; N], arguments: &mut Arguments) {
+    fn append<'a>(passed: [&'a TensorMap; N], arguments: &mut Arguments<'a>) {
         arguments.push(Argument::tensor_maps(&passed));
     }
 }
@@ -187,7 +187,7 @@ impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
 impl HostParameter for () {
     type Passed<'a> = ();
 
-    fn append((): (), _: &mut Arguments) {}
+    fn append((): (), _: &mut Arguments<'_>) {}
 }
 
 macro_rules! tuples {
@@ -196,7 +196,7 @@ macro_rules! tuples {
         impl<$($name: HostParameter),*> HostParameter for ($($name,)*) {
             type Passed<'a> = ($($name::Passed<'a>,)*);
 
-            fn append(passed: Self::Passed<'_>, arguments: &mut Arguments) {
+            fn append<'a>(passed: Self::Passed<'a>, arguments: &mut Arguments<'a>) {
                 let ($($name,)*) = passed;
                 $($name::append($name, arguments);)*
             }

@@ -169,7 +169,7 @@ impl Function {
         &self,
         stream: &Stream,
         launch: Launch,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
     ) -> Result<LaunchCounts> {
         let backend = &self.module.backend;
         same_device("the kernel", backend, &stream.backend)?;

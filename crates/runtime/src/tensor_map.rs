@@ -32,15 +32,14 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone)]
 pub struct TensorMap {
-    encoding: Encoding,
+    encoding: Arc<Encoding>,
     allocation: Arc<Allocation>,
 }
 
 /// What a tensor map says, in plain data and as the device reads it.
-#[derive(Clone)]
 pub(crate) struct Encoding {
-    bytes: Arc<[u8; TENSOR_MAP_BYTES]>,
-    description: Arc<Description>,
+    bytes: [u8; TENSOR_MAP_BYTES],
+    description: Description,
 }
 
 impl TensorMap {
@@ -60,8 +59,8 @@ impl TensorMap {
             return Err(Error::TensorOutside { bytes: end, buffer_bytes: buffer.bytes() as u64 });
         }
         description.address = allocation.address() + offset;
-        let bytes = Arc::new(allocation.backend().encode_tensor_map(&description)?);
-        Ok(Self { encoding: Encoding { bytes, description: Arc::new(description) }, allocation })
+        let bytes = allocation.backend().encode_tensor_map(&description)?;
+        Ok(Self { encoding: Arc::new(Encoding { bytes, description }), allocation })
     }
 
     /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first: (rows, columns).
@@ -115,7 +114,7 @@ impl TensorMap {
     }
 
     /// A map that was encoded before, of a buffer at the same address.
-    pub(crate) fn encoded_as<T>(encoding: Encoding, buffer: &Buffer<T>) -> Self {
+    pub(crate) fn encoded_as<T>(encoding: Arc<Encoding>, buffer: &Buffer<T>) -> Self {
         Self { encoding, allocation: buffer.allocation.clone() }
     }
 
@@ -173,15 +172,11 @@ impl TensorMap {
         &self.encoding.bytes
     }
 
-    pub(crate) fn encoded(&self) -> &Arc<[u8; TENSOR_MAP_BYTES]> {
-        &self.encoding.bytes
-    }
-
-    pub(crate) fn encoding(&self) -> &Encoding {
+    pub(crate) fn encoding(&self) -> &Arc<Encoding> {
         &self.encoding
     }
 
-    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+    pub(crate) fn allocation(&self) -> &Allocation {
         &self.allocation
     }
 }

@@ -1,7 +1,7 @@
 //! The tensor maps of a kernel's operand, encoded once for each buffer.
 
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 use warpwright_arch::tensor_map::Description;
@@ -34,7 +34,7 @@ pub struct TileMaps<T> {
     /// Of a matrix at the start of a buffer.
     description: Description,
     /// By address and bytes of the buffer.
-    known: Mutex<FxHashMap<(u64, usize), Encoding>>,
+    known: Mutex<FxHashMap<(u64, usize), Arc<Encoding>>>,
     element: PhantomData<fn(T)>,
 }
 

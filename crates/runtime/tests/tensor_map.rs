@@ -72,7 +72,7 @@ fn tensor_maps_fit_their_parameter_only() {
         )
     };
     let stream = device.stream().expect("a stream");
-    let launch = |align, argument: Argument| {
+    let launch = |align, argument: Argument<'_>| {
         let module = device.load_ptx(&ptx(align)).expect("it parses");
         let kernel = module.function("none").expect("it has it");
         kernel.launch(&stream, Launch::new(1, 1), [argument].as_slice())

@@ -54,6 +54,32 @@ pub(crate) enum Field {
 }
 
 impl Argument {
+    /// What launch files call it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Buffer(_) => "buffer",
+            Self::Scalar { .. } => "scalar",
+            Self::Bytes(_) => "bytes",
+            Self::TensorMap(_) => "tensor_map",
+            Self::Structure(_) => "struct",
+        }
+    }
+
+    /// The tensor maps in it, in order.
+    pub(crate) fn tensor_maps(&self) -> Vec<&TensorMap> {
+        fn of_field((_, field): &(usize, Field)) -> Option<&TensorMap> {
+            match field {
+                Field::TensorMap(map) => Some(map),
+                Field::Bytes(_) | Field::Pointer(_) => None,
+            }
+        }
+        match self {
+            Self::TensorMap(map) => vec![map],
+            Self::Structure(structure) => structure.fields.iter().filter_map(of_field).collect(),
+            Self::Buffer(_) | Self::Scalar { .. } | Self::Bytes(_) => Vec::new(),
+        }
+    }
+
     /// The places of the buffers that it reaches without being one.
     pub(crate) fn referred(&self) -> Vec<usize> {
         match self {

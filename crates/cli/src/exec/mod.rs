@@ -139,33 +139,38 @@ fn launch(description: &Description, directory: &Path, device: &Device) -> Resul
         let found = placed.iter().find(|placed| placed.index == index);
         &found.expect("the launch file was held to name buffers").buffer
     };
-    let encoded = |map: &TensorMap| runtime::TensorMap::new(buffer_at(map.buffer), map.description.clone());
+    let mut maps = Vec::new();
+    for (index, argument) in description.arguments.iter().enumerate() {
+        let encoded =
+            |map: &TensorMap| runtime::TensorMap::new(buffer_at(map.buffer), map.description.clone());
+        let of_argument: runtime::Result<Vec<_>> = argument.tensor_maps().into_iter().map(encoded).collect();
+        maps.push(of_argument.with_context(|| format!("args[{index}].{}", argument.kind()))?);
+    }
     let mut arguments = Vec::new();
     let unpassed = unpassed(&description.arguments, function.parameters());
     for (index, argument) in description.arguments.iter().enumerate() {
         if unpassed.contains(&index) {
             continue;
         }
+        let mut maps = maps[index].iter();
+        let mut next_map = || runtime::Argument::tensor_map(maps.next().expect("one for each"));
         arguments.push(match argument {
-            Argument::Bytes(bytes) => runtime::Argument::bytes(bytes.clone()),
+            Argument::Bytes(bytes) => runtime::Argument::bytes(bytes),
             Argument::Scalar { dtype, bytes } => dtype.as_argument(bytes),
             Argument::Buffer(_) => runtime::Argument::buffer(buffer_at(index)),
-            Argument::TensorMap(map) => {
-                let map = encoded(map).with_context(|| format!("args[{index}].tensor_map"))?;
-                runtime::Argument::tensor_map(&map)
-            }
+            Argument::TensorMap(_) => next_map(),
             Argument::Structure(Structure { bytes, fields }) => {
-                let field = |field: &Field| -> runtime::Result<_> {
-                    Ok(match field {
+                let passed = |(offset, value): &(usize, Field)| {
+                    let value = match value {
                         Field::Bytes(bytes) => runtime::Argument::bytes(bytes),
                         Field::Pointer(buffer) => runtime::Argument::buffer(buffer_at(*buffer)),
-                        Field::TensorMap(map) => runtime::Argument::tensor_map(&encoded(map)?),
-                    })
+                        Field::TensorMap(_) => next_map(),
+                    };
+                    (*offset, value)
                 };
-                let fields: runtime::Result<Vec<_>> =
-                    fields.iter().map(|(offset, value)| Ok((*offset, field(value)?))).collect();
-                let structure = fields.and_then(|fields| runtime::Argument::structure(*bytes, &fields));
-                structure.with_context(|| format!("args[{index}].struct"))?
+                let fields: Vec<_> = fields.iter().map(passed).collect();
+                let structure = runtime::Argument::structure(*bytes, &fields);
+                structure.with_context(|| format!("args[{index}].{}", argument.kind()))?
             }
         });
     }

@@ -5,7 +5,7 @@ use warpwright_runtime::LineCounts;
 
 use super::registers::{Assembled, Usage};
 use super::table::{count, grouped};
-use super::{KernelReport, limiter, place};
+use super::{KernelReport, place};
 
 /// A line that costs less than this part of a kernel is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
@@ -108,7 +108,7 @@ fn on_launch(kernel: &KernelReport, arch: &Arch) -> Vec<String> {
             "an SM holds {} warps of {} for want of {}; so few hide latency only if each has much under way",
             occupancy.warps_per_sm,
             arch.capability.warps_per_sm,
-            limiter(occupancy.limiter)
+            occupancy.limiter.name()
         ));
     }
     advice

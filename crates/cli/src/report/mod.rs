@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_arch::{Arch, Capability, KernelResources, Limiter, Occupancy, OneMore};
+use warpwright_arch::{Arch, Capability, KernelResources, Occupancy, OneMore};
 use warpwright_runtime::{Counters, Device, LineCounts, SourceFiles};
 
 use crate::kernel::KernelChoice;
@@ -134,15 +134,6 @@ fn text_of(line: &LineCounts, ptx: &str, files: &mut SourceFiles) -> String {
     text.unwrap_or_default().trim().to_owned()
 }
 
-fn limiter(limiter: Limiter) -> &'static str {
-    match limiter {
-        Limiter::Warps => "warp slots",
-        Limiter::Registers => "registers",
-        Limiter::Shared => "shared memory",
-        Limiter::Ctas => "CTA slots",
-    }
-}
-
 /// What an SM holds of a kernel, in a sentence.
 fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String {
     let KernelResources { threads_per_cta, registers_per_thread, shared_bytes } = kernel.resources;
@@ -173,7 +164,7 @@ fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String 
         table::count(u64::from(occupancy.ctas_per_sm), "CTA"),
         occupancy.warps_per_sm,
         capability.warps_per_sm,
-        limiter(occupancy.limiter)
+        occupancy.limiter.name()
     )
 }
 
@@ -196,7 +187,7 @@ fn as_json(name: &str, device: &str, kernels: &[KernelReport], arch: &Arch) -> V
                 "occupancy": kernel.occupancy.as_ref().map(|(occupancy, _)| json!({
                     "ctas_per_sm": occupancy.ctas_per_sm,
                     "warps_per_sm": occupancy.warps_per_sm,
-                    "limiter": limiter(occupancy.limiter),
+                    "limiter": occupancy.limiter.name(),
                     "registers_per_thread": (kernel.resources.registers_per_thread > 0)
                         .then_some(kernel.resources.registers_per_thread),
                     "shared_bytes": kernel.resources.shared_bytes,

@@ -143,8 +143,9 @@ struct LateArrival {
 }
 
 impl Checker {
-    /// The checkers of CTAs at their start, given by linear index and index in the grid.
-    pub(super) fn new(launch: Arc<LaunchChecks>, ctas: &[(u64, [u32; 3])]) -> Self {
+    /// The checkers of CTAs at their start, given by linear index and index in the grid. Shared memory past `own_shared` bytes
+    /// of each is the system's.
+    pub(super) fn new(launch: Arc<LaunchChecks>, ctas: &[(u64, [u32; 3])], own_shared: u64) -> Self {
         let states = ctas.iter().map(|&(linear, index)| CtaState {
             linear: linear as u32,
             index,
@@ -162,7 +163,7 @@ impl Checker {
             mbarriers: HashMap::new(),
             shared_locations: SyncLocations::default(),
             cluster: ctas.iter().map(|(linear, _)| *linear as u32).collect(),
-            shadows: ctas.iter().map(|_| SharedShadow::default()).collect(),
+            shadows: ctas.iter().map(|_| SharedShadow::of_system_from(own_shared)).collect(),
             tensor: ctas.iter().map(|_| TensorShadow::default()).collect(),
             serial: 0,
             pieces: Vec::new(),

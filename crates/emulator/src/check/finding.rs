@@ -110,20 +110,28 @@ impl fmt::Display for Finding {
         for label in &self.labels {
             write!(f, "\n  at {label}")?;
         }
-        for label in &self.memory {
-            write!(f, "\n  of {label}")?;
-        }
-        for note in &self.notes {
-            write!(f, "\n  note: {note}")?;
-        }
-        if let Some(help) = &self.help {
-            write!(f, "\n  help: {help}")?;
-        }
+        write_more(f, &self.memory, &self.notes, self.help.as_deref())?;
         if self.count > 1 {
             write!(f, "\n  found {} times", self.count)?;
         }
         Ok(())
     }
+}
+
+/// The end of a fault's or a finding's text: the memory it is about, notes, and help.
+pub(crate) fn write_more(
+    f: &mut fmt::Formatter<'_>,
+    memory: &[Label],
+    notes: &[String],
+    help: Option<&str>,
+) -> fmt::Result {
+    for label in memory {
+        write!(f, "\n  of {label}")?;
+    }
+    for note in notes {
+        write!(f, "\n  note: {note}")?;
+    }
+    help.map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
 }
 
 /// What to do about any fault of a kind, where there is something to say of all of them.

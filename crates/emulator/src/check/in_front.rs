@@ -11,7 +11,7 @@ use super::clock::{Agent, Clock, Time};
 use super::event::{Site, Strength};
 use super::finding::{Finding, FindingKind, Label};
 use super::launch::LaunchChecks;
-use super::report::Party;
+use super::report::{Party, byte_count, with_article};
 use super::shadow::{Access, GRANULE, PAGE, Page};
 use crate::program::Kernel;
 use crate::registers::FULL;
@@ -114,8 +114,8 @@ impl Overtaking {
         (self.later.cta, self.later.warp, self.later.lanes, self.address)
     }
 
-    pub(super) fn at(&self) -> Option<(Site, u64)> {
-        Some((Site::Global, self.address))
+    pub(super) fn at(&self) -> (Site, u64) {
+        (Site::Global, self.address)
     }
 
     pub(super) fn finding(
@@ -126,7 +126,6 @@ impl Overtaking {
         count: u64,
     ) -> Finding {
         let (what, who) = (self.later.what(), self.later.who(launch));
-        let article = if what.starts_with('a') { "an" } else { "a" };
         let (doing, done) = if self.wrote { ("writing", "written") } else { ("reading", "read") };
         let mut labels = vec![kernel.label(self.later.pc, format!("{what} by {who}"))];
         let of_front = |label: &Label| Label {
@@ -138,8 +137,10 @@ impl Overtaking {
             kind: FindingKind::Overlap,
             kernel: kernel.name.clone(),
             message: format!(
-                "{article} {what} of {} bytes at global address {:#x} that the launch in front may still be {doing}",
-                self.length, self.address
+                "{} of {} at global address {:#x} that the launch in front may still be {doing}",
+                with_article(what),
+                byte_count(self.length),
+                self.address
             ),
             labels,
             memory: Vec::new(),

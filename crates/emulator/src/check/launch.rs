@@ -1,11 +1,12 @@
 //! What the checkers of all clusters of a launch share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::clock::Clock;
 use super::event::{Site, Touch};
 use super::finding::{Finding, FindingKind};
+use super::firsts::Firsts;
 use super::guess::Guesses;
 use super::in_front::{InFront, Overtaking};
 use super::locations::SyncLocations;
@@ -17,15 +18,6 @@ use crate::launch::LaunchContext;
 use crate::memory::InitialisedBytes;
 use crate::program::Kernel;
 use crate::registers::LANES;
-
-/// The first conflict of each kind between two lines, and how many there were.
-type Conflicts = BTreeMap<(FindingKind, u32, u32), (Conflict, u64)>;
-
-/// The first misuse of each kind between two lines, and how many there were.
-type Misuses = BTreeMap<(FindingKind, u32, u32), (Misuse, u64)>;
-
-/// The first access by a line of what a line of the launch in front uses, and how many there were.
-type Overtakings = BTreeMap<(u32, u32), (Overtaking, u64)>;
 
 /// The checkers of a launch.
 #[derive(Debug)]
@@ -40,11 +32,13 @@ pub(crate) struct LaunchChecks {
     locations: Mutex<SyncLocations>,
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
-    conflicts: Mutex<Conflicts>,
-    misuses: Mutex<Misuses>,
+    /// By kind, between two lines.
+    conflicts: Firsts<(FindingKind, u32, u32), Conflict>,
+    misuses: Firsts<(FindingKind, u32, u32), Misuse>,
     /// The launch that this one may overlap.
     pub(super) in_front: Option<Arc<InFront>>,
-    overtakings: Mutex<Overtakings>,
+    /// By a line of this launch, and one of the launch in front.
+    overtakings: Firsts<(u32, u32), Overtaking>,
     /// What this one did, once it has ended.
     done: OnceLock<Arc<InFront>>,
     /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
@@ -82,10 +76,10 @@ impl LaunchChecks {
             locations: Mutex::default(),
             global: GlobalShadow::new(initialised),
             guesses: Guesses::default(),
-            conflicts: Mutex::default(),
-            misuses: Mutex::default(),
+            conflicts: Firsts::default(),
+            misuses: Firsts::default(),
             in_front,
-            overtakings: Mutex::default(),
+            overtakings: Firsts::default(),
             done: OnceLock::new(),
             good_reads: Mutex::default(),
             trusting: trusting_loads(kernel),
@@ -128,34 +122,15 @@ impl LaunchChecks {
     }
 
     pub(super) fn report(&self, conflict: Conflict) {
-        let mut conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (held, count) = conflicts.entry(conflict.key()).or_insert((conflict, 0));
-        *count += 1;
-        if conflict.rank() < held.rank() {
-            *held = conflict;
-        }
+        self.conflicts.note(conflict.key(), conflict, Conflict::rank);
     }
 
     pub(super) fn report_misuse(&self, misuse: Misuse) {
-        let mut misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
-        match misuses.get_mut(&misuse.key()) {
-            Some((held, count)) => {
-                *count += 1;
-                if misuse.rank() < held.rank() {
-                    *held = misuse;
-                }
-            }
-            None => drop(misuses.insert(misuse.key(), (misuse, 1))),
-        }
+        self.misuses.note(misuse.key(), misuse, Misuse::rank);
     }
 
     pub(super) fn report_overtaking(&self, overtaking: Overtaking) {
-        let mut overtakings = self.overtakings.lock().unwrap_or_else(PoisonError::into_inner);
-        let (held, count) = overtakings.entry(overtaking.key()).or_insert((overtaking, 0));
-        *count += 1;
-        if overtaking.rank() < held.rank() {
-            *held = overtaking;
-        }
+        self.overtakings.note(overtaking.key(), overtaking, Overtaking::rank);
     }
 
     /// What the launch did, once it has ended and its findings were asked for.
@@ -174,7 +149,7 @@ impl LaunchChecks {
         self.global.finish(|number, page| done.keep(kernel, number, page));
         self.done.get_or_init(|| Arc::new(done));
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
-        let conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let conflicts = self.conflicts.lock();
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
         // A line that is unrolled is one load: the last of a pipeline may look ahead to a tile that never comes.
         let line =
@@ -187,7 +162,7 @@ impl LaunchChecks {
                 && conflict.later.touch == Touch::Read
                 && is_good(conflict.later.pc)
         };
-        let misuses = self.misuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let misuses = self.misuses.lock();
         // One who initialises an mbarrier again races with who did before.
         let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
@@ -198,11 +173,11 @@ impl LaunchChecks {
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(kernel));
         let misused =
             misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(kernel, *count)));
-        let overtakings = self.overtakings.lock().unwrap_or_else(PoisonError::into_inner);
+        let overtakings = self.overtakings.lock();
         let overtook = self.in_front.iter().flat_map(|in_front| {
             overtakings.iter().map(|(&(later, earlier), (overtaking, count))| {
                 let finding = overtaking.finding(self, kernel, in_front, *count);
-                ((FindingKind::Overlap, later, earlier), overtaking.at(), finding)
+                ((FindingKind::Overlap, later, earlier), Some(overtaking.at()), finding)
             })
         });
         let mut findings: Vec<_> = told.chain(misused).chain(overtook).collect();

@@ -10,6 +10,8 @@ use crate::memory::InitialisedBytes;
 #[derive(Debug, Default)]
 pub(super) struct SharedShadow {
     pages: Vec<Option<Page>>,
+    /// Where the part of it starts that is the system's.
+    first_of_system: Option<u64>,
 }
 
 fn index_in_page(address: u64) -> usize {
@@ -17,6 +19,11 @@ fn index_in_page(address: u64) -> usize {
 }
 
 impl SharedShadow {
+    /// That of a CTA whose memory from an offset on is the system's, which wrote it.
+    pub(super) fn of_system_from(offset: u64) -> Self {
+        Self { first_of_system: Some(offset), ..Self::default() }
+    }
+
     /// The granules that were accessed.
     pub(super) fn granules(&self) -> impl Iterator<Item = &Granule> {
         self.pages.iter().flatten().flat_map(|page| page.iter())
@@ -27,7 +34,10 @@ impl SharedShadow {
         if self.pages.len() <= page {
             self.pages.resize(page + 1, None);
         }
-        let page = self.pages[page].get_or_insert_with(|| blank_page(|_| 0));
+        let first_of_system = self.first_of_system.unwrap_or(u64::MAX);
+        let start = offset - offset % PAGE;
+        let written = |index| if start + index as u64 * GRANULE < first_of_system { 0 } else { u16::MAX };
+        let page = self.pages[page].get_or_insert_with(|| blank_page(written));
         &mut page[index_in_page(offset)]
     }
 }

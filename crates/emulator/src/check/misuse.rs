@@ -102,6 +102,21 @@ impl Checker {
         });
     }
 
+    /// A warp arrives at a barrier again before the barrier has completed.
+    pub(super) fn report_second_arrival(&self, barrier: u32, actor: Actor) {
+        let mark = self.mark(actor);
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Barrier,
+            message: format!("a warp arrives at barrier {barrier} a second time before it has completed"),
+            places: vec![(mark, format!("{} arrives again here", mark.who(&self.launch)))],
+            mbarrier: None,
+            note: "a barrier counts arrivals, and not who they are of (PTX ISA, \"bar\"): it may complete before the other \
+                   warps have come. Here the warp waits until it has completed"
+                .to_owned(),
+            help: "use another barrier for the second meeting".to_owned(),
+        });
+    }
+
     /// A peer accesses the shared memory of a CTA that may have exited by then.
     pub(super) fn report_early_exit(&self, access: Mark, owner: u32) {
         let owner = self.launch.cta_name(owner);

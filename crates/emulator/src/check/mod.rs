@@ -24,6 +24,7 @@ mod clock;
 mod event;
 mod explain;
 mod finding;
+mod firsts;
 mod guess;
 mod in_front;
 mod launch;
@@ -52,6 +53,7 @@ pub(crate) use event::{
     Actor, Awaited, Completion, Fence, FenceOrder, GroupKind, Proxy, Range, Scope, Site, Strength, Touch,
 };
 pub use explain::{codes, explain};
+pub(crate) use finding::write_more;
 pub use finding::{Finding, FindingKind, Label};
 pub(crate) use in_front::InFront;
 pub(crate) use launch::LaunchChecks;
@@ -91,17 +93,18 @@ impl fmt::Debug for Observer {
 
 impl Observer {
     /// An observer of the CTAs of a cluster, of the given linear indices in the order of their ranks. Their blocks share
-    /// it, by cloning.
+    /// it, by cloning. Shared memory past `own_shared` bytes of each is the system's.
     pub(crate) fn new(
         checks: Option<&Arc<LaunchChecks>>,
         counting: Option<&Arc<LaunchCounting>>,
         ctas: &[(u64, [u32; 3])],
+        own_shared: u64,
     ) -> Self {
         if checks.is_none() && counting.is_none() {
             return Self(None);
         }
         Self(Some(Rc::new(Listeners {
-            checker: checks.map(|checks| RefCell::new(Checker::new(checks.clone(), ctas))),
+            checker: checks.map(|checks| RefCell::new(Checker::new(checks.clone(), ctas, own_shared))),
             counter: counting.map(|counting| RefCell::new(Counter::new(counting, ctas.len()))),
         })))
     }
@@ -231,6 +234,11 @@ impl Observer {
         if all {
             self.count(|counter| counter.barrier_arrive(actor, barrier, generation));
         }
+    }
+
+    /// Lanes come to a barrier of the CTA that they have arrived at, before it has completed.
+    pub(crate) fn barrier_again(&self, actor: Actor, barrier: u32) {
+        self.tell(|checker| checker.report_second_arrival(barrier, actor));
     }
 
     /// Lanes go on, since this generation of a barrier has ended.

@@ -20,6 +20,17 @@ pub(super) fn who(launch: &LaunchChecks, cta: u32, warp: u32, lanes: u32) -> Str
     }
 }
 
+/// `a read`, `an atomic operation`
+pub(super) fn with_article(what: &str) -> String {
+    let article = if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {what}")
+}
+
+/// `a byte`, `16 bytes`
+pub(super) fn byte_count(bytes: u64) -> String {
+    if bytes == 1 { "a byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
 /// One side of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Party {
@@ -123,14 +134,13 @@ impl Conflict {
     }
 
     fn message(&self) -> String {
-        let bytes = if self.length == 1 { "a byte".to_owned() } else { format!("{} bytes", self.length) };
+        let bytes = byte_count(self.length);
         let (later, earlier) = (self.later.what(), self.earlier.what());
         let place = self.place();
-        let article = |word: &str| if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+        let (a_later, an_earlier) = (with_article(later), with_article(earlier));
         if self.takes_away() {
             return format!(
-                "columns of tensor memory are given back while {} {earlier} of them is under way",
-                article(earlier)
+                "columns of tensor memory are given back while {an_earlier} of them is under way"
             );
         }
         match self.kind {
@@ -140,14 +150,10 @@ impl Conflict {
                 format!("nothing orders two {later}s of {bytes} at {place}")
             }
             FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_) => {
-                format!(
-                    "nothing orders {} {earlier} and {} {later} of {bytes} at {place}",
-                    article(earlier),
-                    article(later),
-                )
+                format!("nothing orders {an_earlier} and {a_later} of {bytes} at {place}")
             }
             FindingKind::Uninitialised => {
-                format!("{} {later} of {bytes} at {place}, which nothing has written", article(later))
+                format!("{a_later} of {bytes} at {place}, which nothing has written")
             }
             FindingKind::Leak => match self.earlier.role {
                 Role::Group(_, GroupKind::Multiply, _) => {
@@ -160,22 +166,14 @@ impl Conflict {
             }
             .to_owned(),
             FindingKind::InFlight => {
-                format!(
-                    "{} {later} of {bytes} at {place} while {} {earlier} is under way",
-                    article(later),
-                    article(earlier)
-                )
+                format!("{a_later} of {bytes} at {place} while {an_earlier} is under way")
             }
-            FindingKind::TensorFence => format!(
-                "{} {later} of {bytes} at {place} may come before {} {earlier}",
-                article(later),
-                article(earlier)
-            ),
-            FindingKind::ProxyFence => format!(
-                "{} {later} of {bytes} at {place} may miss {} {earlier} through the generic proxy",
-                article(later),
-                article(earlier)
-            ),
+            FindingKind::TensorFence => {
+                format!("{a_later} of {bytes} at {place} may come before {an_earlier}")
+            }
+            FindingKind::ProxyFence => {
+                format!("{a_later} of {bytes} at {place} may miss {an_earlier} through the generic proxy")
+            }
         }
     }
 

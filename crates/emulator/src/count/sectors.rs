@@ -20,6 +20,12 @@ pub(super) fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64
             _ => ranges.push((start, end)),
         }
     }
+    merge(&mut ranges);
+    ranges
+}
+
+/// Sorts ranges, and makes one of those that overlap or touch.
+fn merge(ranges: &mut Vec<(u64, u64)>) {
     if ranges.len() > 1 {
         ranges.sort_unstable();
         ranges.dedup_by(|next, last| {
@@ -28,7 +34,6 @@ pub(super) fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64
             touches
         });
     }
-    ranges
 }
 
 /// Words of local memory lie side by side for the 32 lanes of a warp (CUDA C++ Programming Guide, "Local Memory"): where
@@ -43,12 +48,7 @@ pub(super) fn interleaved(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec
             ranges.push((base + start.max(word * WORD), base + end.min((word + 1) * WORD)));
         }
     }
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let touches = next.0 <= last.1;
-        last.1 = if touches { last.1.max(next.1) } else { last.1 };
-        touches
-    });
+    merge(&mut ranges);
     ranges
 }
 

@@ -1,7 +1,9 @@
 //! Rows 8, 16, 19 and 26 of the catalogue: threads of a CTA that share memory with no barrier between them.
 
-use warpwright_emulator::FindingKind::Race;
+use warpwright_emulator::FaultKind;
+use warpwright_emulator::FindingKind::{Barrier, Race};
 
+use crate::common::{kernel, shape, try_run};
 use crate::harness::{Grid, ONE, clean, found};
 
 const WRITE: &str = "st.shared.u32 [%own], %tid;";
@@ -99,4 +101,27 @@ fn bytes_of_one_word_are_apart() {
 fn writes_of_the_same_value_are_harmless() {
     clean("mov.u32 %r1, 7; st.shared.u32 [%tile], %r1;", ONE);
     found("st.shared.u32 [%tile], %warp;", ONE, Race, ["st.shared", "st.shared"]);
+}
+
+/// Both warps arrive at a barrier for both and go to it again, to wait: the first to come back would complete it alone.
+const TWICE: &str = "st.shared.u32 [%own], %tid; bar.arrive 1, 64;";
+
+#[test]
+fn a_warp_arrives_at_a_barrier_once_each_time_it_completes() {
+    let two_warps = Grid { threads: 64, ..ONE };
+    let finding =
+        found(&body(&[TWICE, "bar.sync 1, 64;", READ_NEXT]), two_warps, Barrier, ["bar.sync 1, 64"]);
+    assert!(finding.message.contains("a second time"), "{finding}");
+    clean(&body(&[TWICE, "bar.sync 2, 64;", READ_NEXT]), two_warps);
+}
+
+/// Cooperative groups keep the barriers of tiles of several warps in the shared memory that the hardware reserves. It holds
+/// something before the kernel writes it, and ends where the device says.
+#[test]
+fn memory_of_the_system_is_written_and_reachable() {
+    let reserved = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_end;";
+    let touch = "red.shared.and.b32 [%r1], 1; sub.u32 %r2, %r2, 4; red.shared.or.b32 [%r2], 1;";
+    clean(&body(&[reserved, touch]), ONE);
+    let past = try_run(&kernel(0, &body(&[reserved, "red.shared.and.b32 [%r2], 1;"])), shape(1, 32), &[]);
+    assert_eq!(past.err().map(|fault| fault.kind), Some(FaultKind::OutOfBounds));
 }

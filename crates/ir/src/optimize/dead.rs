@@ -117,7 +117,8 @@ impl Walk {
         places.get(&label).unwrap_or(&self.nothing).clone()
     }
 
-    /// What is read from a loop's beginning on: first without removing anything, until what is read there no longer grows.
+    /// What is read from a loop's beginning on: first without removing anything, until what is read there no longer grows; then once more, to
+    /// remove.
     fn repetition(&mut self, label: Label, body: &mut Body, step: &mut Body) -> RegisterSet {
         let removes = std::mem::replace(&mut self.removes, false);
         let mut at_start = self.nothing.clone();
@@ -129,7 +130,7 @@ impl Walk {
             at_start.unite(&again);
         }
         self.removes = removes;
-        self.round(label, body, step, at_start)
+        if removes { self.round(label, body, step, at_start) } else { at_start }
     }
 
     fn round(

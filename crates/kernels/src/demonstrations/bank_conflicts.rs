@@ -67,7 +67,7 @@ const OPTIONS: &[OptionSpec] =
     &[OptionSpec::number("stride", 1, "words from lane to lane; 0 is a broadcast")];
 
 fn kernel(options: &Options) -> Result<BankConflicts> {
-    Ok(BankConflicts { stride: u32::try_from(options.number("stride"))? % WORDS })
+    Ok(BankConflicts { stride: options.u32("stride")? % WORDS })
 }
 
 impl LibraryKernel for Library {

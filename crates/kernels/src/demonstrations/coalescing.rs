@@ -56,7 +56,7 @@ const OPTIONS: &[OptionSpec] = &[
 ];
 
 fn kernel(options: &Options) -> Result<Coalescing> {
-    Ok(Coalescing { stride: u32::try_from(options.number("stride"))? })
+    Ok(Coalescing { stride: options.u32("stride")? })
 }
 
 impl LibraryKernel for Library {
@@ -77,7 +77,7 @@ impl LibraryKernel for Library {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (kernel, length) = (kernel(options)?, u32::try_from(options.number("length"))?);
+        let (kernel, length) = (kernel(options)?, options.u32("length")?);
         let stride = kernel.stride as usize;
         let input: Vec<f32> = Values::Normal.numbers(options.number("seed"), length as usize * stride);
         let input_there = device.buffer_from(&input)?;

@@ -60,7 +60,7 @@ const OPTIONS: &[OptionSpec] = &[
 ];
 
 fn kernel(options: &Options) -> Result<Divergence> {
-    let ways = u32::try_from(options.number("ways"))?;
+    let ways = options.u32("ways")?;
     if ways > 32 {
         return Err(format!("a warp has 32 lanes, which cannot go {ways} ways").into());
     }
@@ -85,7 +85,7 @@ impl LibraryKernel for Library {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (kernel, length) = (kernel(options)?, u32::try_from(options.number("length"))?);
+        let (kernel, length) = (kernel(options)?, options.u32("length")?);
         let input: Vec<f32> = Values::Normal.numbers(options.number("seed"), length as usize);
         let input_there = device.buffer_from(&input)?;
         let output = Rc::new(device.uninitialized::<f32>(length as usize)?);

@@ -87,17 +87,14 @@ const STAY: u64 = 1_000_000;
 const EMULATED_STAY: u64 = 300_000_000;
 
 fn kernel(options: &Options) -> Result<Occupancy> {
-    let number = |name: &str| -> Result<u32> {
-        u32::try_from(options.number(name)).map_err(|_| format!("--{name} is too large").into())
-    };
-    let (threads, registers) = (number("threads")?, number("registers")?);
+    let (threads, registers) = (options.u32("threads")?, options.u32("registers")?);
     if threads > 1024 {
         return Err(format!("a CTA has at most 1024 threads, not {threads}").into());
     }
     if registers > 255 {
         return Err(format!("a thread has at most 255 registers, not {registers}").into());
     }
-    Ok(Occupancy { threads, shared_words: number("shared")?.div_ceil(4), registers })
+    Ok(Occupancy { threads, shared_words: options.u32("shared")?.div_ceil(4), registers })
 }
 
 impl LibraryKernel for Library {
@@ -122,10 +119,7 @@ impl LibraryKernel for Library {
         let compiled = device.compile(&kernel.run()?)?;
         let resources = resources(&kernel, &compiled.shape(1, kernel.threads), compiled.function())?;
         let room = resources.ctas_per_sm * device.properties().sm_count;
-        let grid = match u32::try_from(options.number("ctas"))? {
-            0 => 2 * room,
-            ctas => ctas,
-        };
+        let grid = options.u32_or("ctas", 2 * room)?;
         let stay = if device.properties().is_emulated { EMULATED_STAY } else { STAY };
         let counts = Rc::new(std::cell::RefCell::new(device.zeros::<u32>(COUNTS)?));
         let result = Rc::clone(&counts);

@@ -37,14 +37,11 @@ macro_rules! typed {
 impl Walk {
     /// This walk, with what the options say.
     fn with(self, options: &Options) -> Result<Self> {
-        let or = |name, fastest| -> Result<u32> {
-            Ok(match u32::try_from(options.number(name))? {
-                0 => fastest,
-                given => given,
-            })
-        };
-        let bits = options.choice("bits").parse()?;
-        Ok(Self { threads: or("threads", self.threads)?, bits, steps: or("steps", self.steps)? })
+        Ok(Self {
+            threads: options.u32_or("threads", self.threads)?,
+            bits: options.choice("bits").parse()?,
+            steps: options.u32_or("steps", self.steps)?,
+        })
     }
 }
 
@@ -57,11 +54,9 @@ fn work<T>(length: u64, buffers: u64) -> Work {
     }
 }
 
-/// The driver's copy of as many bytes.
-fn beside(device: &Device, options: &Options, buffers: u64) -> Result<Box<dyn Prepared>> {
-    let length = options.number("length");
-    let work: Result<Work> = typed!(options, T => Ok(work::<T>(length, buffers)));
-    copy::of_as_many_bytes(device, work?)
+/// The driver's copy of as many bytes, for that name.
+fn rival(name: &str, device: &Device, options: &Options, buffers: u64) -> Option<Result<Box<dyn Prepared>>> {
+    copy::rival(name, device, || typed!(options, T => Ok(work::<T>(options.number("length"), buffers))))
 }
 
 /// Every element exactly as the reference says of its place.
@@ -153,7 +148,7 @@ impl LibraryKernel for CopyLibrary {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        (name == "copy").then(|| beside(device, options, 2))
+        rival(name, device, options, 2)
     }
 
     fn ladder(&self) -> Option<Ladder> {
@@ -199,7 +194,7 @@ impl LibraryKernel for MapLibrary {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        (name == "copy").then(|| beside(device, options, 2))
+        rival(name, device, options, 2)
     }
 }
 
@@ -265,6 +260,6 @@ impl LibraryKernel for AddLibrary {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        (name == "copy").then(|| beside(device, options, 3))
+        rival(name, device, options, 3)
     }
 }

@@ -111,8 +111,7 @@ impl Batch {
 
     /// Whether there is nothing to multiply.
     pub(super) fn is_empty(self) -> bool {
-        let Product { m, n, k, .. } = self.product;
-        [m, n, k, self.count].contains(&0)
+        self.count == 0 || !self.product.has_work()
     }
 
     /// Whether TMA can store C.

@@ -108,7 +108,9 @@ impl WarpgroupGemm for ScaledGemm {
                 sums: (0..self.in_flight).map(|_| thread.c_fragment((tile.0, tile.1))).collect(),
                 mma,
             };
-            blocks.sums.iter_mut().for_each(Fragment::clear);
+            for sums in &mut blocks.sums {
+                sums.clear();
+            }
             let leads = consumer.leads_warpgroup();
             for index in 0..schedule.count {
                 let piece = schedule.piece(index);
@@ -119,15 +121,7 @@ impl WarpgroupGemm for ScaledGemm {
                 let (a_before, b_before) = products.rows_before(piece.product);
                 let rows = (blocks.a_scales.rows(a_before, row), blocks.b_scales.rows(b_before, column));
                 blocks.add_up(&mut slots, &mut tile, rows, piece.steps);
-                match &exchange {
-                    None => finish(&mut tile),
-                    Some(exchange) => {
-                        let is_whole = exchange.complete(&schedule, piece, part, &mut tile);
-                        if is_whole {
-                            finish(&mut tile);
-                        }
-                    }
-                }
+                Exchange::finish(exchange.as_ref(), (&schedule, piece, part), &mut tile, &finish);
             }
         }
     }

@@ -9,6 +9,7 @@ use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 
 use super::multiply::Product;
 use super::options::{Buffers, cublas_order, matrices};
+use super::uneven::{sets_of, verify_each};
 use super::verify::verify;
 use crate::reference::Rounded;
 use crate::registry::{Prepared, Result, Verified, Work};
@@ -45,13 +46,13 @@ where
         }
         Ok(LaunchCounts::default())
     };
-    let make = sets_of(device, products.clone());
-    let verify = move |sets: &Vec<Buffers<T, T, C>>| verify_each(&products, sets);
+    let make = buffers_of(device, products.clone());
+    let verify = move |sets: &Vec<Buffers<T, T, C>>| verify_buffers(&products, sets);
     rotating(device, seed, work, make, launch, verify)
 }
 
 /// Sets of all products' matrices, by their seeds.
-pub(super) fn sets_of<A, B, C>(
+pub(super) fn buffers_of<A, B, C>(
     device: &Device,
     products: Vec<Product>,
 ) -> impl Fn(u64) -> Result<Vec<Buffers<A, B, C>>> + use<A, B, C>
@@ -61,26 +62,15 @@ where
     C: Storable + Rounded,
 {
     let device = device.clone();
-    move |seed: u64| {
-        let set = |(number, product): (usize, &Product)| {
-            matrices(&device, (*product).into())(seed.wrapping_mul(1 << 10).wrapping_add(number as u64))
-        };
-        products.iter().enumerate().map(set).collect()
-    }
+    sets_of(products, move |product, seed| matrices(&device, product.into())(seed))
 }
 
 /// Holds every element of every product to the reference.
-pub(super) fn verify_each<A, B, C>(products: &[Product], sets: &[Buffers<A, B, C>]) -> Result<Verified>
+pub(super) fn verify_buffers<A, B, C>(products: &[Product], sets: &[Buffers<A, B, C>]) -> Result<Verified>
 where
     A: Storable + Rounded + Sync,
     B: Storable + Rounded + Sync,
     C: Storable + Rounded,
 {
-    let mut all = Verified { elements: 0, worst: 0.0 };
-    for (&product, set) in products.iter().zip(sets) {
-        let verified = verify(product.into(), set)?;
-        all.elements += verified.elements;
-        all.worst = f64::max(all.worst, verified.worst);
-    }
-    Ok(all)
+    verify_each(products, sets, |product, set| verify(product.into(), set))
 }

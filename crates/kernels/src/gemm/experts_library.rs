@@ -14,6 +14,7 @@ use super::readable::Readable;
 use super::routed::{COLUMNS, DEPTH, EXPERTS, ROUTING, ROWS, Routed, SEED};
 use super::verify::verify_parts;
 use crate::operations::Operations;
+use crate::prepared::{PLANNED_SMS, capability_of};
 use crate::reference::Rounded;
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
 use crate::rotation::rotating;
@@ -98,10 +99,9 @@ impl Problem {
     }
 
     fn text<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        const H200_SMS: u32 = 132;
-        let capability = crate::prepared::capability_of(target)?;
+        let capability = capability_of(target)?;
         let average = self.0.average();
-        Ok(match ways::<A, C>(average, capability, H200_SMS)[0] {
+        Ok(match ways::<A, C>(average, capability, PLANNED_SMS)[0] {
             Way::Warps(_) => A::experts_warps_ptx::<C>(average.product, capability)?,
             Way::Warpgroups(way) => {
                 planned(self.0.groups(), way).ptx::<A, B, C>(Default::default(), capability)?

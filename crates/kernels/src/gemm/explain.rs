@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::multiply::Way;
 use super::plan::{Configuration, Cost};
 
 /// Lines of the model's table that are shown.
@@ -45,8 +46,7 @@ pub(super) fn table(of: &str, costs: &[Cost], chosen: Configuration) -> Vec<Stri
 
 /// The last line: what was chosen, and why.
 pub(super) fn conclusion(chosen: Configuration, reason: &Reason) -> String {
-    let Configuration { stages, raster, .. } = chosen;
-    format!("{chosen}, {stages} slots, raster {raster}: {reason}")
+    format!("{}: {reason}", Way::Warpgroups(chosen))
 }
 
 /// Why `mma.sync` multiplies where nothing asks for it, on a device with warpgroups or on one without.

@@ -10,35 +10,36 @@ use warpwright::arch::Capability;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::batched::Batch;
 use super::cost;
-use super::finish::Kinds;
-use super::grouped_kernel::{Group, MOST_MEMBERS};
-use super::linear::{Linear, Parts};
+use super::linear::Linear;
+use super::members::{Member, Members};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
-use super::plan::{self, Configuration, Cost, Shape};
+use super::plan::{self, Cost, Shape};
 use super::readable::Readable;
 use super::warps::Warps;
-use super::{Gemm, GemmOutput, Order, WarpgroupInput};
-use crate::operations::{Operations, Result, both, expect_length};
+use super::{Gemm, GemmOutput};
+use crate::operations::{Operations, Result, both};
 
-/// A product of a group, its matrices, and what becomes of its sums.
-pub struct GroupMember<'a, A, C, B = A> {
+/// A product of a group, its matrices, and what becomes of its sums: of factors as buffers, or as buffers with scales.
+pub struct GroupedProduct<'a, A, B, C> {
     /// What is multiplied.
     pub product: Product,
     /// A (m, k).
-    pub a: &'a Buffer<A>,
+    pub a: A,
     /// B (k, n).
-    pub b: &'a Buffer<B>,
+    pub b: B,
     /// C (m, n), row-major.
     pub c: &'a mut Buffer<C>,
     /// Its epilogue.
     pub linear: Linear<'a>,
 }
 
-impl<'a, A, C, B> GroupMember<'a, A, C, B> {
+/// A product of a group for [`Operations::multiply_grouped`].
+pub type GroupMember<'a, A, C, B = A> = GroupedProduct<'a, &'a Buffer<A>, &'a Buffer<B>, C>;
+
+impl<'a, A, B, C> GroupedProduct<'a, A, B, C> {
     /// C = A·B.
-    pub fn new(product: Product, a: &'a Buffer<A>, b: &'a Buffer<B>, c: &'a mut Buffer<C>) -> Self {
+    pub fn new(product: Product, a: A, b: B, c: &'a mut Buffer<C>) -> Self {
         Self { product, a, b, c, linear: Linear::default() }
     }
 
@@ -47,39 +48,12 @@ impl<'a, A, C, B> GroupMember<'a, A, C, B> {
     pub fn with(self, linear: Linear<'a>) -> Self {
         Self { linear, ..self }
     }
-
-    /// The same product with A and B in each other's place, for a kernel that computes C's transpose.
-    fn exchanged(&mut self) -> GroupMember<'_, B, C, A> {
-        let Self { product, a, b, c, linear } = self;
-        GroupMember { product: *product, a: b, b: a, c, linear: *linear }
-    }
-
-    /// Whether tiles of it are to be computed.
-    fn has_work(&self) -> bool {
-        !Batch::from(self.product).is_empty()
-    }
-
-    /// What members must have in common to share a launch: the orders of what is read, and the parts of the epilogue.
-    fn kind(&self) -> (Order, Order, Parts, Kinds)
-    where
-        A: Element,
-    {
-        let Product { a, b, .. } = Readable::of::<A>(self.product.into()).batch.product;
-        let finish = self.linear.finish::<C>();
-        (a, b, finish.epilogue, finish.kinds())
-    }
 }
 
-impl<A: Storable, C: GemmOutput + Storable, B: Storable> GroupMember<'_, A, C, B> {
-    /// Refuses buffers of other lengths than the product asks for, and epilogues of no sums.
-    fn check(&self) -> Result<()> {
-        let [m, n, k] = [self.product.m, self.product.n, self.product.k].map(|extent| extent as usize);
-        expect_length("A", m * k, self.a.len())?;
-        expect_length("B", k * n, self.b.len())?;
-        expect_length("C", m * n, self.c.len())?;
-        let finish = self.linear.finish::<C>();
-        let is_plain = (finish.epilogue, finish.kinds()) == (Parts::default(), Kinds::default());
-        if k == 0 && is_plain { Ok(()) } else { self.linear.check(self.product, 1) }
+impl<A, B, C> GroupMember<'_, A, C, B> {
+    fn member(&mut self) -> Member<'_, A, B, C> {
+        let Self { product, a, b, c, linear } = self;
+        Member { product: *product, a, b, c, linear: *linear, scales: None }
     }
 }
 
@@ -131,9 +105,8 @@ impl Operations {
         members: &[GroupMember<'_, A, C, B>],
     ) -> Vec<Way> {
         let properties = self.device().properties();
-        let products: Vec<Product> =
-            members.iter().filter(|member| member.has_work()).map(|member| member.product).collect();
-        ways_of_group::<A, C>(&products, properties.capability, properties.sm_count)
+        let products = members.iter().map(|member| member.product).filter(|product| product.has_work());
+        ways_of_group::<A, C>(&products.collect::<Vec<_>>(), properties.capability, properties.sm_count)
     }
 
     /// Computes each member in that way; by `mma.sync`, a launch each.
@@ -146,62 +119,26 @@ impl Operations {
         members: &mut [GroupMember<'_, A, C, B>],
         way: Way,
     ) -> Result<LaunchCounts> {
-        members.iter().try_for_each(GroupMember::check)?;
-        let mut counts = LaunchCounts::default();
-        let configuration = match way {
-            Way::Warps(_) => None,
-            Way::Warpgroups(configuration) => Some(configuration),
-        };
-        let mut kinds = Vec::<(_, Vec<_>)>::new();
-        for GroupMember { product, a, b, c, linear } in members {
-            let member = GroupMember { product: *product, a, b, c, linear: *linear };
-            if !member.has_work() {
-                stream.fill_zero(member.c)?;
-            } else if configuration.is_none() {
-                let GroupMember { product, a, b, c, linear } = member;
+        members.iter_mut().try_for_each(|member| member.member().check())?;
+        let (working, idle): (Vec<_>, Vec<_>) =
+            members.iter_mut().partition(|member| member.product.has_work());
+        let capability = self.device().properties().capability;
+        if let (Way::Warpgroups(_), Some(first), false) = (way, working.first(), has_warpgroups(capability)) {
+            return Err(no_warpgroups::<A, B>(first.product));
+        }
+        let mut working = working.into_iter().map(GroupMember::member);
+        let counts = match way {
+            Way::Warpgroups(configuration) => {
+                Members(working.collect()).multiply(self, stream, configuration)
+            }
+            Way::Warps(_) => working.try_fold(LaunchCounts::default(), |counts, member| {
+                let Member { product, a, b, c, linear, .. } = member;
                 let operands = Operands { a, b, c, finish: &linear.finish() };
-                counts = both(counts, self.compute(stream, product.into(), way, operands)?);
-            } else {
-                let kind = member.kind();
-                match kinds.iter_mut().find(|(known, _)| *known == kind) {
-                    Some((_, alike)) => alike.push(member),
-                    None => kinds.push((kind, vec![member])),
-                }
-            }
-        }
-        let Some(configuration) = configuration else { return Ok(counts) };
-        for (_, mut alike) in kinds {
-            for members in alike.chunks_mut(MOST_MEMBERS) {
-                let capability = self.device().properties().capability;
-                if !has_warpgroups(capability) {
-                    return Err(no_warpgroups::<A, B>(members[0].product));
-                }
-                let launched = match configuration.transposed {
-                    false => self.launch_group(stream, members, configuration)?,
-                    true => {
-                        let own: Vec<_> = members.iter_mut().map(GroupMember::exchanged).collect();
-                        self.launch_group(stream, &own, configuration)?
-                    }
-                };
-                counts = both(counts, launched);
-            }
-        }
+                Ok(both(counts, self.compute(stream, product.into(), way, operands)?))
+            }),
+        }?;
+        idle.into_iter().try_for_each(|member| stream.fill_zero(member.c))?;
         Ok(counts)
-    }
-
-    /// Launches the kernel for members of one kind, whose A and B are its own.
-    fn launch_group<A, B, C>(
-        &self,
-        stream: &Stream,
-        members: &[GroupMember<'_, A, C, B>],
-        configuration: Configuration,
-    ) -> Result<LaunchCounts>
-    where
-        A: WarpgroupInput + Storable,
-        B: WarpgroupInput + Storable,
-        C: GemmOutput + Storable,
-    {
-        Group::new(self, members, configuration)?.launch(self, stream, members)
     }
 }
 

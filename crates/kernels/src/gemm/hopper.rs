@@ -200,15 +200,7 @@ impl WarpgroupGemm for HopperGemm {
                 let (row, column) = schedule.place(piece);
                 let at = (row * tile_m + part * 64, column * tile_n);
                 let mut tile = Finished::new(&sums, (consumer, leads), piece, at, self.tile.1, 64 * together);
-                match &exchange {
-                    None => finish(&mut tile),
-                    Some(exchange) => {
-                        let is_whole = exchange.complete(&schedule, piece, part, &mut tile);
-                        if is_whole {
-                            finish(&mut tile);
-                        }
-                    }
-                }
+                Exchange::finish(exchange.as_ref(), (&schedule, piece, part), &mut tile, &finish);
                 if alternate {
                     slots.skip(schedule.piece(index + 1u32).steps);
                 }

@@ -25,6 +25,15 @@ pub(super) trait Given:
 /// What a launch passes for such parameters.
 pub(super) type Passed<'p, P> = <<P as KernelParameter>::Host as HostParameter>::Passed<'p>;
 
+/// What scales A and B, as parameters of a kernel.
+pub(super) trait Scales: Given + Copy {
+    /// Whether blocks have some.
+    const ARE_SOME: bool;
+
+    /// Those of products whose maps are in a table.
+    fn in_table(table: &Global<u8>) -> Self;
+}
+
 /// Nothing more.
 #[derive(Clone, Copy, DeviceValue, KernelParameter)]
 pub(super) struct Nothing;
@@ -33,6 +42,14 @@ impl Given for Nothing {
     type OnHost<'h> = ();
 
     fn passed((): &()) {}
+}
+
+impl Scales for Nothing {
+    const ARE_SOME: bool = false;
+
+    fn in_table(_: &Global<u8>) -> Self {
+        Self
+    }
 }
 
 /// The maps of the scales of A and of B.
@@ -47,6 +64,16 @@ impl Given for ScaleMaps {
 
     fn passed<'p>([a, b]: &'p [runtime::TensorMap; 2]) -> Passed<'p, Self> {
         (a, b)
+    }
+}
+
+impl Scales for ScaleMaps {
+    const ARE_SOME: bool = true;
+
+    #[track_caller]
+    fn in_table(table: &Global<u8>) -> Self {
+        let map = TensorMap::in_global(*table);
+        Self { a: map, b: map }
     }
 }
 

@@ -13,8 +13,8 @@ use super::batched::Batch;
 use super::explain::{Reason, conclusion, table, why_by_warps};
 use super::multiply::{Factor, Product, Way, has_warpgroups};
 use super::options::{
-    A_ORDER, B_INPUT, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, unlike_types,
-    with_one_type, with_types,
+    A_ORDER, B_INPUT, B_ORDER, Buffers, INPUT, OUTPUT, PLAN, cublas_order, matrices, order, ranked,
+    unlike_types, with_one_type, with_types,
 };
 use super::plan;
 use super::readable::Readable;
@@ -23,6 +23,7 @@ use super::tuned::{self, Key};
 use super::verify::verify;
 use super::{GemmOutput, WarpgroupInput, multiply};
 use crate::operations::Operations;
+use crate::prepared::{PLANNED_SMS, capability_of};
 use crate::reference::Rounded;
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work};
 use crate::rotation::rotating;
@@ -43,17 +44,12 @@ struct Problem {
     uses_tuned: bool,
 }
 
-/// SMs that PTX without a device is planned for: an H200's.
-const PLANNED_SMS: u32 = 132;
-
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
-        let extent =
-            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
-        let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
+        let (m, n, k) = (options.u32("m")?, options.u32("n")?, options.u32("k")?);
         Ok(Self {
             product: Product { m, n, k, a: order(options, "a"), b: order(options, "b") },
-            count: extent("batch")?,
+            count: options.u32("batch")?,
             asked: Asked::of(options),
             seed: options.number("seed"),
             instruction: options.choice("instruction"),
@@ -86,10 +82,7 @@ impl Problem {
         if ways.is_empty() {
             return Err(multiply::no_warpgroups::<A, B>(self.product).into());
         }
-        let wanted = self.rank;
-        ways.get(wanted)
-            .copied()
-            .ok_or_else(|| format!("--rank {wanted}: there are {} ways, from rank 0 on", ways.len()).into())
+        ranked(&ways, self.rank)
     }
 
     /// Whether the options leave that way open.
@@ -163,8 +156,7 @@ impl Problem {
     }
 
     fn text<A: Factor<B>, B: Factor<A>, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        let capability = Capability::for_target(target)
-            .ok_or_else(|| format!("there is no architecture {target} here"))?;
+        let capability = capability_of(target)?;
         match self.way::<A, B, C>(capability, PLANNED_SMS)? {
             Way::Warps(warps) => {
                 Ok(A::warps_ptx::<C>((self.batch(), warps), self.asked.staged(), capability)?)

@@ -61,6 +61,11 @@ impl Product {
         plan::kernel(configuration, self.shape::<T, C>(), [self.a, self.b, Order::RowMajor])
     }
 
+    /// Whether anything is to be multiplied.
+    pub(super) fn has_work(self) -> bool {
+        ![self.m, self.n, self.k].contains(&0)
+    }
+
     /// Whether TMA can store C.
     pub(super) fn stores_boxes<C: Element>(self) -> bool {
         (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)

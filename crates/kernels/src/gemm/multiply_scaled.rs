@@ -168,11 +168,17 @@ impl WarpgroupWay for WayOf {
     fn cost(self, shape: Shape, sms: u32) -> Cost {
         self.0.cost(shape, self.1, sms)
     }
+
+    fn scale_maps<T: Element, C: Element, K: Kind>(
+        planned: Planned<Self, K>,
+    ) -> Result<Option<[TileMaps<f32>; 2]>> {
+        planned.maps_of_scales::<T, C>().map(Some)
+    }
 }
 
 impl<K: Kind> Planned<WayOf, K> {
     /// The maps of the scales of the kernel's own A and B.
-    fn scale_maps<T: Element, C: Element>(self) -> Result<[TileMaps<f32>; 2]> {
+    fn maps_of_scales<T: Element, C: Element>(self) -> Result<[TileMaps<f32>; 2]> {
         let ScaledGemm { gemm, rows, columns, .. } = self.gemm::<T, C>();
         let Batch { product: Product { m, n, k, .. }, count, .. } = self.read::<T>().batch;
         let (own_a, own_b) = self.own();
@@ -319,7 +325,7 @@ impl Operations {
         [a, b]: [&Buffer<f32>; 2],
         told: &OnHost<'_, K::Told>,
     ) -> Result<LaunchCounts> {
-        let maps = self.remembered::<(A, C), _, _>(planned, |_| planned.scale_maps::<A, C>())?;
+        let maps = self.remembered::<(A, C), _, _>(planned, |_| planned.maps_of_scales::<A, C>())?;
         let scales = [maps[0].of(a)?, maps[1].of(b)?];
         self.by_warpgroups(stream, planned, operands, &scales, told)
     }

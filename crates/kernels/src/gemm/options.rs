@@ -137,6 +137,12 @@ pub(super) const PLAN: OptionSpec = OptionSpec::choice(
     "whether what `warpwright tune` has found goes before the model",
 );
 
+/// The way of that rank, of all of them from the cheapest on.
+pub(super) fn ranked<W: Copy>(ways: &[W], rank: usize) -> Result<W> {
+    let found = ways.get(rank).copied();
+    found.ok_or_else(|| format!("--rank {rank}: there are {} ways, from rank 0 on", ways.len()).into())
+}
+
 /// The order that an option names.
 pub(super) fn order(options: &Options, name: &str) -> Order {
     match options.choice(name) {

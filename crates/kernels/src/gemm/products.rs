@@ -57,11 +57,18 @@ pub struct Records {
     pub count: Reg<u32>,
     /// There is room for so many.
     pub most: u32,
+    /// Whether blocks of A and B have scales.
+    pub are_scaled: bool,
 }
 
 /// Bytes of a record: the maps of A, B and C; m, n, k and nothing in 32 bits each; the addresses of C, the row scales, the column scales and
-/// the bias; the numbers of the epilogue.
-pub(super) const RECORD_BYTES: usize = 512;
+/// the bias; the numbers of the epilogue; and where blocks have scales, from [`RECORD_SCALES`] on, the maps of A's and B's.
+pub(super) const fn record_bytes(are_scaled: bool) -> usize {
+    if are_scaled { RECORD_SCALES + 2 * TENSOR_MAP_BYTES } else { RECORD_SCALES }
+}
+
+/// Where the maps of the scales begin in it.
+pub(super) const RECORD_SCALES: usize = 512;
 
 /// Where the extents begin in it.
 pub(super) const RECORD_EXTENTS: usize = 3 * TENSOR_MAP_BYTES;
@@ -76,7 +83,7 @@ const RECORD_NUMBERS: usize = RECORD_ADDRESSES + 4 * size_of::<u64>();
 impl Records {
     /// The record of a product.
     fn record(&self, product: Reg<u32>) -> Global<u8> {
-        self.table.at(product * RECORD_BYTES as u32)
+        self.table.at(product * record_bytes(self.are_scaled) as u32)
     }
 
     /// (m, n, k).
@@ -86,10 +93,21 @@ impl Records {
         (m, n, k)
     }
 
-    /// Map `index` of a product's three, ready for copies of this thread: the host wrote it. (CUDA Programming Guide, "Using tensor maps in
-    /// global memory".)
+    /// Map `index` of a product's three.
     fn map(&self, product: Reg<u32>, index: usize) -> MappedMatrix {
-        let map = TensorMap::in_global(self.record(product).byte_offset((index * TENSOR_MAP_BYTES) as i64));
+        self.map_at(product, index * TENSOR_MAP_BYTES)
+    }
+
+    /// The scales of A and B of a product.
+    fn scales(&self, product: Reg<u32>) -> (MappedMatrix, MappedMatrix) {
+        let scales = |index: usize| self.map_at(product, RECORD_SCALES + index * TENSOR_MAP_BYTES);
+        (scales(0), scales(1))
+    }
+
+    /// The map at a place of a record, ready for copies of this thread: the host wrote it. (CUDA Programming Guide, "Using tensor maps in
+    /// global memory".)
+    fn map_at(&self, product: Reg<u32>, place: usize) -> MappedMatrix {
+        let map = TensorMap::in_global(self.record(product).byte_offset(place as i64));
         fence_tensor_map_acquire(map, Scope::System);
         MappedMatrix::from(&map)
     }
@@ -219,7 +237,10 @@ impl Products {
         product: Option<Reg<u32>>,
         maps: (TensorMap, TensorMap),
     ) -> (MappedMatrix, MappedMatrix) {
-        self.own(product, maps)
+        match (self.records, product) {
+            (Some(records), Some(product)) => records.scales(product),
+            _ => self.own(product, maps),
+        }
     }
 
     /// Rows of A, and of B, before the first of a product, where products have rows of one.

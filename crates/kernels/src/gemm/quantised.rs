@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable};
 
+use super::batched::Batch;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled};
 use super::scales::{BLOCK, Granularity};
@@ -101,6 +102,13 @@ where
             b: Quantised::new(device, granularities.1, b, b_count, 2 * seed + 1)?,
             c: device.buffer_from(&vec![C::round(f32::NAN); elements])?,
         })
+    }
+
+    /// Of a batch without gaps.
+    pub(super) fn of(device: &Device, batch: Batch, granularities: Granularities, seed: u64) -> Result<Self> {
+        let Batch { product: Product { m, n, k, .. }, count, .. } = batch;
+        let (a, b) = (((m, k), count), ((n, k), count));
+        Self::new(device, granularities, a, b, batch.lengths()[2], seed)
     }
 
     /// Holds every element to the products of what the factors stand for: one rounding to C's type, and the error of the sums inside of

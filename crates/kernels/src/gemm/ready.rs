@@ -33,6 +33,11 @@ pub(super) trait WarpgroupWay: Copy + Eq + Hash + Send + Sync + 'static {
 
     /// What it costs.
     fn cost(self, shape: Shape, sms: u32) -> Cost;
+
+    /// The maps of the scales of the kernel's own A and B; `None` where blocks have no scales.
+    fn scale_maps<T: Element, C: Element, K: Kind>(
+        planned: Planned<Self, K>,
+    ) -> Result<Option<[TileMaps<f32>; 2]>>;
 }
 
 impl WarpgroupWay for Configuration {
@@ -48,6 +53,12 @@ impl WarpgroupWay for Configuration {
 
     fn cost(self, shape: Shape, sms: u32) -> Cost {
         Cost::of(self, shape, sms)
+    }
+
+    fn scale_maps<T: Element, C: Element, K: Kind>(
+        _: Planned<Self, K>,
+    ) -> Result<Option<[TileMaps<f32>; 2]>> {
+        Ok(None)
     }
 }
 

@@ -18,9 +18,7 @@ pub(super) struct Routed {
 
 impl Routed {
     pub(super) fn of(options: &Options) -> Result<Self> {
-        let extent =
-            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
-        let (rows, count, seed) = (extent("rows")?, extent("experts")?, options.number("seed"));
+        let (rows, count, seed) = (options.u32("rows")?, options.u32("experts")?, options.number("seed"));
         let mut sizes = vec![0; count as usize];
         let mut random = Random::new(seed);
         for row in 0..rows {
@@ -31,7 +29,7 @@ impl Routed {
             };
             sizes[expert] += 1;
         }
-        Ok(Self { sizes, n: extent("n")?, k: extent("k")?, seed })
+        Ok(Self { sizes, n: options.u32("n")?, k: options.u32("k")?, seed })
     }
 
     /// The first row of each group, and the number of all.

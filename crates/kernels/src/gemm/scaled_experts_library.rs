@@ -15,17 +15,17 @@ use super::plan::Shape;
 use super::quantised::QuantisedSet;
 use super::readable::Readable;
 use super::routed::{COLUMNS, DEPTH, EXPERTS, ROUTING, ROWS, Routed, SEED};
-use super::scaled_options::{A_SCALES, B_SCALES, INPUT, OUTPUT, granularities, table, with_narrow_types};
+use super::scaled_options::{
+    A_SCALES, B_SCALES, INPUT, OUTPUT, conclusion, granularities, table, with_narrow_types,
+};
 use crate::operations::Operations;
+use crate::prepared::{PLANNED_SMS, capability_of};
 use crate::reference::Rounded;
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
 use crate::rotation::rotating;
 
 /// Groups of rows with scales, each times a matrix of its own, for the command line.
 pub(crate) struct ScaledExpertsLibrary;
-
-/// SMs that PTX without a device is planned for: an H200's.
-const PLANNED_SMS: u32 = 132;
 
 /// What the options ask for.
 struct Problem {
@@ -97,12 +97,12 @@ impl Problem {
         let of = format!(" for {count} groups of {m} rows, equal ones of about so many rows of {types}");
         let mut lines = table(&of, &ways, ways[0], cost);
         lines.extend(Readable::of::<A>(self.routed.groups()).describe());
-        lines.push(format!("{}, raster {}: {}", ways[0], ways[0].configuration.raster, Reason::ModelAlone));
+        lines.push(conclusion(ways[0], &Reason::ModelAlone));
         Ok(lines.join("\n"))
     }
 
     fn text<A: Narrow, B: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        let capability = crate::prepared::capability_of(target)?;
+        let capability = capability_of(target)?;
         check(capability)?;
         let way = ScaledWay::all(self.shape::<A, C>(), self.granularities, PLANNED_SMS)[0];
         let planned = planned(self.routed.groups(), WayOf(way, self.granularities));

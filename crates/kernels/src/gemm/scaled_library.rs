@@ -12,23 +12,23 @@ use super::batched::Batch;
 use super::explain::Reason;
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, ScaledWay, WayOf, check};
-use super::options::{B_INPUT, PLAN};
+use super::options::{B_INPUT, PLAN, ranked};
 use super::quantised::QuantisedSet;
 use super::readable::Readable;
-use super::scaled_options::{A_SCALES, B_SCALES, INPUT, OUTPUT, granularities, table, with_narrow_types};
+use super::scaled_options::{
+    A_SCALES, B_SCALES, INPUT, OUTPUT, conclusion, described, granularities, table, with_narrow_types, work,
+};
 use super::tune::{Searched, WaySearch};
 use super::tuned::{self, Key};
 use super::verify::parts_of;
 use crate::operations::Operations;
+use crate::prepared::{PLANNED_SMS, capability_of};
 use crate::reference::Rounded;
 use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Search, Verified, Work};
 use crate::rotation::rotating;
 
 /// The GEMM with scales for the command line.
 pub(crate) struct Library;
-
-/// SMs that PTX without a device is planned for: an H200's.
-const PLANNED_SMS: u32 = 132;
 
 /// What the options ask for.
 struct Problem {
@@ -44,11 +44,9 @@ struct Problem {
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
-        let extent =
-            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
         Ok(Self {
-            product: Product::new(extent("m")?, extent("n")?, extent("k")?),
-            count: extent("batch")?,
+            product: Product::new(options.u32("m")?, options.u32("n")?, options.u32("k")?),
+            count: options.u32("batch")?,
             granularities: granularities(options),
             seed: options.number("seed"),
             rank: options.number("rank") as usize,
@@ -61,18 +59,10 @@ impl Problem {
         Batch::new(self.product, self.count)
     }
 
-    /// What any way to do it must do: each element and scale moved once.
-    fn work<T: Element, C: Element>(&self) -> Work {
-        let Product { m, n, k, .. } = self.product;
-        let (a, b) = self.granularities;
-        let elements = |rows: u32, columns: u32| f64::from(rows) * f64::from(columns);
-        let scales = 4.0 * (a.count((m, k)) + b.count((n, k))) as f64;
-        let factors = f64::from(T::BYTES) * (elements(m, k) + elements(n, k));
-        let count = f64::from(self.count);
-        Work {
-            operations: count * 2.0 * elements(m, n) * f64::from(k),
-            bytes: count * (factors + scales + f64::from(C::BYTES) * elements(m, n)),
-        }
+    /// What any way to do it must do.
+    fn work<C: Element>(&self) -> Work {
+        let (one, count) = (work::<C>(self.product, self.granularities), f64::from(self.count));
+        Work { operations: count * one.operations, bytes: count * one.bytes }
     }
 
     /// All ways on a GPU of so many SMs.
@@ -83,10 +73,7 @@ impl Problem {
 
     /// The way that the options ask for.
     fn way<T: Narrow, C: Element>(&self, capability: &Capability, sms: u32) -> Result<ScaledWay> {
-        let ways = self.ways::<T, C>(capability, sms)?;
-        ways.get(self.rank).copied().ok_or_else(|| {
-            format!("--rank {}: there are {} ways, from rank 0 on", self.rank, ways.len()).into()
-        })
+        ranked(&self.ways::<T, C>(capability, sms)?, self.rank)
     }
 
     /// The way on a device, and why: an option's, or what a search has found there, or the model's.
@@ -121,7 +108,7 @@ impl Problem {
             operations: Operations::new(device),
             batch,
             granularities,
-            work: self.work::<A, C>(),
+            work: self.work::<C>(),
             types: PhantomData,
         };
         let make = matrices::<A, B, C>(device, batch, granularities);
@@ -129,7 +116,7 @@ impl Problem {
     }
 
     fn text<A: Narrow, B: Narrow, C: GemmOutput>(&self, target: &str) -> Result<String> {
-        let capability = crate::prepared::capability_of(target)?;
+        let capability = capability_of(target)?;
         let way = self.way::<A, C>(capability, PLANNED_SMS)?;
         Ok(self.batch().ptx::<_, A, B, C>(WayOf(way, self.granularities), Default::default(), capability)?)
     }
@@ -142,7 +129,7 @@ impl Problem {
         let cost = |way: ScaledWay| way.cost(self.batch().shape::<A, C>(), self.granularities, sms);
         let mut lines = table("", &ways, chosen, cost);
         lines.extend(Readable::of::<A>(self.batch()).describe());
-        lines.push(format!("{chosen}, raster {}: {reason}", chosen.configuration.raster));
+        lines.push(conclusion(chosen, &reason));
         Ok(lines.join("\n"))
     }
 
@@ -160,7 +147,7 @@ impl Problem {
             launch(&operations, stream, (batch, way), set)
         };
         let verify = move |set: &QuantisedSet<A, B, C>| set.verify(&parts_of(batch));
-        rotating(device, self.seed, self.work::<A, C>(), make, launch, verify)
+        rotating(device, self.seed, self.work::<C>(), make, launch, verify)
     }
 }
 
@@ -171,11 +158,7 @@ fn matrices<A: Narrow + Rounded, B: Narrow + Rounded, C: Storable + Rounded>(
     granularities: Granularities,
 ) -> impl Fn(u64) -> Result<QuantisedSet<A, B, C>> + use<A, B, C> {
     let device = device.clone();
-    let Batch { product: Product { m, n, k, .. }, count, .. } = batch;
-    move |seed| {
-        let (a, b) = (((m, k), count), ((n, k), count));
-        QuantisedSet::new(&device, granularities, a, b, batch.lengths()[2], seed)
-    }
+    move |seed| QuantisedSet::of(&device, batch, granularities, seed)
 }
 
 /// Launches their product in a way.
@@ -221,7 +204,7 @@ where
     }
 
     fn name(&self, way: ScaledWay) -> String {
-        format!("{way}, raster {}", way.configuration.raster)
+        described(way)
     }
 
     fn work(&self) -> Work {

@@ -1,9 +1,13 @@
 //! What the GEMMs of the command line whose blocks have scales have in common.
 
+use warpwright::prelude::*;
+
+use super::explain::Reason;
+use super::multiply::Product;
 use super::multiply_scaled::{Granularities, ScaledWay};
 use super::plan::Cost;
 use super::scales::Granularity;
-use crate::registry::{OptionSpec, Options};
+use crate::registry::{OptionSpec, Options, Work};
 
 /// What has a scale of A.
 pub(super) const A_SCALES: OptionSpec = OptionSpec::choice(
@@ -34,6 +38,18 @@ pub(super) fn granularities(options: &Options) -> Granularities {
     (granularity("a-scales"), granularity("b-scales"))
 }
 
+/// What any way to multiply must do: each element and scale moved once.
+pub(super) fn work<C: Element>(product: Product, (a, b): Granularities) -> Work {
+    let Product { m, n, k, .. } = product;
+    let elements = |rows: u32, columns: u32| f64::from(rows) * f64::from(columns);
+    let scales = 4.0 * (a.count((m, k)) + b.count((n, k))) as f64;
+    let factors = elements(m, k) + elements(n, k);
+    Work {
+        operations: 2.0 * elements(m, n) * f64::from(k),
+        bytes: factors + scales + f64::from(C::BYTES) * elements(m, n),
+    }
+}
+
 /// Lines of the table of ways that are shown.
 const SHOWN: usize = 12;
 
@@ -51,6 +67,16 @@ pub(super) fn table(
         format!("{mark:>2}{rank:>3} {}, {}", cost(way), way.describe_sums())
     }));
     lines
+}
+
+/// A way in all that it is.
+pub(super) fn described(way: ScaledWay) -> String {
+    format!("{way}, raster {}", way.configuration.raster)
+}
+
+/// The last line: what was chosen, and why.
+pub(super) fn conclusion(chosen: ScaledWay, reason: &Reason) -> String {
+    format!("{}: {reason}", described(chosen))
 }
 
 /// Calls a method of a problem with the types that the options name.

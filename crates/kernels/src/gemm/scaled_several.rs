@@ -25,7 +25,7 @@ use crate::operations::{Operations, Result, expect_length};
 
 impl<T: Storable> Scaled<'_, T> {
     /// Refuses scales of another length than so many operands (rows, k) have.
-    fn expect_scales(&self, what: &'static str, operand: (u32, u32), count: u32) -> Result<()> {
+    pub(super) fn expect_scales(&self, what: &'static str, operand: (u32, u32), count: u32) -> Result<()> {
         expect_length(what, count as usize * self.granularity.count(operand), self.scales.len())
     }
 }

@@ -38,14 +38,27 @@ impl Exchange {
         Self { slots: *slots, arrived: *arrived, last, sharers: cluster.size() * together, cluster }
     }
 
-    /// Hands in this warpgroup's piece of a tile; true if `tile` has all sums now: the piece was all of it, or the last part to come.
-    pub(super) fn complete(
-        &self,
-        schedule: &Schedule,
-        piece: Piece,
-        part: Reg<u32>,
+    /// Finishes a tile once all of it is there: with this warpgroup's piece, or with the last part to come where tiles are split, by
+    /// `exchange`.
+    pub(super) fn finish(
+        exchange: Option<&Self>,
+        (schedule, piece, part): (&Schedule, Piece, Reg<u32>),
         tile: &mut Finished,
-    ) -> Reg<bool> {
+        finish: impl Fn(&mut Finished),
+    ) {
+        match exchange {
+            None => finish(tile),
+            Some(exchange) => {
+                let is_whole = exchange.complete(schedule, piece, part, tile);
+                if is_whole {
+                    finish(tile);
+                }
+            }
+        }
+    }
+
+    /// Hands in this warpgroup's piece of a tile; true if `tile` has all sums now: the piece was all of it, or the last part to come.
+    fn complete(&self, schedule: &Schedule, piece: Piece, part: Reg<u32>, tile: &mut Finished) -> Reg<bool> {
         let mut is_whole = piece.steps.eq(schedule.steps);
         if !is_whole {
             is_whole = self.hand_in(schedule, piece, part, tile);

@@ -10,7 +10,7 @@ use warpwright::runtime;
 use super::finish::{FusedEpilogue, NUMBERS};
 use super::fused::Fused;
 use super::hopper::{CONSUMERS, HopperGemm};
-use super::kinds::{Given, Kind};
+use super::kinds::{Kind, Scales};
 use super::products::Products;
 use super::store::{BoxStore, ElementStore, Finished};
 use super::{GemmOutput, WarpgroupInput};
@@ -19,7 +19,7 @@ use crate::operations::Result;
 /// A GEMM by warpgroups.
 pub(super) trait WarpgroupGemm: Copy + Eq + Hash + Send + Sync + 'static {
     /// What a kernel is given beside A and B.
-    type Scales: Given;
+    type Scales: Scales;
 
     /// Its tiles, cluster, ring and order of the walk.
     fn frame(&self) -> &HopperGemm;

@@ -10,8 +10,8 @@ use super::{Binning, Histogram};
 use crate::copy;
 use crate::operations::Operations;
 use crate::prepared::{Ready, capability_of, ptx};
-use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare};
-use crate::sample::{ELEMENT_TYPES, Sampled, with_element_type};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, compare};
+use crate::sample::{ELEMENT_TYPES, Sampled, each_read_once, with_element_type};
 
 /// Histograms.
 pub(crate) struct Library;
@@ -34,13 +34,7 @@ fn binning(options: &Options) -> Binning {
 }
 
 fn bins(options: &Options) -> Result<u32> {
-    Ok(u32::try_from(options.number("bins"))?)
-}
-
-/// Each element read once.
-fn work<T: Sampled>(options: &Options) -> Work {
-    let length = options.number("length") as f64;
-    Work { operations: length, bytes: length * f64::from(T::BYTES) }
+    Ok(options.u32("bins")?)
 }
 
 /// The bin of an element, if it has one: as the kernel's documentation says.
@@ -94,7 +88,7 @@ fn prepare<T: Sampled + Convertible>(device: &Device, options: &Options) -> Resu
                 found.iter().zip(expected).map(|(found, expected)| u64::compared(*found, expected, 0.0));
             Ok(compare(elements, |index| vec![index as usize])?)
         },
-        work: work::<T>(options),
+        work: each_read_once::<T>(options),
     }))
 }
 
@@ -122,7 +116,8 @@ impl LibraryKernel for Library {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let work = with_element_type!(options.choice("type"), T => work::<T>(options));
-        (name == "copy").then(|| copy::of_as_many_bytes(device, work))
+        copy::rival(name, device, || {
+            Ok(with_element_type!(options.choice("type"), T => each_read_once::<T>(options)))
+        })
     }
 }

@@ -47,9 +47,7 @@ struct Problem {
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
-        let extent =
-            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
-        let (m, n, k) = (extent("m")?, extent("n")?, extent("k")?);
+        let (m, n, k) = (options.u32("m")?, options.u32("n")?, options.u32("k")?);
         rows_of_16_bytes("A and B", "k", k)?;
         Ok(Self { m, n, k, step: options.choice("step"), seed: options.number("seed") })
     }

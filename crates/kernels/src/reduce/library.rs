@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use rayon::prelude::*;
 use warpwright::arch::Capability;
-use warpwright::prelude::*;
 use warpwright::runtime::Device;
 
 use super::single_pass::{self, SinglePass};
@@ -14,9 +13,9 @@ use crate::monoid::{ArgMax, ArgMin, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
 use crate::prepared::{Ready, capability_of, ptx, with_resources};
 use crate::registry::{
-    Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Work, compare,
+    Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, compare,
 };
-use crate::sample::{ELEMENT_TYPES, Sampled, with_element_type};
+use crate::sample::{ELEMENT_TYPES, Sampled, each_read_once, with_element_type};
 use crate::{copy, registry};
 
 /// Reductions to one value.
@@ -83,25 +82,15 @@ const ARG_MAX_OPTIONS: &[OptionSpec] = &[
     SEED,
 ];
 
-/// Each element read once.
-fn work<T: Element>(options: &Options) -> Work {
-    let length = options.number("length") as f64;
-    Work { operations: length, bytes: length * f64::from(T::BYTES) }
-}
-
 /// The reduction in one launch that the options ask for.
 fn single_pass_of<M>(monoid: M, options: &Options, capability: &Capability) -> Result<SinglePass<M>> {
     let fastest = SinglePass::new(monoid, capability);
-    let or = |name, own| match u32::try_from(options.number(name)) {
-        Ok(0) => Ok(own),
-        given => given,
-    };
-    let stages = or("stages", fastest.stages)?;
+    let stages = options.u32_or("stages", fastest.stages)?;
     if stages > 0 && fastest.stages == 0 {
         return Err("tiles come to shared memory by bulk copies, which are of sm_90".into());
     }
-    let (ctas_per_sm, unroll) = (or("ctas-per-sm", fastest.ctas_per_sm)?, or("unroll", fastest.unroll)?);
-    Ok(SinglePass { ctas_per_sm, unroll, stages, ..fastest })
+    let ctas_per_sm = options.u32_or("ctas-per-sm", fastest.ctas_per_sm)?;
+    Ok(SinglePass { ctas_per_sm, unroll: options.u32_or("unroll", fastest.unroll)?, stages, ..fastest })
 }
 
 /// Prepares the reduction of random elements, whose result `check` compares with what it should be.
@@ -127,7 +116,7 @@ fn prepare<T: Sampled, M: Monoid<T>>(
             let found = result.borrow().to_vec()?[0];
             Ok(compare([check(found, &input)], |index| vec![index as usize])?)
         },
-        work: work::<T>(options),
+        work: each_read_once::<T>(options),
     };
     Ok(with_resources(Box::new(ready), resources))
 }
@@ -155,7 +144,7 @@ fn prepare_in_steps(
             let found = f32::compared(result.borrow().to_vec()?[0], exact, steps * f32::STEP * magnitude);
             Ok(compare([found], |index| vec![index as usize])?)
         },
-        work: work::<f32>(options),
+        work: each_read_once::<f32>(options),
     };
     Ok(with_resources(Box::new(ready), resources))
 }
@@ -260,8 +249,9 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let work = with_element_type!(options.choice("type"), T => work::<T>(options));
-        (name == "copy").then(|| copy::of_as_many_bytes(device, work))
+        copy::rival(name, device, || {
+            Ok(with_element_type!(options.choice("type"), T => each_read_once::<T>(options)))
+        })
     }
 }
 
@@ -298,7 +288,8 @@ impl LibraryKernel for ArgMaxLibrary {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let work = with_element_type!(options.choice("type"), T => work::<T>(options));
-        (name == "copy").then(|| copy::of_as_many_bytes(device, work))
+        copy::rival(name, device, || {
+            Ok(with_element_type!(options.choice("type"), T => each_read_once::<T>(options)))
+        })
     }
 }

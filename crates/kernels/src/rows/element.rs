@@ -54,7 +54,7 @@ impl RowElement for f16 {
 
     #[track_caller]
     fn widen(word: Reg<u32>) -> Vec<Reg<f32>> {
-        bit_cast::<_, f16x2>(word).unpack().map(Reg::convert).to_vec()
+        bit_cast::<_, f16x2>(word).unpack().map(|half| half.convert()).to_vec()
     }
 
     #[track_caller]
@@ -107,7 +107,7 @@ impl<T: RowElement> Chunk<T> {
     /// Rounds values to `T`.
     #[track_caller]
     pub(super) fn of(values: &[Reg<f32>]) -> Self {
-        let words = values.chunks(4 / T::BYTES as usize).map(T::narrow).collect();
+        let words = values.chunks(4 / T::BYTES as usize).map(|lanes| T::narrow(lanes)).collect();
         Self { words, lanes: values.len() as u32, element: std::marker::PhantomData }
     }
 

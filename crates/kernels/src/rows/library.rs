@@ -14,7 +14,7 @@ use super::{
 };
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
-use crate::prepared::{capability_of, ptx};
+use crate::prepared::{PLANNED_SMS, capability_of, ptx};
 use crate::reference::Random;
 use crate::registry::{
     Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Verified, Work, compare, together,
@@ -53,9 +53,6 @@ const EVICT: OptionSpec =
 const WRITE: OptionSpec =
     OptionSpec::choice("write", &["best", "normal", "first"], "when L2 gives up what is written");
 
-/// SMs that PTX without a device is planned for: an H200's.
-const PLANNED_SMS: u32 = 132;
-
 /// What is added to the mean of squares.
 const EPSILON: f32 = 1e-6;
 
@@ -71,7 +68,6 @@ struct Problem {
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
-        let number = |name| u32::try_from(options.number(name));
         let turnover = match options.choice("turnover") {
             "leave" => Some(Turnover::Leave),
             "stay" => Some(Turnover::Stay),
@@ -81,18 +77,18 @@ impl Problem {
             _ => None,
         };
         Ok(Self {
-            rows: number("rows")?,
-            columns: number("columns")?,
+            rows: options.u32("rows")?,
+            columns: options.u32("columns")?,
             values: Values::named(options.choice("values")),
             seed: options.number("seed"),
             tuning: Tuning {
-                threads: number("threads")?,
-                ctas: number("ctas")?,
-                steps: number("steps")?,
-                ctas_per_sm: number("ctas-per-sm")?,
+                threads: options.u32("threads")?,
+                ctas: options.u32("ctas")?,
+                steps: options.u32("steps")?,
+                ctas_per_sm: options.u32("ctas-per-sm")?,
                 turnover,
-                stages: number("stages")?,
-                clusters: number("clusters")?,
+                stages: options.u32("stages")?,
+                clusters: options.u32("clusters")?,
                 evicts: options.choice("evict") == "first",
                 streams: match options.choice("write") {
                     "normal" => Some(false),
@@ -471,7 +467,7 @@ macro_rules! library {
                 device: &Device,
                 options: &Options,
             ) -> Option<Result<Box<dyn Prepared>>> {
-                (name == "copy").then(|| copy::of_as_many_bytes(device, bytes(options, $matrices)?))
+                copy::rival(name, device, || bytes(options, $matrices))
             }
         }
     };

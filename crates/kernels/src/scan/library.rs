@@ -294,7 +294,6 @@ impl LibraryKernel for Library {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let work = with_element_type!(options.choice("type"), T => work::<T>(options));
-        (name == "copy").then(|| copy::of_as_many_bytes(device, work))
+        copy::rival(name, device, || Ok(with_element_type!(options.choice("type"), T => work::<T>(options))))
     }
 }

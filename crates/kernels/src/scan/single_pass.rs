@@ -37,7 +37,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use super::block::{before_lane, scan_warp};
 use super::look_back::{Chain, Ticket, TileQueue, grid_of_takers};
 use super::tile_ring::{RingShape, Tile, TileRing};
-use super::{ScanKind, shift_in};
+use super::{ScanKind, shift_in, shift_out};
 use crate::monoid::Monoid;
 use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::vector;
@@ -269,11 +269,7 @@ impl<M> SinglePass<M> {
             shift_in(&mut scanned, now);
             shift_in(&mut before_warps, of_warps);
             shift_in(&mut aggregates, aggregate);
-            for held in 1..tickets.len() {
-                tickets[held - 1] = tickets[held];
-            }
-            let place = tickets.len() - 1;
-            tickets[place] = next;
+            shift_out(&mut tickets, next);
             stage += 1;
             if stage == self.stages {
                 stage = constant(0u32);

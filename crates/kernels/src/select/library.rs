@@ -161,10 +161,8 @@ impl LibraryKernel for Library {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let rival = || {
-            let work = with_element_type!(options.choice("type"), T => Problem::<T>::new(options)?.work());
-            copy::of_as_many_bytes(device, work)
-        };
-        (name == "copy").then(rival)
+        copy::rival(name, device, || {
+            Ok(with_element_type!(options.choice("type"), T => Problem::<T>::new(options)?.work()))
+        })
     }
 }

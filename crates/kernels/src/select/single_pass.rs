@@ -31,8 +31,8 @@ use super::Predicate;
 use crate::monoid::Sum;
 use crate::scan::block::{before_lane, scan_warp};
 use crate::scan::look_back::{Chain, Ticket, TileQueue};
-use crate::scan::shift_in;
 use crate::scan::tile_ring::{RingShape, Tile, TileRing};
+use crate::scan::{shift_in, shift_out};
 
 /// Which elements are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,11 +243,7 @@ impl<P> Select<P> {
             shift_in(&mut packed, now);
             shift_in(&mut before_warps, of_warps);
             shift_in(&mut aggregates, aggregate);
-            for held in 1..tickets.len() {
-                tickets[held - 1] = tickets[held];
-            }
-            let place = tickets.len() - 1;
-            tickets[place] = next;
+            shift_out(&mut tickets, next);
             stage += 1;
             if stage == self.stages {
                 stage = constant(0u32);

@@ -11,7 +11,7 @@ use super::warp_tile::WarpTile;
 use super::{Matrices, Method, Scale};
 use crate::number::Values;
 use crate::operations::Operations;
-use crate::prepared::{ptx, with_resources};
+use crate::prepared::{PLANNED_SMS, capability_of, ptx, with_resources};
 use crate::reference::{Rounded, Strided, product};
 use crate::registry::{
     self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
@@ -75,9 +75,6 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::number("seed", 1, "of the inputs"),
 ];
 
-/// SMs that PTX without a device is planned for: an H200's.
-const PLANNED_SMS: u32 = 132;
-
 /// What the options ask for.
 #[derive(Clone, Copy)]
 struct Problem {
@@ -88,13 +85,11 @@ struct Problem {
 
 impl Problem {
     fn of(options: &Options) -> Result<Self> {
-        let extent =
-            |name| u32::try_from(options.number(name)).map_err(|_| format!("--{name} must be below 2^32"));
         let scale = match options.choice("scale") {
             "plain" => Scale::default(),
             _ => Scale { alpha: 1.5, beta: -0.5 },
         };
-        let extents = (extent("m")?, extent("n")?, extent("k")?);
+        let extents = (options.u32("m")?, options.u32("n")?, options.u32("k")?);
         Ok(Self { extents, scale, seed: options.number("seed") })
     }
 
@@ -136,10 +131,7 @@ impl Problem {
                 (*found.ok_or_else(|| format!("--tile {tile} is no tile of this step"))?, 1)
             }
         };
-        let splits = match options.number("splits") {
-            0 => planned,
-            splits => u32::try_from(splits).unwrap_or(u32::MAX),
-        };
+        let splits = options.u32_or("splits", planned)?;
         Ok(match step {
             "naive" => Method::Naive,
             "coalesced" => Method::Coalesced,
@@ -249,8 +241,7 @@ impl LibraryKernel for Library {
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
         let problem = Problem::of(options)?;
-        let capability = warpwright::arch::Capability::for_target(target)
-            .ok_or_else(|| format!("there is no architecture {target} here"))?;
+        let capability = capability_of(target)?;
         let tma = plan::tma_reads(capability, problem.extents);
         match problem.method(options, PLANNED_SMS, tma)? {
             Method::Naive => ptx(super::naive::Naive.run()?, target),

@@ -17,6 +17,7 @@ use crate::reference::drawn;
 use crate::registry::{
     Element, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Result, Work, compare_at_once,
 };
+use crate::sample::Sampled;
 
 /// Sorts.
 pub(crate) struct Library;
@@ -86,11 +87,9 @@ fn keys<K: SortKey>(options: &Options) -> Vec<K> {
     keys
 }
 
-/// Bits beside what they should be: a number that f64 holds tells the two apart.
+/// Bits beside what they should be.
 fn compared(found: u64, expected: u64) -> Element {
-    let expected_number =
-        if found != expected && found as f64 == expected as f64 { f64::NAN } else { expected as f64 };
-    Element { found: found as f64, expected: expected_number, tolerance: 0.0 }
+    u64::compared(found, expected, 0.0)
 }
 
 /// The values of sorted keys, those of equal keys from the smallest to the largest: values that count places are then as a stable sort leaves them.

@@ -75,7 +75,7 @@ impl<K: SortKey, V: Storable> Tile<K, V> {
 
     #[track_caller]
     pub(super) fn load(&self) -> Pair<K, V> {
-        (self.keys.load(), self.values.map(Shared::load))
+        (self.keys.load(), self.values.map(|values| values.load()))
     }
 
     #[track_caller]

@@ -38,21 +38,20 @@ const OPTIONS: &[OptionSpec] = &[
 ];
 
 fn shape(options: &Options) -> Result<(u32, u32)> {
-    Ok((u32::try_from(options.number("m"))?, u32::try_from(options.number("n"))?))
+    Ok((options.u32("m")?, options.u32("n")?))
 }
 
 fn method<T: HostNumber>(options: &Options) -> Result<Method> {
     let tile = |way| Method::Tile(TileTranspose { way });
-    let number = |name| u32::try_from(options.number(name));
     Ok(match options.choice("way") {
         "naive" => tile(Way::Naive),
         "shared" => tile(Way::Shared),
         "padded" => tile(Way::Padded),
         "swizzled" => tile(Way::Swizzled),
         "blocks" => Method::Blocks(BlockTranspose {
-            side: number("side")?,
-            blocks: number("blocks")?,
-            raster: number("raster")?,
+            side: options.u32("side")?,
+            blocks: options.u32("blocks")?,
+            raster: options.u32("raster")?,
         }),
         _ => Method::fastest::<T>(shape(options)?),
     })
@@ -160,11 +159,9 @@ impl LibraryKernel for Library {
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {
-        let beside = || {
-            let elements = shape(options).map(|(m, n)| m as usize * n as usize)?;
-            let work: Result<Work> = typed!(options, T => Ok(work::<T>(elements)));
-            copy::of_as_many_bytes(device, work?)
-        };
-        (name == "copy").then(beside)
+        copy::rival(name, device, || {
+            let (m, n) = shape(options)?;
+            typed!(options, T => Ok(work::<T>(m as usize * n as usize)))
+        })
     }
 }

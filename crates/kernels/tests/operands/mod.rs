@@ -1,6 +1,17 @@
 //! Operands with scales, for tests of their products.
 
-use warpwright_kernels::gemm::scales::Granularity;
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Device, Error};
+use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled};
+use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
+
+/// Each granularity of A's scales with each of B's.
+pub(crate) const GRANULARITIES: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
+
+type ToE4m3 = fn(f32) -> e4m3;
+
+/// What makes elements of A and of B.
+pub(crate) const E4M3: (ToE4m3, ToE4m3) = (e4m3::from_f32, e4m3::from_f32);
 
 /// Pseudorandom numbers below `limit`.
 pub(crate) fn numbers(count: usize, seed: u64, limit: u64) -> Vec<u64> {
@@ -10,6 +21,11 @@ pub(crate) fn numbers(count: usize, seed: u64, limit: u64) -> Vec<u64> {
         (state >> 33) % limit
     };
     (0..count).map(|_| next()).collect()
+}
+
+/// Whole numbers from -2 to 2.
+pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
+    numbers(count, seed, 5).into_iter().map(|value| value as f32 - 2.0).collect()
 }
 
 /// An operand (rows, k) on the host, and what its elements stand for.
@@ -25,8 +41,7 @@ impl Operand {
     pub(crate) fn exact(granularity: Granularity, (rows, k): (u32, u32), seed: u64) -> Self {
         let scale = |number: u64| f32::from_bits((125 + number as u32) << 23);
         let scales = numbers(granularity.count((rows, k)), seed, 5).into_iter().map(scale).collect();
-        let values = numbers((rows * k) as usize, seed + 1, 5).into_iter().map(|value| value as f32 - 2.0);
-        Self::new(granularity, (rows, k), values.collect(), scales)
+        Self::new(granularity, (rows, k), whole((rows * k) as usize, seed + 1), scales)
     }
 
     pub(crate) fn new(
@@ -48,4 +63,57 @@ impl Operand {
         let place = move |at: usize| if k_contiguous { at } else { at % (count / k) * k + at / (count / k) };
         (0..count).map(move |at| self.values[place(at)])
     }
+}
+
+/// Operands on a device, one after another.
+pub(crate) struct Factor<T> {
+    pub(crate) granularity: Granularity,
+    pub(crate) values: Buffer<T>,
+    pub(crate) scales: Buffer<f32>,
+}
+
+impl<T: Narrow> Factor<T> {
+    /// Operands of so much k, their elements so many apart.
+    pub(crate) fn new(
+        device: &Device,
+        operands: &[Operand],
+        (k, k_contiguous, stride): (u32, bool, usize),
+        input: impl Fn(f32) -> T,
+    ) -> Result<Self, Error> {
+        let mut values = Vec::new();
+        for (number, operand) in operands.iter().enumerate() {
+            values.resize_with(number * stride, || input(1.0));
+            values.extend(operand.stored(k, k_contiguous).map(&input));
+        }
+        let scales: Vec<f32> = operands.iter().flat_map(|operand| operand.scales.clone()).collect();
+        Ok(Self {
+            granularity: operands[0].granularity,
+            values: device.buffer_from(&values)?,
+            scales: device.buffer_from(&scales)?,
+        })
+    }
+
+    pub(crate) fn scaled(&self) -> Scaled<'_, T> {
+        Scaled { values: &self.values, scales: &self.scales, granularity: self.granularity }
+    }
+}
+
+/// The products of each row of A and each column of B, both of so much k, row by row.
+pub(crate) fn products(a: &[f64], b: &[f64], k: u32) -> Vec<f64> {
+    let mut products = Vec::new();
+    let depth = k.max(1) as usize;
+    for row in a.chunks(depth) {
+        for column in b.chunks(depth) {
+            products.push(row.iter().zip(column).map(|(a, b)| a * b).sum());
+        }
+    }
+    products
+}
+
+/// Holds what C has to what it should have.
+pub(crate) fn compare(found: Vec<f64>, expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let told = wrong.map(|index| (index, found[index], expected[index]));
+    assert_eq!(told, None, "(place, found, expected) of {what}");
 }

@@ -3,10 +3,10 @@
 use warpwright_ir::{Label, Location, Operand, Register, RegisterClass, Statement};
 
 use super::device_value::DeviceValue;
-use super::{author, bits_word};
 use crate::element::Element;
+use crate::operation::here;
 use crate::recorder::{self, IfResult, RegionId};
-use crate::value::Reg;
+use crate::value::{Reg, bits_word};
 
 /// What `if` and `while` decide on: `bool` decides at build time, `Reg<bool>` on the device.
 #[diagnostic::on_unimplemented(
@@ -49,7 +49,7 @@ impl Condition for Reg<bool> {
 
     #[track_caller]
     fn branch(self) -> DeviceBranch {
-        let location = author();
+        let location = here();
         let region = recorder::with(|recorder| {
             recorder.open_then(self.register(), location);
             recorder.region()
@@ -59,7 +59,7 @@ impl Condition for Reg<bool> {
 
     #[track_caller]
     fn holds_in(self, label: Option<Label>) -> WhileTest {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             match label {
             Some(label) => {

@@ -2,8 +2,8 @@
 
 use warpwright_ir::Register;
 
-use super::author;
 use crate::element::Element;
+use crate::operation::here;
 use crate::recorder;
 use crate::value::Reg;
 
@@ -42,7 +42,7 @@ impl<V: DeviceValue> ReadableAs for V {
     type Value = V;
     #[track_caller]
     fn read_now(mut self) -> V {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             self.visit_registers(&mut |register| *register = recorder.snapshot(*register, location));
         });

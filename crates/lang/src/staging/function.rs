@@ -2,8 +2,8 @@
 
 use warpwright_ir::{Label, Location, Statement};
 
-use super::author;
 use super::device_value::{DeviceValue, registers};
+use crate::operation::here;
 use crate::recorder::{self, RegionId};
 
 /// The body of a `#[device]` function or closure that returns early.
@@ -20,7 +20,7 @@ impl<V> Frame<V> {
     /// Enters the body.
     #[track_caller]
     pub fn enter() -> Self {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             let label = recorder.open_block(location);
             Self { region: recorder.region(), label, location, returned: None, open: true }
@@ -35,7 +35,7 @@ impl<V> Frame<V> {
 
     #[track_caller]
     fn leave(&self) {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| recorder.leave(Some(self.label), Statement::Break(self.label, location)));
     }
 
@@ -77,7 +77,7 @@ pub trait BuildTimeReturned<V> {
 impl<V> BuildTimeReturned<V> for Returned<V> {
     #[track_caller]
     fn record(self, frame: &mut Frame<V>) {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             recorder.refuse_to_leave(
                 frame.region,
@@ -94,7 +94,7 @@ impl Returned<()> {
     /// Records the `return` of a kernel.
     #[track_caller]
     pub fn record_in_kernel(self) {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| recorder.leave(None, Statement::Return(location)));
     }
 }
@@ -102,7 +102,7 @@ impl Returned<()> {
 impl<V: DeviceValue> Frame<V> {
     #[track_caller]
     fn note(&mut self, mut value: V) {
-        let location = author();
+        let location = here();
         value.settle();
         match &mut self.returned {
             Some(returned) => {

@@ -2,8 +2,8 @@
 
 use warpwright_ir::{Instruction, Location, Operand, Register, Statement};
 
-use super::author;
 use crate::element::Element;
+use crate::operation::here;
 use crate::pointer::Pointer;
 use crate::recorder;
 use crate::space::Space;
@@ -71,7 +71,7 @@ literals! { u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 }
 /// Records the instruction `text`, in which `{name}` stands for an operand; outputs are marked.
 #[track_caller]
 pub fn record_instruction<const N: usize>(text: &str, operands: [(&str, bool, Operand); N]) {
-    let location = author();
+    let location = here();
     match read(text, &operands, location) {
         Ok(instruction) => recorder::with(|recorder| recorder.push(Statement::Instruction(instruction))),
         Err(message) => recorder::with(|recorder| recorder.error(location, message)),

@@ -2,7 +2,7 @@
 
 use warpwright_ir::{Location, Operand, Register, RegisterClass, Statement};
 
-use super::author;
+use crate::operation::here;
 use crate::recorder::{self, RegionId};
 use crate::value::Reg;
 
@@ -39,7 +39,7 @@ struct Decision<L> {
 impl<L> Decision<L> {
     #[track_caller]
     fn new(left: L) -> Self {
-        Self { left: Some(left), location: author(), region: None }
+        Self { left: Some(left), location: here(), region: None }
     }
 }
 
@@ -60,7 +60,7 @@ impl Truth for bool {
 
     #[track_caller]
     fn on_device(self) -> Reg<bool> {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             let destination = recorder.fresh(RegisterClass::Predicate);
             // PTX: a true predicate is any literal but zero; compilers write -1.

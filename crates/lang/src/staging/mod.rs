@@ -16,10 +16,6 @@ mod place;
 mod range;
 mod repetition;
 
-use std::panic;
-
-use warpwright_ir::{Location, RegisterClass};
-
 pub use self::branch::{
     BuildTimeBranch, Condition, DeviceBranch, Never, Sources, WhileTest, Yields, yield_registers,
 };
@@ -55,12 +51,6 @@ pub(crate) use self::place::assign;
 
 use crate::recorder::{self, RegionId};
 
-/// The author's position, as `#[track_caller]` hands it down.
-#[track_caller]
-pub(crate) fn author() -> Location {
-    Location::from(panic::Location::caller())
-}
-
 /// The region now open: what a variable declared here belongs to.
 #[track_caller]
 pub fn region() -> RegionId {
@@ -71,15 +61,4 @@ pub fn region() -> RegionId {
 #[track_caller]
 pub fn ended() -> bool {
     recorder::with(|recorder| recorder.ended())
-}
-
-/// The untyped word of a register class.
-pub(crate) fn bits_word(class: RegisterClass) -> &'static str {
-    match class {
-        RegisterClass::Predicate => "pred",
-        RegisterClass::B16 => "b16",
-        RegisterClass::B32 => "b32",
-        RegisterClass::B64 => "b64",
-        RegisterClass::B128 => "b128",
-    }
 }

@@ -8,10 +8,11 @@ use std::ops;
 
 use warpwright_ir::Location;
 
+use super::Repetition;
 use super::branch::{Sources, Yields};
 use super::device_value::{DeviceValue, ReadableAs, registers};
-use super::{Repetition, author};
 use crate::element::Element;
+use crate::operation::here;
 use crate::recorder::{self, RegionId};
 use crate::value::Reg;
 
@@ -54,7 +55,7 @@ impl<V: DeviceValue> Variable<V> {
     /// The value, in registers that the variable may call its own.
     #[track_caller]
     pub fn declare(mut self) -> V {
-        let location = author();
+        let location = here();
         self.0.settle();
         recorder::with(|recorder| {
             self.0.visit_registers(&mut |register| *register = recorder.declare(*register, location));
@@ -85,7 +86,7 @@ impl<V: DeviceValue + ?Sized> Carried<'_, V> {
     /// Gives the variable registers that last from one round to the next.
     #[track_caller]
     pub fn carry(self, repetition: &impl Repetition) {
-        let location = author();
+        let location = here();
         if let Some(region) = repetition.device_region() {
             recorder::with(|recorder| {
                 self.0
@@ -128,7 +129,7 @@ impl<V: DeviceValue> Assigned<'_, V> {
     /// Records `place = value`.
     #[track_caller]
     pub fn assign<R: Yields<V>>(self, value: R) {
-        let location = author();
+        let location = here();
         let mut sources = Sources::default();
         let mut value = value.yield_into(&mut sources);
         let mut registers = sources.into_registers(location);
@@ -169,7 +170,7 @@ fn assign_registers<V: DeviceValue>(place: &mut V, mut value: V, location: Locat
 #[track_caller]
 pub(crate) fn assign<V: DeviceValue>(place: &mut V, mut value: V) {
     value.settle();
-    assign_registers(place, value, author());
+    assign_registers(place, value, here());
 }
 
 /// A build-time place that is assigned.
@@ -184,7 +185,7 @@ impl<V> BuildTimeAssigned for Assigned<'_, V> {
     type Value = V;
     #[track_caller]
     fn assign(self, value: V) {
-        self.judge(author(), REPLACED);
+        self.judge(here(), REPLACED);
         *self.0 = value;
     }
 }
@@ -204,7 +205,7 @@ impl<T: Element> CompoundAssigned for Reg<T> {
 
     #[track_caller]
     fn update(&mut self, value: Self) {
-        assign_registers(self, value, author());
+        assign_registers(self, value, here());
     }
 }
 
@@ -253,7 +254,7 @@ macro_rules! compound_assignments {
             $(
                 #[track_caller]
                 fn $method_assign<R>(self, value: R) where V: $operator_assign<R> {
-                    self.judge(author(), REPLACED);
+                    self.judge(here(), REPLACED);
                     $operator_assign::apply(self.0, value);
                 }
             )*
@@ -302,7 +303,7 @@ impl<C: BuildTimeCollection + ?Sized> Changed<'_, C> {
     /// Refuses the change where only the device knows whether it happens.
     #[track_caller]
     pub fn judge(self, since: RegionId) {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| recorder.judge_build_time_change(since, location, CHANGED));
     }
 }

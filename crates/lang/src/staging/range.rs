@@ -5,10 +5,10 @@ use std::ops::{Range, RangeInclusive};
 
 use warpwright_ir::{Label, Location, Operand, Register, RegisterClass, Statement};
 
-use super::{author, bits_word};
 use crate::element::{Element, Kind};
+use crate::operation::here;
 use crate::recorder::{self, RegionId};
-use crate::value::Reg;
+use crate::value::{Reg, bits_word};
 
 /// `start..end` in the head of a `for`: a device-time range if either bound is a device value.
 #[diagnostic::on_unimplemented(
@@ -411,6 +411,6 @@ fn unsigned_word<T: Element>() -> &'static str {
 /// Records a mistake at the author's position.
 #[track_caller]
 fn refuse(message: &str) {
-    let location = author();
+    let location = here();
     recorder::with(|recorder| recorder.error(location, message));
 }

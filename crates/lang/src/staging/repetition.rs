@@ -2,10 +2,11 @@
 
 use warpwright_ir::{Label, Location, Statement};
 
+use super::Assigned;
 use super::branch::{Condition, WhileTest};
 use super::device_value::DeviceValue;
 use super::range::{Counting, DeviceRange, RangeElement};
-use super::{Assigned, author};
+use crate::operation::here;
 use crate::recorder::{self, Choice, RegionId};
 use crate::value::Reg;
 
@@ -39,7 +40,7 @@ pub trait Repetition {
 
 #[track_caller]
 fn leave<R: Repetition + ?Sized>(repetition: &R, statement: fn(Label, Location) -> Statement) -> Choice {
-    let location = author();
+    let location = here();
     recorder::with(|recorder| {
         let label = repetition.label();
         let decided = label.is_some_and(|label| recorder.is_decided(label));
@@ -80,7 +81,7 @@ impl<T: RangeElement> Iterate for DeviceRange<T> {
     type Rounds = DeviceLoop<T>;
     #[track_caller]
     fn rounds(self) -> DeviceLoop<T> {
-        let location = author();
+        let location = here();
         let (base, region) =
             recorder::with(|recorder| (recorder.region(), recorder.reserve_region(location)));
         DeviceLoop { base, region, location, range: Some(self), counting: None }
@@ -212,7 +213,7 @@ impl Endless {
     #[track_caller]
     #[allow(clippy::new_without_default, reason = "it notes the author's position")]
     pub fn new() -> Self {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| Self {
             base: recorder.region(),
             region: recorder.reserve_region(location),
@@ -366,7 +367,7 @@ impl<V: DeviceValue> Broken<V> {
     /// Notes it as the value of the loop.
     #[track_caller]
     pub fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition) {
-        let location = author();
+        let location = here();
         if let Some(own) = &mut result.0 {
             return Assigned(own, None).store(self.0, location);
         }
@@ -392,7 +393,7 @@ pub trait BuildTimeBroken<V> {
 impl<V> BuildTimeBroken<V> for Broken<V> {
     #[track_caller]
     fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition) {
-        let location = author();
+        let location = here();
         recorder::with(|recorder| {
             recorder.judge_build_time_change(
                 repetition.base(),

@@ -7,7 +7,7 @@ use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout
 use super::{Coordinates, Fragment, Tensor, TiledMma, known, legal};
 use crate::access::L2Prefetch;
 use crate::element::Element;
-use crate::operation::{fresh, record, record_if, refuse};
+use crate::operation::{fresh, on_behalf_of_author, record, record_if, refuse};
 use crate::space::{GlobalSpace, SharedSpace, Space};
 use crate::value::{Reg, Value, bits_word};
 
@@ -181,24 +181,17 @@ impl ThreadCopy {
     pub fn load_matrix<T: Element>(&self, to: &Fragment<T>, from: &Tensor<T, SharedSpace>) {
         let Some(plan) = &self.copy.plan else { return };
         check_vector(from.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
-        let values = legal(plan.atom().values(), || 1);
-        for (source, target) in
-            repetitions(from.layout(), values).into_iter().zip(repetitions(to.layout(), values))
-        {
-            let elements = (0..values).map(|value| with_value(&target, value));
-            let words = IrOperand::Vector(to.words_at(elements));
-            record(plan.atom().instruction(), 1, vec![words, from.address(&source)]);
-        }
+        each_repetition(plan.atom(), from, to, |source, words| {
+            record(plan.atom().instruction(), 1, vec![IrOperand::Vector(words), source]);
+        });
     }
-}
 
-impl ThreadCopy {
     /// Copies from registers to shared memory by this copy's warp-wide instruction (`stmatrix`).
     #[track_caller]
     pub fn store_matrix<T: Element>(&self, to: &Tensor<T, SharedSpace>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
         check_vector(to.layout(), 16 / i64::from(T::BYTES), "a row of the matrix");
-        self.each_repetition(to, from, |target, words| {
+        each_repetition(plan.atom(), to, from, |target, words| {
             record(plan.atom().instruction(), 0, vec![target, IrOperand::Vector(words)]);
         });
     }
@@ -208,7 +201,7 @@ impl ThreadCopy {
     pub fn store_vectors<T: Element, S: Space>(&self, to: &Tensor<T, S>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
         check_vector(to.layout(), legal(plan.atom().values(), || 1), "the destination");
-        self.each_repetition(to, from, |target, mut words| {
+        each_repetition(plan.atom(), to, from, |target, mut words| {
             let (vector, value) = match words.len() {
                 1 => (String::new(), words.remove(0)),
                 count => (format!(".v{count}"), IrOperand::Vector(words)),
@@ -216,23 +209,24 @@ impl ThreadCopy {
             record(format!("st{}{vector}.b32", S::WORD), 0, vec![target, value]);
         });
     }
+}
 
-    /// Calls `store` with the address and the registers of each repetition of the atom.
-    #[track_caller]
-    fn each_repetition<T: Element, S: Space>(
-        &self,
-        to: &Tensor<T, S>,
-        from: &Fragment<T>,
-        store: impl Fn(IrOperand, Vec<IrOperand>),
-    ) {
-        let Some(plan) = &self.copy.plan else { return };
-        let values = legal(plan.atom().values(), || 1);
-        let sources = repetitions(from.layout(), values);
-        for (target, source) in repetitions(to.layout(), values).into_iter().zip(sources) {
-            let elements = (0..values).map(|value| with_value(&source, value));
-            store(to.address(&target), from.words_at(elements));
+/// Calls `act` with the address and the registers of each repetition of a copy's atom.
+#[track_caller]
+fn each_repetition<T: Element, S: Space>(
+    atom: &CopyAtom,
+    memory: &Tensor<T, S>,
+    fragment: &Fragment<T>,
+    act: impl Fn(IrOperand, Vec<IrOperand>),
+) {
+    on_behalf_of_author(|| {
+        let values = legal(atom.values(), || 1);
+        let parts = repetitions(fragment.layout(), values);
+        for (place, part) in repetitions(memory.layout(), values).into_iter().zip(parts) {
+            let elements = (0..values).map(|value| with_value(&part, value));
+            act(memory.address(&place), fragment.words_at(elements));
         }
-    }
+    });
 }
 
 /// The coordinates of the first of every `values` values of a partition, over all its repetitions, the leftmost mode fastest.

@@ -183,7 +183,10 @@ impl MappedMatrix {
     /// Where (mn, k) of this matrix is in the map's.
     #[track_caller]
     fn place(&self, (mn, k): (Reg<u32>, Reg<u32>)) -> (Reg<u32>, Reg<u32>) {
-        self.first.map_or((mn, k), |first| (first.0 + mn, first.1 + k))
+        match self.first {
+            Some(first) => (first.0 + mn, first.1 + k),
+            None => (mn, k),
+        }
     }
 
     /// The coordinates of a box that begins there, along the contiguous axis and the other.

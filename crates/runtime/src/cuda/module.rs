@@ -179,8 +179,9 @@ impl LoadedKernel for CudaKernel {
             attributes: attributes.as_mut_ptr(),
             attribute_count: attributes.len() as u32,
         };
-        let mut storage = Words::new();
-        let mut pointers = pointers(arguments, &mut storage);
+        // The driver reads as many bytes there as the parameter has, wherever they lie.
+        let mut pointers: SmallVec<[*mut c_void; MANY_ARGUMENTS]> =
+            arguments.iter().map(|argument| argument.bytes.as_ptr().cast_mut().cast()).collect();
         context.note_launch(&self.name, &self.noted);
         // SAFETY: `arguments` were checked against the kernel's parameters where those are known; the driver copies them before it
         // returns. What the kernel does with them on the device is the kernel's own business: it cannot touch the host.
@@ -189,23 +190,6 @@ impl LoadedKernel for CudaKernel {
         context.check(outcome)?;
         Ok(LaunchCounts::default())
     }
-}
-
-/// The arguments of a launch, each at a multiple of 16 bytes: room for three tensor maps and many others without allocating.
-type Words = SmallVec<[u128; 64]>;
-
-/// Where each argument is: the driver reads as many bytes there as the parameter has.
-fn pointers(arguments: &[Packed<'_>], storage: &mut Words) -> SmallVec<[*mut c_void; MANY_ARGUMENTS]> {
-    let words = |argument: &Packed<'_>| argument.bytes.len().div_ceil(size_of::<u128>());
-    storage.resize(arguments.iter().map(words).sum(), 0);
-    let mut rest = storage.as_mut_slice();
-    let place = |argument: &Packed<'_>| {
-        let (mine, others) = std::mem::take(&mut rest).split_at_mut(words(argument));
-        rest = others;
-        bytemuck::cast_slice_mut(mine)[..argument.bytes.len()].copy_from_slice(argument.bytes);
-        mine.as_mut_ptr().cast()
-    };
-    arguments.iter().map(place).collect()
 }
 
 impl Drop for CudaModule {

@@ -1,0 +1,8 @@
+//! Emulated GPUs for tests.
+
+use warpwright::runtime::{Device, Error, Schedule};
+
+/// An emulated H200 whose warps and asynchronous work are ordered so.
+pub(crate) fn hopper(schedule: Schedule) -> Result<Device, Error> {
+    Device::with_schedule("emu:h200", schedule)
+}

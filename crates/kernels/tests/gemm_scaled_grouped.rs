@@ -1,0 +1,341 @@
+//! Groups of products of unlike extents whose blocks have scales: every way, granularity, type and schedule against the products of what the
+//! operands stand for, members of nothing, members of several kinds, epilogues, and what is refused.
+
+mod emulated;
+mod operands;
+mod scaled_product;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Device, Schedule, Storable, Stream};
+use warpwright_kernels::gemm::linear::{Activation, Linear};
+use warpwright_kernels::gemm::multiply::Product;
+use warpwright_kernels::gemm::multiply_scaled::{Narrow, Scaled, ScaledWay};
+use warpwright_kernels::gemm::scaled_grouped::ScaledMember;
+use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::operations::{OperationError, Operations};
+
+use emulated::hopper;
+use operands::{E4M3, GRANULARITIES, compare, whole};
+use scaled_product::Case;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// What C holds before.
+const BEFORE: f64 = 77.0;
+
+/// Members with nothing in common: many rows, no rows, one row, no depth, few columns, odd extents that nothing divides, one element.
+const EXTENTS: [(u32, u32, u32); 7] =
+    [(136, 72, 144), (0, 72, 72), (1, 264, 528), (24, 16, 0), (72, 8, 16), (131, 200, 272), (1, 1, 16)];
+
+impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
+    /// What is expected, rounded to C's type.
+    fn rounded(mut self, round: impl Fn(f32) -> C) -> Self
+    where
+        f64: From<C>,
+    {
+        self.expected.iter_mut().for_each(|sum| *sum = f64::from(round(*sum as f32)));
+        self
+    }
+
+    fn member(&mut self) -> ScaledMember<'_, A, B, C> {
+        ScaledMember::new(self.product, self.a.scaled(), self.b.scaled(), &mut self.c)
+    }
+}
+
+fn members<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+    cases: &mut [Case<A, B, C>],
+) -> Vec<ScaledMember<'_, A, B, C>> {
+    cases.iter_mut().map(Case::member).collect()
+}
+
+/// The ways to multiply them, as if all had the granularities of the first.
+fn ways<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+    cases: &[Case<A, B, C>],
+    operations: &Operations,
+) -> Vec<ScaledWay> {
+    let products: Vec<Product> = cases.iter().map(|case| case.product).collect();
+    ScaledWay::of_group::<A, C>(
+        &products,
+        cases[0].granularities(),
+        operations.device().properties().sm_count,
+    )
+}
+
+/// Multiplies in a way, twice, and compares.
+fn check<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+    cases: &mut [Case<A, B, C>],
+    (operations, stream): (&Operations, &Stream),
+    way: ScaledWay,
+) -> Outcome
+where
+    f64: From<C>,
+{
+    for _ in 0..2 {
+        operations.multiply_scaled_grouped_by(stream, &mut members(cases), way)?;
+    }
+    for (number, case) in cases.iter().enumerate() {
+        let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
+        let what = format!("member {number}, {:?} {:?}, by {way}", case.product, case.granularities());
+        compare(found, &case.expected, &what);
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_right() -> Outcome {
+    for (turn, schedule) in
+        [Schedule::Eager, Schedule::Latest, Schedule::Random(7), Schedule::Random(8)].into_iter().enumerate()
+    {
+        let device = hopper(schedule)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
+            let mut cases = Vec::new();
+            for (m, n, k) in EXTENTS {
+                let product = Product::new(m, n, k);
+                let case = Case::exact(&device, product, granularities, E4M3, bf16::from_f32(77.0))?;
+                cases.push(case.rounded(bf16::from_f32));
+            }
+            let ways = ways(&cases, &operations);
+            assert!(ways.len() >= 8, "{} ways", ways.len());
+            // Each way meets each granularity at one of the schedules.
+            for way in ways.into_iter().skip((turn + offset) % 4).step_by(4) {
+                check(&mut cases, (&operations, &stream), way)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_way_is_clean_under_the_checkers() -> Outcome {
+    let device = hopper(Schedule::Random(3))?.checked()?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    for granularities in [(Row, Block), (Row, Row)] {
+        let (mut stored_by_tma, mut stored_from_registers) = (Vec::new(), Vec::new());
+        for (m, n, k) in [(3, 72, 160), (70, 136, 16), (0, 8, 8), (63, 40, 272)] {
+            let product = Product::new(m, n, k);
+            stored_by_tma.push(Case::exact(&device, product, granularities, E4M3, f32::NAN)?);
+            let odd = Product { n: n + 1, ..product };
+            let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
+            stored_from_registers.push(case.rounded(f16::from_f32));
+        }
+        for way in ways(&stored_by_tma, &operations) {
+            check(&mut stored_by_tma, (&operations, &stream), way)?;
+        }
+        for way in ways(&stored_from_registers, &operations).into_iter().step_by(3) {
+            check(&mut stored_from_registers, (&operations, &stream), way)?;
+        }
+    }
+    Ok(())
+}
+
+/// A and B of each pair of types, depths that TMA cannot read, both orders of both, and C that it cannot store.
+#[test]
+fn every_type_depth_and_order_is_right() -> Outcome {
+    let device = hopper(Schedule::Random(5))?.checked()?;
+    let on = (&Operations::new(&device), &device.stream()?);
+    let (e4m3, e5m2) = (e4m3::from_f32 as fn(f32) -> e4m3, e5m2::from_f32 as fn(f32) -> e5m2);
+    every_depth_and_order(&device, on, (e4m3, e5m2))?;
+    every_depth_and_order(&device, on, (e5m2, e4m3))?;
+    every_depth_and_order(&device, on, (e5m2, e5m2))
+}
+
+fn every_depth_and_order<A: Narrow, B: Narrow>(
+    device: &Device,
+    (operations, stream): (&Operations, &Stream),
+    inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
+) -> Outcome {
+    let (rows, columns) = (Order::RowMajor, Order::ColumnMajor);
+    let mut cases = Vec::new();
+    for (m, n, k, a, b) in [
+        (9, 136, 272, rows, columns),
+        (33, 35, 37, rows, columns),
+        (130, 48, 130, rows, rows),
+        (16, 35, 144, columns, rows),
+        (1, 1, 1, columns, columns),
+    ] {
+        let product = Product { a, b, ..Product::new(m, n, k) };
+        let case = Case::exact(device, product, (Row, Block), (&inputs.0, &inputs.1), f16::NAN)?;
+        cases.push(case.rounded(f16::from_f32));
+    }
+    let ways = ways(&cases, operations);
+    let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
+    for way in [one(false), one(true)].into_iter().flatten() {
+        check(&mut cases, (operations, stream), *way)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn one_member_is_a_group_and_more_than_a_launch_takes_are_several() -> Outcome {
+    let device = hopper(Schedule::Eager)?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    for count in [1, 515] {
+        let mut cases = Vec::new();
+        for number in 0..count {
+            let product = Product::new(1 + number % 3, 8, 16 + 128 * (number % 2));
+            cases.push(Case::exact(&device, product, (Row, Block), E4M3, f32::NAN)?);
+        }
+        let way = ways(&cases, &operations)[0];
+        check(&mut cases, (&operations, &stream), way)?;
+    }
+    Ok(())
+}
+
+/// Members that differ in what has a scale, in orders, or in the parts of their epilogues, are launches of their own in one call.
+#[test]
+fn members_of_several_kinds_are_several_launches() -> Outcome {
+    for schedule in [Schedule::Latest, Schedule::Random(2)] {
+        let device = hopper(schedule)?.checked()?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let mut cases = Vec::new();
+        let several = GRANULARITIES.into_iter().chain(GRANULARITIES);
+        for (number, granularities) in several.enumerate() {
+            let number = number as u32;
+            let b = [Order::ColumnMajor, Order::RowMajor][number as usize / 3 % 2];
+            let product = Product { b, ..Product::new(40 + 31 * number, 72, 16 + 64 * number) };
+            cases.push(Case::exact(&device, product, granularities, E4M3, BEFORE as f32)?);
+        }
+        let mut group = members(&mut cases);
+        for (number, member) in group.iter_mut().enumerate() {
+            member.linear = Linear { beta: (number % 2) as f32, ..Linear::default() };
+        }
+        operations.multiply_scaled_grouped(&stream, &mut group)?;
+        for (number, case) in cases.iter().enumerate() {
+            let before = if number % 2 == 0 { 0.0 } else { BEFORE };
+            let expected: Vec<f64> = case.expected.iter().map(|sum| sum + before).collect();
+            let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
+            compare(found, &expected, &format!("member {number}"));
+        }
+    }
+    Ok(())
+}
+
+/// Beside the scales of blocks, the scale of the tensors and those of rows and columns, a bias, an activation and what C held before.
+#[test]
+fn each_member_has_an_epilogue_of_its_own() -> Outcome {
+    let device = hopper(Schedule::Random(6))?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    // Many rows, and so few that C is computed transposed.
+    for extents in [[(140, 72, 144), (70, 136, 272)], [(1, 264, 144), (2, 200, 16)]] {
+        let (mut cases, mut vectors) = (Vec::new(), Vec::new());
+        for (number, (m, n, k)) in extents.into_iter().enumerate() {
+            let product = Product::new(m, n, k);
+            let mut case = Case::exact(&device, product, (Row, Block), E4M3, BEFORE as f32)?;
+            let (rows, columns) = (whole(m as usize, 7), whole(n as usize, 8));
+            let (bias, alpha) = (whole(n as usize, 9), [0.5, 2.0][number]);
+            case.expected.iter_mut().enumerate().for_each(|(place, sum)| {
+                let (row, column) = (place / n as usize, place % n as usize);
+                let scaled = alpha * f64::from(rows[row]) * f64::from(columns[column]) * *sum;
+                *sum = (scaled + f64::from(bias[column])).max(0.0) + BEFORE / 4.0;
+            });
+            cases.push(case);
+            let there = |values: &[f32]| device.buffer_from(values);
+            vectors.push((alpha as f32, [there(&rows)?, there(&columns)?, there(&bias)?]));
+        }
+        let mut group = members(&mut cases);
+        for (member, (alpha, [rows, columns, bias])) in group.iter_mut().zip(&vectors) {
+            member.linear = Linear {
+                alpha: *alpha,
+                beta: 0.25,
+                row_scales: Some(rows),
+                column_scales: Some(columns),
+                bias: Some(bias),
+                activation: Activation::Relu,
+            };
+        }
+        operations.multiply_scaled_grouped(&stream, &mut group)?;
+        for case in &cases {
+            let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
+            compare(found, &case.expected, "a member with an epilogue");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let good = || Case::exact(&device, Product::new(8, 16, 32), (Row, Block), E4M3, BEFORE as f32);
+    let mut cases = vec![good()?, good()?];
+    let refused = |outcome: Result<_, OperationError>| -> String {
+        outcome.map(|_| ()).expect_err("it is refused").to_string()
+    };
+
+    let (short, long) = (device.zeros::<f32>(4)?, device.zeros::<f32>(8)?);
+    let mut group = members(&mut cases);
+    group[1].a.scales = &short;
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "A's scales has 4 elements where 8 are needed");
+
+    let mut group = members(&mut cases);
+    group[1].b.scales = &long;
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "B's scales has 8 elements where 4 are needed");
+
+    let mut group = members(&mut cases);
+    group[1].b.granularity = Row;
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "B's scales has 4 elements where 16 are needed");
+
+    let mut group = members(&mut cases);
+    group[1].product.m = 9;
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "A has 256 elements where 288 are needed");
+
+    let mut group = members(&mut cases);
+    group[1].linear.bias = Some(&long);
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "the bias has 8 elements where 16 are needed");
+
+    let nothing = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
+    let shallow = Scaled::by_row(&nothing.0, &nothing.1);
+    let mut c = device.buffer_from(&[BEFORE as f32; 4])?;
+    let twice = Linear { alpha: 2.0, ..Linear::default() };
+    let member = ScaledMember::new(Product::new(2, 2, 0), shallow, shallow, &mut c).with(twice);
+    let mut group = members(&mut cases);
+    group.push(member);
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    assert_eq!(words, "linear: k is 0: there is nothing to multiply");
+
+    let split = ways(&cases, &operations)[0];
+    let configuration = warpwright_kernels::gemm::plan::Configuration { split: true, ..split.configuration };
+    let split = ScaledWay { configuration, ..split };
+    let words = refused(operations.multiply_scaled_grouped_by(&stream, &mut members(&mut cases), split));
+    assert_eq!(
+        words,
+        "multiply: tiles of a group are not split: take a configuration that leaves them whole"
+    );
+
+    // Nothing was launched for the members that are as they should be.
+    for case in &cases {
+        assert!(case.c.to_vec()?.iter().all(|&element| f64::from(element) == BEFORE));
+    }
+
+    let ampere = Device::named("emu:a100")?;
+    let (operations, stream) = (Operations::new(&ampere), ampere.stream()?);
+    let mut cases = vec![Case::exact(&ampere, Product::new(8, 16, 32), (Row, Block), E4M3, 0f32)?];
+    let words = refused(operations.multiply_scaled_grouped(&stream, &mut members(&mut cases)));
+    assert_eq!(
+        words,
+        "multiply_scaled: scales of blocks need the tensor cores of sm_90a, and the device is sm_80"
+    );
+    Ok(())
+}
+
+#[test]
+fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    operations.multiply_scaled_grouped::<e4m3, e4m3, f32>(&stream, &mut [])?;
+    let mut cases = Vec::new();
+    for (m, n, k) in [(8, 8, 0), (0, 8, 128), (8, 0, 128), (0, 0, 0)] {
+        cases.push(Case::exact(&device, Product::new(m, n, k), (Row, Block), E4M3, f32::NAN)?);
+    }
+    assert_eq!(ways(&cases, &operations), []);
+    operations.multiply_scaled_grouped(&stream, &mut members(&mut cases))?;
+    assert_eq!(cases[0].c.to_vec()?, [0.0; 64]);
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Products on the host, and what a device is held to by them, for tests.
+
+use warpwright::runtime::{Buffer, Device, Error, Storable};
+use warpwright_kernels::gemm::multiply::Product;
+
+use crate::matrices::place;
+
+/// A·B.
+pub(crate) fn multiplied(product: Product, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    let mut c = vec![0.0; m * n];
+    for (row, line) in c.chunks_mut(n.max(1)).enumerate() {
+        for step in 0..k {
+            let factor = a[place(product.a, row, step, (m, k))];
+            for (column, sum) in line.iter_mut().enumerate() {
+                *sum += factor * b[place(product.b, step, column, (k, n))];
+            }
+        }
+    }
+    c
+}
+
+/// Numbers on a device, each as `input` makes it.
+pub(crate) fn sent<T: Storable>(
+    device: &Device,
+    numbers: &[f32],
+    input: impl Fn(f32) -> T,
+) -> Result<Buffer<T>, Error> {
+    device.buffer_from(&numbers.iter().map(|&number| input(number)).collect::<Vec<_>>())
+}
+
+/// Holds every element of `c` to what it should be.
+pub(crate) fn compare<C: Storable>(
+    c: &Buffer<C>,
+    of: impl Fn(C) -> f32,
+    expected: &[f32],
+    what: &str,
+) -> Result<(), Error> {
+    let found: Vec<f32> = c.to_vec()?.into_iter().map(of).collect();
+    assert_eq!(found.len(), expected.len(), "elements of {what}");
+    let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let told = wrong.map(|place| (place, found[place], expected[place]));
+    assert_eq!(told, None, "(place, found, expected) of {what}");
+    Ok(())
+}
