@@ -34,8 +34,9 @@ fn is_guess(party: &Party, other: &Party) -> bool {
 }
 
 impl Guesses {
-    /// Holds a conflict if one side of it may be a guess, and gives it to `report` if not.
-    pub(super) fn hold_or(&self, conflict: Conflict, report: impl FnOnce(Conflict)) {
+    /// Holds a conflict if one side of it may be a guess, and gives it back if not. Where others reach the granule too, this is done
+    /// while it is locked: by the time the reader's own atomic operation is recorded there, the guess that it confirms is held.
+    pub(super) fn hold(&self, conflict: Conflict) -> Option<Conflict> {
         let (later, earlier) = (&conflict.later, &conflict.earlier);
         let reader = match () {
             () if conflict.kind != FindingKind::Race => None,
@@ -44,14 +45,15 @@ impl Guesses {
             () => None,
         };
         let Some((cta, warp)) = reader.and_then(|reader| Some((reader.cta, reader.warp?))) else {
-            return report(conflict);
+            return Some(conflict);
         };
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.entry((cta, warp)).or_default().push(conflict);
         self.count.fetch_add(1, Ordering::Relaxed);
+        None
     }
 
-    /// Lanes execute an atomic operation: what they read there before was a guess.
+    /// Lanes have executed an atomic operation, which is recorded: what they read there before was a guess.
     pub(super) fn confirm(&self, cta: u32, actor: Actor, addresses: &[u64; LANES], size: u64) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

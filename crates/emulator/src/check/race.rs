@@ -177,9 +177,6 @@ impl Checker {
             return;
         }
         self.serial += 1;
-        if touch == Touch::Atomic {
-            self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
-        }
         let mut pieces = std::mem::take(&mut self.pieces);
         let groups: Vec<u32> = self.ctas[actor.rank as usize].warps[actor.warp as usize]
             .parts(actor.lanes)
@@ -194,6 +191,9 @@ impl Checker {
             self.record(Actor { lanes, ..actor }, site, &pieces, access, None, values);
         }
         self.pieces = pieces;
+        if touch == Touch::Atomic {
+            self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
+        }
         self.report_unwritten(actor, site, access);
     }
 
@@ -307,10 +307,9 @@ impl Checker {
             let unread = granule.record(access, written, knows, |earlier, seen| {
                 let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
-                    times.push(earlier.time);
                     let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
                     let common = earlier.bytes & access.bytes;
-                    conflicts.push(Conflict {
+                    let conflict = Conflict {
                         kind,
                         site,
                         address,
@@ -319,7 +318,11 @@ impl Checker {
                         earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
                         issuer_waited: accessor.issuer_waited(earlier),
                         phases: None,
-                    });
+                    };
+                    if let Some(conflict) = launch.guesses.hold(conflict) {
+                        times.push(earlier.time);
+                        conflicts.push(conflict);
+                    }
                 }
                 verdict
             });
@@ -457,7 +460,7 @@ impl Checker {
     /// Sends what was found on its way.
     fn report_conflicts(&mut self) {
         for conflict in self.conflicts.drain(..) {
-            self.launch.guesses.hold_or(conflict, |conflict| self.launch.report(conflict));
+            self.launch.report(conflict);
         }
     }
 }
