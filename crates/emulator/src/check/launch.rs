@@ -28,7 +28,9 @@ pub(crate) struct LaunchChecks {
     pub(super) fences_tensor_memory: bool,
     /// The lanes of a CTA's warps.
     pub(super) populations: Vec<u32>,
-    /// Strong accesses to global memory.
+    /// Held by the CTA that is within a strong access to global memory.
+    turn: Mutex<()>,
+    /// What strong accesses to global memory have released.
     locations: Mutex<SyncLocations>,
     pub(super) global: GlobalShadow,
     pub(super) guesses: Guesses,
@@ -73,6 +75,7 @@ impl LaunchChecks {
             grid,
             fences_tensor_memory: texts.any(|text| text.contains("tcgen05.fence::after_thread_sync")),
             populations: (0..warps).map(population).collect(),
+            turn: Mutex::default(),
             locations: Mutex::default(),
             global: GlobalShadow::new(initialised),
             guesses: Guesses::default(),
@@ -85,6 +88,11 @@ impl LaunchChecks {
             trusting: trusting_loads(kernel),
             rumours: Mutex::default(),
         }
+    }
+
+    /// Waits for the turn of a strong access to global memory.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn locations(&self) -> MutexGuard<'_, SyncLocations> {

@@ -46,7 +46,7 @@ mod warp;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use checker::Checker;
 pub(crate) use event::{
@@ -81,6 +81,7 @@ pub(crate) struct Observer(Option<Rc<Listeners>>);
 
 /// Those who are told.
 struct Listeners {
+    checks: Option<Arc<LaunchChecks>>,
     checker: Option<RefCell<Checker>>,
     counter: Option<RefCell<Counter>>,
 }
@@ -104,6 +105,7 @@ impl Observer {
             return Self(None);
         }
         Self(Some(Rc::new(Listeners {
+            checks: checks.cloned(),
             checker: checks.map(|checks| RefCell::new(Checker::new(checks.clone(), ctas, own_shared))),
             counter: counting.map(|counting| RefCell::new(Counter::new(counting, ctas.len()))),
         })))
@@ -127,6 +129,13 @@ impl Observer {
         if let Some(Listeners { counter: Some(counter), .. }) = self.0.as_deref() {
             event(&mut counter.borrow_mut());
         }
+    }
+
+    /// Waits until no other CTA is within a strong access to global memory: the checkers are to see them in the order in which they
+    /// take place.
+    #[inline(always)]
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.0.as_deref()?.checks.as_ref().map(|checks| checks.turn())
     }
 
     /// Whether executions are counted.

@@ -245,6 +245,8 @@ impl Atomic {
     ) -> Result<bool, Box<Trouble>> {
         let width = u64::from(self.size) * self.operands.len() as u64;
         let strength = self.ordered.strength;
+        let witness = self.ordered.witness(execution, space);
+        let _turn = witness.turn();
         let located = resolve_ordered(execution, space, addresses, mask, width, Purpose::Atomic, strength)?;
         self.ordered.publishes(execution, space, addresses, mask, Touch::Atomic);
         let combine = if space == Space::Global { self.combine_global } else { self.combine };

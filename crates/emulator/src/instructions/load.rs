@@ -143,6 +143,8 @@ impl<T: Element> Load<T> {
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
+        let witness = self.ordered.witness(execution, space);
+        let _turn = witness.turn();
         let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Load, strength)?;
         for (index, destination) in self.destinations.iter().enumerate() {
             let mut values = [T::default(); LANES];

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, address};
-use crate::check::{Scope, Strength, Touch};
+use crate::check::{Observer, Scope, Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
 use crate::memory::{Space, site};
@@ -30,6 +30,17 @@ impl Ordered {
     pub(super) fn before(self) {
         if self.release {
             fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Who must see an access take place in its turn: CTAs run on several threads, and strong accesses to global memory order them.
+    /// Hold its [`turn`](Observer::turn) from before the access is told of until what it acquired is.
+    #[inline(always)]
+    pub(super) fn witness(self, execution: &Execution<'_>, space: Space) -> Observer {
+        if self.strength != Strength::Weak && space == Space::Global {
+            execution.block.observer.clone()
+        } else {
+            Observer::default()
         }
     }
 

@@ -127,6 +127,8 @@ impl<T: Element> Store<T> {
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
+        let witness = self.ordered.witness(execution, space);
+        let _turn = witness.turn();
         let located = resolve_store(execution, space, addresses, mask, size, strength, |execution| {
             self.values(execution.registers)
         })?;
