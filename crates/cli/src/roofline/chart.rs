@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpwright_arch::{Bound, Roof};
 
-use super::{Place, is_memory, is_of, shown};
+use super::{Place, is_memory, is_of, shown, shown_time};
 
 const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
@@ -137,8 +137,8 @@ fn kernel(svg: &mut String, place: &Place, measured: Option<f64>) {
         let y = y_of(operations / seconds);
         let _ = writeln!(
             svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#c5543a\"><title>measured: {:.3} us</title></circle>",
-            1e6 * seconds
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#c5543a\"><title>measured: {}</title></circle>",
+            shown_time(seconds)
         );
     }
 }

@@ -241,22 +241,27 @@ fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         100.0 * place.read_bytes as f64 / place.bytes.max(1) as f64
     ));
     lines.push(format!(
-        "at most {}, limited by {}: {:.3} us at least",
+        "at most {}, limited by {}: {} at least",
         speed(place, place.seconds),
         place.limit.name(),
-        1e6 * place.seconds
+        shown_time(place.seconds)
     ));
     if let Some(seconds) = measured {
         // A roof is the best that was measured, so what is faster is the new roof.
         let beyond = if seconds < place.seconds { ", faster than anything measured before" } else { "" };
         lines.push(format!(
-            "measured {}: {:.3} us, {:.1} % of that{beyond}",
+            "measured {}: {}, {:.1} % of that{beyond}",
             speed(place, seconds),
-            1e6 * seconds,
+            shown_time(seconds),
             100.0 * (place.seconds / seconds).min(1.0)
         ));
     }
     lines.join("\n")
+}
+
+/// Microseconds; nanoseconds of what a small launch takes under the roofs.
+fn shown_time(seconds: f64) -> String {
+    if seconds >= 1e-6 { format!("{:.3} us", 1e6 * seconds) } else { format!("{:.3} ns", 1e9 * seconds) }
 }
 
 /// Whether a roof is over what the kernel does.
@@ -315,6 +320,11 @@ mod tests {
         assert_eq!(speed(&gemm, 1e-3), "1.07 TOP/s");
         let copy = place(Vec::new(), 4_260_000);
         assert_eq!((copy.intensity(), speed(&copy, 1e-6)), (0.0, "4.26 TB/s".to_owned()));
+    }
+
+    #[test]
+    fn times_of_small_launches_are_told() {
+        assert_eq!([2.5e-4, 1e-6, 8.19e-10].map(shown_time), ["250.000 us", "1.000 us", "0.819 ns"]);
     }
 
     #[test]
