@@ -43,16 +43,21 @@ impl Tuning {
     };
 }
 
-/// What was fastest on the H200 for rows of 262,144, of what `docs/benches/rows-long.txt` tries: a line for what each kernel moves.
-const LONG_ROWS: &[(Traffic, Tuning)] = &[
-    (Traffic::SOFTMAX, Tuning { turnover: Some(Turnover::Leave), streams: Some(true), ..Tuning::NOTHING }),
-    (Traffic::RMS_NORM, Tuning { threads: 512, ctas: 8, steps: 8, ctas_per_sm: 1, ..RING }),
+/// What was fastest on the H200 for rows that clusters share: what a kernel moves, and from how many CTAs a row on. The longest, of 16 CTAs, are
+/// rows of 262,144 in `docs/benches/rows-long.txt`; those between them and 16,384, in `docs/benches/rows-between.txt`.
+const LONG_ROWS: &[(Traffic, u32, Tuning)] = &[
+    (Traffic::SOFTMAX, 16, Tuning { turnover: Some(Turnover::Leave), streams: Some(true), ..FEW_THREADS }),
+    (Traffic::RMS_NORM, 16, Tuning { turnover: Some(Turnover::Stay), ..FEW_THREADS }),
     (
         Traffic::ADD_RMS_NORM,
+        16,
         Tuning { turnover: Some(Turnover::Leave), threads: 1024, ctas: 8, ..Tuning::NOTHING },
     ),
+    (Traffic::LAYER_NORM, 2, Tuning { turnover: Some(Turnover::Leave), ..FEW_THREADS }),
+    (Traffic::LAYER_NORM, 8, Tuning { turnover: Some(Turnover::Stay), ..FEW_THREADS }),
     (
         Traffic::LAYER_NORM,
+        16,
         Tuning {
             turnover: Some(Turnover::Stagger),
             threads: 512,
@@ -63,9 +68,14 @@ const LONG_ROWS: &[(Traffic, Tuning)] = &[
     ),
     (
         Traffic::CROSS_ENTROPY,
+        16,
         Tuning { turnover: Some(Turnover::Spread), threads: 512, evicts: true, ..Tuning::NOTHING },
     ),
 ];
+
+/// Half the threads, each with twice as much of the row and twice the registers: two CTAs an SM, as with 512 threads, and half as many instructions
+/// for what threads exchange.
+const FEW_THREADS: Tuning = Tuning { threads: 256, steps: 8, ctas_per_sm: 2, ..Tuning::NOTHING };
 
 /// Where there is no room for that.
 const RING: Tuning = Tuning { turnover: Some(Turnover::Ring), ..Tuning::NOTHING };
@@ -93,19 +103,21 @@ const MOST_SM_CTAS: u32 = 32;
 impl Plan {
     /// What was measured to be best for rows of this length.
     pub(super) fn as_measured<T: Element>(self, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
-        if self.ctas < LONG_ROW_CTAS {
-            return self;
-        }
-        let measured = LONG_ROWS.iter().find(|(of, _)| *of == traffic).map(|(_, tuning)| *tuning);
-        let tuned = [measured.unwrap_or_default(), RING].into_iter().find_map(|tuning| {
+        let is_for = |(of, from, _): &&(Traffic, u32, Tuning)| *of == traffic && *from <= self.ctas;
+        let measured = LONG_ROWS.iter().rfind(is_for).map(|(.., tuning)| *tuning);
+        let possible = |tuning| {
             let plan = self.tuned::<T>(traffic, tuning, capability).ok()?;
             // The CTAs of a spread row must all be there at once.
             let fits = plan.turnover != Turnover::Spread || plan.ctas <= sms * plan.ctas_per_sm;
             (fits && plan.is_resident()).then_some(plan)
-        });
+        };
+        let tuned = measured.and_then(possible);
+        if self.ctas < LONG_ROW_CTAS {
+            return tuned.unwrap_or(self);
+        }
         // Rows too long for a ring are read twice, and what they have in common stays in L1 all the better.
         let unheld = if traffic.commons > 0 { Turnover::Stay } else { Turnover::Leave };
-        tuned.unwrap_or(Self { turnover: unheld, ..self })
+        tuned.or_else(|| possible(RING)).unwrap_or(Self { turnover: unheld, ..self })
     }
 
     /// The same rows in another way: to find out what is fastest.
@@ -271,9 +283,33 @@ mod tests {
 
     #[test]
     fn the_measured_plans_are_possible() {
-        for (traffic, tuning) in LONG_ROWS {
+        for (traffic, _, tuning) in LONG_ROWS {
             let plan = long_rows(*traffic, *tuning).expect("it was measured");
             assert_eq!(Some(plan.turnover), tuning.turnover);
         }
+    }
+
+    #[test]
+    fn rows_of_clusters_take_what_was_measured_from_their_ctas_on() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let plan = |traffic, columns| {
+            let plan = Plan::new::<bf16>(columns, traffic, h200, 132);
+            assert!(plan.is_resident(), "{plan:?}");
+            (plan.ctas, plan.threads, plan.steps, plan.turnover)
+        };
+        use Turnover::{Leave, Stagger, Stay};
+        let lengths = [16_384, 32_768, 65_536, 131_072, 262_144];
+        assert_eq!(
+            lengths.map(|columns| plan(Traffic::LAYER_NORM, columns)),
+            [
+                (1, 512, 4, Leave),
+                (2, 256, 8, Leave),
+                (4, 256, 8, Leave),
+                (8, 256, 8, Stay),
+                (16, 512, 4, Stagger)
+            ]
+        );
+        assert_eq!(plan(Traffic::RMS_NORM, 131_072), (8, 512, 4, Leave));
+        assert_eq!(plan(Traffic::RMS_NORM, 262_144), (16, 256, 8, Stay));
     }
 }
