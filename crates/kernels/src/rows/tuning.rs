@@ -54,10 +54,9 @@ const LONG_ROWS: &[(Traffic, u32, Tuning)] = &[
         Tuning { turnover: Some(Turnover::Leave), threads: 1024, ctas: 8, ..Tuning::NOTHING },
     ),
     (Traffic::LAYER_NORM, 2, Tuning { turnover: Some(Turnover::Leave), ..FEW_THREADS }),
-    (Traffic::LAYER_NORM, 8, Tuning { turnover: Some(Turnover::Stay), ..FEW_THREADS }),
     (
         Traffic::LAYER_NORM,
-        16,
+        8,
         Tuning {
             turnover: Some(Turnover::Stagger),
             threads: 512,
@@ -305,7 +304,7 @@ mod tests {
                 (1, 512, 4, Leave),
                 (2, 256, 8, Leave),
                 (4, 256, 8, Leave),
-                (8, 256, 8, Stay),
+                (8, 512, 4, Stagger),
                 (16, 512, 4, Stagger)
             ]
         );
