@@ -10,6 +10,7 @@ use warpwright::runtime::{Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::Product;
 use warpwright_kernels::gemm::multiply_scaled::{Narrow, Scaled, ScaledWay};
+use warpwright_kernels::gemm::plan::Configuration;
 use warpwright_kernels::gemm::scaled_grouped::ScaledMember;
 use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
@@ -301,7 +302,7 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     assert_eq!(words, "linear: k is 0: there is nothing to multiply");
 
     let split = ways(&cases, &operations)[0];
-    let configuration = warpwright_kernels::gemm::plan::Configuration { split: true, ..split.configuration };
+    let configuration = Configuration { split: true, ..split.configuration };
     let split = ScaledWay { configuration, ..split };
     let words = refused(operations.multiply_scaled_grouped_by(&stream, &mut members(&mut cases), split));
     assert_eq!(
@@ -323,6 +324,28 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
         "multiply_scaled: scales of blocks need the tensor cores of sm_90a, and the device is sm_80"
     );
     Ok(())
+}
+
+/// Six slots of tiles of 128 x 128 leave room for the scales of blocks, and not for those of rows.
+#[test]
+fn a_way_that_is_none_for_some_members_is_refused_before_any_is_launched() -> Outcome {
+    let device = Device::named("emu:h200")?;
+    let (operations, stream) = (Operations::new(&device), device.stream()?);
+    let case =
+        |granularities| Case::exact(&device, Product::new(136, 264, 640), granularities, E4M3, BEFORE as f32);
+    let mut cases = vec![case((Block, Block))?, case((Row, Row))?];
+    let ways = ways(&cases, &operations);
+    let way = ways.iter().find(|way| way.configuration.tile == (128, 128)).expect("a tile of the list");
+    let way = ScaledWay { configuration: Configuration { stages: 6, ..way.configuration }, ..*way };
+    let words = operations
+        .multiply_scaled_grouped_by(&stream, &mut members(&mut cases), way)
+        .expect_err("it is refused")
+        .to_string();
+    assert!(words.contains("use smaller tiles or fewer stages"), "{words}");
+    for case in &cases {
+        assert!(case.c.to_vec()?.iter().all(|&element| f64::from(element) == BEFORE));
+    }
+    check(&mut cases[..1], (&operations, &stream), way)
 }
 
 #[test]

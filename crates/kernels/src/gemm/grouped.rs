@@ -12,7 +12,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use super::cost;
 use super::linear::Linear;
-use super::members::{Member, Members};
+use super::members::{Member, Members, launch_all};
 use super::multiply::{Factor, Operands, Product, Way, has_warpgroups, no_warpgroups};
 use super::plan::{self, Cost, Shape};
 use super::readable::Readable;
@@ -129,7 +129,7 @@ impl Operations {
         let mut working = working.into_iter().map(GroupMember::member);
         let counts = match way {
             Way::Warpgroups(configuration) => {
-                Members(working.collect()).multiply(self, stream, configuration)
+                launch_all(&Members(working.collect()).plan(self, configuration)?, self, stream)
             }
             Way::Warps(_) => working.try_fold(LaunchCounts::default(), |counts, member| {
                 let Member { product, a, b, c, linear, .. } = member;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use warpwright::arch::Capability;
+use warpwright::lang::pointer::In;
 use warpwright::prelude::*;
-use warpwright::runtime::{self, Buffer, HostBuffer, LaunchCounts, Storable, Stream, TileMaps};
+use warpwright::runtime::{self, Buffer, Compiled, HostBuffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::fused::Fused;
 use super::hopper;
 use super::kinds::{One, Scales};
 use super::linear::{Linear, Parts};
-use super::members::Member;
+use super::members::{GroupLaunch, Member};
 use super::multiply::{Product, extents, legal};
 use super::products::{Products, RECORD_EXTENTS, RECORD_SCALES, Records, record_bytes};
 use super::readable::{CopyScratch, Factors};
@@ -115,13 +116,14 @@ fn planned<W>(product: Product, way: W) -> Planned<W, One> {
 }
 
 /// The launch for members of one kind, whose A and B are the kernel's own.
-pub(super) struct Group<'m, G, A, B, C> {
-    kernel: GroupedGemm<G>,
-    members: &'m [Member<'m, A, B, C>],
+pub(super) struct Group<'m, A, B, C> {
+    members: Vec<Member<'m, A, B, C>>,
     /// The maps of each.
     maps: Vec<Arc<MemberMaps<A, B, C>>>,
-    stores_boxes: bool,
+    compiled: Arc<Compiled<(In<u8>, u32)>>,
     ctas: u32,
+    /// Bytes of the table.
+    room: usize,
 }
 
 /// The maps of members of one shape.
@@ -135,16 +137,15 @@ struct MemberMaps<A, B, C> {
     extents: (u32, u32, u32),
 }
 
-impl<'m, G, A, B, C> Group<'m, G, A, B, C>
+impl<'m, A, B, C> Group<'m, A, B, C>
 where
-    G: WarpgroupGemm,
     A: WarpgroupInput + Storable,
     B: WarpgroupInput + Storable,
     C: GemmOutput + Storable,
 {
-    pub(super) fn new<W: WarpgroupWay<Gemm = G>>(
+    pub(super) fn new<W: WarpgroupWay>(
         operations: &Operations,
-        members: &'m [Member<'m, A, B, C>],
+        members: Vec<Member<'m, A, B, C>>,
         way: W,
     ) -> Result<Self> {
         let products: Vec<Product> = members.iter().map(|member| member.product).collect();
@@ -166,24 +167,12 @@ where
         });
         let clusters = operations.device().properties().sm_count / group;
         let ctas = group * tiles.fold(0, u32::saturating_add).min(clusters);
-        Ok(Self { kernel, members, maps, stores_boxes, ctas })
-    }
-
-    pub(super) fn launch(&self, operations: &Operations, stream: &Stream) -> Result<LaunchCounts> {
-        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<A, B>| {
-            self.records(operations, stream, copies)
-        })?;
-        operations.with_scratch(stream, |scratch: &mut GroupScratch| {
-            let room = self.kernel.most as usize * record_bytes(G::Scales::ARE_SOME);
-            let table = scratch.filled(stream, &records, room)?;
-            let count = self.members.len() as u32;
-            let compiled = match self.stores_boxes {
-                true => operations.kernel(self.kernel, GroupedGemm::<G>::run::<A, B, C>)?,
-                false => operations.kernel(self.kernel, GroupedGemm::<G>::run_any::<A, B, C>)?,
-            };
-            let shape = compiled.shape(self.ctas, hopper::THREADS);
-            Ok(both(copied, compiled.launch_as(stream, shape, (table, count))?))
-        })
+        let compiled = match stores_boxes {
+            true => operations.kernel(kernel, GroupedGemm::<W::Gemm>::run::<A, B, C>)?,
+            false => operations.kernel(kernel, GroupedGemm::<W::Gemm>::run_any::<A, B, C>)?,
+        };
+        let are_scaled = <W::Gemm as WarpgroupGemm>::Scales::ARE_SOME;
+        Ok(Self { members, maps, compiled, ctas, room: kernel.most as usize * record_bytes(are_scaled) })
     }
 
     /// The table, once copies of the factors that need some have been asked of the stream.
@@ -201,6 +190,25 @@ where
             records.extend(maps.record(&factors, member)?);
         }
         Ok((records, counts))
+    }
+}
+
+impl<A, B, C> GroupLaunch for Group<'_, A, B, C>
+where
+    A: WarpgroupInput + Storable,
+    B: WarpgroupInput + Storable,
+    C: GemmOutput + Storable,
+{
+    fn launch(&self, operations: &Operations, stream: &Stream) -> Result<LaunchCounts> {
+        let (records, copied) = operations.with_scratch(stream, |copies: &mut GroupCopies<A, B>| {
+            self.records(operations, stream, copies)
+        })?;
+        operations.with_scratch(stream, |scratch: &mut GroupScratch| {
+            let table = scratch.filled(stream, &records, self.room)?;
+            let count = self.members.len() as u32;
+            let shape = self.compiled.shape(self.ctas, hopper::THREADS);
+            Ok(both(copied, self.compiled.launch_as(stream, shape, (table, count))?))
+        })
     }
 }
 

@@ -69,22 +69,36 @@ pub(super) fn alike<M, K: PartialEq>(
     kinds
 }
 
+/// A launch of members, planned.
+pub(super) trait GroupLaunch {
+    fn launch(&self, operations: &Operations, stream: &Stream) -> Result<LaunchCounts>;
+}
+
+/// What was planned for members of several kinds.
+pub(super) type GroupLaunches<'a> = Vec<Box<dyn GroupLaunch + 'a>>;
+
+/// Does one launch after the other.
+pub(super) fn launch_all(
+    launches: &GroupLaunches<'_>,
+    operations: &Operations,
+    stream: &Stream,
+) -> Result<LaunchCounts> {
+    launches.iter().try_fold(LaunchCounts::default(), |counts, launch| {
+        Ok(both(counts, launch.launch(operations, stream)?))
+    })
+}
+
 /// Members that have something to multiply.
 pub(super) struct Members<'a, A, B, C>(pub(super) Vec<Member<'a, A, B, C>>);
 
-impl<A, B, C> Members<'_, A, B, C>
+impl<'a, A, B, C> Members<'a, A, B, C>
 where
     A: WarpgroupInput + Storable,
     B: WarpgroupInput + Storable,
     C: GemmOutput + Storable,
 {
-    /// Computes them in that way, as many as can in one launch.
-    pub(super) fn multiply<W: WarpgroupWay>(
-        self,
-        operations: &Operations,
-        stream: &Stream,
-        way: W,
-    ) -> Result<LaunchCounts> {
+    /// Plans to compute them in that way, as many as can in one launch. What cannot be planned is refused before the first launch.
+    pub(super) fn plan<W: WarpgroupWay>(self, operations: &Operations, way: W) -> Result<GroupLaunches<'a>> {
         let Configuration { split, transposed, .. } = way.configuration();
         if split {
             return Err(refused(
@@ -92,28 +106,21 @@ where
             ));
         }
         match transposed {
-            false => self.launch(operations, stream, way),
-            true => {
-                let own = self.0.into_iter().map(Member::exchanged);
-                Members(own.collect()).launch(operations, stream, way)
-            }
+            false => self.plan_own(operations, way),
+            true => Members(self.0.into_iter().map(Member::exchanged).collect()).plan_own(operations, way),
         }
     }
 
-    /// Launches the kernels for members whose A and B are the kernels' own.
-    fn launch<W: WarpgroupWay>(
-        self,
-        operations: &Operations,
-        stream: &Stream,
-        way: W,
-    ) -> Result<LaunchCounts> {
-        let kinds = alike(self.0, Member::kind);
-        let launches = kinds.iter().flat_map(|(_, alike)| alike.chunks(MOST_MEMBERS));
-        // What cannot be planned is refused before the first launch.
-        let groups: Vec<_> =
-            launches.map(|members| Group::new(operations, members, way)).collect::<Result<_>>()?;
-        groups.iter().try_fold(LaunchCounts::default(), |counts, group| {
-            Ok(both(counts, group.launch(operations, stream)?))
-        })
+    /// Plans for members whose A and B are the kernels' own.
+    fn plan_own<W: WarpgroupWay>(self, operations: &Operations, way: W) -> Result<GroupLaunches<'a>> {
+        let mut launches: GroupLaunches<'a> = Vec::new();
+        for (_, alike) in alike(self.0, Member::kind) {
+            let mut left = alike.into_iter().peekable();
+            while left.peek().is_some() {
+                let members = left.by_ref().take(MOST_MEMBERS).collect();
+                launches.push(Box::new(Group::new(operations, members, way)?));
+            }
+        }
+        Ok(launches)
     }
 }

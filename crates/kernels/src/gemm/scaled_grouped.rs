@@ -10,10 +10,10 @@ use warpwright::runtime::{LaunchCounts, Storable, Stream};
 
 use super::GemmOutput;
 use super::grouped::{GroupedProduct, average};
-use super::members::{Member, Members, alike};
+use super::members::{Member, Members, alike, launch_all};
 use super::multiply::Product;
 use super::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay, WayOf, check};
-use crate::operations::{Operations, Result, both};
+use crate::operations::{Operations, Result};
 
 /// A product of a group whose blocks have scales, for [`Operations::multiply_scaled_grouped`].
 pub type ScaledMember<'a, A, B, C> = GroupedProduct<'a, Scaled<'a, A>, Scaled<'a, B>, C>;
@@ -127,13 +127,16 @@ impl Operations {
         members.iter_mut().try_for_each(ScaledMember::check)?;
         let (working, idle): (Vec<_>, Vec<_>) =
             members.iter_mut().partition(|member| member.product.has_work());
-        let mut counts = LaunchCounts::default();
+        // What cannot be planned of any granularity is refused before the first launch.
+        let mut launches = Vec::new();
         for (granularities, alike) in alike(working, |member| member.granularities()) {
             let products: Vec<Product> = alike.iter().map(|member| member.product).collect();
             let way = WayOf(way(&products, granularities), granularities);
             let members = Members(alike.into_iter().map(ScaledMember::member).collect());
-            counts = both(counts, members.multiply(self, stream, way)?);
+            launches.extend(members.plan(self, way)?);
         }
+        let counts = launch_all(&launches, self, stream)?;
+        drop(launches);
         idle.into_iter().try_for_each(|member| stream.fill_zero(member.c))?;
         Ok(counts)
     }
