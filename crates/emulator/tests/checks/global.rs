@@ -117,6 +117,27 @@ fn a_guess_that_an_atomic_confirms_is_harmless() {
     );
 }
 
+/// CTAs run on several threads of the host, and the checkers must see what orders them in the order in which it took place.
+#[test]
+fn many_ctas_at_once_are_seen_in_their_order() {
+    let many = Grid { ctas: 500, ..WIDE };
+    for _ in 0..24 {
+        clean(
+            "ld.global.u32 %r1, [%buffer];
+            again:
+            add.u32 %r2, %r1, 1;
+            mov.u32 %r3, %r1;
+            atom.global.cas.b32 %r1, [%buffer], %r3, %r2;
+            setp.ne.u32 %p1, %r1, %r3;
+            @%p1 bra again;
+            atom.global.add.u32 %r1, [%buffer+64], 1;
+            setp.ne.u32 %p1, %r1, 499;
+            @!%p1 st.global.u32 [%buffer+64], 0;",
+            many,
+        );
+    }
+}
+
 /// Each CTA writes its part and counts itself; the last one adds up the parts, as `__threadfence` is explained with.
 fn parts(fence: &str, use_of_part: &str) -> String {
     format!(
