@@ -472,7 +472,7 @@ fn every_form_is_right_on_ampere() -> Result<()> {
 }
 
 #[test]
-#[ignore = "an hour long: all choices together"]
+#[ignore = "a quarter of an hour long: all choices together"]
 fn the_whole_grid_is_right() -> Result<()> {
     let device = hopper(Schedule::Random(11))?;
     let mut seed = 3000;

@@ -97,18 +97,18 @@ fn a_cta_publishes_what_all_its_threads_did() {
     found(&program(""), block, Race, ["ld.global.u32 %r2", "st.global.u32"]);
 }
 
+/// What is read first is a guess, which the atomic operation confirms or replaces.
+const GUESS: &str = "ld.global.u32 %r1, [%buffer];
+    again:
+    add.u32 %r2, %r1, 1;
+    mov.u32 %r3, %r1;
+    atom.global.cas.b32 %r1, [%buffer], %r3, %r2;
+    setp.ne.u32 %p1, %r1, %r3;
+    @%p1 bra again;";
+
 #[test]
 fn a_guess_that_an_atomic_confirms_is_harmless() {
-    clean(
-        "ld.global.u32 %r1, [%buffer];
-        again:
-        add.u32 %r2, %r1, 1;
-        mov.u32 %r3, %r1;
-        atom.global.cas.b32 %r1, [%buffer], %r3, %r2;
-        setp.ne.u32 %p1, %r1, %r3;
-        @%p1 bra again;",
-        WIDE,
-    );
+    clean(GUESS, WIDE);
     found(
         "setp.eq.u32 %p1, %cta, 0; @%p1 red.global.add.u32 [%buffer], 1; @!%p1 ld.global.u32 %r1, [%buffer];",
         WIDE,
@@ -123,16 +123,11 @@ fn many_ctas_at_once_are_seen_in_their_order() {
     let many = Grid { ctas: 500, ..WIDE };
     for _ in 0..24 {
         clean(
-            "ld.global.u32 %r1, [%buffer];
-            again:
-            add.u32 %r2, %r1, 1;
-            mov.u32 %r3, %r1;
-            atom.global.cas.b32 %r1, [%buffer], %r3, %r2;
-            setp.ne.u32 %p1, %r1, %r3;
-            @%p1 bra again;
-            atom.global.add.u32 %r1, [%buffer+64], 1;
-            setp.ne.u32 %p1, %r1, 499;
-            @!%p1 st.global.u32 [%buffer+64], 0;",
+            &body(&[
+                GUESS,
+                "atom.global.add.u32 %r1, [%buffer+64], 1; setp.ne.u32 %p1, %r1, 499;",
+                "@!%p1 st.global.u32 [%buffer+64], 0;",
+            ]),
             many,
         );
     }

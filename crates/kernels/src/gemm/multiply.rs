@@ -112,7 +112,7 @@ impl fmt::Display for Way {
 pub(super) const WARPS_INPUT_BYTES: u32 = 2;
 
 /// Whether GPUs of that capability have warpgroups that multiply.
-pub(super) fn has_warpgroups(capability: &Capability) -> bool {
+pub(crate) fn has_warpgroups(capability: &Capability) -> bool {
     capability.target == "sm_90a"
 }
 

@@ -8,7 +8,7 @@ use super::GemmOutput;
 use super::batched::Batch;
 use super::experts::{Experts, alike, planned};
 use super::explain::Reason;
-use super::multiply::{Product, types};
+use super::multiply::{Product, has_warpgroups, types};
 use super::multiply_scaled::{Granularities, Narrow, ScaledWay, WayOf, check};
 use super::options::B_INPUT;
 use super::plan::Shape;
@@ -127,7 +127,7 @@ impl LibraryKernel for ScaledExpertsLibrary {
     }
 
     fn applies_to(&self, capability: &Capability) -> bool {
-        capability.target == "sm_90a"
+        has_warpgroups(capability)
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {

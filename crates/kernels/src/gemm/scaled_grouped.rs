@@ -136,7 +136,6 @@ impl Operations {
             launches.extend(members.plan(self, way)?);
         }
         let counts = launch_all(&launches, self, stream)?;
-        drop(launches);
         idle.into_iter().try_for_each(|member| stream.fill_zero(member.c))?;
         Ok(counts)
     }

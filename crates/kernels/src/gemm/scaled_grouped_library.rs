@@ -6,7 +6,7 @@ use warpwright::runtime::{Device, Storable, Stream};
 
 use super::explain::Reason;
 use super::grouped_kernel;
-use super::multiply::{Product, types};
+use super::multiply::{Product, has_warpgroups, types};
 use super::multiply_scaled::{Granularities, Narrow, ScaledWay, WayOf, check};
 use super::options::B_INPUT;
 use super::quantised::QuantisedSet;
@@ -108,7 +108,7 @@ impl LibraryKernel for ScaledGroupedLibrary {
     }
 
     fn applies_to(&self, capability: &Capability) -> bool {
-        capability.target == "sm_90a"
+        has_warpgroups(capability)
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {

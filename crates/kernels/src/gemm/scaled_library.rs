@@ -10,7 +10,7 @@ use warpwright::runtime::{Device, LaunchCounts, Storable, Stream};
 use super::GemmOutput;
 use super::batched::Batch;
 use super::explain::Reason;
-use super::multiply::Product;
+use super::multiply::{Product, has_warpgroups};
 use super::multiply_scaled::{Granularities, Narrow, ScaledWay, WayOf, check};
 use super::options::{B_INPUT, PLAN, ranked};
 use super::quantised::QuantisedSet;
@@ -260,7 +260,7 @@ impl LibraryKernel for Library {
     }
 
     fn applies_to(&self, capability: &Capability) -> bool {
-        capability.target == "sm_90a"
+        has_warpgroups(capability)
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {

@@ -13,6 +13,7 @@ use super::inputs::Inputs;
 use super::step::{STEPS, Step, Storing};
 use super::tile_copy::{self, TileCopy};
 use super::{DEPTH, tile};
+use crate::gemm::multiply::has_warpgroups;
 use crate::gemm::{self, GemmOutput};
 use crate::prepared::{Ready, ptx, with_resources};
 use crate::reference::Rounded;
@@ -188,7 +189,7 @@ impl LibraryKernel for Library {
     }
 
     fn applies_to(&self, capability: &Capability) -> bool {
-        capability.target == "sm_90a"
+        has_warpgroups(capability)
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {

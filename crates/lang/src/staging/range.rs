@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use warpwright_ir::{Label, Location, Operand, Register, RegisterClass, Statement};
 
 use crate::element::{Element, Kind};
-use crate::operation::here;
+use crate::operation::refuse;
 use crate::recorder::{self, RegionId};
 use crate::value::{Reg, bits_word};
 
@@ -406,11 +406,4 @@ fn unsigned_word<T: Element>() -> &'static str {
         RegisterClass::B32 => "u32",
         _ => "u16",
     }
-}
-
-/// Records a mistake at the author's position.
-#[track_caller]
-fn refuse(message: &str) {
-    let location = here();
-    recorder::with(|recorder| recorder.error(location, message));
 }
