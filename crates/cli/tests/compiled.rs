@@ -1,7 +1,5 @@
 //! PTX that other compilers wrote (`crates/ptx/tests/compiled`), run by `warpwright exec` on the emulator, gives what NumPy gave.
 
-mod corpus;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
-use corpus::Case;
+use crate::corpus::Case;
 
 /// A launch of one text under one schedule.
 struct Run<'a> {

@@ -1,8 +1,6 @@
 //! Bulk copies and tensor maps: when their data moves at each schedule, and what is said of their misuse.
 
-mod common;
-
-use common::{Argument, cluster_shape, kernel, run, shape, try_run, words};
+use crate::common::{Argument, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_arch::tensor_map::{Description, ElementType};
 use warpwright_emulator::{Checks, FaultKind, Schedule, tensor_map};
 

@@ -1,8 +1,6 @@
 //! Clusters: their special registers, the addresses of distributed shared memory, and their barrier.
 
-mod common;
-
-use common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
+use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{FaultKind, Schedule};
 
 /// Waits until the whole cluster is here.

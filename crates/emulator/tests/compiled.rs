@@ -1,12 +1,10 @@
 //! Programs that other compilers compiled give the results that NumPy gave, and the checkers find nothing in them:
 //! replays the launches of the PTX corpus.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::device;
+use crate::common::device;
 use serde_json::Value;
 use warpwright_emulator::{Checks, Launch, Schedule};
 

@@ -1,8 +1,6 @@
 //! Waiting in vain is told, whatever one waits for; waiting for what still comes is not.
 
-mod common;
-
-use common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
+use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(9)];

@@ -1,8 +1,6 @@
 //! The machine as a whole: memory, divergence, barriers, calls, CTAs that wait for each other.
 
-mod common;
-
-use common::{Argument, floats, kernel, longs, run, shape, try_run, words};
+use crate::common::{Argument, floats, kernel, longs, run, shape, try_run, words};
 use warpwright_emulator::FaultKind;
 
 #[test]

@@ -1,8 +1,6 @@
 //! mbarriers: phases, bytes, arrivals from other CTAs, and what is wrong with misuse.
 
-mod common;
-
-use common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
+use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(5)];
@@ -137,7 +135,7 @@ fn misuse_is_told() {
 
 #[test]
 fn forms_that_do_not_exist_do_not_load() {
-    let mut device = common::device("h200");
+    let mut device = crate::common::device("h200");
     for line in [
         "mbarrier.init.shared::cluster.b64 [%r9], 1;",
         "mbarrier.arrive.shared::cluster.b64 %d0, [%r9];",

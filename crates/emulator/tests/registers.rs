@@ -1,8 +1,6 @@
 //! `setmaxnreg`: warpgroups hand registers to each other.
 
-mod common;
-
-use common::{Shape, kernel, run, shape, try_run, words};
+use crate::common::{Shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::FaultKind;
 
 /// A kernel of three warpgroups; each branches to `first`, `second` or `third`.
@@ -66,7 +64,7 @@ fn a_warpgroup_asks_as_one() {
 
 #[test]
 fn counts_are_multiples_of_eight_in_range() {
-    let mut device = common::device("h200");
+    let mut device = crate::common::device("h200");
     for (count, loads) in [(16, false), (24, true), (28, false), (256, true), (264, false)] {
         let text = kernel(0, &format!("setmaxnreg.inc.sync.aligned.u32 {count};"));
         assert_eq!(device.load(&warpwright_ptx::parse(&text).unwrap()).is_ok(), loads, "{count}");

@@ -1,6 +1,6 @@
 //! Every row of the instruction table, in its alternatives, is known to the emulator.
 
-#[path = "../../ptx/tests/spelling/mod.rs"]
+#[path = "../../ptx/tests/spelling.rs"]
 mod spelling;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! `tcgen05`: moves between registers, shared and tensor memory, and multiplies of every kind, at every schedule. There was no such GPU:
 //! results are held to the PTX ISA's words ("TensorCore 5th Generation Family Instructions"), and to sums that are exact.
 
-mod common;
-
-use common::{Finished, Shape, cluster_shape, kernel, shape, try_run, words};
+use crate::common::{Finished, Shape, cluster_shape, kernel, shape, try_run, words};
 use warpwright_emulator::{Fault, FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 4] =
@@ -50,7 +48,7 @@ fn launch(ctas: u32, schedule: Schedule) -> Shape {
     Shape { schedule, ..shape }
 }
 
-fn ran(text: &str, shape: Shape, arguments: &[common::Argument]) -> Finished {
+fn ran(text: &str, shape: Shape, arguments: &[crate::common::Argument]) -> Finished {
     try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
 }
 
@@ -412,7 +410,8 @@ impl Case {
             })
             .collect();
         let out = vec![0u32; 128 * columns * parts];
-        let arguments = [common::Argument::Buffer(image), words(out), common::Argument::Buffer(rows_of_a)];
+        let arguments =
+            [crate::common::Argument::Buffer(image), words(out), crate::common::Argument::Buffer(rows_of_a)];
         let finished = ran(&text, launch(ctas, schedule), &arguments);
         let found = finished.words(1);
         for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -613,7 +612,7 @@ fn pairs_of_singles() {
             mov.b64 %d1, {{%f1, %f2}}; mov.b64 %d2, {{%f3, %f4}}; mov.b64 %d3, {{%f5, %f6}};
             {instruction}; mov.b64 {{%f1, %f2}}, %d4; st.global.v2.f32 [%p0], {{%f1, %f2}};"
         );
-        let finished = ran(&blackwell(1, &body), shape(1, 1), &[common::floats(given)]);
+        let finished = ran(&blackwell(1, &body), shape(1, 1), &[crate::common::floats(given)]);
         assert_eq!(finished.floats(0)[..2], expected, "{instruction}");
     }
 }

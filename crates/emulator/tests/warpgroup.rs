@@ -1,8 +1,6 @@
 //! `wgmma` in time: what four warps have under way together, under every schedule, and what is wrong with wrong uses of it.
 
-mod common;
-
-use common::{Finished, Shape, kernel, run, shape, try_run, words};
+use crate::common::{Finished, Shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{Checks, Fault, FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 5] =
@@ -178,7 +176,7 @@ fn what_does_not_exist_does_not_load() {
     for (rest, words) in wrong {
         let text = ones(&format!("wgmma.mma_async.sync.aligned.{rest}"));
         let module = warpwright_ptx::parse(&text).unwrap();
-        let error = common::device("h200").load(&module).unwrap_err().to_string();
+        let error = crate::common::device("h200").load(&module).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

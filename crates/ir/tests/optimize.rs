@@ -1,9 +1,6 @@
 //! The passes: what each does on a small case, and that none changes what a kernel stores.
 
-mod building;
-mod random_kernel;
-
-use building::{Builder, at, int, reg};
+use crate::building::{Builder, at, int, reg};
 use proptest::prelude::*;
 use warpwright_arch::Capability;
 use warpwright_ir::{Body, Kernel, Label, Operand, Register, RegisterClass, Statement, optimize, verify};
@@ -12,15 +9,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn optimized_kernels_store_the_same(kernel in random_kernel::kernels()) {
+    fn optimized_kernels_store_the_same(kernel in crate::random_kernel::kernels()) {
         let mut optimized = kernel.clone();
         optimize(&mut optimized);
-        prop_assert_eq!(random_kernel::run(&kernel), random_kernel::run(&optimized), "{:#?}", optimized.body);
+        prop_assert_eq!(crate::random_kernel::run(&kernel), crate::random_kernel::run(&optimized), "{:#?}", optimized.body);
         let capability = Capability::for_target("sm_80").expect("in the table");
         prop_assert_eq!(verify(&optimized, capability), Ok(()));
         let mut again = optimized.clone();
         optimize(&mut again);
-        prop_assert_eq!(random_kernel::run(&again), random_kernel::run(&optimized));
+        prop_assert_eq!(crate::random_kernel::run(&again), crate::random_kernel::run(&optimized));
     }
 }
 

@@ -1,8 +1,6 @@
 //! The verifier: every mistake it knows, and that sound kernels pass.
 
-mod building;
-
-use building::{Builder, at, int, reg};
+use crate::building::{Builder, at, int, reg};
 use warpwright_arch::Capability;
 use warpwright_ir::{
     Body, DYNAMIC_SHARED, Fault, Kernel, Label, LaunchBounds, Location, MemoryVariable, Operand, Parameter,

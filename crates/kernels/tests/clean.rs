@@ -1,7 +1,7 @@
 //! The checkers find nothing in the library: every kernel, at shapes that fill no tile, at every schedule.
 //!
 //! The walk over the registry needs no list of kernels: shapes are told by the names of options, and every choice of a kernel is
-//! taken in turn. `cargo test -p warpwright-kernels --test clean -- --ignored` takes many more shapes, seeds and architectures.
+//! taken in turn. `cargo test -p warpwright-kernels --test it clean -- --ignored` takes many more shapes, seeds and architectures.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::{Device, Error};

@@ -1,9 +1,5 @@
 //! The GEMM library: every way that the plan knows, every type and order, epilogues, and what is refused.
 
-mod emulated;
-mod matrices;
-mod products;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
@@ -11,9 +7,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use matrices::whole;
-use products::{compare, multiplied, sent};
+use crate::emulated::hopper;
+use crate::matrices::whole;
+use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

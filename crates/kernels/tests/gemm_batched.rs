@@ -1,9 +1,5 @@
 //! Batches of products in one launch: every way that the plan knows, strides, shared factors, epilogues, and what is refused.
 
-mod emulated;
-mod matrices;
-mod products;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -12,9 +8,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use matrices::whole;
-use products::{compare, multiplied, sent};
+use crate::emulated::hopper;
+use crate::matrices::whole;
+use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

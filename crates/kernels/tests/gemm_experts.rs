@@ -1,10 +1,6 @@
 //! Groups of rows in one launch, each times a matrix of its own: every way that the plan knows, groups of no rows, epilogues, and what
 //! is refused.
 
-mod emulated;
-mod matrices;
-mod products;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::experts::Experts;
@@ -13,9 +9,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use matrices::whole;
-use products::{compare, multiplied, sent};
+use crate::emulated::hopper;
+use crate::matrices::whole;
+use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -1,7 +1,5 @@
 //! Epilogues from outside of the library: closures and types of one's own, in every kernel that takes one.
 
-mod matrices;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -13,7 +11,7 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use matrices::{place, whole};
+use crate::matrices::{place, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

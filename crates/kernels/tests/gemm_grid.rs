@@ -3,10 +3,7 @@
 //! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and results must be what the reference rounds
 //! to; an activation by `tanh.approx` may be off by what the PTX ISA allows. A failure prints its case, which names its seed.
 //!
-//! `cargo test -p warpwright-kernels --test gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
-
-mod emulated;
-mod matrices;
+//! `cargo test -p warpwright-kernels --test it gemm_grid` takes each pair of choices at least once; `-- --ignored` takes all of them together.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
@@ -18,8 +15,8 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::Operations;
 
-use emulated::hopper;
-use matrices::{place, whole};
+use crate::emulated::hopper;
+use crate::matrices::{place, whole};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

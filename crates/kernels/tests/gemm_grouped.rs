@@ -1,9 +1,5 @@
 //! Groups of products of different extents in one launch: every way that the plan knows, members of nothing, and what is refused.
 
-mod emulated;
-mod matrices;
-mod products;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::grouped::GroupMember;
@@ -12,9 +8,9 @@ use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use matrices::whole;
-use products::{compare, multiplied, sent};
+use crate::emulated::hopper;
+use crate::matrices::whole;
+use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -1,8 +1,5 @@
 //! 8-bit floats of one type times those of the other: every way of a product, and every form of several.
 
-mod emulated;
-mod matrices;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::Order;
@@ -13,8 +10,8 @@ use warpwright_kernels::gemm::linear::{Activation, Linear};
 use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
 use warpwright_kernels::operations::Operations;
 
-use emulated::hopper;
-use matrices::{place, whole};
+use crate::emulated::hopper;
+use crate::matrices::{place, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

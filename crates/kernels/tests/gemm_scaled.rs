@@ -1,9 +1,5 @@
 //! The GEMM whose blocks have scales: every way, granularity, type and schedule against the product of what the operands stand for.
 
-mod emulated;
-mod operands;
-mod scaled_product;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
@@ -14,9 +10,9 @@ use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use operands::{E4M3, GRANULARITIES, Operand, compare, numbers, whole};
-use scaled_product::Case;
+use crate::emulated::hopper;
+use crate::operands::{E4M3, GRANULARITIES, Operand, compare, numbers, whole};
+use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

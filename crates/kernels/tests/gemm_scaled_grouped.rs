@@ -1,10 +1,6 @@
 //! Groups of products of unlike extents whose blocks have scales: every way, granularity, type and schedule against the products of what the
 //! operands stand for, members of nothing, members of several kinds, epilogues, and what is refused.
 
-mod emulated;
-mod operands;
-mod scaled_product;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::linear::{Activation, Linear};
@@ -16,9 +12,9 @@ use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use operands::{E4M3, GRANULARITIES, compare, whole};
-use scaled_product::Case;
+use crate::emulated::hopper;
+use crate::operands::{E4M3, GRANULARITIES, compare, whole};
+use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -1,9 +1,6 @@
 //! Batches and groups of rows whose blocks have scales: every way, granularity, type and schedule against the products of what the operands
 //! stand for, groups of no rows, groups that begin anywhere, epilogues, and what is refused.
 
-mod emulated;
-mod operands;
-
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
 use warpwright_kernels::gemm::batched::Batch;
@@ -16,8 +13,8 @@ use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 use warpwright_kernels::operations::{OperationError, Operations};
 
-use emulated::hopper;
-use operands::{E4M3, Factor, GRANULARITIES, Operand, compare, products, whole};
+use crate::emulated::hopper;
+use crate::operands::{E4M3, Factor, GRANULARITIES, Operand, compare, products, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 

@@ -1,7 +1,5 @@
 //! The PTX of Hopper's instructions as kernels write them, accepted by the real assembler where `WARPWRIGHT_PTXAS` names one.
 
-#![allow(unreachable_pub, reason = "the modules of a test are its own")]
-
 use warpwright_arch::Capability;
 use warpwright_ir as ir;
 use warpwright_lang::fence::fence_mbarrier_init;

@@ -1,9 +1,5 @@
 //! Reading and assigning elements of device memory, and of Rust's collections beside it.
 
-#![allow(unreachable_pub, reason = "the modules of a test are its own")]
-
-mod interpreter;
-
 use std::collections::HashMap;
 
 use warpwright_lang::pointer::Global;
@@ -50,8 +46,8 @@ fn elements_are_loaded_and_stored() {
     for n in 0..6usize {
         let input: Vec<u64> = (0..8).map(|i| (i * 5 + 3) % 7).collect();
         let memory: HashMap<u64, u64> = input.iter().enumerate().map(|(i, v)| (4 * i as u64, *v)).collect();
-        let (trace, memory) = interpreter::run(kernel.ir(), &[0, 1000, n as u64], memory);
-        assert_eq!(trace, []);
+        let (trace, memory) = crate::interpreter::run(kernel.ir(), &[0, 1000, n as u64], memory);
+        assert!(trace.is_empty(), "{trace:?}");
         let output = |i: usize| memory[&(1000 + 4 * i as u64)];
         let expected = |i: usize| input[i] * 2 + if input[i] > 3 && i != 2 { input[i + 1] } else { 0 };
         for i in 0..n {

@@ -293,7 +293,7 @@ mistakes! {
 
 #[test]
 fn messages_name_nothing_of_the_expansion() {
-    let snapshot = include_str!("snapshots/mistakes__mistakes.snap");
+    let snapshot = include_str!("snapshots/it__mistakes__mistakes.snap");
     for name in
         ["staging", "Frame", "Branch", "recorder", "RegionId", "region", "__rounds", "Assigned", "Variable("]
     {

@@ -1,12 +1,7 @@
 //! Staged kernels mean what the same Rust means: each body here is compiled twice, as a kernel and as a plain function, and both must
 //! put out the same numbers.
 
-#![allow(unreachable_pub, reason = "the modules of a test are its own")]
-
-mod interpreter;
-mod twin;
-
-use twin::twins;
+use crate::twin::twins;
 
 twins! {
     fn reads_take_the_value_of_the_moment(a: u32, b: u32) {

@@ -1,14 +1,11 @@
 //! Every row of the instruction table, in its alternatives, through the real assembler.
 
-mod assembler;
-mod spelling;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use assembler::Assembler;
-use spelling::{SPELLINGS, instruction, program, targets, version_of};
+use crate::assembler::Assembler;
+use crate::spelling::{SPELLINGS, instruction, program, targets, version_of};
 use warpwright_arch::instructions::{Form, Signature, forms, forms_of};
 use warpwright_ptx::parse;
 use warpwright_ptx::syntax::{Instruction, Statement};

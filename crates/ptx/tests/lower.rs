@@ -1,6 +1,6 @@
 //! Labels and branches do what the structured control flow they were made of does.
 
-#[path = "../../ir/tests/random_kernel/mod.rs"]
+#[path = "../../ir/tests/random_kernel.rs"]
 mod random_kernel;
 
 use std::collections::HashMap;

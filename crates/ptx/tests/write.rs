@@ -1,10 +1,8 @@
 //! The writer: what its text looks like, that it parses back to the tree it was printed from, and that ptxas takes it.
 
-mod assembler;
-
 use std::borrow::Cow;
 
-use assembler::Assembler;
+use crate::assembler::Assembler;
 use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_ir::{
     Body, DYNAMIC_SHARED, Instruction, Kernel, Label, LaunchBounds, Location, MemoryVariable, Module,

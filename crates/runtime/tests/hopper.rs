@@ -1,7 +1,5 @@
 //! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
 
-mod with_clusters;
-
 use warpwright_lang::access::{Access, Ordering as AccessOrdering, Scope};
 use warpwright_lang::async_copy::copy_async;
 use warpwright_lang::block::sync_threads;
@@ -14,7 +12,7 @@ use warpwright_lang::special::{block_idx, grid_dim, thread_idx};
 use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
 
-use with_clusters::devices;
+use crate::with_clusters::devices;
 
 const CTAS: u32 = 4;
 const THREADS: u32 = 64;

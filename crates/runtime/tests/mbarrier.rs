@@ -1,8 +1,6 @@
 //! Every way to arrive at an mbarrier and to wait for it, run on the emulated H200 with its checkers on, and on a GPU that has clusters:
 //! a phase ends with the last arrival and the last byte, not before, and what dropped out is not waited for again.
 
-mod with_clusters;
-
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::cluster::{
@@ -14,7 +12,7 @@ use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::{Reg, device, kernel, launch};
 
-use with_clusters::devices;
+use crate::with_clusters::devices;
 
 /// What is said of the order.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -106,7 +106,7 @@ fn printing() {
     let program = include_str!("../examples/printing.rs");
     assert_eq!(blocks(PRINTING, "rust"), single_spaced(program), "the chapter's listings are the example");
     let itself = std::env::current_exe().expect("a test knows its program");
-    let arguments = ["--ignored", "--exact", "--nocapture", "printing_alone"];
+    let arguments = ["--ignored", "--exact", "--nocapture", "tutorials::printing_alone"];
     let output = std::process::Command::new(itself).args(arguments).output().expect("it can be run again");
     let printed = String::from_utf8(output.stdout).expect("lessons print text");
     assert!(output.status.success() && printed.contains(&blocks(PRINTING, "text")), "{printed}");

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::text::{Kernel, Statement};
+use crate::mutation::text::{Kernel, Statement};
 
 /// A fault put into a text.
 pub(crate) struct Mutant {

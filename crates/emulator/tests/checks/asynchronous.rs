@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{InFlight, Race};
 
-use crate::harness::{Grid, ONE, clean, found};
+use crate::checks::harness::{Grid, ONE, clean, found};
 
 const COPY: &str = "cp.async.ca.shared.global [%own], [%mine], 4;";
 const COPY_SECOND: &str = "cp.async.ca.shared.global [%own+1024], [%mine+1024], 4;";

@@ -3,8 +3,8 @@
 use warpwright_emulator::FaultKind;
 use warpwright_emulator::FindingKind::{Barrier, Race};
 
+use crate::checks::harness::{Grid, ONE, clean, found};
 use crate::common::{kernel, shape, try_run};
-use crate::harness::{Grid, ONE, clean, found};
 
 const WRITE: &str = "st.shared.u32 [%own], %tid;";
 const READ_NEXT: &str = "ld.shared.u32 %r1, [%next];";

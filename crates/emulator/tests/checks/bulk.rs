@@ -3,7 +3,7 @@
 use warpwright_emulator::FaultKind;
 use warpwright_emulator::FindingKind::{Barrier, Fault, InFlight, ProxyFence, Race};
 
-use crate::harness::{Grid, ONE, clean, found};
+use crate::checks::harness::{Grid, ONE, clean, found};
 
 fn body(parts: &[&str]) -> String {
     parts.join("\n")

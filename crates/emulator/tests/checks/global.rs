@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::Race;
 
-use crate::harness::{Grid, TWO, clean, found};
+use crate::checks::harness::{Grid, TWO, clean, found};
 
 const WIDE: Grid = Grid { threads: 1, ..TWO };
 

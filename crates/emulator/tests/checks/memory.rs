@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{Leak, Uninitialised};
 
-use crate::harness::{Grid, ONE, clean, found};
+use crate::checks::harness::{Grid, ONE, clean, found};
 
 #[test]
 fn shared_memory_is_not_zeroed() {

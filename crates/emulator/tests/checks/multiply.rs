@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{InFlight, ProxyFence, Race};
 
-use crate::harness::{Grid, clean, found};
+use crate::checks::harness::{Grid, clean, found};
 
 const WARPGROUP: Grid = Grid { ctas: 1, threads: 128, cluster: 1 };
 /// A of 64 x 16 in the first 2048 bytes, B of 16 x 8 in the next 256, neither swizzled.

@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{Race, Uninitialised};
 
-use crate::harness::{ONE, found};
+use crate::checks::harness::{ONE, found};
 
 #[test]
 fn shared_addresses_are_told_by_the_variable() {

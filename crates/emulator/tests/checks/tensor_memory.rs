@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{InFlight, Leak, ProxyFence, TensorFence, Uninitialised};
 
-use crate::harness::{Grid, clean, found};
+use crate::checks::harness::{Grid, clean, found};
 
 const FOUR_WARPS: Grid = Grid { ctas: 1, threads: 128, cluster: 1 };
 

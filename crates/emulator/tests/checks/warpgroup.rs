@@ -2,7 +2,7 @@
 
 use warpwright_emulator::FindingKind::{InFlight, ProxyFence};
 
-use crate::harness::{Grid, clean, found};
+use crate::checks::harness::{Grid, clean, found};
 
 const GROUP: Grid = Grid { ctas: 1, threads: 128, cluster: 1 };
 

@@ -5,7 +5,7 @@ use warpwright_emulator::tensor::element::Element;
 use warpwright_emulator::tensor::multiply::{Multiply, Types};
 use warpwright_emulator::tensor::{Column, Order, Shape};
 
-use crate::case::{Buffer, Case};
+use crate::golden::case::{Buffer, Case};
 
 /// What counts as the same.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::inputs::Input;
+use crate::golden::inputs::Input;
 
 /// The width of a register and of its elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Case {
             name: name.into(),
             target: "sm_80",
             block: 128,
-            threads: crate::inputs::ELEMENTS,
+            threads: crate::golden::inputs::ELEMENTS,
             cluster: None,
             operands: Vec::new(),
             body: String::new(),

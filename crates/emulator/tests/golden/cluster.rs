@@ -3,7 +3,7 @@
 //! Every case is of two clusters. No case waits for ever where the emulator is wrong: phases are asked for once, behind a
 //! barrier of the cluster.
 
-use crate::case::{Case, Width};
+use crate::golden::case::{Case, Width};
 
 /// Threads of a CTA.
 const THREADS: usize = 64;

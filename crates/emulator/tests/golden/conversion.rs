@@ -1,8 +1,8 @@
 //! `cvt` and `cvt.pack`.
 
-use crate::case::{Case, Width};
-use crate::inputs::Kind;
-use crate::scalar::{operands, several, simple};
+use crate::golden::case::{Case, Width};
+use crate::golden::inputs::Kind;
+use crate::golden::scalar::{operands, several, simple};
 
 const FLOATS: [(&str, Kind); 4] =
     [("f16", Kind::F16), ("bf16", Kind::Bf16), ("f32", Kind::F32), ("f64", Kind::F64)];

@@ -1,8 +1,8 @@
 //! Floating-point arithmetic.
 
-use crate::case::{Case, Width};
-use crate::inputs::Kind;
-use crate::scalar::{operands, predicates, several, simple};
+use crate::golden::case::{Case, Width};
+use crate::golden::inputs::Kind;
+use crate::golden::scalar::{operands, predicates, several, simple};
 
 const COMPARISONS: [&str; 14] =
     ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];

@@ -1,6 +1,6 @@
 //! The input sets: edge values crossed with each other, then random bits, from fixed seeds.
 
-use crate::case::Width;
+use crate::golden::case::Width;
 
 /// Elements of a scalar operand.
 pub(crate) const ELEMENTS: usize = 1024;

@@ -1,8 +1,8 @@
 //! Integer, bit and video instructions.
 
-use crate::case::{Case, Width};
-use crate::inputs::Kind::{self, U16, U32, U64};
-use crate::scalar::{operands, predicates, several, simple};
+use crate::golden::case::{Case, Width};
+use crate::golden::inputs::Kind::{self, U16, U32, U64};
+use crate::golden::scalar::{operands, predicates, several, simple};
 
 const TYPES: [(&str, Kind, Width); 6] = [
     ("u16", U16, Width::B16),

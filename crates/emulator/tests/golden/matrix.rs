@@ -1,8 +1,8 @@
 //! `mma`, sparse `mma` and `wmma`: small integers, whose sums are exact and so prove which lane and register own which
 //! element; wide magnitudes, which show how sums are rounded; and special values.
 
-use crate::case::{Buffer, Case, Width};
-use crate::inputs::{Element, Input, Kind};
+use crate::golden::case::{Buffer, Case, Width};
+use crate::golden::inputs::{Element, Input, Kind};
 
 /// Warps in a case: each multiplies other matrices.
 const WARPS: usize = 8;

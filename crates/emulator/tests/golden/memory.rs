@@ -1,8 +1,8 @@
 //! Loads, stores, atomics and asynchronous copies.
 
-use crate::case::{Buffer, Case, Width};
-use crate::inputs::{ELEMENTS, Input, Kind};
-use crate::scalar::width;
+use crate::golden::case::{Buffer, Case, Width};
+use crate::golden::inputs::{ELEMENTS, Input, Kind};
+use crate::golden::scalar::width;
 
 pub(crate) fn cases() -> Vec<Case> {
     [atomics(), loads(), asynchronous(), matrices()].concat()

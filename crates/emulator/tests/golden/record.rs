@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 
 use serde::Deserialize;
 
-use crate::case::{Buffer, Case};
-use crate::golden;
+use crate::golden::case::{Buffer, Case};
+use crate::golden::golden;
 
 /// The outputs of every case that was recorded.
 pub(crate) struct Records {

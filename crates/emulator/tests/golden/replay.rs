@@ -3,9 +3,9 @@
 use warpwright_arch::Arch;
 use warpwright_emulator::{Emulator, Launch, Schedule};
 
-use crate::agreement::{self, Agreement};
-use crate::case::{Buffer, Case};
-use crate::record::Records;
+use crate::golden::agreement::{self, Agreement};
+use crate::golden::case::{Buffer, Case};
+use crate::golden::record::Records;
 
 /// Cases that cannot be run yet, and why. Each counts as a failure: the list is to become empty.
 const NOT_YET: [(&str, &str); 1] = [("video/vmad.negated", "the parser reads no `-` before a register")];
@@ -77,7 +77,7 @@ fn the_emulator_gives_what_the_gpu_gave() {
         .expect("the emulator starts");
     let filter = std::env::var("GOLDEN").unwrap_or_default();
     let (mut ran, mut wrong) = (0, Vec::new());
-    for case in crate::cases() {
+    for case in crate::golden::cases() {
         if case.path().contains(&filter) {
             ran += 1;
             let what = disagreement(&mut device, &records, &case);
@@ -95,7 +95,7 @@ fn the_emulator_gives_what_the_gpu_gave() {
 
 #[test]
 fn every_record_is_of_a_case() {
-    let cases: Vec<String> = crate::cases().iter().map(Case::path).collect();
+    let cases: Vec<String> = crate::golden::cases().iter().map(Case::path).collect();
     for name in Records::read().names() {
         assert!(cases.contains(name), "{name} is recorded, and is no case");
     }
@@ -105,7 +105,7 @@ fn every_record_is_of_a_case() {
 #[test]
 fn a_flipped_bit_is_seen() {
     let records = Records::read();
-    for case in crate::cases().iter().filter(|case| agreement::of(case) == Agreement::Exact) {
+    for case in crate::golden::cases().iter().filter(|case| agreement::of(case) == Agreement::Exact) {
         let recorded = records.outputs(case).expect("it was recorded");
         let mut changed = recorded.clone();
         let middle = changed.len() / 2;

@@ -1,7 +1,7 @@
 //! Cases of one instruction on one element of each operand.
 
-use crate::case::{Case, Width};
-use crate::inputs::{ELEMENTS, Input, Kind};
+use crate::golden::case::{Case, Width};
+use crate::golden::inputs::{ELEMENTS, Input, Kind};
 
 pub(crate) fn width(kind: Kind) -> Width {
     match kind {

@@ -1,8 +1,8 @@
 //! Instructions that the lanes of a warp or the warps of a CTA execute together, and special registers.
 
-use crate::case::{Buffer, Case, Width};
-use crate::inputs::{ELEMENTS, Input, Kind};
-use crate::scalar::operands;
+use crate::golden::case::{Buffer, Case, Width};
+use crate::golden::inputs::{ELEMENTS, Input, Kind};
+use crate::golden::scalar::operands;
 
 pub(crate) fn cases() -> Vec<Case> {
     [shuffles(), votes(), reductions(), barriers(), registers(), control()].concat()

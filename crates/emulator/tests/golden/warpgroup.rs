@@ -4,8 +4,8 @@
 //! Each CTA is a warpgroup. It fills 12 KiB for A and 12 KiB for B from its own part of two buffers of random elements,
 //! and multiplies what the descriptors make of them.
 
-use crate::case::{Buffer, Case, Width};
-use crate::inputs::{Element, Input, Kind};
+use crate::golden::case::{Buffer, Case, Width};
+use crate::golden::inputs::{Element, Input, Kind};
 
 use Element::{Bf16, E4m3, E5m2, F16, F32, S32, Tf32, Word};
 

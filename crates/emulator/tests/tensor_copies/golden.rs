@@ -1,6 +1,6 @@
 //! Copies as an H200 made them.
 //!
-//!     GOLDEN_WRITE=1 cargo test -p warpwright-emulator --test tensor_copies
+//!     GOLDEN_WRITE=1 cargo test -p warpwright-emulator --test it tensor_copies
 //!
 //! writes `golden_copies/cases.json`, and `golden_copies/record.py` runs what it says on a GPU. What a case leaves in memory
 //! is kept as what it changed.
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, L2Promotion, Swizzle};
 use warpwright_emulator::Schedule;
 
-use crate::machine::{Case, Copy, TILE_BYTES, WAIT, device, run_text};
-use crate::{Random, bytes_of, random_case};
+use crate::tensor_copies::machine::{Case, Copy, TILE_BYTES, WAIT, device, run_text};
+use crate::tensor_copies::{Random, bytes_of, random_case};
 
 /// A case with a name and a kernel, which most take from [`Case::ptx`].
 pub(crate) struct Golden {

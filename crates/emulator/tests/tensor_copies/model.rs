@@ -2,7 +2,7 @@
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Swizzle};
 
-use crate::machine::{Case, Copy};
+use crate::tensor_copies::machine::{Case, Copy};
 
 /// The coordinates of every element of a copy, and the offset of its first byte in the tile before the swizzle.
 fn elements(case: &Case) -> Vec<(Vec<i64>, u64)> {

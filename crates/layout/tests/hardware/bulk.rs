@@ -1,9 +1,9 @@
 //! Canonical tiles that TMA filled, by the boxes that the algebra derives: every swizzle, both major-nesses, elements of 8
 //! to 64 bits.
 
-use crate::Check;
-use crate::case::{Case, TensorMap, copy};
-use crate::elements::put;
+use crate::hardware::Check;
+use crate::hardware::case::{Case, TensorMap, copy};
+use crate::hardware::elements::put;
 use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile, TmaBox};
 use warpwright_layout::{ComposedLayout, Layout, Offset};
 

@@ -2,10 +2,10 @@
 //!
 //! Elements are numbered. Those too narrow for their number are loaded once for each digit of it.
 
-use crate::Check;
-use crate::case::{Case, declare, load, store};
-use crate::elements::{places, put};
-use crate::multiply::{LANES, registers};
+use crate::hardware::Check;
+use crate::hardware::case::{Case, declare, load, store};
+use crate::hardware::elements::{places, put};
+use crate::hardware::multiply::{LANES, registers};
 use std::collections::HashSet;
 use warpwright_layout::atom::{Family, MmaAtom, Operand};
 

@@ -1,9 +1,9 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix`: numbered 16-bit elements, moved.
 
-use crate::Check;
-use crate::case::{Case, Registers, copy, declare, load, store};
-use crate::elements::{extent, places, put};
-use crate::multiply::LANES;
+use crate::hardware::Check;
+use crate::hardware::case::{Case, Registers, copy, declare, load, store};
+use crate::hardware::elements::{extent, places, put};
+use crate::hardware::multiply::LANES;
 use warpwright_layout::Layout;
 use warpwright_layout::atom::{COPY_TABLE, CopyAtom};
 

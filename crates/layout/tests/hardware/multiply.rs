@@ -2,9 +2,9 @@
 //!
 //! All matrices hold small whole numbers, so that the product is exact in every type.
 
-use crate::Check;
-use crate::case::{Case, Registers, declare, load, store};
-use crate::elements::{Matrix, accumulator_bits, places, put};
+use crate::hardware::Check;
+use crate::hardware::case::{Case, Registers, declare, load, store};
+use crate::hardware::elements::{Matrix, accumulator_bits, places, put};
 use warpwright_layout::atom::{Element, MmaAtom, Operand};
 
 pub(crate) const LANES: usize = 32;

@@ -1,10 +1,10 @@
 //! Products that `wgmma` reads from canonical tiles of shared memory, by the descriptors that the algebra derives: every
 //! swizzle, every major-ness that the type has, an operand that does not begin where its tile does.
 
-use crate::Check;
-use crate::case::{Case, Registers, copy, declare, load, store};
-use crate::elements::{Matrix, accumulator_bits, places, put};
-use crate::multiply::registers;
+use crate::hardware::Check;
+use crate::hardware::case::{Case, Registers, copy, declare, load, store};
+use crate::hardware::elements::{Matrix, accumulator_bits, places, put};
+use crate::hardware::multiply::registers;
 use warpwright_layout::ComposedLayout;
 use warpwright_layout::atom::{
     Element, Major, MmaAtom, Operand, SharedDescriptor, SharedSwizzle, SharedTile,

@@ -4,7 +4,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Staged, Twin, faults, input, run};
+use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     guard_off_by_one: [23], "out-of-bounds", run(1, 64, |i| if i < 63 { input(i + 1) } else { 0 });

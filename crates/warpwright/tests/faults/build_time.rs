@@ -5,7 +5,7 @@ use warpwright::layout::atom::Major;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, TensorMap as Map, ptx};
 
-use crate::fault::{Staged, Twin};
+use crate::faults::fault::{Staged, Twin};
 
 /// Something that cannot be built.
 pub(crate) struct Refusal {
@@ -95,7 +95,7 @@ impl Refusal {
         assert!(mended.is_empty(), "the mended `{}` is refused: {mended:?}", self.name);
         let said = (self.said)(Twin { mended: false });
         assert!(!said.is_empty(), "`{}` is not refused", self.name);
-        let marked = crate::fault::marked_lines(file!(), self.name);
+        let marked = crate::faults::fault::marked_lines(file!(), self.name);
         for (line, _) in &said {
             assert!(line.is_none_or(|line| marked.contains(&line)), "{said:?} is not said of {marked:?}");
         }

@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use crate::fault::{Twin, faults, input, run};
+use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     peer_synchronised_with_itself_alone: [22], "race", run(2, 32, |i| input(i ^ 32));

@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use crate::fault::{Twin, faults, input, run};
+use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     copy_read_before_the_wait: [15], "in-flight", run(1, 64, input);

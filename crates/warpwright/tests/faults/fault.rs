@@ -48,13 +48,13 @@ macro_rules! faults {
     (@code) => { None };
     (@code $code:literal) => { Some($code) };
     (on $gpu:literal; $($name:ident: $rows:expr, $code:literal $(or $otherwise:literal)?, $run:expr;)*) => {
-        pub(crate) const FAULTS: &[crate::fault::Fault] = &[$(crate::fault::Fault {
+        pub(crate) const FAULTS: &[crate::faults::fault::Fault] = &[$(crate::faults::fault::Fault {
             name: stringify!($name),
             rows: &$rows,
             code: $code,
             gpu: $gpu,
             file: file!(),
-            otherwise: crate::fault::faults!(@code $($otherwise)?),
+            otherwise: crate::faults::fault::faults!(@code $($otherwise)?),
             run: |device, twin| $run(device, twin.$name()),
         }),*];
 
@@ -65,7 +65,7 @@ macro_rules! faults {
             }
         )*
     };
-    ($($all:tt)*) => { crate::fault::faults! { on "h200"; $($all)* } };
+    ($($all:tt)*) => { crate::faults::fault::faults! { on "h200"; $($all)* } };
 }
 pub(crate) use faults;
 

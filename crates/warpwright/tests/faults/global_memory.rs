@@ -4,7 +4,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Staged, Twin, faults, input, run};
+use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     ctas_write_one_element: [25], "race", run(2, 32, |i| if i < 32 { 2 } else { 0 });

@@ -5,7 +5,7 @@ use warpwright::lang::fence::fence_mbarrier_init;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{FromArrayToArray, Twin, faults, input};
+use crate::faults::fault::{FromArrayToArray, Twin, faults, input};
 
 faults! {
     sum_read_before_the_wait: [25], "overlap", run_twice;

@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use crate::fault::{Twin, faults, input, run};
+use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     mbarrier_used_before_it_is_there: [10], "race", run(1, 64, |i| input(63 - i));

@@ -5,7 +5,7 @@ use warpwright::layout::{Error as LayoutError, atom::Major};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Staged, Twin, faults};
+use crate::faults::fault::{Staged, Twin, faults};
 
 faults! {
     operands_written_without_a_proxy_fence: [17, 18], "proxy-fence", run;

@@ -5,7 +5,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error, TensorMap as Map};
 
-use crate::fault::{Staged, Twin, faults, input, run};
+use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     store_of_what_threads_wrote: [17], "proxy-fence", run(1, 64, |i| input(i) + 1);

@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use crate::fault::{Twin, faults, input, run};
+use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     read_before_a_barrier: [8], "race", run(1, 64, |i| input(63 - i));

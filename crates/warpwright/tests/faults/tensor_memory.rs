@@ -6,7 +6,7 @@ use warpwright::layout::atom::{Element, Major};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Staged, Twin, faults};
+use crate::faults::fault::{Staged, Twin, faults};
 
 faults! {
     on "b200";

@@ -5,7 +5,7 @@ use warpwright::lang::pointer::Out;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error, TensorMap as Map};
 
-use crate::fault::{Staged, Twin, faults, input, run};
+use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     swizzled_tile_without_a_barrier: [8], "race", run(1, 64, |i| input(8 * (i % 8) + i / 8));

@@ -4,7 +4,7 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
-use crate::fault::{Staged, Twin, faults, input, run};
+use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
     sum_that_is_not_zeroed: [24], "uninitialised", run(1, 64, |_| (0..64).map(input).sum());

@@ -2,7 +2,7 @@
 
 use warpwright::prelude::*;
 
-use crate::fault::{Twin, faults, input, run};
+use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     shuffle_in_a_branch: [26], "deadlock", run(1, 32, |i| if i < 16 { input(i ^ 1) } else { input(i) });

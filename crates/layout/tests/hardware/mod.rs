@@ -4,7 +4,7 @@
 //! A case is a kernel and its input; `recorded.bin` holds what each gave. To record anew, on a machine with the GPU:
 //!
 //! ```text
-//! WARPWRIGHT_HARDWARE_CASES=FOLDER cargo test -p warpwright-layout --test hardware -- --ignored write_cases
+//! WARPWRIGHT_HARDWARE_CASES=FOLDER cargo test -p warpwright-layout --test it -- --ignored hardware::write_cases
 //! python3 crates/layout/tests/hardware/record.py FOLDER
 //! ```
 //!

@@ -1,7 +1,5 @@
 //! Random small kernels, and an interpreter for them: what a pass or the writer must not change.
 
-#![allow(dead_code)] // each test uses its part
-
 use std::borrow::Cow;
 
 use proptest::prelude::*;

@@ -1,12 +1,8 @@
 //! Kernels built by hand, each statement on a line of its own.
 
-#![allow(dead_code)] // each test uses its part
-
 use std::borrow::Cow;
 
-use warpwright_ir::{
-    Body, Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement,
-};
+use warpwright_ir::{Body, Instruction, Kernel, Location, Operand, Register, RegisterClass, Statement};
 
 /// A kernel under construction.
 #[derive(Default)]
@@ -29,11 +25,6 @@ impl Builder {
     pub(crate) fn register(&mut self, class: RegisterClass) -> Register {
         self.kernel.registers.push(class);
         Register(self.kernel.registers.len() as u32 - 1)
-    }
-
-    pub(crate) fn label(&mut self) -> Label {
-        self.kernel.labels += 1;
-        Label(self.kernel.labels - 1)
     }
 
     pub(crate) fn op(

@@ -1,6 +1,4 @@
 //! Launching a kernel on buffers of plain numbers.
-#![allow(dead_code)] // every test binary uses a part of it
-
 use warpwright_arch::Arch;
 use warpwright_emulator::{Checks, Emulator, Fault, Launch, LaunchReport, Program, Schedule};
 
@@ -10,7 +8,6 @@ pub(crate) enum Argument {
     /// A buffer that the kernel reads and writes; its address is passed.
     Buffer(Vec<u8>),
     U32(u32),
-    U64(u64),
     F32(f32),
 }
 
@@ -44,10 +41,6 @@ impl Finished {
 
     pub(crate) fn floats(&self, buffer: usize) -> Vec<f32> {
         self.words(buffer).into_iter().map(f32::from_bits).collect()
-    }
-
-    pub(crate) fn bytes(&self, buffer: usize) -> &[u8] {
-        &self.buffers[buffer]
     }
 }
 
@@ -105,7 +98,6 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
                 parameters.extend(address.to_le_bytes());
             }
             Argument::U32(value) => parameters.extend(value.to_le_bytes()),
-            Argument::U64(value) => parameters.extend(value.to_le_bytes()),
             Argument::F32(value) => parameters.extend(value.to_le_bytes()),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-use crate::interpreter;
 use warpwright_ir::Location;
 use warpwright_lang::recorder;
 use warpwright_lang::value::Value;
@@ -21,7 +20,7 @@ pub fn put_out(value: u32) {
 pub fn record_out(value: impl Value<u32>) {
     let location = Location::from(std::panic::Location::caller());
     let operand = Value::operand(value);
-    recorder::with(|recorder| recorder.emit(interpreter::OUT, 0, vec![operand], location));
+    recorder::with(|recorder| recorder.emit(crate::interpreter::OUT, 0, vec![operand], location));
 }
 
 /// Runs plain Rust; what it put out.

@@ -5,7 +5,7 @@ use warpwright_kernels::gemm::multiply::Product;
 use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow};
 use warpwright_kernels::gemm::{GemmOutput, Order};
 
-use super::operands::{Factor, Operand, products};
+use crate::operands::{Factor, Operand, products};
 
 /// A product of operands on a device, and what it should be.
 pub(crate) struct Case<A, B, C> {

@@ -4,12 +4,10 @@
 //! found about is run again with the checkers off; where its result is wrong, the checkers have missed a real fault. Where it is
 //! right at every schedule, what was changed may not have mattered: docs/checking.md says of which classes that holds.
 //!
-//!     cargo test -p warpwright-cli --test mutation -- --ignored --nocapture
+//!     cargo test -p warpwright-cli --test it mutation:: -- --ignored --nocapture
 //!
 //! A few of them run with the other tests.
 
-#[path = "../corpus/mod.rs"]
-mod corpus;
 mod operators;
 mod run;
 mod text;
@@ -21,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use corpus::Case;
+use crate::corpus::Case;
 use operators::{CLASSES, Class, Mutant};
 use run::{Outcome, Trial};
 use text::Kernel;

@@ -3,7 +3,7 @@
 //! The cases are a table in this folder, one file for each group of families. `golden/FAMILY/CASE.ptx` and `.json` (a
 //! launch as `warpwright exec` reads it) and `golden/inputs/*.npy` are written from it by
 //!
-//!     GOLDEN_WRITE=1 cargo test -p warpwright-emulator --test golden
+//!     GOLDEN_WRITE=1 cargo test -p warpwright-emulator --test it golden
 //!
 //! and `golden/record.py` runs them all on a GPU and writes `golden/results.json` and `golden/results.bin`.
 

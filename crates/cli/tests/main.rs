@@ -1,0 +1,11 @@
+//! The tests of the crate, in one program.
+
+mod chapters;
+mod check;
+mod compiled;
+mod corpus;
+mod exec;
+mod mutants;
+mod mutation;
+mod report;
+mod verbs;

@@ -1,0 +1,18 @@
+//! The tests of the crate, in one program.
+
+mod asynchronous;
+mod bulk;
+mod checks;
+mod cluster;
+mod common;
+mod compiled;
+mod deadlock;
+mod golden;
+mod machine;
+mod mbarrier;
+mod registers;
+mod rounding;
+mod table;
+mod tensor_copies;
+mod tensor_memory;
+mod warpgroup;

@@ -1,0 +1,31 @@
+//! The tests of the crate, in one program.
+
+mod clean;
+mod counters;
+mod emulated;
+mod gemm;
+mod gemm_batched;
+mod gemm_experts;
+mod gemm_finish;
+mod gemm_grid;
+mod gemm_grouped;
+mod gemm_mixed;
+mod gemm_scaled;
+mod gemm_scaled_grouped;
+mod gemm_scaled_several;
+mod gemm_search;
+mod hopper_lessons;
+mod lengths;
+mod lessons;
+mod library;
+mod matrices;
+mod operands;
+mod overlap;
+mod products;
+mod reduce;
+mod refusals;
+mod scaled_product;
+mod scan;
+mod select_histogram;
+mod sgemm;
+mod sort;

@@ -1,0 +1,16 @@
+//! The tests of the crate, in one program.
+
+#![allow(unreachable_pub, reason = "the modules of a test are its own")]
+
+mod hopper;
+mod instruction;
+mod interpreter;
+mod memory;
+mod messages;
+mod mistakes;
+mod misuse;
+mod narrow;
+mod operations;
+mod semantics;
+mod tensor_gemm;
+mod twin;

@@ -1,0 +1,10 @@
+//! The tests of the crate, in one program.
+
+mod assembler;
+mod compiled;
+mod fuzz;
+mod instructions;
+mod lower;
+mod parse;
+mod spelling;
+mod write;

@@ -1,0 +1,12 @@
+//! The tests of the crate, in one program.
+
+mod cublas;
+mod device;
+mod faults;
+mod hopper;
+mod language;
+mod mbarrier;
+mod tensor_copies;
+mod tensor_map;
+mod warpgroup;
+mod with_clusters;
