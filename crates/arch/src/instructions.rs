@@ -37,7 +37,7 @@ mod tensor_memory;
 mod transfer;
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 pub use pattern::{Address, AddressWidth, Operand, Scalar, Signature};
 use pattern::{NamePattern, OperandPatterns};
@@ -117,8 +117,8 @@ const LATER_WORDS: [(&str, (u32, u32)); 6] = [
     ("L2::256B", (7, 4)),
 ];
 
-/// The forms of every instruction, by family.
-static FAMILIES: [&[Form]; 8] = [
+/// The forms of every instruction but the MMAs, by family.
+const FAMILIES: [&[Form]; 8] = [
     integer::FORMS,
     float::FORMS,
     convert::FORMS,
@@ -131,7 +131,8 @@ static FAMILIES: [&[Form]; 8] = [
 
 /// Every row of the table.
 pub fn forms() -> impl Iterator<Item = &'static Form> {
-    FAMILIES.iter().flat_map(|family| family.iter())
+    static MMA_FORMS: LazyLock<Vec<Form>> = LazyLock::new(matrix::mma_forms);
+    FAMILIES.into_iter().flatten().chain(MMA_FORMS.iter())
 }
 
 /// A row with its patterns taken apart.
@@ -141,22 +142,20 @@ struct ParsedForm {
     operands: OperandPatterns,
 }
 
-fn index() -> &'static HashMap<&'static str, Vec<ParsedForm>> {
-    static INDEX: OnceLock<HashMap<&'static str, Vec<ParsedForm>>> = OnceLock::new();
-    INDEX.get_or_init(|| {
-        let mut index: HashMap<&'static str, Vec<ParsedForm>> = HashMap::new();
-        for form in forms() {
-            for base in NamePattern::parse(form.name).bases {
-                index.entry(base).or_default().push(ParsedForm {
-                    form,
-                    name: NamePattern::parse(form.name),
-                    operands: OperandPatterns::parse(form.operands),
-                });
-            }
+/// The rows by the first word of their names.
+static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|| {
+    let mut index: HashMap<&'static str, Vec<ParsedForm>> = HashMap::new();
+    for form in forms() {
+        for base in NamePattern::parse(form.name).bases {
+            index.entry(base).or_default().push(ParsedForm {
+                form,
+                name: NamePattern::parse(form.name),
+                operands: OperandPatterns::parse(form.operands),
+            });
         }
-        index
-    })
-}
+    }
+    index
+});
 
 /// The forms that an instruction's dotted name fits, each with the operands it then takes.
 ///
@@ -171,7 +170,7 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or("");
     let words: Vec<&str> = words.collect();
-    let candidates = index().get(base).map_or(&[][..], Vec::as_slice);
+    let candidates = INDEX.get(base).map_or(&[][..], Vec::as_slice);
     let fitting = candidates.iter().filter_map(|candidate| {
         let bound = candidate.name.matches(&words)?;
         Some((candidate.form, candidate.operands.resolve(&bound)?))
@@ -182,7 +181,7 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
 /// How the instructions whose first word is `base` are spelled, in the notation of the PTX ISA (`{.sat}` may be left
 /// out): what a message offers for a name that fits none.
 pub fn spellings(base: &str) -> Vec<String> {
-    let forms = index().get(base).map_or(&[][..], Vec::as_slice);
+    let forms = INDEX.get(base).map_or(&[][..], Vec::as_slice);
     let mut spellings: Vec<String> = forms.iter().map(|parsed| parsed.name.spelling(base)).collect();
     spellings.dedup();
     spellings

@@ -16,12 +16,16 @@
 
 mod arch;
 mod capability;
+mod data_type;
 pub mod instructions;
+pub mod mma;
 mod occupancy;
 mod roofs;
+pub mod tcgen05;
 pub mod tensor_map;
 
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
 pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
+pub use data_type::DataType;
 pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError, OneMore};
 pub use roofs::{Bound, Roof};

@@ -1,7 +1,8 @@
 //! Matrix instructions of a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync`. All 32 lanes execute them together.
 
+use warpwright_arch::DataType;
 use warpwright_ir::Operand;
-use warpwright_layout::atom::{Element as AtomElement, Family, MmaAtom, Operand as MatrixOperand};
+use warpwright_layout::atom::{Family, MmaAtom, Operand as MatrixOperand};
 
 use crate::element::Element;
 use crate::operation::{compute, fresh, perform, record, refuse};
@@ -126,7 +127,7 @@ fn target_has(atom: &MmaAtom) -> bool {
     let Some(capability) = target() else { return true };
     let (major, minor) = capability.compute_capability;
     if major * 10 + minor < needed {
-        let fp8 = matches!(atom.a, AtomElement::E4m3 | AtomElement::E5m2);
+        let fp8 = matches!(atom.a, DataType::E4m3 | DataType::E5m2);
         let hint = if fp8 { "; convert the operands to f16 first" } else { "" };
         refuse(format!(
             "this kernel is built for {}, and {} came with sm_{needed}{hint}",

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use warpwright_arch::Capability;
+use warpwright_arch::DataType;
 use warpwright_arch::tensor_map::{ElementType, Swizzle};
 use warpwright_lang::access::Scope;
 use warpwright_lang::atomic::Atomicity;
@@ -28,7 +29,7 @@ use warpwright_lang::value::constant;
 use warpwright_lang::wmma::{Order, Wmma};
 use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
 use warpwright_layout::All;
-use warpwright_layout::atom::{Element as AtomElement, Major};
+use warpwright_layout::atom::Major;
 
 /// One misuse, as it is written.
 type Misuse = (&'static str, fn());
@@ -69,7 +70,7 @@ fn half_products() -> Wmma<f16> {
 
 /// bf16 into f32.
 const BRAIN_FLOATS: TensorCoreTypes =
-    TensorCoreTypes { a: AtomElement::Bf16, b: AtomElement::Bf16, d: AtomElement::F32 };
+    TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
 
 fn mma(atom: &str) -> TiledMma {
     TiledMma::warpgroups(atom, 1)
@@ -144,7 +145,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 96, 64);
     TensorCoreMma::new(CtaGroup::Two, BRAIN_FLOATS, 64, 64);
     TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 128, 24);
-    TensorCoreMma::new(CtaGroup::One, TensorCoreTypes { b: AtomElement::F16, ..BRAIN_FLOATS }, 128, 64);
+    TensorCoreMma::new(CtaGroup::One, TensorCoreTypes { b: DataType::F16, ..BRAIN_FLOATS }, 128, 64);
     Wmma::<f64>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor);
     Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::RowMajor);
     half_products().zeros::<f64>();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use half::{bf16, f16};
+use warpwright_arch::DataType;
 use warpwright_lang::block::sync_threads;
 use warpwright_lang::element::{Element, b1x32, e4m3, e5m2, tf32};
 use warpwright_lang::fence::fence_proxy_async_shared;
@@ -17,7 +18,7 @@ use warpwright_lang::tensor::{
 };
 use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
-use warpwright_layout::atom::{Element as AtomElement, Family, Major, MmaAtom, Operand};
+use warpwright_layout::atom::{Family, Major, MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Layout};
 use warpwright_runtime::{Device, Schedule, Storable};
 
@@ -57,8 +58,8 @@ impl Form {
 }
 
 /// Elements in one of memory: bits come by words.
-fn packed(element: AtomElement) -> i64 {
-    if element == AtomElement::B1 { 32 } else { 1 }
+fn packed(element: DataType) -> i64 {
+    if element == DataType::B1 { 32 } else { 1 }
 }
 
 /// A tile of shared memory for an operand of `extents`, its rows (or columns) of 32 bytes a step.
@@ -176,12 +177,12 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn new((rows, columns): (i64, i64), element: AtomElement, seed: u64) -> Matrix {
+    fn new((rows, columns): (i64, i64), element: DataType, seed: u64) -> Matrix {
         let value = |index: i64| {
             let mixed = (index as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29;
             match element {
-                AtomElement::B1 => (mixed & 0xffff_ffff) as i64,
-                AtomElement::U8 => 250 + (mixed % 6) as i64,
+                DataType::B1 => (mixed & 0xffff_ffff) as i64,
+                DataType::U8 => 250 + (mixed % 6) as i64,
                 _ => (mixed % 5) as i64 - 2,
             }
         };
@@ -193,8 +194,8 @@ impl Matrix {
     }
 
     /// The values as elements of memory, each where `place` puts its index: to words.
-    fn image(&self, element: AtomElement, places: &[i64]) -> Vec<u32> {
-        let bytes = (element.bits() * packed(element) / 8) as usize;
+    fn image(&self, element: DataType, places: &[i64]) -> Vec<u32> {
+        let bytes = (i64::from(element.bits()) * packed(element) / 8) as usize;
         // As many words as all threads move together.
         let mut image = vec![0; (self.values.len() * bytes).next_multiple_of(4 * THREADS as usize)];
         for (&value, &place) in self.values.iter().zip(places) {
@@ -205,14 +206,14 @@ impl Matrix {
     }
 }
 
-fn bits_of(element: AtomElement, value: i64) -> u32 {
+fn bits_of(element: DataType, value: i64) -> u32 {
     let float = value as f32;
     match element {
-        AtomElement::F16 => f16::from_f32(float).to_bits().into(),
-        AtomElement::Bf16 => bf16::from_f32(float).to_bits().into(),
-        AtomElement::Tf32 => float.to_bits(),
-        AtomElement::E4m3 => e4m3::from_f32(float).to_bits().into(),
-        AtomElement::E5m2 => e5m2::from_f32(float).to_bits().into(),
+        DataType::F16 => f16::from_f32(float).to_bits().into(),
+        DataType::Bf16 => bf16::from_f32(float).to_bits().into(),
+        DataType::Tf32 => float.to_bits(),
+        DataType::E4m3 => e4m3::from_f32(float).to_bits().into(),
+        DataType::E5m2 => e5m2::from_f32(float).to_bits().into(),
         _ => value as u32,
     }
 }
@@ -226,7 +227,7 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     let offsets = layout.offsets().expect("known");
     let values = offsets.len() as i64 / THREADS;
     // Elements of memory in a register, and registers of a step.
-    let in_word = 32 / (element.bits() * each);
+    let in_word = 32 / (i64::from(element.bits()) * each);
     let words = values / each / in_word;
     let mut places = vec![0; (rows * depth / each * STEPS) as usize];
     for (index, &offset) in offsets.iter().enumerate() {
@@ -246,11 +247,11 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
 }
 
 /// The places in their fours of the two stored elements of a pair, rising; or of one of two, as tf32 says it.
-fn entry(element: AtomElement, step: i64, row: i64, entry: i64) -> u32 {
+fn entry(element: DataType, step: i64, row: i64, entry: i64) -> u32 {
     const PAIRS: [[u32; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
     let mixed = |at: i64| ((step * 64 + row) * 64 + at).wrapping_mul(2_654_435_761) as usize >> 7;
     match element {
-        AtomElement::Tf32 => [0b0100, 0b1110][mixed(entry) % 2],
+        DataType::Tf32 => [0b0100, 0b1110][mixed(entry) % 2],
         _ => PAIRS[mixed(entry / 2) % 6][(entry % 2) as usize],
     }
 }
@@ -262,7 +263,7 @@ fn expected(form: &Form, a: &Matrix, b: &Matrix) -> Vec<i64> {
     let (stored, depth) = (stored / packed(atom.a), depth / packed(atom.b));
     let sign = if form.negates.0 == form.negates.1 { 1 } else { -1 };
     let product = |left: i64, right: i64| match atom.a {
-        AtomElement::B1 => i64::from((left & right).count_ones()),
+        DataType::B1 => i64::from((left & right).count_ones()),
         _ => sign * left * right,
     };
     // The column of B in its step that a stored element meets.
@@ -288,31 +289,31 @@ fn expected(form: &Form, a: &Matrix, b: &Matrix) -> Vec<i64> {
 /// Runs a form on the devices and compares every element.
 fn check(form: &Form) {
     match form.atom.a {
-        AtomElement::F16 => by_right::<f16>(form),
-        AtomElement::Bf16 => by_right::<bf16>(form),
-        AtomElement::Tf32 => by_right::<tf32>(form),
-        AtomElement::E4m3 => by_right::<e4m3>(form),
-        AtomElement::E5m2 => by_right::<e5m2>(form),
-        AtomElement::S8 => by_right::<i8>(form),
-        AtomElement::U8 => by_right::<u8>(form),
+        DataType::F16 => by_right::<f16>(form),
+        DataType::Bf16 => by_right::<bf16>(form),
+        DataType::Tf32 => by_right::<tf32>(form),
+        DataType::E4m3 => by_right::<e4m3>(form),
+        DataType::E5m2 => by_right::<e5m2>(form),
+        DataType::S8 => by_right::<i8>(form),
+        DataType::U8 => by_right::<u8>(form),
         _ => by_right::<b1x32>(form),
     }
 }
 
 fn by_right<A: Element>(form: &Form) {
     match form.atom.b {
-        AtomElement::E4m3 => by_sums::<A, e4m3>(form),
-        AtomElement::E5m2 => by_sums::<A, e5m2>(form),
-        AtomElement::S8 => by_sums::<A, i8>(form),
-        AtomElement::U8 => by_sums::<A, u8>(form),
+        DataType::E4m3 => by_sums::<A, e4m3>(form),
+        DataType::E5m2 => by_sums::<A, e5m2>(form),
+        DataType::S8 => by_sums::<A, i8>(form),
+        DataType::U8 => by_sums::<A, u8>(form),
         _ => by_sums::<A, A>(form),
     }
 }
 
 fn by_sums<A: Element, B: Element>(form: &Form) {
     match form.atom.d {
-        AtomElement::F16 => run::<A, B, f16>(form, |sum| sum.to_f32() as i64),
-        AtomElement::F32 => run::<A, B, f32>(form, |sum| sum as i64),
+        DataType::F16 => run::<A, B, f16>(form, |sum| sum.to_f32() as i64),
+        DataType::F32 => run::<A, B, f32>(form, |sum| sum as i64),
         _ => run::<A, B, i32>(form, i64::from),
     }
 }
@@ -401,7 +402,7 @@ fn sparse_products_of_every_type() {
 #[test]
 fn operands_are_negated() {
     for family in [Family::Warpgroup, Family::SparseWarpgroup] {
-        for widths in atoms(family).iter().filter(|widths| widths[0].d != AtomElement::S32) {
+        for widths in atoms(family).iter().filter(|widths| widths[0].d != DataType::S32) {
             for negates in [(true, false), (false, true), (true, true)] {
                 check(&Form { negates, ..Form::of(widths[2].clone()) });
             }
@@ -426,8 +427,7 @@ fn halves_are_read_in_either_order() {
 #[test]
 fn integers_saturate_or_wrap_and_begin_from_sums() {
     for family in [Family::Warpgroup, Family::SparseWarpgroup] {
-        for widths in
-            atoms(family).iter().filter(|widths| matches!(widths[0].a, AtomElement::S8 | AtomElement::U8))
+        for widths in atoms(family).iter().filter(|widths| matches!(widths[0].a, DataType::S8 | DataType::U8))
         {
             for start in [i32::MAX - 40, i32::MIN + 40] {
                 check(&Form { start: Some(start), saturating: true, ..Form::of(widths[1].clone()) });
@@ -475,8 +475,8 @@ fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
 
 #[test]
 fn what_registers_hold_is_made_before_it_is_multiplied() {
-    let a = Matrix::new((64, 32), AtomElement::F16, 3);
-    let b = Matrix::new((32, 32), AtomElement::F16, 4);
+    let a = Matrix::new((64, 32), DataType::F16, 3);
+    let b = Matrix::new((32, 32), DataType::F16, 4);
     let rows = |matrix: &Matrix, count: i64| -> Vec<f16> {
         (0..32 * count).map(|at| f16::from_f32(matrix.get(at / 32, at % 32) as f32)).collect()
     };

@@ -4,8 +4,8 @@
 //! Written without such a GPU at hand, for its emulator: `cargo run --release -p warpwright --example blackwell_gemm`.
 
 use warpwright::arch::Arch;
+use warpwright::arch::DataType;
 use warpwright::layout::Error;
-use warpwright::layout::atom::Element;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, TensorMap as Map};
 
@@ -25,7 +25,7 @@ impl BlackwellGemm {
         let [producer, multiplier] = roles([(1, 152), (1, 152)]);
         let a_ring = TileRing::<bf16>::new(Self::tile(), 4);
         let b_ring = TileRing::<bf16>::new(Self::tile(), 4);
-        let types = TensorCoreTypes { a: Element::Bf16, b: Element::Bf16, d: Element::F32 };
+        let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
         let mma = TensorCoreMma::new(ALONE, types, 128, 128);
         let (slot, done) = (shared_array::<u32>(1), Mbarrier::new());
         let (thread, row, column) = (multiplier.thread(), block_idx().y, block_idx().x);

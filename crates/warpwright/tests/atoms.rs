@@ -1,27 +1,28 @@
 //! The layout algebra's MMA atoms against the emulator's fragments, which golden cases recorded on an H200 hold to the
 //! hardware: the two tables were written apart, and must say the same of every lane and value.
 
+use warpwright::arch::DataType;
 use warpwright::emulator::tensor::element::Element as Recorded;
 use warpwright::emulator::tensor::fragment::Fragment;
 use warpwright::emulator::tensor::sparse::Metadata;
 use warpwright::emulator::tensor::tile::Tile;
 use warpwright::emulator::tensor::{LANES, Order, Shape, warp_matrix};
 use warpwright::layout::Layout;
-use warpwright::layout::atom::{Element, Family, MmaAtom, Operand};
+use warpwright::layout::atom::{Family, MmaAtom, Operand};
 
 fn shape(atom: &MmaAtom) -> Shape {
     let (m, n, k) = atom.shape;
     Shape::new(m as usize, n as usize, k as usize)
 }
 
-fn recorded(element: Element) -> Recorded {
+fn recorded(element: DataType) -> Recorded {
     Recorded::from_word(element.ptx()).expect("both name elements as PTX does")
 }
 
 /// The emulator's fragment of an operand of a warp's `mma`, dense or sparse.
 fn warp(atom: &MmaAtom, operand: Operand) -> Fragment {
     let (rows, columns) = atom.tile(operand);
-    let bits = atom.element(operand).bits() as u32;
+    let bits = atom.element(operand).bits();
     match operand {
         Operand::A => Fragment::left(rows as usize, columns as usize, bits),
         Operand::B => Fragment::right(columns as usize, bits),
@@ -47,7 +48,7 @@ fn quadpair(atom: &MmaAtom, operand: Operand) -> Fragment {
     match operand {
         Operand::A => Fragment::quad_left(order(atom.a_k_major, Order::Row, Order::Column)),
         Operand::B => Fragment::quad_right(order(atom.b_k_major, Order::Column, Order::Row)),
-        Operand::C | Operand::D => Fragment::quad_accumulator(atom.element(operand).bits() as u32),
+        Operand::C | Operand::D => Fragment::quad_accumulator(atom.element(operand).bits()),
     }
 }
 
@@ -72,7 +73,7 @@ fn compare(family: Family, fragment: fn(&MmaAtom, Operand) -> Fragment) -> usize
             let layout = atom.thread_values(operand).expect("a table's atom has a layout");
             let fragment = fragment(&atom, operand);
             // The emulator counts words of 32 bits as wmma's elements of b1.
-            let run = if family == Family::Wmma && atom.element(operand) == Element::B1 { 32 } else { 1 };
+            let run = if family == Family::Wmma && atom.element(operand) == DataType::B1 { 32 } else { 1 };
             let values = extent(&layout, 1);
             assert_eq!(values, run * fragment.elements(), "{} {operand:?}", atom.name());
             for (thread, &lane) in lanes.iter().enumerate() {
@@ -172,12 +173,12 @@ fn metadata_places_what_the_hardware_places() {
 }
 
 /// A register of metadata in which every entry is legal: two different places of four, rising, or one of two.
-fn legal_metadata(element: Element, lane: u32) -> u32 {
+fn legal_metadata(element: DataType, lane: u32) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     let mixed = |at: u32| (lane * 8 + at).wrapping_mul(2_654_435_761) >> 16;
     (0..8).fold(0, |word, at| {
         let entry = match element {
-            Element::Tf32 => [0b0100, 0b1110][(mixed(at) % 2) as usize],
+            DataType::Tf32 => [0b0100, 0b1110][(mixed(at) % 2) as usize],
             _ => PAIRS[(mixed(at) % 6) as usize],
         };
         word | entry << (4 * at)

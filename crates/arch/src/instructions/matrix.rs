@@ -1,39 +1,16 @@
-//! Matrix instructions: fragments through shared memory, and multiply-accumulate (PTX ISA, "Warp Level Matrix
+//! Matrix instructions: fragments through shared memory, and the MMAs of [`MMA_TABLE`] (PTX ISA, "Warp Level Matrix
 //! Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions").
 
+use std::collections::BTreeSet;
+
 use super::{Form, form};
+use crate::DataType::{self, *};
+use crate::mma::{Family, MMA_TABLE, MmaRow, Operand, Shape};
 
 const HOPPER: &[&str] = &["sm_90a"];
 
 /// Where matrices of bytes are loaded and stored transposed (PTX ISA, "ldmatrix" and "stmatrix").
 const BYTE_MATRICES: &[&str] = &["sm_100a", "sm_120a"];
-
-/// The shapes of a warpgroup's product, with the given depth, for every width that floating types have.
-macro_rules! float_shapes {
-    ($depth:literal) => {
-        concat!(
-            ".M:", "m64n8", $depth, "|m64n16", $depth, "|m64n24", $depth, "|m64n32", $depth, "|m64n40",
-            $depth, "|m64n48", $depth, "|m64n56", $depth, "|m64n64", $depth, "|m64n72", $depth, "|m64n80",
-            $depth, "|m64n88", $depth, "|m64n96", $depth, "|m64n104", $depth, "|m64n112", $depth, "|m64n120",
-            $depth, "|m64n128", $depth, "|m64n136", $depth, "|m64n144", $depth, "|m64n152", $depth,
-            "|m64n160", $depth, "|m64n168", $depth, "|m64n176", $depth, "|m64n184", $depth, "|m64n192",
-            $depth, "|m64n200", $depth, "|m64n208", $depth, "|m64n216", $depth, "|m64n224", $depth,
-            "|m64n232", $depth, "|m64n240", $depth, "|m64n248", $depth, "|m64n256", $depth
-        )
-    };
-}
-
-/// The same for integer types, which have fewer widths.
-macro_rules! integer_shapes {
-    ($depth:literal) => {
-        concat!(
-            ".M:", "m64n8", $depth, "|m64n16", $depth, "|m64n24", $depth, "|m64n32", $depth, "|m64n48",
-            $depth, "|m64n64", $depth, "|m64n80", $depth, "|m64n96", $depth, "|m64n112", $depth, "|m64n128",
-            $depth, "|m64n144", $depth, "|m64n160", $depth, "|m64n176", $depth, "|m64n192", $depth,
-            "|m64n208", $depth, "|m64n224", $depth, "|m64n240", $depth, "|m64n256", $depth
-        )
-    };
-}
 
 pub(super) const FORMS: &[Form] = &[
     form("ldmatrix .sync .aligned .m8n8 .N:x1|x2|x4 .trans? .shared|shared::cta? .b16", "{b32*N} = []"),
@@ -50,376 +27,162 @@ pub(super) const FORMS: &[Form] = &[
     form("stmatrix .sync .aligned .m16n8 .N:x1|x2|x4 .trans .shared|shared::cta? .b8", "[], {b32*N}")
         .only_on((8, 6), BYTE_MATRICES),
     form("movmatrix .sync .aligned .m8n8 .trans .b16", "b32 = b32!").since((7, 8), 80),
-    form("mma .sync .aligned .m16n8k8 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*2}, {b32*1}, {b32*2}"),
-    form("mma .sync .aligned .m16n8k8 .row .col .f32 .f16 .f16 .f32", "{f32*4} = {b32*2}, {b32*1}, {f32*4}"),
-    form(
-        "mma .sync .aligned .m16n8k8 .row .col .f32 .bf16 .bf16 .f32",
-        "{f32*4} = {b32*2}, {b32*1}, {f32*4}",
-    ),
-    form("mma .sync .aligned .m16n8k16 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*4}, {b32*2}, {b32*2}"),
-    form("mma .sync .aligned .m16n8k16 .row .col .f32 .f16 .f16 .f32", "{f32*4} = {b32*4}, {b32*2}, {f32*4}"),
-    form(
-        "mma .sync .aligned .m16n8k16 .row .col .f32 .bf16 .bf16 .f32",
-        "{f32*4} = {b32*4}, {b32*2}, {f32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k4 .row .col .f32 .tf32 .tf32 .f32",
-        "{f32*4} = {b32*2}, {b32*1}, {f32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k8 .row .col .f32 .tf32 .tf32 .f32",
-        "{f32*4} = {b32*4}, {b32*2}, {f32*4}",
-    ),
-    form("mma .sync .aligned .m8n8k4 .row .col .f64 .f64 .f64 .f64", "{f64*2} = {f64*1}, {f64*1}, {f64*2}"),
-    form("mma .sync .aligned .m16n8k4 .row .col .f64 .f64 .f64 .f64", "{f64*4} = {f64*2}, {f64*1}, {f64*4}")
-        .since((7, 8), 90),
-    form("mma .sync .aligned .m16n8k8 .row .col .f64 .f64 .f64 .f64", "{f64*4} = {f64*4}, {f64*2}, {f64*4}")
-        .since((7, 8), 90),
-    form("mma .sync .aligned .m16n8k16 .row .col .f64 .f64 .f64 .f64", "{f64*4} = {f64*8}, {f64*4}, {f64*4}")
-        .since((7, 8), 90),
-    form(
-        "mma .sync .aligned .m8n8k4 .row|col .row|col .f16 .f16 .f16 .f16",
-        "{b32*4} = {b32*2}, {b32*2}, {b32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m8n8k4 .row|col .row|col .f32 .f16 .f16 .f32",
-        "{f32*8} = {b32*2}, {b32*2}, {f32*8}",
-    ),
-    form(
-        "mma .sync .aligned .m8n8k16 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32",
-        "{b32*2} = {b32*1}, {b32*1}, {b32*2}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k16 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32",
-        "{b32*4} = {b32*2}, {b32*1}, {b32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k32 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32",
-        "{b32*4} = {b32*4}, {b32*2}, {b32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m8n8k32 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32",
-        "{b32*2} = {b32*1}, {b32*1}, {b32*2}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k32 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32",
-        "{b32*4} = {b32*2}, {b32*1}, {b32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32",
-        "{b32*4} = {b32*4}, {b32*2}, {b32*4}",
-    ),
-    form(
-        "mma .sync .aligned .m8n8k128 .row .col .s32 .b1 .b1 .s32 .xor.popc|and.popc",
-        "{b32*2} = {b32*1}, {b32*1}, {b32*2}",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sync .aligned .m16n8k128 .row .col .s32 .b1 .b1 .s32 .xor.popc|and.popc",
-        "{b32*4} = {b32*2}, {b32*1}, {b32*4}",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sync .aligned .m16n8k256 .row .col .s32 .b1 .b1 .s32 .xor.popc|and.popc",
-        "{b32*4} = {b32*4}, {b32*2}, {b32*4}",
-    )
-    .since((7, 1), 80),
-    form(
-        "mma .sync .aligned .m16n8k32 .row .col .f32 .e4m3|e5m2 .e4m3|e5m2 .f32",
-        "{f32*4} = {b32*4}, {b32*2}, {f32*4}",
-    )
-    .since((8, 4), 89),
-    form(
-        "mma .sync .aligned .m16n8k16 .row .col .f32 .e4m3|e5m2 .e4m3|e5m2 .f32",
-        "{f32*4} = {b32*2}, {b32*1}, {f32*4}",
-    )
-    .since((8, 7), 89),
-    form(
-        "mma .sync .aligned .m16n8k32 .row .col .f16 .e4m3|e5m2 .e4m3|e5m2 .f16",
-        "{b32*2} = {b32*4}, {b32*2}, {b32*2}",
-    )
-    .since((8, 7), 89),
-    form(
-        "wmma .load .a|b .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f16",
-        "{b32*8} = [], b32?",
-    ),
-    form("mma .sync .aligned .m8n8k4 .row|col .row|col .f32 .f16 .f16 .f16", "{f32*8} = {b32*2}, {b32*2}, {b32*4}"),
-    form("mma .sync .aligned .m16n8k16 .row .col .f16 .e4m3|e5m2 .e4m3|e5m2 .f16", "{b32*2} = {b32*2}, {b32*1}, {b32*2}").since((8, 7), 89),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*2}, {b32*2}, {b32*2}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f32 .f16.f16|bf16.bf16 .f32", "{f32*4} = {b32*2}, {b32*2}, {f32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .f16 .f16 .f16 .f16", "{b32*2} = {b32*4}, {b32*4}, {b32*2}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .f32 .f16.f16|bf16.bf16 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k8 .row .col .f32 .tf32 .tf32 .f32", "{f32*4} = {b32*2}, {b32*2}, {f32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k16 .row .col .f32 .tf32 .tf32 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k32 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32", "{b32*4} = {b32*2}, {b32*2}, {b32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u8|s8 .u8|s8 .s32", "{b32*4} = {b32*4}, {b32*4}, {b32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32", "{b32*4} = {b32*2}, {b32*2}, {b32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k128 .row .col .satfinite? .s32 .u4|s4 .u4|s4 .s32", "{b32*4} = {b32*4}, {b32*4}, {b32*4}, b32!, #").since((7, 1), 80),
-    form("mma .sp|sp::ordered_metadata .sync .aligned .m16n8k64 .row .col .f32 .e4m3|e5m2 .e4m3|e5m2 .f32", "{f32*4} = {b32*4}, {b32*4}, {f32*4}, b32!, #").since((8, 4), 89),
-    form("wmma .load .a|b .sync .aligned .row|col .m16n16k16 .shared|global? .bf16", "{b32*4} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row|col .m8n32k16 .shared|global? .bf16", "{b32*2} = [], b32?"),
-    form("wmma .load .b .sync .aligned .row|col .m8n32k16 .shared|global? .bf16", "{b32*8} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row|col .m32n8k16 .shared|global? .bf16", "{b32*8} = [], b32?"),
-    form("wmma .load .b .sync .aligned .row|col .m32n8k16 .shared|global? .bf16", "{b32*2} = [], b32?"),
-    form("wmma .load .a|b .sync .aligned .row|col .m16n16k8 .shared|global? .tf32", "{b32*4} = [], b32?"),
-    form("wmma .load .a|b .sync .aligned .row|col .m8n8k4 .shared|global? .f64", "{f64*1} = [], b32?"),
-    form("wmma .load .a|b .sync .aligned .row|col .m16n16k16 .shared|global? .s8|u8", "{b32*2} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row|col .m8n32k16 .shared|global? .s8|u8", "{b32*1} = [], b32?"),
-    form("wmma .load .b .sync .aligned .row|col .m8n32k16 .shared|global? .s8|u8", "{b32*4} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row|col .m32n8k16 .shared|global? .s8|u8", "{b32*4} = [], b32?"),
-    form("wmma .load .b .sync .aligned .row|col .m32n8k16 .shared|global? .s8|u8", "{b32*1} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row .m8n8k32 .shared|global? .s4|u4", "{b32*1} = [], b32?"),
-    form("wmma .load .b .sync .aligned .col .m8n8k32 .shared|global? .s4|u4", "{b32*1} = [], b32?"),
-    form("wmma .load .a .sync .aligned .row .m8n8k128 .shared|global? .b1", "{b32*1} = [], b32?"),
-    form("wmma .load .b .sync .aligned .col .m8n8k128 .shared|global? .b1", "{b32*1} = [], b32?"),
-    form(
-        "wmma .load .c .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f16",
-        "{b32*4} = [], b32?",
-    ),
-    form(
-        "wmma .load .c .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f32|s32",
-        "{b32*8} = [], b32?",
-    ),
-    form("wmma .load .c .sync .aligned .row|col .m16n16k8 .shared|global? .f32", "{f32*8} = [], b32?"),
-    form("wmma .load .c .sync .aligned .row|col .m8n8k4 .shared|global? .f64", "{f64*2} = [], b32?"),
-    form(
-        "wmma .load .c .sync .aligned .row|col .m8n8k32|m8n8k128 .shared|global? .s32",
-        "{b32*2} = [], b32?",
-    ),
-    form(
-        "wmma .store .d .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f16",
-        "[], {b32*4}, b32?",
-    ),
-    form(
-        "wmma .store .d .sync .aligned .row|col .m16n16k16|m8n32k16|m32n8k16 .shared|global? .f32|s32",
-        "[], {b32*8}, b32?",
-    ),
-    form("wmma .store .d .sync .aligned .row|col .m16n16k8 .shared|global? .f32", "[], {f32*8}, b32?"),
-    form("wmma .store .d .sync .aligned .row|col .m8n8k4 .shared|global? .f64", "[], {f64*2}, b32?"),
-    form(
-        "wmma .store .d .sync .aligned .row|col .m8n8k32|m8n8k128 .shared|global? .s32",
-        "[], {b32*2}, b32?",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16|m8n32k16|m32n8k16 .f16 .f16",
-        "{b32*4} = {b32*8}, {b32*8}, {b32*4}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16|m8n32k16|m32n8k16 .f32 .f32",
-        "{f32*8} = {b32*8}, {b32*8}, {f32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16|m8n32k16|m32n8k16 .f16 .f32",
-        "{b32*4} = {b32*8}, {b32*8}, {f32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16|m8n32k16|m32n8k16 .f32 .f16",
-        "{f32*8} = {b32*8}, {b32*8}, {b32*4}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16 .f32 .bf16 .bf16 .f32",
-        "{f32*8} = {b32*4}, {b32*4}, {f32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m8n32k16 .f32 .bf16 .bf16 .f32",
-        "{f32*8} = {b32*2}, {b32*8}, {f32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m32n8k16 .f32 .bf16 .bf16 .f32",
-        "{f32*8} = {b32*8}, {b32*2}, {f32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k8 .f32 .tf32 .tf32 .f32",
-        "{f32*8} = {b32*4}, {b32*4}, {f32*8}",
-    ),
-    // The place that compilers write the rounding in.
-    form("wmma .mma .sync .aligned .row|col .row|col .m8n8k4 .f64 .f64 .f64 .f64 .rn", "{f64*2} = {f64*1}, {f64*1}, {f64*2}"),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m8n8k4 .rn? .f64 .f64 .f64 .f64",
-        "{f64*2} = {f64*1}, {f64*1}, {f64*2}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m16n16k16 .s32 .s8.s8|u8.u8 .s32 .satfinite?",
-        "{b32*8} = {b32*2}, {b32*2}, {b32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m8n32k16 .s32 .s8.s8|u8.u8 .s32 .satfinite?",
-        "{b32*8} = {b32*1}, {b32*4}, {b32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row|col .row|col .m32n8k16 .s32 .s8.s8|u8.u8 .s32 .satfinite?",
-        "{b32*8} = {b32*4}, {b32*1}, {b32*8}",
-    ),
-    form(
-        "wmma .mma .sync .aligned .row .col .m8n8k32 .s32 .s4.s4|u4.u4 .s32 .satfinite?",
-        "{b32*2} = {b32*1}, {b32*1}, {b32*2}",
-    ),
-    form(
-        "wmma .mma .xor.popc|and.popc .sync .aligned .row .col .m8n8k128 .s32 .b1 .b1 .s32",
-        "{b32*2} = {b32*1}, {b32*1}, {b32*2}",
-    )
-    .since((7, 1), 80),
     form("wgmma .fence .sync .aligned", "").only_on((8, 0), HOPPER),
     form("wgmma .commit_group .sync .aligned", "").only_on((8, 0), HOPPER),
     form("wgmma .wait_group .sync .aligned", "#").only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f32 .f16 .f16"),
-        "{f32*M.n/2} += b64!, b64!, pred, #, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f16 .f16 .f16"),
-        "{b32*M.n/4} += b64!, b64!, pred, #, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f32 .bf16 .bf16"),
-        "{f32*M.n/2} += b64!, b64!, pred, #, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f32 .f16 .f16"),
-        "{f32*M.n/2} += {b32*4}, b64!, pred, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f16 .f16 .f16"),
-        "{b32*M.n/4} += {b32*4}, b64!, pred, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k16"), " .f32 .bf16 .bf16"),
-        "{f32*M.n/2} += {b32*4}, b64!, pred, #, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k8"), " .f32 .tf32 .tf32"),
-        "{f32*M.n/2} += b64!, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k32"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
-        "{f32*M.n/2} += b64!, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k32"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
-        "{b32*M.n/4} += b64!, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k32"), " .s32 .s8.s8|u8.u8 .satfinite?"),
-        "{b32*M.n/2} += b64!, b64!, pred",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k32"), " .s32 .s8.u8|u8.s8 .satfinite?"),
-        "{b32*M.n/2} += b64!, b64!, pred",
-    )
-    .only_on((8, 4), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k256"), " .s32 .b1 .b1 .and.popc"),
-        "{b32*M.n/2} += b64!, b64!, pred",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k8"), " .f32 .tf32 .tf32"),
-        "{f32*M.n/2} += {b32*4}, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k32"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
-        "{f32*M.n/2} += {b32*4}, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", float_shapes!("k32"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
-        "{b32*M.n/4} += {b32*4}, b64!, pred, #, #",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k32"), " .s32 .s8.s8|u8.u8 .satfinite?"),
-        "{b32*M.n/2} += {b32*4}, b64!, pred",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k32"), " .s32 .s8.u8|u8.s8 .satfinite?"),
-        "{b32*M.n/2} += {b32*4}, b64!, pred",
-    )
-    .only_on((8, 4), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sync .aligned ", integer_shapes!("k256"), " .s32 .b1 .b1 .and.popc"),
-        "{b32*M.n/2} += {b32*4}, b64!, pred",
-    )
-    .only_on((8, 0), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f32 .f16.f16|bf16.bf16"),
-        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f32 .f16.f16|bf16.bf16"),
-        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f16 .f16 .f16"),
-        "{b32*M.n/4} += b64!, b64!, b32!, #, pred, #, #, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k32"), " .f16 .f16 .f16"),
-        "{b32*M.n/4} += {b32*4}, b64!, b32!, #, pred, #, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k16"), " .f32 .tf32 .tf32"),
-        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k16"), " .f32 .tf32 .tf32"),
-        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
-        "{f32*M.n/2} += b64!, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f32 .e4m3|e5m2 .e4m3|e5m2"),
-        "{f32*M.n/2} += {b32*4}, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
-        "{b32*M.n/4} += b64!, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", float_shapes!("k64"), " .f16 .e4m3|e5m2 .e4m3|e5m2"),
-        "{b32*M.n/4} += {b32*4}, b64!, b32!, #, pred, #, #",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.s8|u8.u8 .satfinite?"),
-        "{b32*M.n/2} += b64!, b64!, b32!, #, pred",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.s8|u8.u8 .satfinite?"),
-        "{b32*M.n/2} += {b32*4}, b64!, b32!, #, pred",
-    )
-    .only_on((8, 2), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.u8|u8.s8 .satfinite?"),
-        "{b32*M.n/2} += b64!, b64!, b32!, #, pred",
-    )
-    .only_on((8, 4), HOPPER),
-    form(
-        concat!("wgmma .mma_async .sp .sync .aligned ", integer_shapes!("k64"), " .s32 .s8.u8|u8.s8 .satfinite?"),
-        "{b32*M.n/2} += {b32*4}, b64!, b32!, #, pred",
-    )
-    .only_on((8, 4), HOPPER),
 ];
+
+/// The forms of every MMA in [`MMA_TABLE`], and of the loads and stores of `wmma` fragments. Their text is allocated once
+/// and never freed.
+pub(super) fn mma_forms() -> Vec<Form> {
+    let mut forms = BTreeSet::new();
+    for row in MMA_TABLE {
+        for &accumulators in row.accumulators {
+            match row.family {
+                Family::Quadpair | Family::Warp | Family::SparseWarp => {
+                    forms.extend([warp(row, accumulators)])
+                }
+                Family::Wmma => forms.extend(wmma(row, accumulators)),
+                Family::Warpgroup | Family::SparseWarpgroup => forms.extend(warpgroup(row, accumulators)),
+            }
+        }
+    }
+    let leaked = |text: String| -> &'static str { text.leak() };
+    let forms = forms.into_iter();
+    forms
+        .map(|Text { name, operands, since }| {
+            let only_on = if name.starts_with("wgmma") { HOPPER } else { &[] };
+            let base = form(leaked(name), leaked(operands));
+            Form { only_on, ..base.since(since.0, since.1) }
+        })
+        .collect()
+}
+
+/// A form before its text is leaked.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Text {
+    name: String,
+    operands: String,
+    since: ((u32, u32), u32),
+}
+
+impl Text {
+    fn of(row: &MmaRow, name: String, operands: String) -> Text {
+        Text { name, operands, since: (row.ptx_version, row.sm.max(80)) }
+    }
+}
+
+/// The alternatives for the types of A and B: `.s8.s8|s8.u8`.
+fn inputs(row: &MmaRow) -> String {
+    let pairs: Vec<String> = row.inputs.iter().map(|(a, b)| format!("{a}.{b}")).collect();
+    format!(".{}", pairs.join("|"))
+}
+
+/// The type of a register that holds elements of `data_type`.
+fn register(data_type: DataType) -> &'static str {
+    match data_type {
+        F32 => "f32",
+        F64 => "f64",
+        _ => "b32",
+    }
+}
+
+/// The vector of an operand's registers: `{b32*4}`.
+fn vector(row: &MmaRow, operand: Operand, shape: Shape, data_type: DataType) -> String {
+    format!("{{{}*{}}}", register(data_type), row.registers(operand, shape, data_type))
+}
+
+/// The words after the types: what integers and bits allow.
+fn modifiers(a: DataType) -> (&'static str, &'static str) {
+    match a {
+        B1 => ("", " .xor.popc|and.popc"),
+        S8 | U8 | S4 | U4 => (" .satfinite?", ""),
+        _ => ("", ""),
+    }
+}
+
+/// `mma` and `mma.sp`.
+fn warp(row: &MmaRow, (c, d): (DataType, DataType)) -> Text {
+    let (input, shape) = (row.inputs[0].0, row.shape);
+    let orders = if row.family == Family::Quadpair { ".row|col .row|col" } else { ".row .col" };
+    let (saturation, combination) = modifiers(input);
+    let (sparse, metadata) =
+        if row.family.is_sparse() { (" .sp|sp::ordered_metadata", ", b32!, #") } else { ("", "") };
+    let [a, b] = [Operand::A, Operand::B].map(|operand| vector(row, operand, shape, input));
+    let (old, new) = (vector(row, Operand::C, shape, c), vector(row, Operand::D, shape, d));
+    let types = format!(".{d} {} .{c}", inputs(row));
+    Text::of(
+        row,
+        format!("mma{sparse} .sync .aligned .{shape} {orders}{saturation} {types}{combination}"),
+        format!("{new} = {a}, {b}, {old}{metadata}"),
+    )
+}
+
+/// `wmma.mma`, and the loads and stores of its fragments.
+fn wmma(row: &MmaRow, (c, d): (DataType, DataType)) -> Vec<Text> {
+    let (input, shape) = (row.inputs[0].0, row.shape);
+    // Matrices of elements narrower than a byte are contiguous along k.
+    let orders = if input.bits() < 8 { ["row", "col"] } else { ["row|col", "row|col"] };
+    let vector = |operand, data_type| vector(row, operand, shape, data_type);
+    let [a, b] = [Operand::A, Operand::B].map(|operand| vector(operand, input));
+    let (saturation, combination) = modifiers(input);
+    let types = match input {
+        F16 => format!(".{d} .{c}"),
+        _ => format!(".{d} {} .{c}", inputs(row)),
+    };
+    let (old, new) = (vector(Operand::C, c), vector(Operand::D, d));
+    let operands = format!("{new} = {a}, {b}, {old}");
+    let orders_of_both = format!(".{} .{}", orders[0], orders[1]);
+    let name = format!("wmma .mma{combination} .sync .aligned {orders_of_both} .{shape} {types}{saturation}");
+    let mut forms = vec![Text::of(row, name, operands.clone())];
+    if input == F64 {
+        // PTX ISA writes the rounding before the types, compilers after them.
+        let name =
+            |first, last| format!("wmma .mma .sync .aligned {orders_of_both} .{shape}{first} {types}{last}");
+        forms = vec![
+            Text::of(row, name(" .rn?", ""), operands.clone()),
+            Text::of(row, name("", " .rn"), operands),
+        ];
+    }
+    let mut memory = |verb: &str, letter: &str, order: &str, data_type: DataType, operands: String| {
+        let name =
+            format!("wmma .{verb} .{letter} .sync .aligned .{order} .{shape} .shared|global? .{data_type}");
+        forms.push(Text { name, operands, since: ((7, 0), 80) });
+    };
+    for &(a_type, b_type) in row.inputs {
+        memory("load", "a", orders[0], a_type, format!("{a} = [], b32?"));
+        memory("load", "b", orders[1], b_type, format!("{b} = [], b32?"));
+    }
+    memory("load", "c", "row|col", c, format!("{old} = [], b32?"));
+    memory("store", "d", "row|col", d, format!("[], {new}, b32?"));
+    forms
+}
+
+/// `wgmma.mma_async` with A in shared memory and in registers.
+fn warpgroup(row: &MmaRow, (_, d): (DataType, DataType)) -> [Text; 2] {
+    let input = row.inputs[0].0;
+    let shapes: Vec<String> = row.shapes().map(|shape| shape.to_string()).collect();
+    let sparse = if row.family.is_sparse() { " .sp" } else { "" };
+    let modifier = match input {
+        B1 => " .and.popc",
+        S8 | U8 => " .satfinite?",
+        _ => "",
+    };
+    let name = format!(
+        "wgmma .mma_async{sparse} .sync .aligned .M:{} .{d} {}{modifier}",
+        shapes.join("|"),
+        inputs(row)
+    );
+    // D has 64 x n elements in 128 threads.
+    let accumulator = format!("{{{}*M.n/{}}}", register(d), 64 / d.bits());
+    let metadata = if row.family.is_sparse() { " b32!, #," } else { "" };
+    let scales = if input.is_float() { ", #, #" } else { "" };
+    // Only 16-bit elements may be transposed in shared memory.
+    let transposes =
+        |in_shared: usize| if input.bits() == 16 { ", #".repeat(in_shared) } else { String::new() };
+    let a_registers = vector(row, Operand::A, row.shape, input);
+    [("b64!", 2), (a_registers.as_str(), 1)].map(|(a, in_shared)| {
+        let operands = format!("{accumulator} += {a}, b64!,{metadata} pred{scales}{}", transposes(in_shared));
+        Text::of(row, name.clone(), operands)
+    })
+}

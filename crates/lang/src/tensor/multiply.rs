@@ -1,7 +1,8 @@
 //! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over fragments.
 
+use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{Element as AtomElement, MmaAtom, Operand};
+use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
 
 use super::warpgroup_multiply::Modifiers;
@@ -210,15 +211,15 @@ pub fn gemm<A: Element, B: Element, C: Element>(
 }
 
 /// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None` if it holds others.
-pub(super) fn packed<T: Element>(element: AtomElement) -> Option<i64> {
+pub(super) fn packed<T: Element>(element: DataType) -> Option<i64> {
     let (name, each) = match element {
-        AtomElement::S8 => ("i8", 1),
-        AtomElement::S32 => ("i32", 1),
+        DataType::S8 => ("i8", 1),
+        DataType::S32 => ("i32", 1),
         // What the hardware reads as tf32 are the bits of an f32.
-        AtomElement::Tf32 if T::NAME == "f32" => ("f32", 1),
-        AtomElement::S4 => ("s4x8", 8),
-        AtomElement::U4 => ("u4x8", 8),
-        AtomElement::B1 => ("b1x32", 32),
+        DataType::Tf32 if T::NAME == "f32" => ("f32", 1),
+        DataType::S4 => ("s4x8", 8),
+        DataType::U4 => ("u4x8", 8),
+        DataType::B1 => ("b1x32", 32),
         other => (other.ptx(), 1),
     };
     (T::NAME == name).then_some(each)

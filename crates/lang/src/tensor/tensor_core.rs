@@ -3,8 +3,9 @@
 //! What the instruction does stands in an *instruction descriptor*, and where its operands lie in matrix descriptors as those of
 //! `wgmma`: both are taken from the types, the shape and the layouts.
 
+use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{Element as AtomElement, Major};
+use warpwright_layout::atom::Major;
 
 use super::Tensor;
 use super::warpgroup::{MatrixOperand, Share};
@@ -22,17 +23,17 @@ const DEPTH_BYTES: i64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorCoreTypes {
     /// Of A: f16, bf16, tf32, e4m3, e5m2, s8 or u8.
-    pub a: AtomElement,
+    pub a: DataType,
     /// Of B: that of A, or one of its width among the 8-bit floats or integers.
-    pub b: AtomElement,
+    pub b: DataType,
     /// Of D: f32 (f16 for 16- and 8-bit floats, too), s32 for integers.
-    pub d: AtomElement,
+    pub d: DataType,
 }
 
 impl TensorCoreTypes {
     /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no such multiply.
     fn numbers(self) -> Option<(&'static str, [u32; 3])> {
-        use AtomElement::{Bf16, E4m3, E5m2, F16, F32, S8, S32, Tf32, U8};
+        use DataType::{Bf16, E4m3, E5m2, F16, F32, S8, S32, Tf32, U8};
         let float = match self.d {
             F16 => Some(0),
             F32 => Some(1),
@@ -127,9 +128,9 @@ impl TensorCoreMma {
         &self,
         tile: &Tensor<T, SharedSpace>,
         extent: i64,
-        element: AtomElement,
+        element: DataType,
     ) -> MatrixOperand {
-        if i64::from(T::BYTES) * 8 != element.bits() {
+        if T::BYTES * 8 != element.bits() {
             refuse(format!(
                 "the tile's elements have {} bits, and those of {element:?} have {}",
                 8 * T::BYTES,

@@ -4,8 +4,9 @@
 //! What an instruction reads from shared memory is told by a *matrix descriptor*: where it starts, how its blocks are
 //! strided, how it is swizzled. All of that is in the layout of the tile, so a [`MatrixOperand`] takes it from there.
 
+use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{Element as AtomElement, Major, MmaAtom, Operand, SharedDescriptor};
+use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::multiply::{extent, packed};
@@ -100,7 +101,7 @@ impl MatrixOperand {
                 "the tile's elements are {}, and {} multiplies those of {element} as {operand:?}{}",
                 T::NAME,
                 atom.name(),
-                if element == AtomElement::B1 { ": give them as words, b1x32" } else { "" }
+                if element == DataType::B1 { ": give them as words, b1x32" } else { "" }
             ));
             return Self::nothing();
         };
@@ -179,7 +180,7 @@ impl MatrixOperand {
 }
 
 /// Only 16-bit operands may be read with m or n contiguous (PTX ISA, "wgmma.mma_async").
-pub(super) fn takes_either_major(element: AtomElement) -> bool {
+pub(super) fn takes_either_major(element: DataType) -> bool {
     element.bits() == 16
 }
 

@@ -46,8 +46,9 @@
 //! assert!(doubled().is_ok());
 //! ```
 
+use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
-use warpwright_layout::atom::{Element as AtomElement, MmaAtom};
+use warpwright_layout::atom::MmaAtom;
 use warpwright_layout::{All, Coordinate};
 
 use super::multiply::{extent, packed, vector};
@@ -103,7 +104,7 @@ impl TiledMma {
     #[track_caller]
     pub fn saturating(self) -> Self {
         if let Some(atom) = self.plan().map(|plan| plan.atom())
-            && !(atom.family.is_warpgroup() && matches!(atom.a, AtomElement::S8 | AtomElement::U8))
+            && !(atom.family.is_warpgroup() && matches!(atom.a, DataType::S8 | DataType::U8))
         {
             refuse(format!("{} does not saturate; a wgmma of S8 or U8 does", atom.name()));
         }
@@ -122,7 +123,7 @@ impl TiledMma {
 
 /// Whether the instruction has operands that scale A and B by 1 or -1: those of floats (PTX ISA, "wgmma.mma_async").
 fn has_scales(atom: &MmaAtom) -> bool {
-    atom.d != AtomElement::S32
+    atom.d != DataType::S32
 }
 
 mod sealed {
@@ -162,7 +163,7 @@ pub trait LeftOperand: sealed::Sealed {
 
     /// Whether it holds elements of that type, and what it holds.
     #[doc(hidden)]
-    fn mismatch(&self, _element: AtomElement) -> Option<&'static str> {
+    fn mismatch(&self, _element: DataType) -> Option<&'static str> {
         None
     }
 }
@@ -206,7 +207,7 @@ impl<T: Element> LeftOperand for Fragment<T> {
         None
     }
 
-    fn mismatch(&self, element: AtomElement) -> Option<&'static str> {
+    fn mismatch(&self, element: DataType) -> Option<&'static str> {
         packed::<T>(element).is_none().then_some(T::NAME)
     }
 }
@@ -279,7 +280,7 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
         operands
     }
 
-    fn mismatch(&self, element: AtomElement) -> Option<&'static str> {
+    fn mismatch(&self, element: DataType) -> Option<&'static str> {
         self.stored.mismatch(element)
     }
 }

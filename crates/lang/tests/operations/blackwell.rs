@@ -1,13 +1,14 @@
 //! What came with sm_100a: tensor memory, and what computes in it.
 
 use half::bf16;
+use warpwright_arch::DataType;
 use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{Tensor, TensorCoreMma, TensorCoreTypes, TmaTile};
 use warpwright_lang::tensor_memory::*;
 use warpwright_layout::All;
-use warpwright_layout::atom::{Element, Major};
+use warpwright_layout::atom::Major;
 
 use super::{Case, tile, x};
 
@@ -27,7 +28,7 @@ fn operand(rows: i64, major: Major) -> Tensor<bf16, SharedSpace> {
 }
 
 fn multiply(group: CtaGroup, rows: i64, columns: i64, major: Major) {
-    let types = TensorCoreTypes { a: Element::Bf16, b: Element::Bf16, d: Element::F32 };
+    let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
     let mma = TensorCoreMma::new(group, types, rows, columns);
     let share = i64::from(group.ctas());
     let (a, b) = (operand(rows / share, major), operand(columns / share, Major::K));

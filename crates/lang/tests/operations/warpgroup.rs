@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use half::{bf16, f16};
+use warpwright_arch::DataType;
 use warpwright_arch::instructions;
 use warpwright_ir::{self as ir, Statement};
 use warpwright_lang::element::{Element, b1x32, e4m3, e5m2, tf32};
@@ -12,7 +13,7 @@ use warpwright_lang::tensor::{
     Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications,
 };
 use warpwright_lang::{launch, special::thread_idx};
-use warpwright_layout::atom::{Element as AtomElement, Family, Major, MmaAtom, Operand};
+use warpwright_layout::atom::{Family, Major, MmaAtom, Operand};
 
 use super::staged;
 
@@ -37,14 +38,14 @@ impl Product {
         staged("product", || {
             launch::threads(128);
             match self.atom.a {
-                AtomElement::F16 => self.by_right::<f16>(),
-                AtomElement::Bf16 => self.by_right::<bf16>(),
-                AtomElement::Tf32 => self.by_right::<tf32>(),
-                AtomElement::E4m3 => self.by_right::<e4m3>(),
-                AtomElement::E5m2 => self.by_right::<e5m2>(),
-                AtomElement::S8 => self.by_right::<i8>(),
-                AtomElement::U8 => self.by_right::<u8>(),
-                AtomElement::B1 => self.by_right::<b1x32>(),
+                DataType::F16 => self.by_right::<f16>(),
+                DataType::Bf16 => self.by_right::<bf16>(),
+                DataType::Tf32 => self.by_right::<tf32>(),
+                DataType::E4m3 => self.by_right::<e4m3>(),
+                DataType::E5m2 => self.by_right::<e5m2>(),
+                DataType::S8 => self.by_right::<i8>(),
+                DataType::U8 => self.by_right::<u8>(),
+                DataType::B1 => self.by_right::<b1x32>(),
                 other => panic!("wgmma does not multiply {other}"),
             }
         })
@@ -52,18 +53,18 @@ impl Product {
 
     fn by_right<A: Element>(&self) {
         match self.atom.b {
-            AtomElement::E4m3 => self.by_sums::<A, e4m3>(),
-            AtomElement::E5m2 => self.by_sums::<A, e5m2>(),
-            AtomElement::S8 => self.by_sums::<A, i8>(),
-            AtomElement::U8 => self.by_sums::<A, u8>(),
+            DataType::E4m3 => self.by_sums::<A, e4m3>(),
+            DataType::E5m2 => self.by_sums::<A, e5m2>(),
+            DataType::S8 => self.by_sums::<A, i8>(),
+            DataType::U8 => self.by_sums::<A, u8>(),
             _ => self.by_sums::<A, A>(),
         }
     }
 
     fn by_sums<A: Element, B: Element>(&self) {
         match self.atom.c {
-            AtomElement::F16 => self.record::<A, B, f16>(),
-            AtomElement::F32 => self.record::<A, B, f32>(),
+            DataType::F16 => self.record::<A, B, f16>(),
+            DataType::F32 => self.record::<A, B, f32>(),
             _ => self.record::<A, B, i32>(),
         }
     }
@@ -115,8 +116,8 @@ impl Product {
 }
 
 /// A tile of an operand's elements; of bits, of words of them.
-fn tile<T: Element>(extents: (i64, i64), element: AtomElement, major: Major) -> Tensor<T, SharedSpace> {
-    let packed = 8 * i64::from(T::BYTES) / element.bits();
+fn tile<T: Element>(extents: (i64, i64), element: DataType, major: Major) -> Tensor<T, SharedSpace> {
+    let packed = 8 * i64::from(T::BYTES) / i64::from(element.bits());
     let tile = TmaTile::new::<T>((extents.0, extents.1 / packed), major).expect("a tile of whole blocks");
     let layout = tile.layout(1).expect("a tile has a layout");
     Tensor::new(dynamic_shared_aligned::<T>(64, 1024), layout)
@@ -126,7 +127,7 @@ fn tile<T: Element>(extents: (i64, i64), element: AtomElement, major: Major) -> 
 fn products() -> Vec<Product> {
     let atoms = MmaAtom::all().into_iter().filter(|atom| atom.family.is_warpgroup());
     let mut products: Vec<Product> = atoms.map(Product::of).collect();
-    let bytes = |product: &&Product| matches!(product.atom.a, AtomElement::S8 | AtomElement::U8);
+    let bytes = |product: &&Product| matches!(product.atom.a, DataType::S8 | DataType::U8);
     let saturating: Vec<Product> = products
         .iter()
         .filter(bytes)
@@ -178,7 +179,7 @@ fn samples() -> Vec<Product> {
     let mut samples: Vec<Product> =
         products().into_iter().filter(|product| [8, 96, 256].contains(&product.atom.shape.1)).collect();
     for product in samples.clone() {
-        if product.atom.shape.1 != 96 || product.atom.d == AtomElement::S32 {
+        if product.atom.shape.1 != 96 || product.atom.d == DataType::S32 {
             continue;
         }
         samples.push(Product { negating: true, ..product.clone() });

@@ -2,64 +2,16 @@
 
 mod fragment;
 mod metadata;
-mod table;
 
 pub use metadata::Metadata;
-pub use table::{MMA_TABLE, MmaRow, Types};
 
-use super::Element::{self, *};
 use crate::{Error, Layout};
 use fragment::{Order, pieces, quads, repeated, shared, warpgroup};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::OnceLock;
-
-/// One of the matrices of a multiplication D = A B + C. B is taken as (n, k), as CuTe does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operand {
-    /// The (m, k) factor; of a sparse one the (m, k / 2) elements that are stored.
-    A,
-    /// The (n, k) factor.
-    B,
-    /// The (m, n) accumulator going in.
-    C,
-    /// The (m, n) accumulator coming out: spread as C where the types agree.
-    D,
-}
-
-impl Operand {
-    /// All of them.
-    pub const ALL: [Operand; 4] = [Operand::A, Operand::B, Operand::C, Operand::D];
-}
-
-/// How an instruction spreads its matrices over threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// `mma.sync.m8n8k4` of sm_70: quadpairs of 8 threads.
-    Quadpair,
-    /// `mma.sync` from sm_75 on: one warp, quads along a row.
-    Warp,
-    /// `mma.sp`: one warp, of A only what is not zero, with [`Metadata`].
-    SparseWarp,
-    /// `wmma`: one warp. PTX leaves open what a lane holds of its fragments; these are those of an H200, as recorded.
-    Wmma,
-    /// `wgmma.mma_async` of sm_90: four warps; A and B may be read from shared memory.
-    Warpgroup,
-    /// `wgmma.mma_async.sp` of sm_90: of A only what is not zero, with [`Metadata`].
-    SparseWarpgroup,
-}
-
-impl Family {
-    /// Whether four warps execute the instruction together.
-    pub fn is_warpgroup(self) -> bool {
-        matches!(self, Family::Warpgroup | Family::SparseWarpgroup)
-    }
-
-    /// Whether of A only what is not zero is stored.
-    pub fn is_sparse(self) -> bool {
-        matches!(self, Family::SparseWarp | Family::SparseWarpgroup)
-    }
-}
+use warpwright_arch::DataType::{self, *};
+use warpwright_arch::mma::{Family, MMA_TABLE, Operand, Shape, Types};
 
 /// One matrix-multiply instruction: its shape, its types, and who holds which element.
 ///
@@ -82,13 +34,13 @@ pub struct MmaAtom {
     /// M, N, K.
     pub shape: (i64, i64, i64),
     /// The type of A.
-    pub a: Element,
+    pub a: DataType,
     /// The type of B.
-    pub b: Element,
+    pub b: DataType,
     /// The type of C.
-    pub c: Element,
+    pub c: DataType,
     /// The type of D.
-    pub d: Element,
+    pub d: DataType,
     /// Whether A is k-major ("T", row) rather than m-major ("N", col). Only `m8n8k4` of sm_70, `wmma` and `wgmma` choose.
     pub a_k_major: bool,
     /// Whether B is k-major ("N" of BLAS for a column-major B; CuTe's second "N" is n-major, "T" rows).
@@ -102,42 +54,37 @@ impl MmaAtom {
     pub fn all() -> Vec<MmaAtom> {
         let mut atoms = Vec::new();
         for row in MMA_TABLE {
-            for &(a, b, c, d) in row.types {
-                let atom = MmaAtom {
-                    sm: row.sm,
-                    family: row.family,
-                    shape: row.shape,
-                    a,
-                    b,
-                    c,
-                    d,
-                    a_k_major: true,
-                    b_k_major: true,
-                    a_from_shared: false,
-                };
-                match row.family {
-                    Family::Warp | Family::SparseWarp => atoms.push(atom),
-                    // Elements narrower than a byte are loaded along k only.
-                    Family::Wmma if a.bits() < 8 => atoms.push(atom),
-                    Family::Quadpair | Family::Wmma => {
-                        for (a_k_major, b_k_major) in
-                            [(true, true), (true, false), (false, true), (false, false)]
-                        {
-                            atoms.push(MmaAtom { a_k_major, b_k_major, ..atom.clone() });
-                        }
-                    }
-                    Family::Warpgroup | Family::SparseWarpgroup => {
-                        for n in (8..=row.shape.1).step_by(8).filter(|&n| warpgroup_width_is_legal(n, a)) {
-                            for a_from_shared in [true, false] {
-                                let shape = (row.shape.0, n, row.shape.2);
-                                atoms.push(MmaAtom { shape, a_from_shared, ..atom.clone() });
-                            }
-                        }
-                    }
+            for types in row.types() {
+                for shape in row.shapes() {
+                    Self::push_all(&mut atoms, Self::of(row.sm, row.family, shape, types));
                 }
             }
         }
         atoms
+    }
+
+    /// The atom with A and B k-major, and A in registers.
+    fn of(sm: u32, family: Family, shape: Shape, types: Types) -> MmaAtom {
+        let Types { a, b, c, d } = types;
+        let shape = (shape.m.into(), shape.n.into(), shape.k.into());
+        MmaAtom { sm, family, shape, a, b, c, d, a_k_major: true, b_k_major: true, a_from_shared: false }
+    }
+
+    /// Appends the atom with every order, or every source, of its operands.
+    fn push_all(atoms: &mut Vec<MmaAtom>, atom: MmaAtom) {
+        match atom.family {
+            Family::Warp | Family::SparseWarp => atoms.push(atom),
+            // Elements narrower than a byte are loaded along k only.
+            Family::Wmma if atom.a.bits() < 8 => atoms.push(atom),
+            Family::Quadpair | Family::Wmma => {
+                for (a_k_major, b_k_major) in [(true, true), (true, false), (false, true), (false, false)] {
+                    atoms.push(MmaAtom { a_k_major, b_k_major, ..atom.clone() });
+                }
+            }
+            Family::Warpgroup | Family::SparseWarpgroup => {
+                atoms.extend([true, false].map(|a_from_shared| MmaAtom { a_from_shared, ..atom.clone() }));
+            }
+        }
     }
 
     /// The atom of CuTe's name, such as `SM80_16x8x16_F32F16F16F32_TN` or `SM90_64x128x16_F32F16F16_SS`.
@@ -166,7 +113,7 @@ impl MmaAtom {
     /// `SM90_SPARSE_...`.
     pub fn name(&self) -> String {
         let (m, n, k) = self.shape;
-        let (a, b, c, d) = (self.a.cute(), self.b.cute(), self.c.cute(), self.d.cute());
+        let (a, b, c, d) = (cute(self.a), cute(self.b), cute(self.c), cute(self.d));
         let kind = match self.family {
             Family::SparseWarp | Family::SparseWarpgroup => "SPARSE_",
             Family::Wmma => "WMMA_",
@@ -229,13 +176,18 @@ impl MmaAtom {
     }
 
     /// The type of an operand.
-    pub fn element(&self, operand: Operand) -> Element {
+    pub fn element(&self, operand: Operand) -> DataType {
         match operand {
             Operand::A => self.a,
             Operand::B => self.b,
             Operand::C => self.c,
             Operand::D => self.d,
         }
+    }
+
+    /// The bits of an operand's elements.
+    pub fn bits(&self, operand: Operand) -> i64 {
+        self.element(operand).bits().into()
     }
 
     /// The metadata of a sparse A.
@@ -252,7 +204,7 @@ impl MmaAtom {
         let (rows, columns) = self.tile(operand);
         let run = match operand {
             Operand::C | Operand::D => 2,
-            Operand::A | Operand::B => (32 / self.element(operand).bits()).max(1),
+            Operand::A | Operand::B => (32 / self.bits(operand)).max(1),
         };
         match (self.family, operand) {
             (Family::Quadpair, _) => self.quadpair(operand),
@@ -302,13 +254,13 @@ impl MmaAtom {
     /// The number of 32-bit registers of an operand's fragment.
     pub fn registers(&self, operand: Operand) -> Result<i64, Error> {
         let values = self.thread_values(operand)?.mode(1)?.known_size("registers")?;
-        Ok((values * self.element(operand).bits() + 31) / 32)
+        Ok((values * self.bits(operand) + 31) / 32)
     }
 }
 
-/// `wgmma` takes N in steps of 8; integers and bits beyond 32 only in steps of 16 (PTX ISA, "Matrix shape" of wgmma).
-fn warpgroup_width_is_legal(n: i64, a: Element) -> bool {
-    !matches!(a, S8 | U8 | B1) || n <= 32 || n % 16 == 0
+/// CuTe's name of a data type within an atom's: PTX's in capitals, but `U1` for one bit.
+fn cute(data_type: DataType) -> String {
+    if data_type == B1 { "U1".into() } else { data_type.ptx().to_uppercase() }
 }
 
 #[cfg(test)]

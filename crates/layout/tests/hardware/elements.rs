@@ -1,11 +1,11 @@
 //! Small numbers in every element type, and bits put where a layout says.
 
+use warpwright_arch::DataType;
 use warpwright_layout::Layout;
-use warpwright_layout::atom::Element;
 
 /// Four values that every element type can hold, near enough: their bits, and what they are.
-fn codes(element: Element) -> [(u64, i64); 4] {
-    use Element::*;
+fn codes(element: DataType) -> [(u64, i64); 4] {
+    use DataType::*;
     let values = match element {
         U8 | U4 => [0, 1, 2, 3],
         B1 => [0, 1, 1, 0],
@@ -23,6 +23,7 @@ fn codes(element: Element) -> [(u64, i64); 4] {
         S32 => [0, 1, 2, 0xffff_ffff],
         U8 | U4 => [0, 1, 2, 3],
         B1 => [0, 1, 1, 0],
+        other => panic!("no MMA of sm_90 takes {other}"),
     };
     std::array::from_fn(|at| (bits[at], values[at]))
 }
@@ -30,11 +31,11 @@ fn codes(element: Element) -> [(u64, i64); 4] {
 /// A matrix of small numbers, the same for the same seed.
 pub(crate) struct Matrix {
     seed: u64,
-    element: Element,
+    element: DataType,
 }
 
 impl Matrix {
-    pub(crate) fn new(element: Element, seed: u64) -> Matrix {
+    pub(crate) fn new(element: DataType, seed: u64) -> Matrix {
         Matrix { seed, element }
     }
 
@@ -54,12 +55,12 @@ impl Matrix {
 }
 
 /// The bits of a whole number in an accumulator's type.
-pub(crate) fn accumulator_bits(element: Element, value: i64) -> u64 {
+pub(crate) fn accumulator_bits(element: DataType, value: i64) -> u64 {
     match element {
-        Element::F16 => u64::from(half::f16::from_f64(value as f64).to_bits()),
-        Element::F32 => u64::from((value as f32).to_bits()),
-        Element::F64 => (value as f64).to_bits(),
-        Element::S32 => u64::from(value as i32 as u32),
+        DataType::F16 => u64::from(half::f16::from_f64(value as f64).to_bits()),
+        DataType::F32 => u64::from((value as f32).to_bits()),
+        DataType::F64 => (value as f64).to_bits(),
+        DataType::S32 => u64::from(value as i32 as u32),
         other => panic!("{other} is no accumulator"),
     }
 }

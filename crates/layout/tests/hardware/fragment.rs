@@ -54,7 +54,7 @@ fn instruction(atom: &MmaAtom, operand: Operand, by_rows: bool) -> String {
 fn digits(atom: &MmaAtom, operand: Operand) -> i64 {
     let (rows, columns) = atom.tile(operand);
     let width = i64::from((rows * columns).ilog2());
-    (width + atom.element(operand).bits() - 1) / atom.element(operand).bits()
+    (width + atom.bits(operand) - 1) / atom.bits(operand)
 }
 
 fn check(atom: &MmaAtom, operand: Operand, by_rows: bool, digit: i64, name: String) -> Check {

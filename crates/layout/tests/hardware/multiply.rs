@@ -5,7 +5,8 @@
 use crate::hardware::Check;
 use crate::hardware::case::{Case, Registers, declare, load, store};
 use crate::hardware::elements::{Matrix, accumulator_bits, places, put};
-use warpwright_layout::atom::{Element, MmaAtom, Operand};
+use warpwright_arch::DataType;
+use warpwright_layout::atom::{MmaAtom, Operand};
 
 pub(crate) const LANES: usize = 32;
 
@@ -110,12 +111,12 @@ fn left(atom: &MmaAtom, selector: i64) -> Vec<Vec<i64>> {
 }
 
 /// A register of metadata in which every entry is legal: two different places of four, rising, or one of two.
-fn metadata(element: Element, lane: usize) -> u32 {
+fn metadata(element: DataType, lane: usize) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     let mixed = |at: u32| (lane as u32 * 8 + at).wrapping_mul(2_654_435_761) >> 16;
     (0..8).fold(0, |word, at| {
         let entries = match element {
-            Element::Tf32 => [0b0100, 0b1110][mixed(at) as usize % 2],
+            DataType::Tf32 => [0b0100, 0b1110][mixed(at) as usize % 2],
             _ => PAIRS[mixed(at) as usize % 6],
         };
         word | entries << (4 * at)

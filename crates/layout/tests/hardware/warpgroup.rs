@@ -5,10 +5,9 @@ use crate::hardware::Check;
 use crate::hardware::case::{Case, Registers, copy, declare, load, store};
 use crate::hardware::elements::{Matrix, accumulator_bits, places, put};
 use crate::hardware::multiply::registers;
+use warpwright_arch::DataType;
 use warpwright_layout::ComposedLayout;
-use warpwright_layout::atom::{
-    Element, Major, MmaAtom, Operand, SharedDescriptor, SharedSwizzle, SharedTile,
-};
+use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor, SharedSwizzle, SharedTile};
 
 const THREADS: usize = 128;
 
@@ -39,7 +38,7 @@ impl InShared {
     }
 
     /// The tile's bytes, when the operand is `matrix` and the rest of the tile its continuation.
-    fn bytes(&self, matrix: &Matrix, element: Element) -> Vec<u8> {
+    fn bytes(&self, matrix: &Matrix, element: DataType) -> Vec<u8> {
         let bits = element.bits() as usize;
         let offsets = self.tile.offsets().expect("known");
         let rows = self.tile.inner().mode(0).and_then(|mode| mode.known_size("a tile")).expect("known");
@@ -94,10 +93,10 @@ pub(crate) fn checks() -> Vec<Check> {
 fn check(atom: &str, a: (Major, SharedSwizzle), b: (Major, SharedSwizzle)) -> Check {
     let name = format!("{atom} A {:?} {:?}, B {:?} {:?}", a.0, a.1, b.0, b.1);
     let atom = MmaAtom::named(atom).expect("a row of the table");
-    let tile = |(major, swizzle): (Major, SharedSwizzle), element: Element| SharedTile {
+    let tile = |(major, swizzle): (Major, SharedSwizzle), element: DataType| SharedTile {
         major,
         swizzle,
-        element_bits: element.bits(),
+        element_bits: element.bits().into(),
     };
     let (m, n, k) = atom.shape;
     let left = atom.a_from_shared.then(|| InShared::new(tile(a, atom.a), m, k));
@@ -161,9 +160,9 @@ fn check(atom: &str, a: (Major, SharedSwizzle), b: (Major, SharedSwizzle)) -> Ch
 fn modifiers(atom: &MmaAtom, a: Major, b: Major) -> String {
     let transposed = |major: Major| u8::from(major == Major::Mn);
     match (atom.a, atom.a_from_shared) {
-        (Element::F16 | Element::Bf16, true) => format!("0, 1, 1, {}, {}", transposed(a), transposed(b)),
-        (Element::F16 | Element::Bf16, false) => format!("0, 1, 1, {}", transposed(b)),
-        (Element::S8 | Element::U8 | Element::B1, _) => "0".into(),
+        (DataType::F16 | DataType::Bf16, true) => format!("0, 1, 1, {}, {}", transposed(a), transposed(b)),
+        (DataType::F16 | DataType::Bf16, false) => format!("0, 1, 1, {}", transposed(b)),
+        (DataType::S8 | DataType::U8 | DataType::B1, _) => "0".into(),
         _ => "0, 1, 1".into(),
     }
 }

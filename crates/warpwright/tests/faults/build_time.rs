@@ -206,8 +206,8 @@ impl Twin {
     /// A multiply of as many rows as Blackwell's tensor cores do not have.
     #[kernel]
     fn tensor_core_multiply_of_96_rows(&self) {
-        use warpwright::layout::atom::Element;
-        let types = TensorCoreTypes { a: Element::F16, b: Element::F16, d: Element::F32 };
+        use warpwright::arch::DataType;
+        let types = TensorCoreTypes { a: DataType::F16, b: DataType::F16, d: DataType::F32 };
         let _ = TensorCoreMma::new(CtaGroup::One, types, self.number(96, 128).into(), 64); // (1)
     }
 

@@ -1,8 +1,9 @@
 //! Rows 21, 22 and 24: Blackwell's tensor memory, what computes in it, and who may touch it when.
 
+use warpwright::arch::DataType;
 use warpwright::lang::pointer::Out;
 use warpwright::layout::Error as LayoutError;
-use warpwright::layout::atom::{Element, Major};
+use warpwright::layout::atom::Major;
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error};
 
@@ -60,7 +61,7 @@ impl Product {
     fn prepared() -> Self {
         launch::threads(128);
         let (slot, done) = (shared_array::<u32>(1), Mbarrier::new());
-        let types = TensorCoreTypes { a: Element::Bf16, b: Element::Bf16, d: Element::F32 };
+        let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
         let mma = TensorCoreMma::new(ALONE, types, 128, 16);
         let (a, b) = (tile_of_ones(128), tile_of_ones(16));
         let whole = || (All, All, 0i64);

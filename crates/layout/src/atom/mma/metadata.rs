@@ -1,7 +1,7 @@
 //! The metadata of a sparse A: where in its row each stored element stands.
 
-use super::MmaAtom;
 use super::fragment::fragment;
+use super::{MmaAtom, Operand};
 use crate::{Error, Layout};
 
 /// The metadata of `mma.sp` and of a sparse `wgmma`: an entry for each stored element of A (for each pair, if elements have 4 bits), held by the
@@ -42,7 +42,7 @@ impl Metadata {
         if !atom.family.is_sparse() {
             return None;
         }
-        let (element_bits, depth) = (atom.a.bits(), atom.shape.2);
+        let (element_bits, depth) = (atom.bits(Operand::A), atom.shape.2);
         let (entry_bits, entries) = match element_bits {
             32 => (4, depth / 2),
             4 => (2, depth / 4),

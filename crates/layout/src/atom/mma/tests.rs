@@ -26,7 +26,7 @@ fn every_atom_covers_its_tiles_exactly_once() {
     let mut walked = std::collections::HashSet::new();
     for atom in MmaAtom::all() {
         // Types of one width are spread alike; without optimisation the widths of wgmma are sampled.
-        let widths = [atom.a, atom.b, atom.c, atom.d].map(Element::bits);
+        let widths = [atom.a, atom.b, atom.c, atom.d].map(DataType::bits);
         let orders = (atom.a_k_major, atom.b_k_major, atom.a_from_shared);
         let wide = atom.family.is_warpgroup() && ![8, 24, 256].contains(&atom.shape.1);
         if cfg!(debug_assertions) && wide || !walked.insert((atom.family, atom.shape, widths, orders)) {
