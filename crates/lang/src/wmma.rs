@@ -27,6 +27,7 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 use warpwright_arch::instructions::{Operand as Slot, forms_of};
+use warpwright_arch::mma::{Family, MMA_TABLE};
 use warpwright_ir::Operand;
 
 use crate::DeviceValue;
@@ -35,10 +36,6 @@ use crate::operation::{fresh, record, refuse};
 use crate::pointer::Pointer;
 use crate::space::{GenericSpace, GlobalSpace, SharedSpace, Space};
 use crate::value::{Reg, Value, constant};
-
-/// Every shape that `wmma` has for some type: m, n, k.
-const SHAPES: [[u32; 3]; 7] =
-    [[16, 16, 16], [32, 8, 16], [8, 32, 16], [16, 16, 8], [8, 8, 4], [8, 8, 32], [8, 8, 128]];
 
 /// The order of a matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +186,10 @@ impl<I: WmmaInput> Wmma<I> {
                 other.count(&other.load_opcode("a", a, "", I::WORD), 0).is_some()
                     && other.count(&other.load_opcode("b", b, "", I::WORD), 0).is_some()
             };
-            let legal: Vec<String> = SHAPES.iter().filter(|shape| has(shape)).map(shape_word).collect();
+            let rows = MMA_TABLE.iter().filter(|row| row.family == Family::Wmma);
+            let rows = rows.filter(|row| row.inputs.iter().any(|(a, _)| a.ptx() == I::WORD));
+            let shapes = rows.map(|row| [row.shape.m, row.shape.n, row.shape.k]);
+            let legal: Vec<String> = shapes.filter(has).map(|shape| shape_word(&shape)).collect();
             let legal = if legal.is_empty() { "none".to_owned() } else { legal.join(", ") };
             refuse(format!(
                 "there is no wmma of {} on {} with A {a} and B {b}; with these orders there is {legal}",

@@ -4,6 +4,7 @@
 //! `wgmma`: both are taken from the types, the shape and the layouts.
 
 use warpwright_arch::DataType;
+use warpwright_arch::tcgen05::{self, Kind};
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Major;
 
@@ -15,9 +16,6 @@ use crate::requirement::{Feature, require};
 use crate::space::SharedSpace;
 use crate::tensor_memory::{CtaGroup, TensorMemory};
 use crate::value::{Value, constant};
-
-/// Bytes of a row of A, and of a column of B, that one instruction takes.
-const DEPTH_BYTES: i64 = 32;
 
 /// The types of a multiply: A, B and D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,32 +29,12 @@ pub struct TensorCoreTypes {
 }
 
 impl TensorCoreTypes {
-    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no such multiply.
+    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no such multiply. Types of
+    /// less than 8 bits are not supported.
     fn numbers(self) -> Option<(&'static str, [u32; 3])> {
-        use DataType::{Bf16, E4m3, E5m2, F16, F32, S8, S32, Tf32, U8};
-        let float = match self.d {
-            F16 => Some(0),
-            F32 => Some(1),
-            _ => None,
-        };
-        let narrow = |element| match element {
-            E4m3 => Some(0),
-            E5m2 => Some(1),
-            _ => None,
-        };
-        let integer = |element| match element {
-            U8 => Some(0),
-            S8 => Some(1),
-            _ => None,
-        };
-        Some(match (self.a, self.b) {
-            (F16, F16) => ("f16", [float?, 0, 0]),
-            (Bf16, Bf16) => ("f16", [float.filter(|_| self.d == F32)?, 1, 1]),
-            (Tf32, Tf32) => ("tf32", [float.filter(|_| self.d == F32)?, 2, 2]),
-            (E4m3 | E5m2, E4m3 | E5m2) => ("f8f6f4", [float?, narrow(self.a)?, narrow(self.b)?]),
-            (S8 | U8, S8 | U8) if self.d == S32 => ("i8", [2, integer(self.a)?, integer(self.b)?]),
-            _ => return None,
-        })
+        let kind = Kind::of(self.a, self.b, self.d).filter(|_| self.a.bits().min(self.b.bits()) >= 8)?;
+        let input = |data_type| tcgen05::number(kind.inputs(), data_type);
+        Some((kind.ptx(), [tcgen05::number(kind.accumulators(), self.d)?, input(self.a)?, input(self.b)?]))
     }
 }
 
@@ -76,8 +54,9 @@ impl TensorCoreMma {
     #[track_caller]
     pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: i64, columns: i64) -> Self {
         require(Feature::TensorMemory);
-        let step = if rows == 64 { 8 } else { 16 };
-        let legal_rows: &[i64] = if group == CtaGroup::One { &[64, 128] } else { &[128, 256] };
+        let most_columns = i64::from(tcgen05::MAX_COLUMNS);
+        let legal_rows = tcgen05::rows(group.ctas()).map(i64::from);
+        let step = i64::from(tcgen05::column_step(rows as u32));
         let numbers = types.numbers();
         if numbers.is_none() {
             let TensorCoreTypes { a, b, d } = types;
@@ -92,9 +71,9 @@ impl TensorCoreMma {
                 legal_rows[0],
                 legal_rows[1]
             ));
-        } else if columns % step != 0 || !(step..=256).contains(&columns) {
+        } else if columns % step != 0 || !(step..=most_columns).contains(&columns) {
             refuse(format!(
-                "tcgen05.mma of {rows} rows has a multiple of {step} columns from {step} to 256, not {columns}"
+                "tcgen05.mma of {rows} rows has a multiple of {step} columns from {step} to {most_columns}, not {columns}"
             ));
         } else if let Some((kind, [d, a, b])) = numbers {
             let shape = (columns as u32 / 8) << 17 | (rows as u32 / 16) << 24;
@@ -138,7 +117,8 @@ impl TensorCoreMma {
             ));
             return MatrixOperand::nothing();
         }
-        let block = (extent / i64::from(self.group.ctas()), DEPTH_BYTES / i64::from(T::BYTES));
+        let block =
+            (extent / i64::from(self.group.ctas()), i64::from(tcgen05::DEPTH_BYTES) / i64::from(T::BYTES));
         MatrixOperand::of_blocks(block, tile, Share::Whole)
     }
 
