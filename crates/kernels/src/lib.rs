@@ -1,5 +1,6 @@
 //! The kernel library: one file an idea, each with its reference.
 
+mod cache;
 mod copy;
 pub mod demonstrations;
 pub mod elementwise;

@@ -23,8 +23,9 @@
 
 use std::any::{Any, TypeId};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cache::Cache;
 use rustc_hash::FxHashMap;
 use warpwright::lang::{Kernel, StagingErrors};
 use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
@@ -121,15 +122,15 @@ type ScratchByStream = FxHashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 /// It may be shared between threads.
 pub struct Operations {
     device: Device,
-    /// A `FxHashMap<K, Arc<V>>` for each purpose and types of key and value: compiled kernels by configuration, for one.
-    remembered: Mutex<FxHashMap<TypeId, Box<dyn Any + Send>>>,
+    /// Compiled kernels by configuration, for one.
+    cache: Cache,
     scratch: Mutex<ScratchByStream>,
 }
 
 impl Operations {
     /// The operations of `device`; nothing is compiled yet.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), remembered: Mutex::default(), scratch: Mutex::default() }
+        Self { device: device.clone(), cache: Cache::default(), scratch: Mutex::default() }
     }
 
     /// The device.
@@ -187,22 +188,7 @@ impl Operations {
         K: Eq + Hash + Send + 'static,
         V: Send + Sync + 'static,
     {
-        let known = TypeId::of::<(For, K, V)>();
-        let lock = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_type = |all: &mut FxHashMap<TypeId, Box<dyn Any + Send>>| -> Option<Arc<V>> {
-            let values: &FxHashMap<K, Arc<V>> =
-                all.get(&known)?.downcast_ref().expect("the key holds the types");
-            values.get(&key).cloned()
-        };
-        if let Some(value) = of_type(&mut lock()) {
-            return Ok(value);
-        }
-        // Making it may need other things remembered, so nothing is locked meanwhile.
-        let value = Arc::new(make(&key)?);
-        let mut all = lock();
-        let values = all.entry(known).or_insert_with(|| Box::new(FxHashMap::<K, Arc<V>>::default()));
-        let values: &mut FxHashMap<K, Arc<V>> = values.downcast_mut().expect("the key holds the types");
-        Ok(values.entry(key).or_insert(value).clone())
+        self.cache.get_or_insert::<For, K, V, _>(key, make)
     }
 
     /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call and kept.
@@ -217,15 +203,25 @@ impl Operations {
         S: Default + Send + 'static,
     {
         let key = (stream.id(), TypeId::of::<S>());
-        let mut all = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = all.entry(key).or_insert_with(|| Arc::new(Mutex::new(S::default()))).clone();
-        drop(all);
-        let mut mine = mine.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = work(mine.downcast_mut().expect("the key holds the type"));
+        let scratch = self.scratch(key, || Arc::new(Mutex::new(S::default())));
+        let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = work(scratch.downcast_mut().expect("the key holds the type"));
         if outcome.is_err() {
-            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            self.lock_scratch().remove(&key);
         }
         outcome
+    }
+
+    fn scratch(
+        &self,
+        key: (u64, TypeId),
+        make: fn() -> Arc<Mutex<dyn Any + Send>>,
+    ) -> Arc<Mutex<dyn Any + Send>> {
+        self.lock_scratch().entry(key).or_insert_with(make).clone()
+    }
+
+    fn lock_scratch(&self) -> MutexGuard<'_, ScratchByStream> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many CTAs of `threads` threads of a kernel the device holds at once.
@@ -251,7 +247,7 @@ impl Operations {
 
     /// Frees all scratch memory; later calls take it anew.
     pub fn release_scratch(&self) {
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lock_scratch().clear();
     }
 }
 

@@ -23,8 +23,7 @@ impl<Args> Kernel<Args> {
     /// Every mistake that was found.
     #[track_caller]
     pub fn stage(name: &str, body: impl FnOnce()) -> Result<Self, StagingErrors> {
-        let mut ir = recorder::stage(name, body).map_err(StagingErrors)?;
-        join_static_to_dynamic(&mut ir);
+        let ir = finished(recorder::stage(name, body))?;
         Ok(Self { ir, arguments: PhantomData })
     }
 
@@ -42,6 +41,13 @@ impl<Args> Kernel<Args> {
     pub fn name(&self) -> &str {
         &self.ir.name
     }
+}
+
+/// What is left to do when a kernel's body has run.
+fn finished(staged: Result<ir::Kernel, Vec<StagingError>>) -> Result<ir::Kernel, StagingErrors> {
+    let mut ir = staged.map_err(StagingErrors)?;
+    join_static_to_dynamic(&mut ir);
+    Ok(ir)
 }
 
 impl<Args> Clone for Kernel<Args> {

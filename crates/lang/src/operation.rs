@@ -42,7 +42,7 @@ pub(crate) fn on_behalf_of_author<R>(operation: impl FnOnce() -> R) -> R {
 /// A fresh register, not yet written.
 #[track_caller]
 pub(crate) fn fresh<T: Element>() -> Reg<T> {
-    recorder::with(|recorder| Reg::from_register(recorder.fresh(T::CLASS)))
+    Reg::from_register(recorder::with(|recorder| recorder.fresh(T::CLASS)))
 }
 
 /// Records an instruction that writes one fresh register.
@@ -78,6 +78,11 @@ pub(crate) fn perform<const N: usize>(opcode: impl Into<Cow<'static, str>>, oper
 /// Records an instruction whose first `destinations` operands are written.
 #[track_caller]
 pub(crate) fn record(opcode: impl Into<Cow<'static, str>>, destinations: usize, operands: Vec<Operand>) {
+    record_opcode(opcode.into(), destinations, operands);
+}
+
+#[track_caller]
+fn record_opcode(opcode: Cow<'static, str>, destinations: usize, operands: Vec<Operand>) {
     let location = here();
     recorder::with(|recorder| recorder.emit(opcode, destinations, operands, location));
 }

@@ -59,6 +59,17 @@ thread_local! {
 /// Every mistake recorded, in order; a panic inside `author` becomes one too.
 #[track_caller]
 pub fn stage(name: &str, author: impl FnOnce()) -> Result<Kernel, Vec<StagingError>> {
+    let mut author = Some(author);
+    stage_once(name, &mut || {
+        if let Some(author) = author.take() {
+            author()
+        }
+    })
+}
+
+/// [`stage`], compiled once and not once for each kernel.
+#[track_caller]
+fn stage_once(name: &str, author: &mut dyn FnMut()) -> Result<Kernel, Vec<StagingError>> {
     let begin = Location::from(panic::Location::caller());
     CURRENT.with_borrow_mut(|stack| stack.push(Recorder::new(name, begin)));
     let outcome = panic::catch_unwind(panic::AssertUnwindSafe(author));
@@ -81,12 +92,20 @@ fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
 /// When no kernel is being staged: device values exist only inside one.
 #[track_caller]
 pub fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
+    let (mut f, mut result) = (Some(f), None);
+    with_current(&mut |recorder| result = f.take().map(|f| f(recorder)));
+    result.expect("with_current calls its argument once")
+}
+
+/// [`with`], compiled once for all callers.
+#[track_caller]
+fn with_current(f: &mut dyn FnMut(&mut Recorder)) {
     CURRENT.with_borrow_mut(|stack| {
         let recorder = stack.last_mut().unwrap_or_else(|| {
             panic!("device values exist only while a kernel is being built; call this from a #[kernel] or a function it calls")
         });
-        f(recorder)
-    })
+        f(recorder);
+    });
 }
 
 impl Recorder {

@@ -26,9 +26,14 @@ use crate::tensor_map::TensorMap;
 /// # Errors
 /// The kernel has mistakes, or needs what the capability lacks; all of them, at the author's lines.
 pub fn ptx<Args>(kernel: &Kernel<Args>, capability: &'static Capability) -> Result<String> {
-    ir::verify(kernel.ir(), capability)
-        .map_err(|mistakes| Error::Verify { kernel: kernel.name().to_owned(), mistakes })?;
-    let mut optimised = kernel.ir().clone();
+    ptx_of_ir(kernel.ir(), capability)
+}
+
+/// [`ptx`], compiled once for all kernels.
+fn ptx_of_ir(kernel: &ir::Kernel, capability: &'static Capability) -> Result<String> {
+    ir::verify(kernel, capability)
+        .map_err(|mistakes| Error::Verify { kernel: kernel.name.clone(), mistakes })?;
+    let mut optimised = kernel.clone();
     ir::optimize(&mut optimised);
     Ok(warpwright_ptx::write(&ir::Module::new(capability, vec![optimised])))
 }
@@ -39,8 +44,7 @@ impl Device {
     /// # Errors
     /// As [`ptx`](crate::ptx) and [`load_ptx`](Self::load_ptx).
     pub fn compile<Args>(&self, kernel: &Kernel<Args>) -> Result<Compiled<Args>> {
-        let text = ptx(kernel, self.properties().capability)?;
-        let function = self.load_ptx(&text)?.function(kernel.name())?;
+        let function = self.compile_ir(kernel.ir())?;
         let ir::Kernel { launch, dynamic_shared_bytes, .. } = kernel.ir();
         Ok(Compiled {
             function,
@@ -48,6 +52,11 @@ impl Device {
             dynamic_shared_bytes: *dynamic_shared_bytes,
             arguments: PhantomData,
         })
+    }
+
+    /// The part of [`compile`](Self::compile) that does not depend on the kernel's arguments.
+    fn compile_ir(&self, kernel: &ir::Kernel) -> Result<Function> {
+        self.load_ptx(&ptx_of_ir(kernel, self.properties().capability)?)?.function(&kernel.name)
     }
 }
 
