@@ -14,6 +14,7 @@ use warpwright_ptx::syntax;
 use crate::device::DeviceProperties;
 use crate::error::Result;
 use crate::launch::Launch;
+use crate::launch_log::LaunchLog;
 use crate::reading::Reading;
 
 /// A stream, event or host allocation of a backend: what the driver calls a handle.
@@ -31,6 +32,13 @@ pub(crate) trait Backend: Send + Sync {
     fn driver_version(&self) -> Option<String> {
         None
     }
+
+    /// Whether launches execute nothing.
+    fn is_dry_run(&self) -> bool {
+        false
+    }
+    /// The log of launches.
+    fn launch_log(&self) -> &LaunchLog;
 
     /// Has every launch from now on checked; whether the device can.
     fn check_launches(&self) -> bool;

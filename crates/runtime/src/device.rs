@@ -8,9 +8,11 @@ use warpwright_emulator::{Counters, Schedule};
 use crate::backend::Backend;
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::cuda::Cuda;
+use crate::dry_run::DryRun;
 use crate::emulated::Emulated;
 use crate::error::{Error, Result};
 use crate::host::HostBuffer;
+use crate::launch_log::LaunchRecord;
 use crate::module::Module;
 use crate::reading::Reading;
 use crate::stream::{Event, Stream};
@@ -164,6 +166,44 @@ impl Device {
     /// kernel with the same extents are added up. None unless the device is [`counted`](Self::counted).
     pub fn take_counters(&self) -> Vec<Counters> {
         self.backend.take_counters()
+    }
+
+    /// A device of a compute capability that loads kernels and validates launches like a GPU, and executes nothing. It has the
+    /// SM count of an H200; memory that is read is zero. Its launches are [logged](Self::logged).
+    ///
+    /// ```
+    /// # use warpwright_arch::Capability;
+    /// # use warpwright_runtime::{Device, Launch};
+    /// # let ptx = include_str!("../tests/ptx/vector.ptx");
+    /// let device = Device::dry_run(Capability::for_target("sm_120a").ok_or("unknown target")?)?;
+    /// let add = device.load_ptx(ptx)?.function("add")?;
+    /// let x = device.uninitialized::<f32>(1 << 40)?;
+    /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &x, 128u32))?;
+    /// assert_eq!(&*device.take_launches()[0].kernel, "add");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The table of GPUs lacks the H200.
+    pub fn dry_run(capability: &'static Capability) -> Result<Self> {
+        Ok(Self { backend: Arc::new(DryRun::new(capability)?) }.logged())
+    }
+
+    /// Whether launches execute nothing: a [dry run](Self::dry_run).
+    pub fn is_dry_run(&self) -> bool {
+        self.backend.is_dry_run()
+    }
+
+    /// The same device with every launch logged. [`take_launches`](Self::take_launches) returns the log.
+    #[must_use]
+    pub fn logged(self) -> Self {
+        self.backend.launch_log().turn_on();
+        self
+    }
+
+    /// The launches since the last call, in order. None unless the device is [`logged`](Self::logged).
+    pub fn take_launches(&self) -> Vec<LaunchRecord> {
+        self.backend.launch_log().take()
     }
 
     /// A GPU by its number.

@@ -18,6 +18,7 @@ use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKern
 use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
+use crate::launch_log::LaunchLog;
 
 /// Host memory is aligned for any element and any vector copy.
 const HOST_ALIGN: usize = 256;
@@ -29,6 +30,7 @@ pub(crate) struct Emulated {
     next_handle: AtomicUsize,
     /// When each event was last recorded.
     events: Mutex<HashMap<usize, Option<Instant>>>,
+    log: LaunchLog,
 }
 
 /// What a loaded module needs of its device.
@@ -102,6 +104,7 @@ impl Emulated {
             properties,
             next_handle: AtomicUsize::new(1),
             events: Mutex::default(),
+            log: LaunchLog::default(),
         })
     }
 
@@ -130,6 +133,10 @@ impl Emulated {
 impl Backend for Emulated {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
+    }
+
+    fn launch_log(&self) -> &LaunchLog {
+        &self.log
     }
 
     fn check_launches(&self) -> bool {
@@ -172,17 +179,12 @@ impl Backend for Emulated {
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>> {
-        let out_of_memory = || Error::OutOfMemory { bytes: bytes as u64, device: "the host".to_owned() };
-        let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).map_err(|_| out_of_memory())?;
-        // SAFETY: the layout's size is not zero.
-        NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)
+        allocate_host(bytes)
     }
 
     unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize) {
-        let layout =
-            Layout::from_size_align(bytes.max(1), HOST_ALIGN).expect("it was allocated with this layout");
-        // SAFETY: the caller passes a pointer from `allocate_host(bytes)`, which used this layout.
-        unsafe { alloc::dealloc(pointer.as_ptr(), layout) }
+        // SAFETY: the caller passes a pointer from `allocate_host(bytes)`.
+        unsafe { free_host(pointer, bytes) }
     }
 
     fn create_stream(&self) -> Result<Handle> {
@@ -267,6 +269,23 @@ impl Backend for Emulated {
         let program = self.machine.write().load(parsed)?;
         Ok(Arc::new(EmulatedModule { machine: self.machine.clone(), program }))
     }
+}
+
+/// Zeroed memory of the host.
+pub(crate) fn allocate_host(bytes: usize) -> Result<NonNull<u8>> {
+    let out_of_memory = || Error::OutOfMemory { bytes: bytes as u64, device: "the host".to_owned() };
+    let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).map_err(|_| out_of_memory())?;
+    // SAFETY: the layout's size is not zero.
+    NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)
+}
+
+/// # Safety
+/// `pointer` is from `allocate_host(bytes)`, is freed once, and is not used afterwards.
+pub(crate) unsafe fn free_host(pointer: NonNull<u8>, bytes: usize) {
+    let layout =
+        Layout::from_size_align(bytes.max(1), HOST_ALIGN).expect("it was allocated with this layout");
+    // SAFETY: the caller passes a pointer from `allocate_host(bytes)`, which used this layout.
+    unsafe { alloc::dealloc(pointer.as_ptr(), layout) }
 }
 
 /// A module the emulator has decoded.

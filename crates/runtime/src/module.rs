@@ -12,6 +12,7 @@ use crate::buffer::Allocation;
 use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
+use crate::launch_log::LaunchRecord;
 use crate::signature::{self, Parameter};
 use crate::stream::Stream;
 
@@ -20,6 +21,7 @@ use crate::stream::Stream;
 pub struct Module {
     backend: Arc<dyn Backend>,
     loaded: Arc<dyn LoadedModule>,
+    ptx: Arc<str>,
     /// Absent where only the driver can read the text.
     parsed: Option<Arc<syntax::Module>>,
 }
@@ -33,7 +35,7 @@ impl Module {
             Err(error) => return Err(error.into()),
         };
         let loaded = backend.load(text, parsed.as_deref())?;
-        Ok(Self { backend: backend.clone(), loaded, parsed })
+        Ok(Self { backend: backend.clone(), loaded, ptx: text.into(), parsed })
     }
 
     /// The device it is on.
@@ -194,6 +196,7 @@ impl Function {
                 Packed { bytes, align }
             })
             .collect();
+        backend.launch_log().add(|| self.record(launch));
         let outcome = self.loaded.launch(stream.handle, &launch, &packed);
         if matches!(outcome, Err(Error::Fault(_))) {
             let written = arguments.iter().flat_map(|argument| argument.written());
@@ -201,6 +204,26 @@ impl Function {
             Allocation::mark_exposed(backend, &self.name);
         }
         outcome
+    }
+
+    /// A launch of it for the log.
+    fn record(&self, launch: Launch) -> LaunchRecord {
+        let mut attributes = *self.attributes();
+        if attributes.registers_per_thread == 0 {
+            let entry = self.module.entries().find(|entry| *entry.name == *self.name);
+            let directives = entry.iter().flat_map(|entry| &entry.directives);
+            let most =
+                directives.filter(|(word, _)| word == "maxnreg").find_map(|(_, numbers)| numbers.first());
+            attributes.registers_per_thread = most.map_or(0, |most| *most as u32);
+        }
+        let capability = self.module.backend.properties().capability;
+        LaunchRecord {
+            kernel: self.name.clone(),
+            ptx: self.module.ptx.clone(),
+            launch,
+            attributes,
+            capability,
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn parameters(entry: &Function) -> Vec<Parameter> {
     entry.parameters.iter().map(Parameter::of).collect()
 }
 
-fn type_bytes(ty: Type) -> usize {
+pub(crate) fn type_bytes(ty: Type) -> usize {
     match ty {
         Type::Pred | Type::B8 | Type::U8 | Type::S8 | Type::E4m3 | Type::E5m2 => 1,
         Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::Bf16 => 2,

@@ -100,8 +100,16 @@ impl Stream {
     /// # Errors
     /// The buffer is another device's, or the device is lost.
     pub fn fill_zero<T: Storable>(&self, buffer: &mut Buffer<T>) -> Result<()> {
+        self.fill(buffer, 0)
+    }
+
+    /// Sets every byte of a buffer.
+    ///
+    /// # Errors
+    /// The buffer is another device's, or the device is lost.
+    pub fn fill<T: Storable>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.owns("the buffer", buffer)?;
-        self.backend.fill(self.handle, buffer.allocation.address(), 0, buffer.bytes())?;
+        self.backend.fill(self.handle, buffer.allocation.address(), byte, buffer.bytes())?;
         buffer.allocation.unmark();
         Ok(())
     }

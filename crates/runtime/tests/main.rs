@@ -2,6 +2,7 @@
 
 mod cublas;
 mod device;
+mod dry_run;
 mod faults;
 mod hopper;
 mod language;

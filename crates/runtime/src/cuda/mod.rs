@@ -22,6 +22,7 @@ use warpwright_ptx::syntax;
 use crate::backend::{Backend, Handle, LoadedModule};
 use crate::device::DeviceProperties;
 use crate::error::{Error, Result};
+use crate::launch_log::LaunchLog;
 use crate::reading::Reading;
 use driver::{Driver, Failure, device_attribute, status};
 use nvml::Nvml;
@@ -29,6 +30,7 @@ use nvml::Nvml;
 /// A GPU, with its primary context.
 pub(crate) struct Cuda {
     context: Arc<Context>,
+    log: LaunchLog,
     properties: DeviceProperties,
 }
 
@@ -167,7 +169,7 @@ impl Cuda {
             launched: Mutex::default(),
             wells: AtomicU64::new(0),
         };
-        Ok(Self { context: Arc::new(context), properties })
+        Ok(Self { context: Arc::new(context), properties, log: LaunchLog::default() })
     }
 }
 
@@ -245,6 +247,10 @@ impl Backend for Cuda {
 
     fn driver_version(&self) -> Option<String> {
         Nvml::get()?.driver_version()
+    }
+
+    fn launch_log(&self) -> &LaunchLog {
+        &self.log
     }
 
     fn check_launches(&self) -> bool {

@@ -1,0 +1,179 @@
+//! Numbers of inputs and references on the host.
+
+use warpwright::lang::element::{bf16, f16};
+use warpwright::runtime::Storable;
+
+use crate::OptionValue;
+use crate::random::{generate, tiled};
+
+/// A number on the host.
+pub trait HostNumber: Storable {
+    /// The relative error of one rounding: half the distance between neighbours at 1. 0 for integers.
+    const ROUNDING: f64;
+    /// The smallest positive number, the absolute error near 0. 0 for integers.
+    const SMALLEST: f64;
+    /// The nearest number of this type; integers wrap.
+    fn nearest(value: f64) -> Self;
+    /// The value exactly.
+    fn value(self) -> f64;
+    /// The sum, rounded once; integers wrap.
+    fn sum(self, other: Self) -> Self;
+    /// The product, rounded once; integers wrap.
+    fn product(self, other: Self) -> Self;
+}
+
+macro_rules! floats {
+    ($($ty:ty, $digits:literal, $smallest:literal, |$from:ident| $nearest:expr, |$to:ident| $value:expr;)*) => {
+        $(impl HostNumber for $ty {
+            const ROUNDING: f64 = 1.0 / (1u64 << $digits) as f64;
+            const SMALLEST: f64 = $smallest;
+
+            fn nearest($from: f64) -> Self {
+                $nearest
+            }
+
+            fn value(self) -> f64 {
+                let $to = self;
+                $value
+            }
+
+            // f64 has more than twice the digits of the narrower types, so that rounding twice is rounding once.
+            fn sum(self, other: Self) -> Self {
+                Self::nearest(self.value() + other.value())
+            }
+
+            fn product(self, other: Self) -> Self {
+                Self::nearest(self.value() * other.value())
+            }
+        })*
+    };
+}
+
+floats! {
+    f64, 53, 5e-324, |from| from, |to| to;
+    f32, 24, 1.4e-45, |from| from as f32, |to| f64::from(to);
+    f16, 11, 5.96e-8, |from| f16::from_f64(from), |to| f64::from(to);
+    bf16, 8, 9.2e-41, |from| bf16::from_f64(from), |to| f64::from(to);
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {
+        $(impl HostNumber for $ty {
+            const ROUNDING: f64 = 0.0;
+            const SMALLEST: f64 = 0.0;
+
+            fn nearest(value: f64) -> Self {
+                value as i64 as Self
+            }
+
+            fn value(self) -> f64 {
+                self as f64
+            }
+
+            fn sum(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            fn product(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+        })*
+    };
+}
+
+integers! { u8 i8 u32 i32 }
+
+/// The special values of floats.
+const SPECIAL: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e-40, 3e38];
+
+/// The distribution of random inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+pub enum Values {
+    /// Normal with mean 0 and standard deviation 1; of integers, 50.
+    #[default]
+    Normal,
+    /// Normal, with a NaN, infinity, negative zero, subnormal or huge number every few hundred elements.
+    Special,
+    /// Normal with mean 1000 and standard deviation 1: sums of squares cancel.
+    Offset,
+}
+
+impl Values {
+    /// `count` numbers from a seed, the same on every machine.
+    pub fn numbers<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
+        tiled(count, |count| self.made(seed, count))
+    }
+
+    fn made<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
+        generate(seed, count, T::nearest(0.0), |random, numbers| {
+            let scale = if T::ROUNDING == 0.0 { 50.0 } else { 1.0 };
+            let normal = random.normal(numbers.len());
+            for (number, value) in numbers.iter_mut().zip(normal) {
+                *number =
+                    T::nearest(f64::from(value) * scale + if self == Self::Offset { 1000.0 } else { 0.0 });
+            }
+            if self == Self::Special {
+                for number in &mut numbers[..] {
+                    let draw = random.below(400);
+                    if let Some(special) = SPECIAL.get(draw as usize) {
+                        *number = T::nearest(*special);
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Declares an enum of element types for an option, and a macro that dispatches on it:
+///
+/// ```
+/// use warpwright_harness::{OptionValue, data_types};
+///
+/// data_types! {
+///     /// Types that the kernel reads.
+///     enum InputType by with_input_type { f32, f16, bf16 }
+/// }
+///
+/// let ty = InputType::parse("f16")?;
+/// assert_eq!(with_input_type!(ty, T => size_of::<T>()), 2);
+/// assert_eq!(InputType::default(), InputType::f32);
+/// # use warpwright::prelude::*;
+/// # Ok::<(), String>(())
+/// ```
+///
+/// The first type is the default. The types must be in scope where the macro is used, as must the enum.
+#[macro_export]
+macro_rules! data_types {
+    ($(#[$meta:meta])* $visibility:vis enum $name:ident by $with:ident { $($types:ident),+ $(,)? }) => {
+        $crate::data_types! { @($) $(#[$meta])* $visibility enum $name by $with { $($types),+ } }
+    };
+    (@($dollar:tt) $(#[$meta:meta])* $visibility:vis enum $name:ident by $with:ident { $first:ident $(, $rest:ident)* }) => {
+        $(#[$meta])*
+        #[allow(non_camel_case_types, missing_docs)] // A variant is the name of its type.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, $crate::OptionValue)]
+        $visibility enum $name {
+            #[default]
+            $first,
+            $($rest,)*
+        }
+
+        /// Evaluates an expression with `T` as the type of a value of the enum.
+        #[allow(unused_macros)]
+        macro_rules! $with {
+            ($dollar value:expr, $dollar T:ident => $dollar body:expr) => {
+                match $dollar value {
+                    $name::$first => {
+                        type $dollar T = $first;
+                        $dollar body
+                    }
+                    $($name::$rest => {
+                        type $dollar T = $rest;
+                        $dollar body
+                    })*
+                }
+            };
+        }
+        #[allow(unused_imports)]
+        $visibility use $with;
+    };
+}

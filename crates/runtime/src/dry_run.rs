@@ -1,0 +1,263 @@
+//! A device that loads and validates like a GPU of any compute capability, and executes nothing.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
+use warpwright_arch::{ARCHITECTURES, Arch, Capability};
+use warpwright_emulator::{Counters, tensor_map};
+use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
+
+use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};
+use crate::device::DeviceProperties;
+use crate::emulated::{allocate_host, free_host};
+use crate::error::Result;
+use crate::launch::Launch;
+use crate::launch_log::LaunchLog;
+use crate::signature::type_bytes;
+
+/// Alignment of allocations, as the driver's.
+const ALIGNMENT: u64 = 256;
+
+/// Addresses that are handed out, none of which is read or written.
+pub(crate) struct DryRun {
+    properties: DeviceProperties,
+    next_address: AtomicU64,
+    next_handle: AtomicUsize,
+    log: LaunchLog,
+}
+
+impl DryRun {
+    pub(crate) fn new(capability: &'static Capability) -> Result<Self> {
+        let usual = Arch::named("h200")?;
+        let arch = ARCHITECTURES.iter().find(|arch| arch.capability == capability).unwrap_or(usual);
+        let properties = DeviceProperties {
+            name: format!("dry-run:{}", capability.target),
+            product: format!("a GPU of {}", capability.target),
+            is_emulated: true,
+            capability,
+            target: capability.target.to_owned(),
+            // No GPU is named: launches are planned for the SMs of an H200 whatever the capability.
+            sm_count: usual.sm_count,
+            global_bytes: u64::MAX,
+            l2_bytes: arch.l2_bytes,
+            boost_mhz: arch.boost_mhz,
+            bytes_per_second: arch.bytes_per_second,
+            driver: None,
+        };
+        let (next_address, next_handle) = (AtomicU64::new(ALIGNMENT), AtomicUsize::new(1));
+        Ok(Self { properties, next_address, next_handle, log: LaunchLog::default() })
+    }
+
+    fn new_handle(&self) -> Handle {
+        Handle(self.next_handle.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Backend for DryRun {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn is_dry_run(&self) -> bool {
+        true
+    }
+
+    fn launch_log(&self) -> &LaunchLog {
+        &self.log
+    }
+
+    fn check_launches(&self) -> bool {
+        false
+    }
+
+    fn count_launches(&self) -> bool {
+        false
+    }
+
+    fn take_counters(&self) -> Vec<Counters> {
+        Vec::new()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        let bytes = (bytes as u64).next_multiple_of(ALIGNMENT);
+        Ok(self.next_address.fetch_add(bytes, Ordering::Relaxed))
+    }
+
+    fn free(&self, _address: u64) {}
+
+    fn upload(&self, _address: u64, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn download(&self, _address: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes.fill(0);
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>> {
+        allocate_host(bytes)
+    }
+
+    unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller passes a pointer from `allocate_host(bytes)`.
+        unsafe { free_host(pointer, bytes) }
+    }
+
+    fn create_stream(&self) -> Result<Handle> {
+        Ok(self.new_handle())
+    }
+
+    fn destroy_stream(&self, _stream: Handle) {}
+
+    fn synchronize_stream(&self, _stream: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn stream_is_idle(&self, _stream: Handle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn wait_for_event(&self, _stream: Handle, _event: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn fill(&self, _stream: Handle, _address: u64, _byte: u8, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy(&self, _stream: Handle, _to: u64, _from: u64, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn copy_to_device(
+        &self,
+        _stream: Handle,
+        _to: u64,
+        _from: NonNull<u8>,
+        _bytes: usize,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn copy_to_host(
+        &self,
+        _stream: Handle,
+        _to: NonNull<u8>,
+        _from: u64,
+        _bytes: usize,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn create_event(&self) -> Result<Handle> {
+        Ok(self.new_handle())
+    }
+
+    fn destroy_event(&self, _event: Handle) {}
+
+    fn record(&self, _event: Handle, _stream: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn synchronize_event(&self, _event: Handle) -> Result<()> {
+        Ok(())
+    }
+
+    fn event_is_reached(&self, _event: Handle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn elapsed(&self, _start: Handle, _end: Handle) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]> {
+        Ok(tensor_map::encode(map))
+    }
+
+    fn load(&self, _ptx: &str, parsed: Option<&Module>) -> Result<Arc<dyn LoadedModule>> {
+        let module = parsed.expect("text that does not parse is refused for emulated devices").clone();
+        Ok(Arc::new(DryModule { module, threads_per_cta: self.properties.capability.threads_per_cta }))
+    }
+}
+
+/// A module that was read.
+struct DryModule {
+    module: Module,
+    threads_per_cta: u32,
+}
+
+impl LoadedModule for DryModule {
+    fn kernel(self: Arc<Self>, name: &str) -> Result<Option<Arc<dyn LoadedKernel>>> {
+        let is_it = |function: &&warpwright_ptx::syntax::Function| function.is_entry && function.name == name;
+        let Some(entry) = self.module.functions.iter().find(is_it) else { return Ok(None) };
+        let directive = |names: &[&str]| {
+            entry
+                .directives
+                .iter()
+                .find(|(word, _)| names.contains(&word.as_str()))
+                .map(|(_, numbers)| numbers)
+        };
+        let threads =
+            directive(&["maxntid", "reqntid"]).map(|threads| threads.iter().product::<i64>() as u32);
+        let shared = self.module.variables.iter().chain(entry.body.iter().flatten().filter_map(variable));
+        Ok(Some(Arc::new(DryKernel {
+            attributes: KernelAttributes {
+                registers_per_thread: 0,
+                shared_bytes: static_shared_bytes(shared),
+                local_bytes: 0,
+                threads_per_cta: threads.unwrap_or(self.threads_per_cta),
+            },
+        })))
+    }
+
+    fn variable(&self, name: &str) -> Result<Option<(u64, usize)>> {
+        let found = self.module.variables.iter().find(|variable| variable.name == name);
+        Ok(found.map(|variable| (ALIGNMENT, bytes(variable) as usize)))
+    }
+}
+
+fn variable(statement: &Statement) -> Option<&Variable> {
+    match statement {
+        Statement::Variable(variable) => Some(variable),
+        _ => None,
+    }
+}
+
+/// The bytes of variables in shared memory whose sizes are declared, each at its alignment.
+fn static_shared_bytes<'a>(variables: impl Iterator<Item = &'a Variable>) -> u32 {
+    let shared = variables
+        .filter(|variable| variable.space == StateSpace::Shared && variable.linkage != Linkage::Extern);
+    let end = shared.fold(0, |end: u64, variable| {
+        let alignment = variable.align.map_or(type_bytes(variable.ty) as u64, u64::from).max(1);
+        end.next_multiple_of(alignment) + bytes(variable)
+    });
+    end as u32
+}
+
+fn bytes(variable: &Variable) -> u64 {
+    let count: u64 = variable.dimensions.iter().map(|extent| extent.unwrap_or(0)).product();
+    type_bytes(variable.ty) as u64 * u64::from(variable.vector.max(1)) * count
+}
+
+/// A kernel that launches to nothing.
+struct DryKernel {
+    attributes: KernelAttributes,
+}
+
+impl LoadedKernel for DryKernel {
+    fn attributes(&self) -> &KernelAttributes {
+        &self.attributes
+    }
+
+    fn launch(&self, _stream: Handle, _launch: &Launch, _arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
+        Ok(LaunchCounts::default())
+    }
+}

@@ -1,0 +1,72 @@
+//! A log of the launches of a device.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpwright_arch::{Capability, KernelResources, Occupancy};
+
+use crate::backend::KernelAttributes;
+use crate::error::{Error, Result};
+use crate::launch::Launch;
+
+/// A launch of a kernel.
+#[derive(Clone, Debug)]
+pub struct LaunchRecord {
+    /// The name of the kernel.
+    pub kernel: Arc<str>,
+    /// The PTX that the kernel was loaded from.
+    pub ptx: Arc<str>,
+    /// The launch configuration.
+    pub launch: Launch,
+    /// What the assembler made of the kernel. Where the device has no assembler, `registers_per_thread` is what the kernel's
+    /// `.maxnreg` says, and 0 without one.
+    pub attributes: KernelAttributes,
+    /// The compute capability of the device.
+    pub capability: &'static Capability,
+}
+
+impl LaunchRecord {
+    /// Static and dynamic shared memory of a CTA, in bytes.
+    pub fn shared_bytes(&self) -> u32 {
+        self.attributes.shared_bytes + self.launch.dynamic_shared_bytes
+    }
+
+    /// The number of CTAs an SM holds, and what limits it.
+    ///
+    /// # Errors
+    /// No CTA fits an SM.
+    pub fn occupancy(&self) -> Result<Occupancy> {
+        let resources = KernelResources {
+            threads_per_cta: self.launch.block.0.iter().product(),
+            registers_per_thread: self.attributes.registers_per_thread,
+            shared_bytes: self.shared_bytes(),
+        };
+        let refused = |reason: String| Error::BadLaunch { kernel: self.kernel.to_string(), reason };
+        self.capability.occupancy(&resources).map_err(|error| refused(error.to_string()))
+    }
+}
+
+/// The launches of a device since the log was last taken. It is off at first: a launch then only reads a flag.
+#[derive(Default)]
+pub(crate) struct LaunchLog {
+    is_on: AtomicBool,
+    records: Mutex<Vec<LaunchRecord>>,
+}
+
+impl LaunchLog {
+    pub(crate) fn turn_on(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Adds what `record` makes if the log is on.
+    #[inline]
+    pub(crate) fn add(&self, record: impl FnOnce() -> LaunchRecord) {
+        if self.is_on.load(Ordering::Relaxed) {
+            self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record());
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<LaunchRecord> {
+        std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

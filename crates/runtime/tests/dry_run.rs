@@ -1,0 +1,59 @@
+//! The dry run, and the log of launches on every device.
+
+use warpwright_arch::Capability;
+use warpwright_lang::pointer::Global;
+use warpwright_lang::shared::shared_array;
+use warpwright_lang::special::thread_idx;
+use warpwright_lang::{kernel, launch};
+use warpwright_runtime::{Device, Error, LaunchRecord};
+
+/// 256 threads with 12 bytes and 1 KB of shared memory, and at most 40 registers.
+#[kernel]
+fn through_shared(out: &mut Global<f32>) {
+    launch::threads(256);
+    launch::maximum_registers(40);
+    let few = shared_array::<u32>(3);
+    let all = shared_array::<f32>(256);
+    few.at(0u32).store(0u32);
+    all.at(thread_idx().x).store(1.0);
+    out.at(thread_idx().x).store(all.at(thread_idx().x).load());
+}
+
+fn launched(device: &Device, block: u32) -> Result<LaunchRecord, Error> {
+    let kernel = device.compile(&through_shared().expect("no mistakes"))?;
+    let mut out = device.uninitialized::<f32>(256)?;
+    kernel.launch(&device.stream()?, 2, block, (&mut out,))?;
+    Ok(device.take_launches().remove(0))
+}
+
+#[test]
+fn a_dry_run_logs_what_the_emulator_logs() {
+    let emulated = launched(&Device::named("emu:h200").expect("it starts").logged(), 256).expect("it runs");
+    let dry = Device::dry_run(Capability::for_target("sm_90a").expect("known")).expect("it starts");
+    let dry = launched(&dry, 256).expect("it validates");
+    assert_eq!((&dry.kernel, &dry.ptx), (&emulated.kernel, &emulated.ptx));
+    assert_eq!((dry.launch, dry.shared_bytes()), (emulated.launch, emulated.shared_bytes()));
+    for attributes in [dry.attributes, emulated.attributes] {
+        assert_eq!((attributes.registers_per_thread, attributes.shared_bytes), (40, 16 + 1024));
+    }
+    assert_eq!(dry.occupancy().expect("it fits").ctas_per_sm, 6);
+}
+
+#[test]
+fn a_dry_run_has_every_target_and_refuses_what_a_gpu_refuses() {
+    for target in ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"] {
+        let device = Device::dry_run(Capability::for_target(target).expect("known")).expect("it starts");
+        let record = launched(&device, 256).expect("it validates");
+        assert!(record.ptx.contains(&format!(".target {target}")), "{}", record.ptx);
+        assert!(matches!(launched(&device, 512), Err(Error::BadLaunch { .. })), "its bounds are 256 threads");
+    }
+}
+
+#[test]
+fn launches_are_logged_only_where_that_is_asked_for() {
+    let device = Device::named("emu:h200").expect("it starts");
+    let kernel = device.compile(&through_shared().expect("no mistakes")).expect("it compiles");
+    let mut out = device.uninitialized::<f32>(256).expect("there is memory");
+    kernel.launch(&device.stream().expect("a stream"), 2, 256, (&mut out,)).expect("it runs");
+    assert!(device.take_launches().is_empty());
+}
