@@ -100,9 +100,9 @@ fn every_code_is_explained() {
 /// Where no device is named, it is one that runs the PTX.
 #[test]
 fn a_launch_file_is_checked_on_a_gpu_that_its_ptx_is_for() {
-    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../ptx/tests/compiled/cases");
+    let cases = warpwright_testing::corpus::folder().join("cases");
     for (case, gpu) in [("triton_descriptor_matmul", "emu:h200"), ("triton_tensor_memory_half", "emu:b200")] {
-        let launch = format!("{cases}/{case}/LAUNCH.json");
+        let launch = format!("{}/{case}/LAUNCH.json", cases.display());
         let output = warpwright(&["check", &launch, "--seeds", "0"]);
         assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
         let output = warpwright(&["report", &launch]);

@@ -1,4 +1,4 @@
-//! PTX that other compilers wrote (`crates/ptx/tests/compiled`), run by `warpwright exec` on the emulator, gives what NumPy gave.
+//! PTX that other compilers wrote (the corpus), run by `warpwright exec` on the emulator, gives what NumPy gave.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
-use crate::corpus::Case;
+use warpwright_testing::corpus::Case;
 
 /// A launch of one text under one schedule.
 struct Run<'a> {

@@ -3,7 +3,6 @@
 mod chapters;
 mod check;
 mod compiled;
-mod corpus;
 mod exec;
 mod mutants;
 mod mutation;

@@ -100,7 +100,7 @@ const MUTANTS: &[Mutant] = &[
 ];
 
 fn cases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ptx/tests/compiled/cases")
+    warpwright_testing::corpus::folder().join("cases")
 }
 
 /// A text as lines, and which of them are those of a kernel.

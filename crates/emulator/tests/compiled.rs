@@ -7,14 +7,7 @@ use std::path::Path;
 use crate::common::device;
 use serde_json::Value;
 use warpwright_emulator::{Checks, Launch, Schedule};
-
-/// The bytes of an array in NumPy's format, after its header.
-fn npy(path: &Path) -> Vec<u8> {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert_eq!(&bytes[..6], b"\x93NUMPY");
-    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    bytes[10 + header..].to_vec()
-}
+use warpwright_testing::corpus::{Case, array};
 
 fn width(dtype: &str) -> usize {
     match dtype.trim_start_matches(|c: char| c.is_alphabetic()) {
@@ -98,7 +91,7 @@ fn replay(
             Some("zero") => device.fill(address, 0, size).unwrap(),
             Some(_) => {}
             None => {
-                device.write(address, &npy(&folder.join(buffer["init"]["npy"].as_str().unwrap()))).unwrap()
+                device.write(address, &array(&folder.join(buffer["init"]["npy"].as_str().unwrap()))).unwrap()
             }
         }
         if let Some(name) = buffer["save"].as_str() {
@@ -128,8 +121,10 @@ fn replay(
         let (rtol, atol) = (wanted["rtol"].as_f64().unwrap(), wanted["atol"].as_f64().unwrap());
         let mut bytes = vec![0; size];
         device.read(address, &mut bytes).unwrap();
-        let (found, wanted) =
-            (numbers(dtype, &bytes), numbers(dtype, &npy(&folder.join(wanted["equals"].as_str().unwrap()))));
+        let (found, wanted) = (
+            numbers(dtype, &bytes),
+            numbers(dtype, &array(&folder.join(wanted["equals"].as_str().unwrap()))),
+        );
         for (index, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
             let near = (found - wanted).abs() <= atol + rtol.max(unfused) * wanted.abs();
             if !(near || found == wanted || found.is_nan() && wanted.is_nan()) {
@@ -142,14 +137,9 @@ fn replay(
 
 #[test]
 fn compiled_programs_give_numpys_results() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ptx/tests/compiled/cases");
     let mut wrong = Vec::new();
     let mut count = 0;
-    for entry in fs::read_dir(cases).unwrap() {
-        let folder = entry.unwrap().path();
-        let json =
-            |name: &str| -> Value { serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap() };
-        let (launch, expected) = (json("LAUNCH.json"), json("EXPECTED.json"));
+    for Case { folder, launch, expected, .. } in Case::all() {
         // Tensor maps are encoded by the runtime: the command's own tests run these.
         let has_maps = |argument: &Value| !argument["tensor_map"].is_null() || !argument["struct"].is_null();
         if launch["args"].as_array().unwrap().iter().any(has_maps) {

@@ -186,11 +186,7 @@ fn gemms_are_right_in_every_order_and_type() {
 /// Only where a GPU is: the same kernels give the same answers there.
 #[test]
 fn the_gpu_agrees() {
-    let Ok(device) = Device::named("cuda:0") else {
-        assert!(std::env::var_os("WARPWRIGHT_REQUIRE_GPU").is_none(), "a GPU is required, and none opens");
-        eprintln!("no GPU here: nothing to compare with");
-        return;
-    };
+    let Some(device) = warpwright_testing::gpu(Device::named("cuda:0")) else { return };
     for command in [
         "vector-add --length 100007",
         "map2d",

@@ -10,6 +10,7 @@ use warpwright_lang::special::{block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
 use warpwright_lang::value::constant;
 use warpwright_lang::{Kernel, block, kernel, launch, tma, warp};
+use warpwright_testing::ptxas::Assembler;
 
 /// The PTX of a kernel for sm_90a, without the lines that say where it was written; assembled.
 fn ptx<Args>(kernel: &Kernel<Args>) -> String {
@@ -18,22 +19,11 @@ fn ptx<Args>(kernel: &Kernel<Args>) -> String {
     let mut optimised = kernel.ir().clone();
     ir::optimize(&mut optimised);
     let text = warpwright_ptx::write(&ir::Module::new(capability, vec![optimised]));
-    assemble(kernel.name(), &text);
+    if let Some(assembler) = Assembler::from_environment() {
+        assembler.assemble("sm_90a", &text).unwrap_or_else(|said| panic!("{}: {said}", kernel.name()));
+    }
     let is_position = |line: &&str| line.trim_start().starts_with(".loc") || line.starts_with(".file");
     text.lines().filter(|line| !is_position(line)).map(|line| format!("{line}\n")).collect()
-}
-
-fn assemble(name: &str, text: &str) {
-    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
-    let path = std::env::temp_dir().join(format!("hopper_{name}_{}.ptx", std::process::id()));
-    std::fs::write(&path, text).expect("the temporary folder is writable");
-    let run = std::process::Command::new(ptxas)
-        .args(["--gpu-name", "sm_90a", "--output-file", "/dev/null"])
-        .arg(&path)
-        .output()
-        .expect("WARPWRIGHT_PTXAS names the assembler");
-    assert!(run.status.success(), "{}\n{}", path.display(), String::from_utf8_lossy(&run.stderr));
-    std::fs::remove_file(&path).expect("written above");
 }
 
 /// Each phase of a barrier in turn, by its parity.

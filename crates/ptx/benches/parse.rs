@@ -1,18 +1,8 @@
 //! How fast PTX is read: bytes a second over what other compilers wrote, and over a large kernel of ours.
 
-use std::fs;
-use std::path::Path;
-
 use criterion::{Criterion, Throughput};
 use warpwright_ptx::{parse, print};
-
-fn compiled_texts() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/ptx");
-    let paths = fs::read_dir(folder)
-        .expect("the folder of compiled texts")
-        .map(|entry| entry.expect("an entry").path());
-    paths.map(|path| fs::read_to_string(path).expect("a text file")).collect()
-}
+use warpwright_testing::corpus;
 
 /// Straight-line code as an unrolled kernel has it.
 fn unrolled() -> String {
@@ -25,7 +15,7 @@ fn unrolled() -> String {
 }
 
 fn throughput(criterion: &mut Criterion) {
-    let texts = compiled_texts();
+    let texts: Vec<String> = corpus::texts().into_iter().map(|(_, text)| text).collect();
     let bytes: usize = texts.iter().map(String::len).sum();
     let mut group = criterion.benchmark_group("ptx");
     group.throughput(Throughput::Bytes(bytes as u64));

@@ -1,27 +1,19 @@
 //! Whatever the text, the parser answers: a tree or an error, never a panic.
 
-use std::fs;
-use std::path::Path;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use warpwright_ptx::{parse, print};
+use warpwright_testing::corpus;
 
 /// PTX that nvcc's compiler wrote, and a page of ours with every construct.
 fn texts() -> &'static [String] {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     TEXTS.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/ptx");
-        let mut paths: Vec<_> = fs::read_dir(folder)
-            .expect("the folder of compiled texts")
-            .map(|entry| entry.expect("an entry").path())
-            .collect();
-        paths.sort();
-        let read = |path: &Path| fs::read_to_string(path).expect("a text file");
         // The first pages are enough, and keep a case quick.
-        let first_pages = |text: String| text.chars().take(6000).collect();
+        let first_pages = |text: String| -> String { text.chars().take(6000).collect() };
         std::iter::once(EVERYTHING.to_owned())
-            .chain(paths.iter().map(|path| read(path)).map(first_pages))
+            .chain(corpus::texts().into_iter().map(|(_, text)| first_pages(text)))
             .collect()
     })
 }

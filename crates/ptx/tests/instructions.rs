@@ -1,14 +1,13 @@
 //! Every row of the instruction table, in its alternatives, through the real assembler.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
-use crate::assembler::Assembler;
 use crate::spelling::{SPELLINGS, instruction, program, targets, version_of};
 use warpwright_arch::instructions::{Form, Signature, forms, forms_of};
 use warpwright_ptx::parse;
 use warpwright_ptx::syntax::{Instruction, Statement};
+use warpwright_testing::corpus;
+use warpwright_testing::ptxas::Assembler;
 
 /// Lines of the program that are the header.
 const HEADER_LINES: usize = 4;
@@ -120,12 +119,10 @@ fn for_each_instruction(statements: &[Statement], visit: &mut dyn FnMut(&Instruc
 
 #[test]
 fn every_instruction_that_compilers_wrote_is_in_the_table() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/ptx");
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
     let mut count = 0;
-    for entry in fs::read_dir(&folder).expect("the folder of compiled texts") {
-        let path = entry.expect("an entry").path();
-        let module = parse(&fs::read_to_string(&path).expect("a text file")).expect("PTX");
+    for (path, text) in corpus::texts() {
+        let module = parse(&text).expect("PTX");
         for body in module.functions.iter().filter_map(|function| function.body.as_ref()) {
             for_each_instruction(body, &mut |instruction| {
                 count += 1;
@@ -144,5 +141,5 @@ fn every_instruction_that_compilers_wrote_is_in_the_table() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
-    assert!(count > 1000, "{count} instructions in {}", folder.display());
+    assert!(count > 1000, "{count} instructions in the corpus");
 }

@@ -1,6 +1,5 @@
 //! The tests of the crate, in one program.
 
-mod assembler;
 mod compiled;
 mod fuzz;
 mod instructions;

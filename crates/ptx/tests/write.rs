@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::assembler::Assembler;
 use warpwright_arch::{CAPABILITIES, Capability};
 use warpwright_ir::{
     Body, DYNAMIC_SHARED, Instruction, Kernel, Label, LaunchBounds, Location, MemoryVariable, Module,
     Operand, Parameter, ParameterType, Register, RegisterClass, Statement,
 };
 use warpwright_ptx::{lower, parse, write};
+use warpwright_testing::ptxas::Assembler;
 
 /// Builds a kernel as the kernel language would, each statement on a line of its own.
 #[derive(Default)]

@@ -6,11 +6,7 @@ use warpwright_runtime::{Device, Error};
 
 #[test]
 fn products_of_every_order_are_right() {
-    let Ok(device) = Device::named("cuda:0") else {
-        let required = std::env::var("WARPWRIGHT_REQUIRE_GPU").is_ok_and(|value| value == "1");
-        assert!(!required, "WARPWRIGHT_REQUIRE_GPU is set, and there is no GPU");
-        return;
-    };
+    let Some(device) = warpwright_testing::gpu(Device::named("cuda:0")) else { return };
     let stream = device.stream().expect("a stream");
     let (m, n, k) = (64usize, 96usize, 32usize);
     let value = |row: usize, column: usize, seed: usize| ((row * 7 + column * 3 + seed) % 9) as f32 - 4.0;

@@ -4,10 +4,9 @@
 #[expect(dead_code, reason = "its main is the example's")]
 mod example;
 
-use std::process::Command;
-
 use warpwright::arch::Arch;
 use warpwright::runtime::{Device, Schedule, ptx};
+use warpwright_testing::ptxas::Assembler;
 
 fn device(schedule: Schedule) -> Device {
     let device = Device::emulated(Arch::named("b200").expect("it is known"), schedule);
@@ -26,14 +25,8 @@ fn the_example_is_right_and_clean() {
 
 #[test]
 fn the_assembler_accepts_the_example() {
-    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
+    let Some(assembler) = Assembler::from_environment() else { return };
     let kernel = example::BlackwellGemm.run().expect("it is staged");
     let text = ptx(&kernel, device(Schedule::Eager).properties().capability).expect("it is verified");
-    let path = std::env::temp_dir().join(format!("blackwell_gemm_{}.ptx", std::process::id()));
-    std::fs::write(&path, text).expect("the temporary folder is writable");
-    let run =
-        Command::new(ptxas).args(["--gpu-name", "sm_100a", "--output-file", "/dev/null"]).arg(&path).output();
-    std::fs::remove_file(&path).expect("it was written");
-    let run = run.expect("the assembler starts");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assembler.assemble("sm_100a", &text).expect("ptxas accepts the example");
 }

@@ -19,10 +19,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::corpus::Case;
 use operators::{CLASSES, Class, Mutant};
 use run::{Outcome, Trial};
 use text::Kernel;
+use warpwright_testing::corpus::Case;
 
 /// A text with the mutants of what a launch executes of it.
 struct Subject<'a> {

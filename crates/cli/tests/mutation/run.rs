@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::corpus::Case;
+use warpwright_testing::corpus::Case;
 
 /// How many random schedules there are besides `eager` and `latest`.
 const SEEDS: usize = 2;

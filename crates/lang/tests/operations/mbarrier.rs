@@ -190,5 +190,5 @@ fn the_verifier_and_the_assembler_accept_every_form() {
     for kernel in &module.kernels {
         ir::verify(kernel, capability).unwrap_or_else(|errors| panic!("{:?}: {errors:?}", kernel.body));
     }
-    super::assemble("mbarriers", &module);
+    super::assemble(&module);
 }

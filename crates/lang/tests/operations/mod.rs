@@ -11,6 +11,7 @@ use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::recorder::{self, stage};
 use warpwright_lang::shared::shared_array;
+use warpwright_testing::ptxas::Assembler;
 
 /// A parameter as an input of type `T`.
 fn x<T: Element>() -> Reg<T> {
@@ -136,24 +137,16 @@ fn the_verifier_accepts_the_operations() {
 #[test]
 fn the_assembler_accepts_the_operations() {
     for target in TARGETS {
-        assemble("operations", &module(target));
+        assemble(&module(target));
     }
 }
 
-/// Has the real assembler, where `WARPWRIGHT_PTXAS` names it, accept a module.
-fn assemble(name: &str, module: &ir::Module) {
-    let Some(ptxas) = std::env::var_os("WARPWRIGHT_PTXAS") else { return };
+/// Has ptxas accept a module.
+fn assemble(module: &ir::Module) {
+    let Some(assembler) = Assembler::from_environment() else { return };
     let target = module.capability.target;
-    let path = std::env::temp_dir().join(format!("{name}_{target}_{}.ptx", std::process::id()));
-    std::fs::write(&path, warpwright_ptx::write(module)).expect("the temporary folder is writable");
-    let run = std::process::Command::new(&ptxas)
-        .args(["--gpu-name", target, "--output-file", "/dev/null"])
-        .arg(&path)
-        .output()
-        .expect("WARPWRIGHT_PTXAS names the assembler");
-    let complaints = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(run.status.success(), "{}\n{complaints}", path.display());
-    std::fs::remove_file(&path).expect("written above");
+    let accepted = assembler.assemble(target, &warpwright_ptx::write(module));
+    accepted.unwrap_or_else(|said| panic!("{target}: {said}"));
 }
 
 /// The instructions of the table that no operation here records, and why.

@@ -213,7 +213,7 @@ fn the_verifier_accepts_every_form() {
 
 #[test]
 fn the_assembler_accepts_every_form() {
-    super::assemble("products", &module());
+    super::assemble(&module());
 }
 
 /// The scales and orders that a product says are those of its instructions.

@@ -1,0 +1,43 @@
+//! NVIDIA's assembler, which `WARPWRIGHT_PTXAS` names.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::skipped;
+
+/// A `ptxas` to check text with.
+pub struct Assembler {
+    binary: OsString,
+}
+
+impl Assembler {
+    /// The assembler that `WARPWRIGHT_PTXAS` names. `None` reports the test as skipped.
+    pub fn from_environment() -> Option<Self> {
+        let binary = std::env::var_os("WARPWRIGHT_PTXAS");
+        if binary.is_none() {
+            skipped("WARPWRIGHT_PTXAS names no ptxas");
+        }
+        binary.map(|binary| Self { binary })
+    }
+
+    /// Assembles `text` for `target` (`sm_90a`).
+    ///
+    /// # Errors
+    /// The messages of ptxas.
+    pub fn assemble(&self, target: &str, text: &str) -> Result<(), String> {
+        let mut ptxas = Command::new(&self.binary)
+            .args(["--gpu-name", target, "--output-file", "/dev/null", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", self.binary.display()))?;
+        let mut input = ptxas.stdin.take().expect("the input is piped");
+        input.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        drop(input);
+        let output = ptxas.wait_with_output().map_err(|error| error.to_string())?;
+        let said = [output.stdout, output.stderr].concat();
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
+    }
+}
