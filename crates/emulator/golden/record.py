@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs every golden case on the GPU and writes what came out.
 
-    python3 record.py [--device N] [--jobs N] [--out FOLDER] [--results NAME] [PATTERN ...]
+    python3 record.py CASES [--device N] [--jobs N] [--out FOLDER] [--results NAME] [PATTERN ...]
+
+CASES is the folder that the test `golden::write_cases` wrote.
 
 Needs Python 3.8 and the driver's libcuda.so.1, nothing else. Writes results.json (the device, the driver and, for
 each case, where its bytes lie or why there are none) and results.bin (the saved buffers of all cases, each case
 compressed by zlib). The record is in parts, so that one can be made anew without the others:
 
-    python3 record.py --results wgmma 'wgmma*'     # results.wgmma.json, results.wgmma.bin
+    python3 record.py CASES --results wgmma 'wgmma*'     # results.wgmma.json, results.wgmma.bin
 
 A case that fails or hangs is noted and the run goes on: cases run in child processes, and one is started anew after
 a failure that leaves its context unusable. Most of the time goes to the driver's assembler, so several run at once.
@@ -148,7 +150,7 @@ def run_case(driver, path):
     return outputs, checksum
 
 
-def child(ordinal, folder, names):
+def child(ordinal, cases, folder, names):
     """Runs cases until one leaves the context unusable. Each line of output is the record of one case."""
     driver = Driver(ordinal)
     print(json.dumps({"about": driver.describe()}), flush=True)
@@ -156,7 +158,7 @@ def child(ordinal, folder, names):
         print(json.dumps({"start": name}), flush=True)
         record = {"case": name}
         try:
-            outputs, checksum = run_case(driver, os.path.join(HERE, name + ".json"))
+            outputs, checksum = run_case(driver, os.path.join(cases, name + ".json"))
             with open(os.path.join(folder, name.replace("/", "_")), "wb") as file:
                 file.write(outputs)
             record.update(checksum=checksum, bytes=len(outputs))
@@ -170,11 +172,11 @@ def child(ordinal, folder, names):
                 return
 
 
-def run_children(ordinal, folder, names):
+def run_children(ordinal, cases, folder, names):
     """The record of every case, from as many children as it takes."""
     about, records, pending = {}, {}, list(names)
     while pending:
-        command = [sys.executable, os.path.abspath(__file__), "--child", folder, "--device", str(ordinal), *pending]
+        command = [sys.executable, os.path.abspath(__file__), cases, "--child", folder, "--device", str(ordinal), *pending]
         before = len(records)
         started = None
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -196,12 +198,12 @@ def run_children(ordinal, folder, names):
     return about, records
 
 
-def run_all(ordinal, jobs, folder, names):
+def run_all(ordinal, jobs, cases, folder, names):
     """The records of all cases, from several children at once."""
     shares = [share for share in (names[job::jobs] for job in range(jobs)) if share]
     about, records = {}, {}
     with concurrent.futures.ThreadPoolExecutor(max(len(shares), 1)) as pool:
-        for about, part in pool.map(lambda share: run_children(ordinal, folder, share), shares):
+        for about, part in pool.map(lambda share: run_children(ordinal, cases, folder, share), shares):
             records.update(part)
     return about, records
 
@@ -226,6 +228,7 @@ class Watchdog:
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("cases", help="the folder of the cases")
     arguments.add_argument("patterns", nargs="*", help="only cases whose FAMILY/NAME matches")
     arguments.add_argument("--device", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=8)
@@ -235,25 +238,25 @@ def main():
     arguments.add_argument("--child", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.child:
-        return child(options.device, options.child, options.patterns)
+        return child(options.device, options.cases, options.child, options.patterns)
 
     names = sorted(
         os.path.join(family, file[:-5])
-        for family in os.listdir(HERE)
-        if os.path.isdir(os.path.join(HERE, family))
-        for file in os.listdir(os.path.join(HERE, family))
+        for family in os.listdir(options.cases)
+        if os.path.isdir(os.path.join(options.cases, family))
+        for file in os.listdir(os.path.join(options.cases, family))
         if file.endswith(".json")
     )
     if options.patterns:
         names = [name for name in names if any(fnmatch.fnmatch(name, p) for p in options.patterns)]
     if options.check:
         for name in names:
-            read_case(os.path.join(HERE, name + ".json"))
+            read_case(os.path.join(options.cases, name + ".json"))
         print(f"{len(names)} cases can be read")
         return
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:
-        about, records = run_all(options.device, options.jobs, folder, names)
+        about, records = run_all(options.device, options.jobs, options.cases, folder, names)
         offset, lines = 0, []
         os.makedirs(options.out, exist_ok=True)
         stem = os.path.join(options.out, f"results.{options.results}" if options.results else "results")

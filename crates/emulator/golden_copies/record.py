@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs every copy of cases.json, whose kernels are in kernels.json, on the GPU and writes what it changed in memory.
 
-    python3 record.py [--out FOLDER]
+    python3 record.py CASES [--out FOLDER]
+
+CASES is the folder that the test `tensor_copies::golden::write_cases` wrote.
 
 Needs Python 3.8 and the driver's libcuda.so.1, nothing else. Writes results.json (the device, and for each case its
 outcome: ok, refused by the driver, or a fault) and results.bin (for each case that is ok, the bytes of tensor and buffer
@@ -112,13 +114,13 @@ class Driver:
         return "ok", bytes(a ^ b for a, b in zip(before[0] + before[1], after))
 
 
-def child(first):
+def child(cases, first):
     """Runs the cases from one on, until a fault. Each line of output is a record."""
     driver = Driver()
     print(json.dumps({"about": driver.describe()}), flush=True)
-    with open(os.path.join(HERE, "cases.json")) as file:
+    with open(os.path.join(cases, "cases.json")) as file:
         lines = file.read().splitlines()
-    with open(os.path.join(HERE, "kernels.json")) as file:
+    with open(os.path.join(cases, "kernels.json")) as file:
         kernels = json.load(file)
     for index in range(first, len(lines)):
         case = json.loads(lines[index])
@@ -135,13 +137,15 @@ def child(first):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("cases", help="the folder of the cases")
     arguments.add_argument("--out", default=HERE)
     arguments.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.child is not None:
-        return child(options.child)
+        return child(options.cases, options.child)
     began = time.time()
-    with open(os.path.join(HERE, "cases.json")) as file:
+    cases = options.cases
+    with open(os.path.join(cases, "cases.json")) as file:
         total = len(file.read().splitlines())
     records, about, stored = {}, {}, bytearray()
     def write():
@@ -153,7 +157,7 @@ def main():
             file.write('{"about": %s,\n "cases": {\n%s\n}}\n' % (json.dumps(about), ",\n".join(lines)))
 
     while len(records) < total:
-        command = [sys.executable, os.path.abspath(__file__), "--child", str(len(records))]
+        command = [sys.executable, os.path.abspath(__file__), cases, "--child", str(len(records))]
         begun = None
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         watch = threading.Timer(HANG_SECONDS, process.kill)

@@ -1,11 +1,11 @@
 //! Small PTX programs with inputs, and the outputs an H200 gave for them.
 //!
-//! The cases are a table in this folder, one file for each group of families. `golden/FAMILY/CASE.ptx` and `.json` (a
-//! launch as `warpwright exec` reads it) and `golden/inputs/*.npy` are written from it by
+//! The cases are a table in this folder, one file for each group of families. A recording holds what the GPU gave
+//! (`golden/results*.bin`) and a checksum of each case's PTX, launch and inputs (`golden/results*.json`); a case that
+//! differs from its recording fails. To record anew, on a machine with the GPU:
 //!
-//!     GOLDEN_WRITE=1 cargo test -p warpwright-emulator --test it golden
-//!
-//! and `golden/record.py` runs them all on a GPU and writes `golden/results.json` and `golden/results.bin`.
+//!     cargo test -p warpwright-emulator --test it -- --ignored golden::write_cases
+//!     python3 crates/emulator/golden/record.py target/tmp/golden
 
 mod agreement;
 mod case;
@@ -22,7 +22,7 @@ mod scalar;
 mod warp;
 mod warpgroup;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use case::{Buffer, Case};
@@ -43,57 +43,48 @@ fn cases() -> Vec<Case> {
     .collect()
 }
 
+/// The folder of the recording.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// Every file that the table asks for, with its contents.
+/// The path and contents of each file that `record.py` reads.
 fn files() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for case in cases() {
-        let stem = golden().join(case.family).join(&case.name);
+        let stem = Path::new(case.family).join(&case.name);
         let with = |extension: &str| PathBuf::from(format!("{}.{extension}", stem.display()));
         assert!(files.insert(with("ptx"), case.ptx().into_bytes()).is_none(), "{} twice", case.name);
         files.insert(with("json"), case.launch().into_bytes());
         for operand in &case.operands {
             if let Buffer::Input(input) | Buffer::RawInput(input) | Buffer::RawInOut(input) = &operand.buffer
             {
-                files.insert(golden().join("inputs").join(input.file()), input.npy());
+                files.insert(Path::new("inputs").join(input.file()), input.npy());
             }
         }
     }
     files
 }
 
-/// The PTX, launch and input files under `golden`.
-fn present() -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
-    for family in std::fs::read_dir(golden()).into_iter().flatten().flatten() {
-        for file in std::fs::read_dir(family.path()).into_iter().flatten().flatten() {
-            found.insert(file.path());
-        }
+/// Writes the PTX, launch and input files that `record.py` reads.
+#[test]
+#[ignore = "writes the cases for record.py"]
+fn write_cases() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).expect("stale cases can be removed");
     }
-    found
+    for (path, contents) in files() {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("a case has a folder")).expect("a folder can be made");
+        std::fs::write(&path, contents).expect("a case can be written");
+    }
+    println!("{}", folder.display());
 }
 
 #[test]
-fn the_files_are_what_the_table_says() {
-    let files = files();
-    if std::env::var_os("GOLDEN_WRITE").is_some() {
-        for stale in present().difference(&files.keys().cloned().collect()) {
-            std::fs::remove_file(stale).expect("a stale case can be removed");
-        }
-        for (path, contents) in &files {
-            std::fs::create_dir_all(path.parent().expect("a case has a folder"))
-                .expect("a folder can be made");
-            std::fs::write(path, contents).expect("a case can be written");
-        }
-    }
-    assert_eq!(present(), files.keys().cloned().collect(), "files and table differ; write them anew");
-    for (path, contents) in &files {
-        let found = std::fs::read(path).expect("a case can be read");
-        assert!(found == *contents, "{} is not what the table says; write it anew", path.display());
-    }
+fn every_case_has_its_own_files() {
+    files();
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! A case is a kernel and its input; `recorded.bin` holds what each gave. To record anew, on a machine with the GPU:
 //!
 //! ```text
-//! WARPWRIGHT_HARDWARE_CASES=FOLDER cargo test -p warpwright-layout --test it -- --ignored hardware::write_cases
-//! python3 crates/layout/tests/hardware/record.py FOLDER
+//! cargo test -p warpwright-layout --test it -- --ignored hardware::write_cases
+//! python3 crates/layout/tests/hardware/record.py target/tmp/hardware
 //! ```
 //!
 //! | file | what it asks of the hardware |
@@ -92,8 +92,8 @@ fn names_are_unique() {
 #[test]
 #[ignore = "writes the cases for record.py"]
 fn write_cases() {
-    let folder =
-        std::env::var("WARPWRIGHT_HARDWARE_CASES").expect("WARPWRIGHT_HARDWARE_CASES names a folder");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hardware");
     let cases: Vec<Case> = checks().into_iter().map(|check| check.case).collect();
-    case::write(&cases, folder.as_ref()).expect("the folder can be written");
+    case::write(&cases, &folder).expect("the folder can be written");
+    println!("{}", folder.display());
 }
