@@ -5,6 +5,16 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches, Subcommand};
 use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, OptionSpec, Options};
 use warpwright_runtime::Device;
 
+/// Every kernel: those of the library, then the lessons.
+pub(crate) fn all() -> impl Iterator<Item = &'static dyn LibraryKernel> {
+    registry::all().iter().chain(warpwright_lessons::all()).copied()
+}
+
+/// The kernel of that name.
+pub(crate) fn named(name: &str) -> Option<&'static dyn LibraryKernel> {
+    all().find(|kernel| kernel.name() == name)
+}
+
 /// A kernel, and the values of its options.
 #[derive(Clone)]
 pub(crate) struct KernelChoice {
@@ -48,7 +58,7 @@ impl FromArgMatches for KernelChoice {
         let no_kernel =
             || clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a kernel must be named\n");
         let (name, matches) = matches.subcommand().ok_or_else(no_kernel)?;
-        let kernel = registry::named(name).ok_or_else(no_kernel)?;
+        let kernel = named(name).ok_or_else(no_kernel)?;
         let mut options = Options::defaults(kernel.options());
         let mut given = Vec::new();
         for spec in kernel.options() {
@@ -71,11 +81,11 @@ impl FromArgMatches for KernelChoice {
 
 impl Subcommand for KernelChoice {
     fn augment_subcommands(command: Command) -> Command {
-        command.subcommand_value_name("KERNEL").subcommand_help_heading("Kernels").subcommands(
-            registry::all().iter().map(|kernel| {
+        command.subcommand_value_name("KERNEL").subcommand_help_heading("Kernels").subcommands(all().map(
+            |kernel| {
                 Command::new(kernel.name()).about(kernel.summary()).args(kernel.options().iter().map(flag))
-            }),
-        )
+            },
+        ))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -83,7 +93,7 @@ impl Subcommand for KernelChoice {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        registry::named(name).is_some()
+        named(name).is_some()
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use warpwright_arch::Capability;
-use warpwright_kernels::registry::{self, LibraryKernel, Options};
+use warpwright_kernels::registry::{LibraryKernel, Options};
 
 use crate::annotate::annotate;
 use crate::kernel::KernelChoice;
@@ -54,8 +54,8 @@ impl Ptx {
                 }
                 None => {
                     let directory = self.out.as_ref().context("--all needs --out")?;
-                    for kernel in registry::all().iter().filter(|kernel| kernel.applies_to(capability)) {
-                        let text = self.text(*kernel, &Options::defaults(kernel.options()), arch)?;
+                    for kernel in crate::kernel::all().filter(|kernel| kernel.applies_to(capability)) {
+                        let text = self.text(kernel, &Options::defaults(kernel.options()), arch)?;
                         written.push(write(directory, kernel.name(), arch, &text)?);
                     }
                 }

@@ -61,7 +61,7 @@ fn every_record_of_a_ladder_has_its_page() {
 
 #[test]
 fn every_hopper_lesson_has_its_figure_in_one_header() {
-    let lessons = root().join("crates/kernels/src/hopper_lessons");
+    let lessons = root().join("crates/lessons/src/hopper");
     let measured = |file: &str| -> Vec<String> {
         let source = read(lessons.join(file));
         source.lines().filter(|line| line.starts_with("//! Measured (")).map(str::to_owned).collect()

@@ -42,11 +42,16 @@ fn run_checks_every_element_on_the_device_named() {
 
 #[test]
 fn sgemm_takes_extents_of_0_as_its_api_does() {
-    for step in ["best", "naive", "warp-tile", "double-buffered"] {
+    for (kernel, option, value) in [
+        ("sgemm", "--algorithm", "best"),
+        ("sgemm", "--algorithm", "double-buffered"),
+        ("sgemm-ladder", "--step", "naive"),
+        ("sgemm-ladder", "--step", "warp-tile"),
+    ] {
         for (extents, elements) in [(["0", "5", "7"], 0), (["5", "0", "7"], 0), (["5", "3", "0"], 15)] {
             let [m, n, k] = extents;
             for scale in ["plain", "scaled"] {
-                let words = ["run", "sgemm", "--step", step, "--scale", scale, "--m", m, "--n", n, "--k", k];
+                let words = ["run", kernel, option, value, "--scale", scale, "--m", m, "--n", n, "--k", k];
                 let report = json(&words);
                 assert_eq!(
                     (&report["status"], &report["elements"]),
@@ -242,12 +247,12 @@ fn copies_and_sorts_have_ladders() {
     let given = json(&["ladder", "copy", "--type", "f32"]);
     assert!(given["options"].as_str().is_some_and(|options| options.contains("--type f32 ")), "{given}");
 
-    let report = json(&["ladder", "sort", "--length", "1000"]);
+    let report = json(&["ladder", "sort-ladder", "--length", "1000"]);
     let names: Vec<_> = report["steps"].as_array().expect("steps").iter().map(|step| &step["step"]).collect();
     assert_eq!(names, ["bitonic", "merge", "radix"], "{report}");
-    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sort"]).stdout).into_owned();
+    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sort-ladder"]).stdout).into_owned();
     assert!(text.contains("Gkey/s") && text.contains("occupancy"), "{text}");
-    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sgemm"]).stdout).into_owned();
+    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sgemm-ladder"]).stdout).into_owned();
     assert!(text.contains("GFLOP/s"), "{text}");
 }
 

@@ -7,7 +7,7 @@ use crate::registry::{Mismatch, Prepared, Result, Verified, Work};
 use crate::rotation::rotating;
 
 /// The rival of a kernel that does so much: a copy of as many bytes, if it is the one that `name` asks for.
-pub(crate) fn rival(
+pub fn rival(
     name: &str,
     device: &Device,
     work: impl FnOnce() -> Result<Work>,

@@ -13,7 +13,22 @@ use crate::gemm::multiply::Product;
 use crate::gemm::products::Products;
 use crate::operations::Operations;
 use crate::registry::Result;
-use crate::vector_add::VectorAdd;
+
+/// The small kernel that is launched: C = A + B, elementwise.
+struct VectorAdd {
+    threads: u32,
+}
+
+impl VectorAdd {
+    #[kernel]
+    fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, length: u32) {
+        launch::threads(self.threads);
+        let i = block_idx().x * self.threads + thread_idx().x;
+        if i < length {
+            c[i] = a[i] + b[i];
+        }
+    }
+}
 
 /// The problem that is launched: one slot of a few tiles, so that the device keeps up with the host.
 const LAUNCHED: (u32, u32, u32) = (256, 256, 64);

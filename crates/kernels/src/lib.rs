@@ -1,29 +1,24 @@
-//! The kernel library: one file an idea, each with its reference.
+//! The kernel library: a folder a family, each with its reference.
 
 mod cache;
-mod copy;
-pub mod demonstrations;
+pub mod copy;
 pub mod elementwise;
 pub mod gemm;
 pub mod histogram;
-pub mod hopper_lessons;
 pub mod launch_cost;
-pub mod map2d;
-pub mod matrix_add;
 pub mod monoid;
-mod number;
+pub mod number;
 pub mod operations;
-mod prepared;
+pub mod prepared;
 pub mod reduce;
-mod reference;
+pub mod reference;
 pub mod registry;
-mod rotation;
+pub mod rotation;
 pub mod rows;
-mod sample;
+pub mod sample;
 pub mod scan;
 pub mod select;
 pub mod sgemm;
 pub mod sort;
 pub mod transpose;
 pub mod vector;
-pub mod vector_add;

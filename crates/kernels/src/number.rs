@@ -6,7 +6,7 @@ use warpwright::runtime::Storable;
 use crate::reference::{drawn, repeated};
 
 /// A number on the host.
-pub(crate) trait HostNumber: Storable {
+pub trait HostNumber: Storable {
     /// Half of the distance between neighbours at 1: the error of one rounding. 0 for integers.
     const ROUNDING: f64;
     /// The smallest positive number: where numbers are smaller, an error is a part of this. 0 for integers.
@@ -87,7 +87,7 @@ const SPECIAL: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e-
 
 /// What inputs are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
+pub enum Values {
     /// Normally distributed around 0.
     Normal,
     /// Among them NaN, infinities, negative zero, subnormal and huge numbers, one in a few hundred.
@@ -98,10 +98,10 @@ pub(crate) enum Values {
 
 impl Values {
     /// The words that options choose them by.
-    pub(crate) const WORDS: &'static [&'static str] = &["normal", "special", "offset"];
+    pub const WORDS: &'static [&'static str] = &["normal", "special", "offset"];
 
     /// The values of that word.
-    pub(crate) fn named(word: &str) -> Self {
+    pub fn named(word: &str) -> Self {
         match word {
             "special" => Self::Special,
             "offset" => Self::Offset,
@@ -110,7 +110,7 @@ impl Values {
     }
 
     /// `count` numbers from a seed, the same on every machine.
-    pub(crate) fn numbers<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
+    pub fn numbers<T: HostNumber>(self, seed: u64, count: usize) -> Vec<T> {
         repeated(count, |count| self.made(seed, count))
     }
 
@@ -135,6 +135,7 @@ impl Values {
 }
 
 /// Calls `$body` with `$ty` as the type of that name.
+#[macro_export]
 macro_rules! with_type {
     ($name:expr, [$($word:literal $of:ty),* $(,)?], $ty:ident => $body:expr) => {
         match $name {
@@ -144,4 +145,4 @@ macro_rules! with_type {
     };
 }
 
-pub(crate) use with_type;
+pub use with_type;

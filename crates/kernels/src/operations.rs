@@ -84,7 +84,7 @@ const MOST_THREADS: u32 = 1024;
 const DECLARED_SHARED: u64 = 48 << 10;
 
 /// Refuses a kernel's configuration whose CTAs do not have a power of two of threads, from `least` on.
-pub(crate) fn expect_power_of_two_threads(what: &'static str, least: u32, threads: u32) -> Result<()> {
+pub fn expect_power_of_two_threads(what: &'static str, least: u32, threads: u32) -> Result<()> {
     if threads.is_power_of_two() && (least..=MOST_THREADS).contains(&threads) {
         return Ok(());
     }
@@ -94,7 +94,7 @@ pub(crate) fn expect_power_of_two_threads(what: &'static str, least: u32, thread
 }
 
 /// Refuses a kernel's configuration whose CTAs do not have whole warps, from `least` threads on.
-pub(crate) fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -> Result<()> {
+pub fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -> Result<()> {
     if threads.is_multiple_of(32) && (least..=MOST_THREADS).contains(&threads) {
         return Ok(());
     }
@@ -104,7 +104,7 @@ pub(crate) fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -
 }
 
 /// Refuses a kernel's configuration whose arrays take more shared memory than a kernel may declare.
-pub(crate) fn expect_declared_shared(what: &'static str, bytes: u64) -> Result<()> {
+pub fn expect_declared_shared(what: &'static str, bytes: u64) -> Result<()> {
     if bytes <= DECLARED_SHARED {
         return Ok(());
     }

@@ -7,10 +7,13 @@ use warpwright::runtime::{self, LaunchCounts, Stream};
 use crate::registry::{Prepared, Resources, Result, Verified, Work};
 
 /// A kernel with its inputs on a device: how to launch it, and how to check what it left.
-pub(crate) struct Ready<Launch, Verify> {
-    pub(crate) launch: Launch,
-    pub(crate) verify: Verify,
-    pub(crate) work: Work,
+pub struct Ready<Launch, Verify> {
+    /// Launches it once.
+    pub launch: Launch,
+    /// Compares what the last launch left with the reference.
+    pub verify: Verify,
+    /// What a launch does at the least.
+    pub work: Work,
 }
 
 impl<Launch, Verify> Prepared for Ready<Launch, Verify>
@@ -38,7 +41,7 @@ struct Known {
 }
 
 /// `prepared`, with what its kernel takes of an SM.
-pub(crate) fn with_resources(prepared: Box<dyn Prepared>, resources: Resources) -> Box<dyn Prepared> {
+pub fn with_resources(prepared: Box<dyn Prepared>, resources: Resources) -> Box<dyn Prepared> {
     Box::new(Known { prepared, resources })
 }
 
@@ -61,14 +64,14 @@ impl Prepared for Known {
 }
 
 /// SMs that PTX without a device is planned for: an H200's.
-pub(crate) const PLANNED_SMS: u32 = 132;
+pub const PLANNED_SMS: u32 = 132;
 
 /// The capability of GPUs of `.target` `target`.
-pub(crate) fn capability_of(target: &str) -> Result<&'static Capability> {
+pub fn capability_of(target: &str) -> Result<&'static Capability> {
     Capability::for_target(target).ok_or_else(|| format!("there is no architecture {target} here").into())
 }
 
 /// The PTX of a kernel for `.target` `target`.
-pub(crate) fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
+pub fn ptx<Args>(kernel: Kernel<Args>, target: &str) -> Result<String> {
     Ok(runtime::ptx(&kernel, capability_of(target)?)?)
 }

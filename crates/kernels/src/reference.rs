@@ -4,16 +4,16 @@ use rayon::prelude::*;
 use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 
 /// Numbers from a seed: the same on every machine.
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// The sequence of `seed`.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
     /// 64 random bits: splitmix64.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Random {
     }
 
     /// A whole number below `limit`, nearly uniform.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.bits() % limit
     }
 
@@ -32,7 +32,7 @@ impl Random {
     }
 
     /// `count` numbers of the normal distribution: Box and Muller's pairs.
-    pub(crate) fn normal(&mut self, count: usize) -> Vec<f32> {
+    pub fn normal(&mut self, count: usize) -> Vec<f32> {
         let mut values = Vec::with_capacity(count + 1);
         while values.len() < count {
             let (radius, angle) = ((-2.0 * self.unit().ln()).sqrt(), std::f64::consts::TAU * self.unit());
@@ -46,7 +46,7 @@ impl Random {
 
 /// `count` of what `make` makes so many of. Of very many only the first are made, and these repeated: a prime number of them, so that no
 /// two rows, tiles or lanes of a large problem have the same ones, and large problems need not wait for the host.
-pub(crate) fn repeated<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
+pub fn repeated<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>) -> Vec<T> {
     /// The largest prime number below 2^24.
     const MADE: usize = (1 << 24) - 3;
     let made = make(count.min(MADE));
@@ -64,7 +64,7 @@ pub(crate) fn repeated<T: Copy>(count: usize, make: impl FnOnce(usize) -> Vec<T>
 const PIECE: usize = 1 << 16;
 
 /// `count` elements, which `fill` makes a piece at a time of a sequence of numbers: the same for the same seed on every machine.
-pub(crate) fn drawn<T: Copy + Send>(
+pub fn drawn<T: Copy + Send>(
     seed: u64,
     count: usize,
     nothing: T,
@@ -78,7 +78,7 @@ pub(crate) fn drawn<T: Copy + Send>(
 }
 
 /// `count` numbers of the normal distribution, each made into a `T`, by all host threads: the same for the same seed on every machine.
-pub(crate) fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -> T + Sync) -> Vec<T> {
+pub fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -> T + Sync) -> Vec<T> {
     let pieces = (0..count.div_ceil(PIECE)).into_par_iter().flat_map_iter(|piece| {
         let mut random = Random::new(Random::new(seed).0 ^ piece as u64);
         random.normal(PIECE.min(count - piece * PIECE)).into_iter().map(&of)
@@ -87,7 +87,7 @@ pub(crate) fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -
 }
 
 /// A float that `f32` holds, to and from it.
-pub(crate) trait Rounded: Copy {
+pub trait Rounded: Copy {
     /// Half of the distance between neighbours at 1: the error of one rounding.
     const ROUNDING: f64;
     /// The nearest value.
@@ -159,20 +159,20 @@ impl Rounded for e5m2 {
 
 /// A strided factor: element (row, column) at `row * row_stride + column * column_stride`.
 #[derive(Clone, Copy)]
-pub(crate) struct Strided<'a> {
+pub struct Strided<'a> {
     /// The elements.
-    pub(crate) values: &'a [f64],
+    pub values: &'a [f64],
     /// Elements from row to row.
-    pub(crate) row_stride: usize,
+    pub row_stride: usize,
     /// Elements from column to column.
-    pub(crate) column_stride: usize,
+    pub column_stride: usize,
 }
 
 /// Rows of a product that one host thread computes at a time.
 const STRIP: usize = 64;
 
 /// A·B in f64, row-major: (m, k) times (k, n).
-pub(crate) fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strided<'_>) -> Vec<f64> {
+pub fn product((m, n, k): (usize, usize, usize), a: Strided<'_>, b: Strided<'_>) -> Vec<f64> {
     let mut c = vec![0.0; m * n];
     let last = |(rows, columns): (usize, usize), it: &Strided<'_>| {
         (rows - 1) * it.row_stride + (columns - 1) * it.column_stride

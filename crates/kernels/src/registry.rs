@@ -18,9 +18,6 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// Every kernel of the library, in the order in which a reader best meets them.
 pub fn all() -> &'static [&'static dyn LibraryKernel] {
     &[
-        &crate::vector_add::Library,
-        &crate::map2d::Library,
-        &crate::matrix_add::Library,
         &crate::elementwise::CopyLibrary,
         &crate::elementwise::MapLibrary,
         &crate::elementwise::AddLibrary,
@@ -37,14 +34,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::rows::AddRmsNormLibrary,
         &crate::rows::LayerNormLibrary,
         &crate::rows::CrossEntropyLibrary,
-        &crate::demonstrations::DivergenceLibrary,
-        &crate::demonstrations::CoalescingLibrary,
-        &crate::demonstrations::BankConflictsLibrary,
-        &crate::demonstrations::OccupancyLibrary,
-        &crate::demonstrations::MemWalkthroughLibrary,
-        &crate::demonstrations::HardwareDemonstrationLibrary,
         &crate::sgemm::Library,
-        &crate::hopper_lessons::Library,
         &crate::gemm::Library,
         &crate::gemm::ExpertsLibrary,
         &crate::gemm::GroupedLibrary,
@@ -557,6 +547,15 @@ impl Options {
             Value::Choice(choice) => choice,
             Value::Number(_) => panic!("option {name} is a number"),
         }
+    }
+
+    /// An option's value as text, if there is such an option.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let (_, value) = self.values.iter().find(|(spec, _)| spec.name == name)?;
+        Some(match value {
+            Value::Number(number) => number.to_string(),
+            Value::Choice(choice) => (*choice).to_owned(),
+        })
     }
 
     fn value(&self, name: &str) -> Value {

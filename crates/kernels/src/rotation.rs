@@ -11,7 +11,7 @@ const CACHES: u64 = 4;
 const MOST_SETS: u64 = 64;
 
 /// How many sets of `bytes` bytes each to rotate through. An emulator has no cache to get past.
-pub(crate) fn sets(device: &Device, bytes: u64) -> u64 {
+pub fn sets(device: &Device, bytes: u64) -> u64 {
     let properties = device.properties();
     if properties.is_emulated {
         1
@@ -31,7 +31,7 @@ struct Rotation<Set, Launch, Verify> {
 
 /// A kernel whose buffers rotate: `make` makes the set of a seed; `launch` launches on one, and `verify` checks what a
 /// launch left in it.
-pub(crate) fn rotating<Set: 'static>(
+pub fn rotating<Set: 'static>(
     device: &Device,
     seed: u64,
     work: Work,

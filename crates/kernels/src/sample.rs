@@ -7,9 +7,10 @@ use crate::reference::{Random, Rounded, drawn, repeated};
 use crate::registry::{Element, Options, Work};
 
 /// The names of the types that [`with_element_type`] knows, as an option's choices.
-pub(crate) const ELEMENT_TYPES: &[&str] = &["f32", "f16", "bf16", "f64", "i32", "u32", "i64", "u64"];
+pub const ELEMENT_TYPES: &[&str] = &["f32", "f16", "bf16", "f64", "i32", "u32", "i64", "u64"];
 
 /// Evaluates an expression with a type alias for the type that an option names.
+#[macro_export]
 macro_rules! with_element_type {
     ($name:expr, $alias:ident => $body:expr) => {
         match $name {
@@ -48,16 +49,16 @@ macro_rules! with_element_type {
         }
     };
 }
-pub(crate) use with_element_type;
+pub use with_element_type;
 
 /// What a kernel does at the least that reads each of `length` elements once.
-pub(crate) fn each_read_once<T: Sampled>(options: &Options) -> Work {
+pub fn each_read_once<T: Sampled>(options: &Options) -> Work {
     let length = options.number("length") as f64;
     Work { operations: length, bytes: length * f64::from(T::BYTES) }
 }
 
 /// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
-pub(crate) trait Sampled: Searchable {
+pub trait Sampled: Searchable {
     /// What the host computes in: `f64` for floats, the type itself for integers.
     type Exact: Copy + PartialOrd + Send + Sync;
     /// The error of one rounding where the device adds, as a part of the result; 0 where it is exact.

@@ -5,107 +5,51 @@
 
 use warpwright::runtime::Device;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::registry::{self, LibraryKernel, OptionKind, Options};
-use warpwright_kernels::transpose::{TileTranspose, Way};
+use warpwright_kernels::registry;
+use warpwright_kernels::transpose::TileTranspose;
 
-const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
-
-/// Runs a kernel and compares every element of its result; `false` if it refuses these options.
-fn is_right(kernel: &dyn LibraryKernel, device: &Device, settings: &[(&str, &str)]) -> bool {
-    let mut options = Options::defaults(kernel.options());
-    if settings.iter().any(|(name, value)| options.set(name, value).is_err()) {
-        return false;
-    }
-    let failed = |error| -> ! { panic!("{} {options} on {}: {error}", kernel.name(), device.name()) };
-    let mut prepared = match kernel.prepare(device, &options) {
-        Ok(prepared) => prepared,
-        // What a kernel refuses, it refuses in its own words; what the runtime says is a failure.
-        Err(error) if error.is::<warpwright::runtime::Error>() => failed(error),
-        Err(_) => return false,
-    };
-    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
-    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
-    prepared.verify().unwrap_or_else(|error| failed(error));
-    true
-}
+use crate::walk::{LENGTHS, choices, has, is_right, walk_elements, walk_lengths};
 
 fn device(name: &str) -> Device {
     Device::named(name).expect("emulators are always there")
 }
 
-fn has(kernel: &dyn LibraryKernel, option: &str) -> bool {
-    kernel.options().iter().any(|spec| spec.name == option)
-}
-
-/// The values of a kernel's option, if they are words.
-fn choices(kernel: &dyn LibraryKernel, option: &str) -> &'static [&'static str] {
-    let spec = kernel.options().iter().find(|spec| spec.name == option);
-    match spec.map(|spec| spec.kind) {
-        Some(OptionKind::Choice(choices)) => choices,
-        _ => &[],
-    }
-}
-
 #[test]
 fn every_kernel_over_elements_at_every_length() {
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "length")) {
-        for name in ["emu:a100", "emu:h200"] {
-            let right = |length: &&u64| is_right(*kernel, &device(name), &[("length", &length.to_string())]);
-            let lengths = LENGTHS.iter().filter(right).count();
-            // Some kernels refuse a length of 0; none refuses more.
-            assert!(lengths >= LENGTHS.len() - 1, "{} took {lengths} lengths", kernel.name());
-        }
-    }
+    walk_lengths(registry::all());
 }
 
 #[test]
 fn every_type_and_way_over_many_elements() {
-    let device = device("emu:h200");
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "length")) {
-        for option in ["type", "by", "kind", "step", "of", "values"] {
-            for choice in choices(*kernel, option) {
-                for length in ["33", "65543"] {
-                    let settings = [("length", length), (option, *choice)];
-                    assert!(is_right(*kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
-                }
-            }
-        }
-    }
+    walk_elements(registry::all());
 }
 
-/// What only meets in pairs of options: ways by which not everything could be done at first.
+/// What only meets in pairs of options.
 #[test]
-fn every_way_with_every_type_and_kind() {
+fn every_type_with_every_operation_and_kind() {
     let device = device("emu:h200");
     let scan = registry::named("scan").expect("it is in the registry");
-    for step in choices(scan, "step") {
-        for ty in choices(scan, "type") {
-            for by in choices(scan, "by") {
-                for kind in choices(scan, "kind") {
-                    let settings =
-                        [("step", *step), ("type", ty), ("by", by), ("kind", kind), ("length", "5003")];
-                    let has_room = *by != "sum" || !matches!(*ty, "f16" | "bf16") || *step == "single-pass";
-                    assert_eq!(is_right(scan, &device, &settings), has_room, "{settings:?}");
-                }
+    for ty in choices(scan, "type") {
+        for by in choices(scan, "by") {
+            for kind in choices(scan, "kind") {
+                let settings = [("type", *ty), ("by", by), ("kind", kind), ("length", "5003")];
+                assert!(is_right(scan, &device, &settings), "{settings:?}");
             }
         }
     }
     let sort = registry::named("sort").expect("it is in the registry");
-    for by in choices(sort, "by") {
-        for values in choices(sort, "values") {
-            for order in choices(sort, "order") {
-                for direction in choices(sort, "direction") {
-                    for ty in ["u8", "f32", "i64"] {
-                        let settings = [
-                            ("by", *by),
-                            ("values", values),
-                            ("order", order),
-                            ("direction", direction),
-                            ("type", ty),
-                            ("length", "9001"),
-                        ];
-                        assert!(is_right(sort, &device, &settings), "{settings:?}");
-                    }
+    for values in choices(sort, "values") {
+        for order in choices(sort, "order") {
+            for direction in choices(sort, "direction") {
+                for ty in ["u8", "f32", "i64"] {
+                    let settings = [
+                        ("values", *values),
+                        ("order", order),
+                        ("direction", direction),
+                        ("type", ty),
+                        ("length", "9001"),
+                    ];
+                    assert!(is_right(sort, &device, &settings), "{settings:?}");
                 }
             }
         }
@@ -221,10 +165,8 @@ fn tiles_of_the_longest_rows() {
     let device = device("emu:h200");
     let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
     let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
-    for way in [Way::Naive, Way::Shared, Way::Padded, Way::Swizzled] {
-        let mut b = device.zeros::<u8>(32).expect("room");
-        let kernel = operations.kernel(TileTranspose { way }, TileTranspose::run::<u8>).expect("it builds");
-        kernel.launch(&stream, 1, [32, 8, 1], (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
-        assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"), "{way:?}");
-    }
+    let mut b = device.zeros::<u8>(32).expect("room");
+    let kernel = operations.kernel(TileTranspose, TileTranspose::run::<u8>).expect("it builds");
+    kernel.launch(&stream, 1, [32, 8, 1], (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
+    assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"));
 }

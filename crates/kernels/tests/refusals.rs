@@ -6,18 +6,13 @@ use std::path::Path;
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
-use warpwright_kernels::monoid::{Monoid, Sum};
+use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::{OperationError, Operations};
-use warpwright_kernels::reduce::stepwise::{Step, Stepwise};
 use warpwright_kernels::rows::Gain;
-use warpwright_kernels::scan::ScanKind;
-use warpwright_kernels::scan::segmented::{Method as SectionMethod, Segmented};
 use warpwright_kernels::select::Predicate;
 use warpwright_kernels::sort::Direction::{self, Ascending, Descending};
-use warpwright_kernels::sort::bitonic::{self, Bitonic};
-use warpwright_kernels::sort::merge::{self, Merge};
 use warpwright_kernels::sort::radix::{self, Radix};
-use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose, Way};
+use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose};
 
 type Outcome = Result<LaunchCounts, OperationError>;
 
@@ -140,8 +135,8 @@ const REFUSALS: &[Refusal] = refusals! {
     transpose, |b| b.operations.transpose(&b.stream, &b.f32(15), (3, 5), &mut b.f32(16))
         => "the transposed matrix has 16 elements where 15 are needed";
     transpose_by, |b| {
-        let naive = Method::Tile(TileTranspose { way: Way::Naive });
-        b.operations.transpose_by(naive, &b.stream, &b.f32(15), (5, 5), &mut b.f32(15))
+        let tile = Method::Tile(TileTranspose);
+        b.operations.transpose_by(tile, &b.stream, &b.f32(15), (5, 5), &mut b.f32(15))
     } => "the matrix to transpose has 15 elements where 25 are needed";
     transpose_by, |b| transpose_by(b, Method::Blocks(BlockTranspose::FASTEST), (8, 6))
         => "transpose in blocks: 8 and 6 are not both multiples of 4, a vector of f32";
@@ -282,93 +277,14 @@ fn sorted_by(bench: &Bench, sort: impl Fn(&Bench, &Buffer<u32>, &mut Buffer<u32>
     sort(bench, &bench.of(100), &mut bench.of(100))
 }
 
-fn by_bitonic(bench: &Bench, threads: u32) -> Outcome {
-    let sort = Bitonic { direction: Ascending, threads };
-    sorted_by(bench, |b, keys, sorted| bitonic::keys(&b.operations, &b.stream, keys, sorted, sort))
-}
-
-fn by_merging(bench: &Bench, threads: u32, items: u32) -> Outcome {
-    let sort = Merge { direction: Ascending, threads, items };
-    sorted_by(bench, |b, keys, sorted| merge::keys(&b.operations, &b.stream, keys, sorted, sort))
-}
-
 fn by_radix(bench: &Bench, change: fn(&mut Radix)) -> Outcome {
     let mut sort = Radix::for_keys::<u32>(Ascending);
     change(&mut sort);
     sorted_by(bench, |b, keys, sorted| radix::keys(&b.operations, &b.stream, keys, sorted, sort))
 }
 
-fn in_launches(bench: &Bench, threads: u32) -> Outcome {
-    let reduction = Stepwise { monoid: Sum, step: Step::Interleaved, threads };
-    reduction.reduce(&bench.operations, &bench.stream, &bench.f32(10), &mut bench.f32(1))
-}
-
-fn in_sections(bench: &Bench, method: SectionMethod, threads: u32) -> Outcome {
-    let scan = Segmented { monoid: Sum, kind: ScanKind::Inclusive, method, threads };
-    scan.scan(&bench.operations, &bench.stream, &bench.of::<f64>(10), &mut bench.of(10))
-}
-
-/// The later of two elements: it has a place in the order.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Last;
-
-impl Monoid<u32> for Last {
-    type State = Reg<u32>;
-    type Output = u32;
-    const COMMUTES: bool = false;
-
-    fn identity(&self) -> Reg<u32> {
-        constant(0)
-    }
-
-    fn lift(&self, element: Reg<u32>, _index: Reg<u64>) -> Reg<u32> {
-        element
-    }
-
-    fn combine(&self, earlier: Reg<u32>, later: Reg<u32>) -> Reg<u32> {
-        later.eq(0).select(earlier, later)
-    }
-
-    fn lower(&self, state: Reg<u32>) -> Reg<u32> {
-        state
-    }
-}
-
 /// What kernels are configured by, and the lengths of buffers that they are given without [`Operations`].
 const CONFIGURATIONS: &[Refusal] = refusals! {
-    bitonic, |b| by_bitonic(b, 0)
-        => "a bitonic sort: its CTAs have 0 threads; give them a power of two from 32 to 1024";
-    bitonic, |b| by_bitonic(b, 96)
-        => "a bitonic sort: its CTAs have 96 threads; give them a power of two from 32 to 1024";
-    bitonic, |b| by_bitonic(b, 2048)
-        => "a bitonic sort: its CTAs have 2048 threads; give them a power of two from 32 to 1024";
-    bitonic, |b| by_bitonic(b, 1024)
-        => "a bitonic sort: its CTAs take 65536 bytes of shared memory, and have 49152; give them fewer threads or elements";
-    bitonic, |b| {
-        let sort = Bitonic::new::<f32>(Ascending);
-        bitonic::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
-    } => "the output of a sort has 9 elements where 10 are needed";
-    bitonic, |b| {
-        let (input, mut output) = ((b.f32(10), b.f32(10)), (b.f32(10), b.f32(9)));
-        let output = (&mut output.0, &mut output.1);
-        bitonic::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Bitonic::new::<f32>(Ascending))
-    } => "the buffer of sorted values has 9 elements where 10 are needed";
-    merge, |b| by_merging(b, 32, 15)
-        => "a merge sort: its CTAs have 32 threads; give them a power of two from 64 to 1024";
-    merge, |b| by_merging(b, 256, 0) => "a merge sort: its threads have no keys; give each at least one";
-    merge, |b| by_merging(b, 1024, 15)
-        => "a merge sort: its CTAs take 61456 bytes of shared memory, and have 49152; give them fewer threads or elements";
-    merge, |b| by_merging(b, 1024, u32::MAX)
-        => "a merge sort: its CTAs take 17592186040336 bytes of shared memory, and have 49152; give them fewer threads or elements";
-    merge, |b| {
-        let sort = Merge::new::<f32>(Ascending);
-        merge::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
-    } => "the output of a sort has 9 elements where 10 are needed";
-    merge, |b| {
-        let (input, mut output) = ((b.f32(10), b.f32(9)), (b.f32(10), b.f32(10)));
-        let output = (&mut output.0, &mut output.1);
-        merge::pairs(&b.operations, &b.stream, (&input.0, &input.1), output, Merge::new::<f32>(Ascending))
-    } => "the buffer of values to sort has 9 elements where 10 are needed";
     radix, |b| {
         let sort = Radix::for_keys::<f32>(Ascending);
         radix::keys(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9), sort)
@@ -393,28 +309,6 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
         => "a radix sort: it has 0 copies of a counter; give it 1 to 32";
     radix, |b| by_radix(b, |sort| sort.sweep.items = 400)
         => "a radix sort: its CTAs take 628784 bytes of shared memory, and have 232448; give them fewer threads, keys or copies";
-    stepwise, |b| in_launches(b, 16)
-        => "a reduction in several launches: its CTAs have 16 threads; give them a power of two from 32 to 1024";
-    stepwise, |b| in_launches(b, 96)
-        => "a reduction in several launches: its CTAs have 96 threads; give them a power of two from 32 to 1024";
-    stepwise, |b| {
-        let reduction = Stepwise { monoid: Sum, step: Step::Shuffles, threads: 256 };
-        reduction.reduce(&b.operations, &b.stream, &b.f32(10), &mut b.f32(0))
-    } => "the result of a reduction has 0 elements where 1 are needed";
-    stepwise, |b| {
-        let reduction = Stepwise { monoid: Last, step: Step::GridStride, threads: 256 };
-        reduction.reduce(&b.operations, &b.stream, &b.of(10), &mut b.of(1))
-    } => "a reduction that does not commute: this step combines elements out of order; take Step::Shuffles";
-    segmented, |b| in_sections(b, SectionMethod::Warp, 0)
-        => "a scan in sections: its CTAs have 0 threads; give them a power of two from 32 to 1024";
-    segmented, |b| in_sections(b, SectionMethod::KoggeStone, 288)
-        => "a scan in sections: its CTAs have 288 threads; give them a power of two from 32 to 1024";
-    segmented, |b| in_sections(b, SectionMethod::Coarsened, 1024)
-        => "a scan in sections: its CTAs take 67584 bytes of shared memory, and have 49152; give them fewer threads or elements";
-    segmented, |b| {
-        let scan = Segmented { monoid: Sum, kind: ScanKind::Exclusive, method: SectionMethod::Warp, threads: 64 };
-        scan.scan(&b.operations, &b.stream, &b.f32(10), &mut b.f32(9))
-    } => "the output of a scan has 9 elements where 10 are needed";
 };
 
 #[test]

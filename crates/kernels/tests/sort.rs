@@ -1,14 +1,12 @@
 //! Sorts of every type, order and length, held to the host's stable sort.
 
 use warpwright::lang::element::{bf16, f16};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Stream};
-use warpwright_kernels::operations::{OperationError, Operations};
-use warpwright_kernels::sort::bitonic::{self, Bitonic};
-use warpwright_kernels::sort::merge::{self, Merge};
+use warpwright::runtime::Device;
+use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sort::radix::{self, Radix};
 use warpwright_kernels::sort::{Direction, SortKey};
 
-/// Around a warp, a CTA's tile by bitonic (4096), of keys (9984) and of pairs (6912) by radix, and a look-back over several tiles.
+/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
 const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
 
 fn operations() -> Operations {
@@ -42,56 +40,15 @@ fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) 
     let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
     assert!(found == expected, "{what}");
 
-    type Sorter<K> = fn(
-        &Operations,
-        &Stream,
-        &Buffer<K>,
-        &mut Buffer<K>,
-        Direction,
-    ) -> Result<LaunchCounts, OperationError>;
-    let others: [(&str, Sorter<K>); 2] = [
-        ("bitonic", |operations, stream, keys, sorted, direction| {
-            bitonic::keys(operations, stream, keys, sorted, Bitonic::new::<K>(direction))
-        }),
-        ("merge", |operations, stream, keys, sorted, direction| {
-            merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))
-        }),
-    ];
-    for (way, sort) in others {
-        sorted.fill_zero().expect("writable");
-        sort(operations, &stream, &input, &mut sorted, direction)
-            .unwrap_or_else(|error| panic!("{what} by {way}: {error}"));
-        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what} by {way}");
-    }
-
     let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
     let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
-    for way in ["radix", "merge", "bitonic"] {
-        sorted.fill_zero().expect("writable");
-        let output = (&mut sorted, &mut carried);
-        let outcome = match way {
-            "radix" => operations.sort_pairs(&stream, (&input, &values), output, direction),
-            "merge" => {
-                merge::pairs(operations, &stream, (&input, &values), output, Merge::new::<K>(direction))
-            }
-            _ => bitonic::pairs(operations, &stream, (&input, &values), output, Bitonic::new::<K>(direction)),
-        };
-        outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
-        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what} by {way}, with values");
-        let carried = carried.to_vec().expect("readable");
-        if way == "bitonic" {
-            // Values of equal keys come in any order: each is there once, beside its key.
-            let keys_of_values = carried.iter().map(|source| keys[*source as usize].bits());
-            assert!(keys_of_values.eq(expected.iter().copied()), "values of {what} by {way}");
-            let mut places = carried;
-            places.sort_unstable();
-            assert!(places.into_iter().eq(0..keys.len() as u32), "values of {what} by {way}");
-        } else {
-            assert!(carried == sources, "values of {what} by {way}");
-        }
-    }
+    sorted.fill_zero().expect("writable");
+    operations
+        .sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction)
+        .unwrap_or_else(|error| panic!("{what}, with values: {error}"));
+    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+    assert!(found == expected, "{what}, with values");
+    assert!(carried.to_vec().expect("readable") == sources, "values of {what}");
 }
 
 #[test]
@@ -104,7 +61,6 @@ fn every_length() {
     }
 }
 
-/// Blocks of so many tiles that a pass between them makes as many steps as it can, and another is left over.
 #[test]
 fn a_million_keys() {
     let keys: Vec<u32> = (0..(1 << 20) + 7).map(|index| bits(index) as u32).collect();
@@ -193,18 +149,11 @@ fn wide_values_are_carried() {
         operations.device().uninitialized(9001).expect("room"),
     );
     let ascending = Direction::Ascending;
-    for by_merging in [false, true] {
-        let output = (&mut sorted, &mut carried);
-        let outcome = if by_merging {
-            merge::pairs(&operations, &stream, (&keys, &values), output, Merge::new::<u8>(ascending))
-        } else {
-            operations.sort_pairs(&stream, (&keys, &values), output, ascending)
-        };
-        outcome.expect("it sorts");
-        let found: Vec<(u8, f64)> =
-            sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
-        assert!(found == pairs);
-    }
+    let output = (&mut sorted, &mut carried);
+    operations.sort_pairs(&stream, (&keys, &values), output, ascending).expect("it sorts");
+    let found: Vec<(u8, f64)> =
+        sorted.to_vec().expect("readable").into_iter().zip(carried.to_vec().expect("readable")).collect();
+    assert!(found == pairs);
 }
 
 /// What no buffer of a test is long enough for: a pass of several launches, each of which tells the next where it goes on.
@@ -220,32 +169,4 @@ fn passes_of_several_launches() {
     let configuration = Radix { most_of_a_launch: 12_000, ..Radix::for_keys::<i64>(Direction::Ascending) };
     radix::keys(&operations, &stream, &input, &mut sorted, configuration).expect("it sorts");
     assert!(sorted.to_vec().expect("readable") == expected);
-}
-
-/// Keys and values of every width, in the smallest and the largest CTAs that the ways by comparing take.
-#[test]
-fn every_size_of_a_cta() {
-    let operations = operations();
-    let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
-    let direction = Direction::Ascending;
-    let keys: Vec<u64> = (0..5003).map(|index| bits(index) % 97).collect();
-    let input = device.buffer_from(&keys).expect("room");
-    let values = device.buffer_from(&(0..5003u64).collect::<Vec<_>>()).expect("room");
-    let mut sources: Vec<u64> = (0..5003).collect();
-    sources.sort_by_key(|source| keys[*source as usize]);
-    let mut output = (device.uninitialized(5003).expect("room"), device.uninitialized(5003).expect("room"));
-    for (threads, items) in [(64, 1), (64, 11), (128, 2), (1024, 2)] {
-        let merge = Merge { direction, threads, items };
-        let output = (&mut output.0, &mut output.1);
-        merge::pairs(&operations, &stream, (&input, &values), (output.0, &mut *output.1), merge)
-            .expect("it sorts");
-        assert!(output.1.to_vec().expect("readable") == sources, "{merge:?}");
-    }
-    let mut expected = keys.clone();
-    expected.sort_unstable();
-    for threads in [32, 64, 256] {
-        let sort = Bitonic { direction, threads };
-        bitonic::keys(&operations, &stream, &input, &mut output.0, sort).expect("it sorts");
-        assert!(output.0.to_vec().expect("readable") == expected, "{sort:?}");
-    }
 }

@@ -16,9 +16,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_kernels::registry::{
-    self, Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work,
-};
+use warpwright_kernels::registry::{Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work};
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
@@ -155,11 +153,8 @@ fn shape(options: &Options, ladder: &Steps) -> String {
 }
 
 fn with_ladders() -> String {
-    let names: Vec<_> = registry::all()
-        .iter()
-        .filter(|kernel| kernel.ladder().is_some())
-        .map(|kernel| kernel.name())
-        .collect();
+    let names: Vec<_> =
+        crate::kernel::all().filter(|kernel| kernel.ladder().is_some()).map(|kernel| kernel.name()).collect();
     format!("these have one: {}", names.join(", "))
 }
 

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
-use warpwright_kernels::registry::{self, Ladder, LibraryKernel, Measure, Options};
+use warpwright_kernels::registry::{Ladder, LibraryKernel, Measure, Options};
+
+use crate::kernel;
 
 /// A record of steps, whichever command printed it.
 #[derive(Clone)]
@@ -15,12 +17,18 @@ pub(super) struct Record {
     pub(super) steps: Vec<Value>,
 }
 
+/// The kernel that a record names. The ladders of the library's kernels are lessons now, under names of their own.
+fn named(name: &str) -> Option<&'static dyn LibraryKernel> {
+    let ladder = kernel::named(&format!("{name}-ladder"));
+    ladder.or_else(|| kernel::named(name))
+}
+
 impl Record {
     pub(super) fn of(printed: Value) -> Result<Self> {
         let name = printed["kernel"]
             .as_str()
             .ok_or_else(|| anyhow!("it names no kernel: it is no record of a ladder"))?;
-        let kernel = registry::named(name).ok_or_else(|| anyhow!("there is no kernel {name}"))?;
+        let kernel = named(name).ok_or_else(|| anyhow!("there is no kernel {name}"))?;
         let ladder = kernel.ladder().ok_or_else(|| anyhow!("{name} has no ladder"))?;
         let steps = match (&printed["steps"], &printed["timings"]) {
             (Value::Array(steps), _) => steps.clone(),
@@ -39,10 +47,11 @@ impl Record {
         self.printed[name].as_str().unwrap_or_default()
     }
 
-    /// The options of the run, as the kernel has them now.
+    /// The options of the run, as far as the kernel still has them.
     pub(super) fn options(&self) -> Result<Options> {
         let mut options = Options::defaults(self.kernel.options());
-        for (name, value) in flags(self.text("options")) {
+        let known = |name: &str| self.kernel.options().iter().any(|spec| spec.name == name);
+        for (name, value) in flags(self.text("options")).filter(|(name, _)| known(name)) {
             options.set(name, value).with_context(|| format!("options `{}`", self.text("options")))?;
         }
         Ok(options)

@@ -3,18 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::runtime::Device;
 
+use super::reference::{check_extreme, check_index, check_sum};
 use super::single_pass::{self, SinglePass};
-use super::stepwise::{Step, Stepwise};
 use crate::monoid::{ArgMax, ArgMin, Max, Min, Monoid, Sum};
 use crate::operations::Operations;
 use crate::prepared::{Ready, capability_of, ptx, with_resources};
-use crate::registry::{
-    Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, compare,
-};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, compare};
 use crate::sample::{ELEMENT_TYPES, Sampled, each_read_once, with_element_type};
 use crate::{copy, registry};
 
@@ -37,40 +34,15 @@ const STAGES: OptionSpec = OptionSpec::number(
 );
 const SEED: OptionSpec = OptionSpec::number("seed", 1, "of the input");
 
-/// The last step, which the others lead to.
-const SINGLE_PASS: &str = "single-pass";
-
 const REDUCE_OPTIONS: &[OptionSpec] = &[
     LENGTH,
     TYPE,
     OptionSpec::choice("by", &["sum", "min", "max"], "what combines two elements"),
-    OptionSpec::choice(
-        "step",
-        &[SINGLE_PASS, "interleaved", "sequential", "shuffles", "grid-stride"],
-        "how far on the way: in one launch, or in several (sums of f32)",
-    ),
-    OptionSpec::choice("threads", &["256", "512", "1024"], "threads of a CTA, of the steps before the last"),
     CTAS_PER_SM,
     UNROLL,
     STAGES,
     SEED,
 ];
-
-/// The reduction in several launches that the options ask for, if they do.
-fn in_steps(options: &Options) -> Result<Option<Stepwise<Sum>>> {
-    let step = match options.choice("step") {
-        "interleaved" => Step::Interleaved,
-        "sequential" => Step::Sequential,
-        "shuffles" => Step::Shuffles,
-        "grid-stride" => Step::GridStride,
-        _ => return Ok(None),
-    };
-    let (ty, by) = (options.choice("type"), options.choice("by"));
-    if (ty, by) != ("f32", "sum") {
-        return Err(format!("the steps before {SINGLE_PASS} are sums of f32, not the {by} of {ty}").into());
-    }
-    Ok(Some(Stepwise { monoid: Sum, step, threads: options.choice("threads").parse()? }))
-}
 
 const ARG_MAX_OPTIONS: &[OptionSpec] = &[
     LENGTH,
@@ -121,76 +93,6 @@ fn prepare<T: Sampled, M: Monoid<T>>(
     Ok(with_resources(Box::new(ready), resources))
 }
 
-/// Prepares the sum in several launches.
-fn prepare_in_steps(
-    device: &Device,
-    options: &Options,
-    reduction: Stepwise<Sum>,
-) -> Result<Box<dyn Prepared>> {
-    let input = f32::draw_many(options.number("seed"), options.extent("length"));
-    let input_there = device.buffer_from(&input)?;
-    let output = Rc::new(RefCell::new(device.uninitialized::<f32>(1)?));
-    let operations = Operations::new(device);
-    let kernel = operations.kernel(reduction, Stepwise::<Sum>::run::<f32>)?;
-    let resources = Resources::of(kernel.function(), &kernel.shape(1, reduction.threads))?;
-    let steps = reduction.rounding_steps::<f32>(&operations, input.len() as u64)? as f64;
-    let result = Rc::clone(&output);
-    let ready = Ready {
-        launch: move |stream: &_| {
-            Ok(reduction.reduce(&operations, stream, &input_there, &mut output.borrow_mut())?)
-        },
-        verify: move || {
-            let (exact, magnitude) = sum(&input);
-            let found = f32::compared(result.borrow().to_vec()?[0], exact, steps * f32::STEP * magnitude);
-            Ok(compare([found], |index| vec![index as usize])?)
-        },
-        work: each_read_once::<f32>(options),
-    };
-    Ok(with_resources(Box::new(ready), resources))
-}
-
-/// The exact sum, and that of the magnitudes.
-fn sum<T: Sampled>(input: &[T]) -> (T::Exact, f64) {
-    let nothing = || (T::SUM_OF_NOTHING, 0.0);
-    input
-        .par_iter()
-        .map(|element| (element.exact(), element.magnitude()))
-        .reduce(nothing, |a, b| (T::add(a.0, b.0), a.1 + b.1))
-}
-
-/// A sum beside the exact one.
-fn check_sum<T: Sampled>(found: T, input: &[T], steps: u64) -> registry::Element {
-    let (exact, magnitude) = sum(input);
-    T::compared(found, exact, steps as f64 * T::STEP * magnitude)
-}
-
-/// The first element that no other is better than, and its place.
-fn best<T: Sampled>(input: &[T], is_better: fn(T::Exact, T::Exact) -> bool) -> Option<(usize, T::Exact)> {
-    input.par_iter().map(|element| element.exact()).enumerate().reduce_with(|a, b| {
-        // Of equals, whichever stands first.
-        let earlier = if a.0 < b.0 { a } else { b };
-        let later = if a.0 < b.0 { b } else { a };
-        if is_better(later.1, earlier.1) { later } else { earlier }
-    })
-}
-
-fn check_extreme<T: Sampled>(
-    found: T,
-    input: &[T],
-    is_better: fn(T::Exact, T::Exact) -> bool,
-    none: T,
-) -> registry::Element {
-    T::compared(found, best(input, is_better).map_or(none.exact(), |(_, extreme)| extreme), 0.0)
-}
-
-fn check_index<T: Sampled>(
-    found: u64,
-    input: &[T],
-    is_better: fn(T::Exact, T::Exact) -> bool,
-) -> registry::Element {
-    u64::compared(found, best(input, is_better).map_or(u64::MAX, |(index, _)| index as u64), 0.0)
-}
-
 impl LibraryKernel for ReduceLibrary {
     fn name(&self) -> &'static str {
         "reduce"
@@ -205,9 +107,6 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        if let Some(reduction) = in_steps(options)? {
-            return ptx(reduction.run::<f32>()?, target);
-        }
         let capability = capability_of(target)?;
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => ptx(single_pass_of(Sum, options, capability)?.run::<T>()?, target),
@@ -217,9 +116,6 @@ impl LibraryKernel for ReduceLibrary {
     }
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        if let Some(reduction) = in_steps(options)? {
-            return prepare_in_steps(device, options, reduction);
-        }
         with_element_type!(options.choice("type"), T => match options.choice("by") {
             "sum" => {
                 let (operations, length) = (Operations::new(device), options.number("length"));
@@ -234,17 +130,6 @@ impl LibraryKernel for ReduceLibrary {
             _ => prepare::<T, _>(device, options, Max, |found, input| {
                 check_extreme::<T>(found, input, |a, b| a > b, <T as crate::monoid::Searchable>::LEAST)
             }),
-        })
-    }
-
-    fn ladder(&self) -> Option<Ladder> {
-        Some(Ladder {
-            option: "step",
-            steps: &["interleaved", "sequential", "shuffles", "grid-stride", SINGLE_PASS],
-            defaults: &[],
-            measure: Measure::Bytes,
-            rival: Some("copy"),
-            counted: &[("length", "65536")],
         })
     }
 

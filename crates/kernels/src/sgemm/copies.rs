@@ -7,7 +7,7 @@ use crate::vector::load_lanes;
 
 /// `width` neighbouring elements of a row-major matrix of these extents (rows, columns), or zeros where it ends.
 #[device]
-pub(super) fn load_or_zero(
+pub fn load_or_zero(
     matrix: Global<f32>,
     (rows, columns): (Reg<u32>, Reg<u32>),
     (row, column): (Reg<u32>, Reg<u32>),
@@ -31,21 +31,24 @@ pub enum Spread {
 
 /// A slice (rows, columns) that `threads` threads copy in vectors of `width`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
-    pub(super) shape: (u32, u32),
-    pub(super) threads: u32,
-    pub(super) width: u32,
+pub struct Slice {
+    /// Rows and columns.
+    pub shape: (u32, u32),
+    /// Threads that copy it.
+    pub threads: u32,
+    /// Elements of a vector.
+    pub width: u32,
 }
 
 impl Slice {
     /// Vectors of a thread.
-    pub(super) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.shape.0 * self.shape.1 / self.width / self.threads
     }
 
     /// Where in the slice a thread's vectors begin: (row, column).
     #[track_caller]
-    pub(super) fn places(&self, thread: Reg<u32>, spread: Spread) -> Vec<(Reg<u32>, Reg<u32>)> {
+    pub fn places(&self, thread: Reg<u32>, spread: Spread) -> Vec<(Reg<u32>, Reg<u32>)> {
         let in_row = self.shape.1 / self.width;
         let place = |vector: Reg<u32>| (vector / in_row, vector % in_row * self.width);
         let first = place(thread);

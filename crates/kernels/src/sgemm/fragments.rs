@@ -8,7 +8,7 @@ use super::tiles::Tiles;
 
 /// Sums of a thread, all zero.
 #[track_caller]
-pub(super) fn zeros((rows, columns): (u32, u32)) -> Vec<Vec<Reg<f32>>> {
+pub fn zeros((rows, columns): (u32, u32)) -> Vec<Vec<Reg<f32>>> {
     (0..rows).map(|_| (0..columns).map(|_| constant(0.0f32)).collect()).collect()
 }
 
@@ -17,7 +17,7 @@ pub(super) fn zeros((rows, columns): (u32, u32)) -> Vec<Vec<Reg<f32>>> {
 /// Rows are walked there and back, so that two multiply-adds in turn share an operand, which the register file then need not
 /// deliver twice.
 #[track_caller]
-pub(super) fn add_outer_product(sums: &mut [Vec<Reg<f32>>], column: &[Reg<f32>], row: &[Reg<f32>]) {
+pub fn add_outer_product(sums: &mut [Vec<Reg<f32>>], column: &[Reg<f32>], row: &[Reg<f32>]) {
     for (index, (sums, a)) in sums.iter_mut().zip(column).enumerate() {
         let last = row.len() - 1;
         for step in 0..=last {
@@ -29,16 +29,16 @@ pub(super) fn add_outer_product(sums: &mut [Vec<Reg<f32>>], column: &[Reg<f32>],
 
 /// Where a thread's elements are in its CTA's tile of C.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Place {
+pub struct Place {
     /// Its first row.
-    pub(super) row: Reg<u32>,
+    pub row: Reg<u32>,
     /// Its first column.
-    pub(super) column: Reg<u32>,
+    pub column: Reg<u32>,
 }
 
 /// How the lanes of a warp lie in its subtile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneOrder {
+pub enum LaneOrder {
     /// Along a row, then along the next.
     Rows,
     /// Two rows at a time: lanes 2i and 2i + 1 are one below the other.
@@ -51,7 +51,7 @@ pub(super) enum LaneOrder {
 impl Place {
     /// The place of a thread.
     #[track_caller]
-    pub(super) fn of(thread: Reg<u32>, tiles: &Tiles, order: LaneOrder) -> Self {
+    pub fn of(thread: Reg<u32>, tiles: &Tiles, order: LaneOrder) -> Self {
         let (warp, lane) = (thread / 32, thread % 32);
         let (warps_across, lanes_across) = (tiles.warps().1, tiles.lanes().1);
         let (down, across) = match order {
@@ -67,12 +67,12 @@ impl Place {
 
 impl Tiles {
     /// How far below its first row a thread's row is.
-    pub(super) fn row_at(&self, row: u32) -> u32 {
+    pub fn row_at(&self, row: u32) -> u32 {
         row / self.thread.0 * self.lanes().0 * self.thread.0 + row % self.thread.0
     }
 
     /// How far right of its first column a thread's column is.
-    pub(super) fn column_at(&self, column: u32) -> u32 {
+    pub fn column_at(&self, column: u32) -> u32 {
         column / self.thread.1 * self.lanes().1 * self.thread.1 + column % self.thread.1
     }
 }
@@ -81,32 +81,32 @@ impl Tiles {
 ///
 /// Three kinds of writers each find 32 banks: a warp that writes 8 rows at k, k + 4, k + 8 and k + 12; one that writes 4 rows at 8 neighbouring k; and a
 /// quarter of a warp that writes 4 rows in one access, 8 rows at k, k + 4, k + 8 and k + 12.
-pub(super) fn exchange(k: u32) -> u32 {
+pub fn exchange(k: u32) -> u32 {
     4 * (k & 1) + 8 * ((k >> 1 ^ k >> 3) & 1) + 16 * (k >> 2 & 1)
 }
 
 /// [`exchange`] of a k that the device knows.
 #[track_caller]
-pub(super) fn exchange_at(k: Reg<u32>) -> Reg<u32> {
+pub fn exchange_at(k: Reg<u32>) -> Reg<u32> {
     (k & 1) * 4 + (((k >> 1) ^ (k >> 3)) & 1) * 8 + ((k >> 2) & 1) * 16
 }
 
 /// A thread's rows in transposed slices of A: where its first four lie for each of the exchanges that stay within 16 rows.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Rows {
+pub struct Rows {
     first: [Shared<f32>; 4],
 }
 
 impl Rows {
     /// The rows from `row` on, in the slices that begin at `slices`.
     #[track_caller]
-    pub(super) fn new(slices: Shared<f32>, row: Reg<u32>) -> Self {
+    pub fn new(slices: Shared<f32>, row: Reg<u32>) -> Self {
         Self { first: std::array::from_fn(|low| slices.at(row ^ (4 * low as u32))) }
     }
 
     /// The same rows in a slice `elements` further on.
     #[track_caller]
-    pub(super) fn in_slot(self, elements: Reg<u32>) -> Self {
+    pub fn in_slot(self, elements: Reg<u32>) -> Self {
         Self { first: self.first.map(|first| first.at(elements)) }
     }
 
@@ -120,7 +120,7 @@ impl Rows {
 
 /// sums += A·B for part `along` k of a slice in shared memory: A transposed, and B (BK, BN) from the thread's first column on.
 #[track_caller]
-pub(super) fn multiply_slice(
+pub fn multiply_slice(
     tiles: &Tiles,
     sums: &mut [Vec<Reg<f32>>],
     (a, b): (Rows, Shared<f32>),

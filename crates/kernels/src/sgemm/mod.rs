@@ -1,40 +1,22 @@
-//! SGEMM without tensor cores: from a thread an element to the rate at which an SM multiplies and adds.
+//! SGEMM without tensor cores: C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major.
 //!
-//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. A file is a step, and the difference between
-//! two files is the lesson:
+//! [`tma`] is the kernel of GPUs with TMA, [`double_buffered`] that of the others and of rows that TMA cannot read. The steps that
+//! lead to them are lessons: `warpwright_lessons::sgemm`.
 //!
-//! | step | file | what it adds |
-//! |---|---|---|
-//! | `naive` | [`naive`] | a thread an element of C |
-//! | `coalesced` | [`coalesced`] | a warp along a row |
-//! | `shared` | [`shared`] | blocks of 32 x 32 in shared memory |
-//! | `column` | [`thread_tile`] | a thread 8 elements below each other |
-//! | `thread-tile` | [`thread_tile`] | a thread 8 x 8 elements |
-//! | `coalesced-copies` | [`thread_tile`] | slices copied side by side |
-//! | `vectorised` | [`vectorised`] | 16 bytes an instruction, A transposed on its way to shared memory |
-//! | `warp-tile` | [`warp_tile`] | a warp's own tile, no bank conflicts |
-//! | `double-buffered` | [`double_buffered`] | `cp.async` and a ring of slices |
-//! | `tma` | [`tma`] | the tensor memory accelerator fills the ring |
-//!
-//! Every step takes any m, n and k. [`plan`] chooses what [`Operations::sgemm`](crate::operations::Operations::sgemm) runs. Every sum is
+//! Both kernels take any m, n and k. [`plan`] chooses what [`Operations::sgemm`](crate::operations::Operations::sgemm) runs. Every sum is
 //! that of k products in order, fused, from k = 0 on (of each split, where k is split), so that its error is at most k u Σ|a b| with u = 2^-24.
 
-pub mod coalesced;
 pub mod combine;
-mod copies;
+pub mod copies;
 pub mod double_buffered;
-mod fragments;
+pub mod fragments;
 mod library;
-pub mod naive;
 mod operation;
 pub mod plan;
-mod product;
-pub mod shared;
-pub mod thread_tile;
+pub mod product;
+pub mod reference;
 pub mod tiles;
 pub mod tma;
-pub mod vectorised;
-pub mod warp_tile;
 
 pub use copies::Spread;
 pub(crate) use library::Library;

@@ -7,33 +7,15 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::lang::tensor_map::TensorMap as MapParameter;
 use warpwright::runtime::{Buffer, Compiled, Function, Launch, LaunchCounts, Stream, TensorMap};
 
-use super::coalesced::Coalesced;
 use super::combine::{self, Combine};
 use super::double_buffered::DoubleBuffered;
-use super::naive::{Naive, SIDE};
 use super::plan;
-use super::shared::SharedBlock;
-use super::thread_tile::ThreadTile;
 use super::tma::TmaFed;
-use super::vectorised::Vectorised;
-use super::warp_tile::WarpTile;
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
 
 /// One of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// A thread an element, lanes below each other.
-    Naive,
-    /// A thread an element, lanes side by side.
-    Coalesced,
-    /// 32 x 32 blocks in shared memory.
-    Shared,
-    /// A tile of C a thread.
-    ThreadTile(ThreadTile),
-    /// Four elements an instruction.
-    Vectorised(Vectorised),
-    /// Tiles of warps.
-    WarpTile(WarpTile),
     /// `cp.async` and a ring; k in this many splits.
     DoubleBuffered(DoubleBuffered, u32),
     /// TMA and a ring; k in this many splits.
@@ -73,7 +55,6 @@ impl Method {
     pub(super) fn splits(self) -> u32 {
         match self {
             Self::DoubleBuffered(_, splits) | Self::TmaFed(_, splits) => splits.max(1),
-            _ => 1,
         }
     }
 
@@ -82,7 +63,6 @@ impl Method {
         match self {
             Self::DoubleBuffered(kernel, _) => kernel.tiles.block.2,
             Self::TmaFed(kernel, _) => kernel.tiles.block.2,
-            _ => 1,
         }
     }
 }
@@ -90,8 +70,6 @@ impl Method {
 /// m, n, k, alpha, beta: a [`Product`](super::Product) as a launch passes it.
 type Arguments = (u32, u32, u32, f32, f32);
 
-/// What kernels take: the matrices.
-type Plain = (In<f32>, In<f32>, Out<f32>, Arguments);
 /// The matrices, and how many slices a split has.
 type Split = (In<f32>, In<f32>, Out<f32>, Arguments, u32);
 /// Maps of A and B, whose boxes are (BM, BK) and (BK, BN), C, and how many slices a split has.
@@ -99,7 +77,6 @@ type Mapped = (MapParameter, MapParameter, Out<f32>, Arguments, u32);
 
 /// A compiled kernel, by what it takes.
 enum Staged {
-    Plain(Arc<Compiled<Plain>>),
     Split(Arc<Compiled<Split>>),
     Mapped(Arc<Compiled<Mapped>>, (u32, u32, u32)),
 }
@@ -116,7 +93,6 @@ impl Ready {
     pub(super) fn launch_of(&self) -> (&Function, Launch) {
         let (ctas, threads) = (self.ctas, self.threads);
         match &self.kernel {
-            Staged::Plain(kernel) => (kernel.function(), kernel.shape(ctas, threads)),
             Staged::Split(kernel) => (kernel.function(), kernel.shape(ctas, threads)),
             Staged::Mapped(kernel, _) => (kernel.function(), kernel.shape(ctas, threads)),
         }
@@ -132,7 +108,6 @@ impl Ready {
     ) -> Result<LaunchCounts> {
         let (ctas, threads) = (self.ctas * splits, self.threads);
         Ok(match &self.kernel {
-            Staged::Plain(kernel) => kernel.launch(stream, ctas, threads, (a, b, c, arguments))?,
             Staged::Split(kernel) => kernel.launch(stream, ctas, threads, (a, b, c, arguments, part))?,
             Staged::Mapped(kernel, (bm, bn, bk)) => {
                 let map = |buffer, rows: u32, columns: u32, box_rows: &u32, box_columns: &u32| {
@@ -225,10 +200,6 @@ impl Operations {
     fn sgemm_check(&self, method: Method, (m, n, k): (u32, u32, u32)) -> Result<()> {
         let limits = self.device().properties().capability;
         let checked = match method {
-            Method::Naive | Method::Coalesced | Method::Shared => Ok(()),
-            Method::ThreadTile(kernel) => kernel.check(),
-            Method::Vectorised(kernel) => kernel.check(),
-            Method::WarpTile(kernel) => kernel.check(),
             Method::DoubleBuffered(kernel, _) => kernel.check(limits),
             Method::TmaFed(kernel, _) => kernel.check(limits),
         };
@@ -252,25 +223,10 @@ impl Operations {
             self.grid("sgemm", ctas * u64::from(method.splits()))?;
             Ok::<_, OperationError>(ctas as u32)
         };
-        let side = |kernel| {
-            Ok(Ready { kernel: Staged::Plain(kernel), ctas: grid((SIDE, SIDE))?, threads: SIDE * SIDE })
-        };
         let tiled = |kernel, tiles: &super::tiles::Tiles| {
             Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))?, threads: tiles.threads() })
         };
         match method {
-            Method::Naive => side(self.kernel(Naive, Naive::run)?),
-            Method::Coalesced => side(self.kernel(Coalesced, Coalesced::run)?),
-            Method::Shared => side(self.kernel(SharedBlock, SharedBlock::run)?),
-            Method::ThreadTile(kernel) => {
-                tiled(Staged::Plain(self.kernel(kernel, ThreadTile::run)?), &kernel.tiles)
-            }
-            Method::Vectorised(kernel) => {
-                tiled(Staged::Plain(self.kernel(kernel, Vectorised::run)?), &kernel.tiles)
-            }
-            Method::WarpTile(kernel) => {
-                tiled(Staged::Plain(self.kernel(kernel, WarpTile::run)?), &kernel.tiles)
-            }
             Method::DoubleBuffered(kernel, _) => {
                 tiled(Staged::Split(self.kernel(kernel, DoubleBuffered::run)?), &kernel.tiles)
             }

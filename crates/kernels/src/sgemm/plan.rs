@@ -34,7 +34,7 @@ pub(super) fn tma_reads(limits: &Capability, (_, n, k): (u32, u32, u32)) -> bool
 }
 
 /// Elements along a row of that many that one access moves.
-pub(super) fn width(extent: u32) -> u32 {
+pub fn width(extent: u32) -> u32 {
     [4, 2].into_iter().find(|width| extent.is_multiple_of(*width)).unwrap_or(1)
 }
 

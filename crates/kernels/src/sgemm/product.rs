@@ -23,20 +23,20 @@ pub struct Product {
 
 /// The element (row, column) of a row-major matrix with that many columns.
 #[track_caller]
-pub(super) fn at(matrix: Global<f32>, columns: Reg<u32>, row: Reg<u32>, column: Reg<u32>) -> Global<f32> {
+pub fn at(matrix: Global<f32>, columns: Reg<u32>, row: Reg<u32>, column: Reg<u32>) -> Global<f32> {
     matrix.at(row.convert::<u64>() * columns.convert::<u64>() + column.convert::<u64>())
 }
 
 impl Product {
     /// Finishes one element of C.
     #[device]
-    pub(super) fn store(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sum: Reg<f32>) {
+    pub fn store(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sum: Reg<f32>) {
         self.store_vector(c, row, column, &[sum]);
     }
 
     /// Finishes neighbouring elements of a row of C: 1, 2 or 4, of which n is a multiple.
     #[device]
-    pub(super) fn store_vector(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sums: &[Reg<f32>]) {
+    pub fn store_vector(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sums: &[Reg<f32>]) {
         if row < self.m && column < self.n {
             let place = at(c, self.n, row, column);
             let mut results: Vec<Reg<f32>> = sums.iter().map(|sum| self.alpha * *sum).collect();
@@ -53,7 +53,7 @@ impl Product {
     /// Finishes a thread's rows of sums, in vectors of `width`: `row_at` and `column_at` tell how far below `row` and right of `column` a
     /// row and a column of the sums are.
     #[track_caller]
-    pub(super) fn store_sums(
+    pub fn store_sums(
         self,
         c: Global<f32>,
         (row, column): (Reg<u32>, Reg<u32>),
@@ -72,7 +72,7 @@ impl Product {
     /// The tile (row, column) of CTA `block`, of a grid with one for each: `raster` rows of tiles are walked column by column, so that
     /// what neighbours in time share stays in L2.
     #[track_caller]
-    pub(super) fn tile_of_block(
+    pub fn tile_of_block(
         self,
         block: Reg<u32>,
         (rows, columns): (u32, u32),
@@ -88,7 +88,7 @@ impl Product {
 
     /// The share of this CTA, of a grid with one for each tile and each `part` slices along k.
     #[track_caller]
-    pub(super) fn share_of_block(
+    pub fn share_of_block(
         self,
         (rows, columns, depth): (u32, u32, u32),
         raster: u32,
@@ -106,19 +106,20 @@ impl Product {
 
 /// What a CTA does where k is split.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Share {
+pub struct Share {
     /// Its tile of C: row and column in tiles.
-    pub(super) tile: (Reg<u32>, Reg<u32>),
+    pub tile: (Reg<u32>, Reg<u32>),
     split: Reg<u32>,
-    /// The first slice along k, and the one after the last.
-    pub(super) first: Reg<u32>,
-    pub(super) end: Reg<u32>,
+    /// The first slice along k.
+    pub first: Reg<u32>,
+    /// The slice after the last.
+    pub end: Reg<u32>,
 }
 
 impl Share {
     /// Where its sums go: each split has an (m, n) matrix of its own, one behind the other.
     #[track_caller]
-    pub(super) fn output(self, c: Global<f32>, product: Product) -> Global<f32> {
+    pub fn output(self, c: Global<f32>, product: Product) -> Global<f32> {
         c.at(self.split.convert::<u64>() * (product.m.convert::<u64>() * product.n.convert::<u64>()))
     }
 }

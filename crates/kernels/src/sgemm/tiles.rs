@@ -201,7 +201,7 @@ impl Tiles {
     }
 
     /// Refuses slices that the threads do not copy in whole rounds: of A `widths.0` elements an access, of B `widths.1`.
-    pub(super) fn check_copies(&self, widths: (u32, u32)) -> Result<(), TilesError> {
+    pub fn check_copies(&self, widths: (u32, u32)) -> Result<(), TilesError> {
         let (bm, bn, bk) = self.block;
         let threads = self.threads();
         for (slice, elements, width) in [("BM x BK", bm * bk, widths.0), ("BK x BN", bk * bn, widths.1)] {
@@ -213,7 +213,7 @@ impl Tiles {
     }
 
     /// Refuses tiles for kernels that read A transposed and exchanged.
-    pub(super) fn check_exchange(&self) -> Result<(), TilesError> {
+    pub fn check_exchange(&self) -> Result<(), TilesError> {
         let ((tm, tn), (wm, _), bk, wstepm) = (self.thread, self.warp, self.block.2, self.steps.0);
         let lies = tm == 4 && tn.is_multiple_of(4) && wm == 16 * wstepm && wm.is_multiple_of(32);
         if lies && bk.is_multiple_of(8) {
@@ -224,7 +224,7 @@ impl Tiles {
     }
 
     /// Refuses what does not fit shared memory.
-    pub(super) fn check_shared(bytes: u32, limit: u32) -> Result<(), TilesError> {
+    pub fn check_shared(bytes: u32, limit: u32) -> Result<(), TilesError> {
         if bytes <= limit { Ok(()) } else { Err(TilesError::Shared { bytes, limit }) }
     }
 }

@@ -1,19 +1,16 @@
 //! The transposes for the command line.
 
-use rayon::prelude::*;
-use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device};
 
-use super::{BlockTranspose, Method, TileTranspose, Way, tile};
+use super::reference::{verify, work};
+use super::{BlockTranspose, Method, TileTranspose, tile};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::operations::Operations;
 use crate::prepared::{ptx, with_resources};
-use crate::registry::{
-    self, Ladder, LibraryKernel, Measure, OptionSpec, Options, Prepared, Resources, Result, Verified, Work,
-    compare, together,
-};
+use crate::registry::{LibraryKernel, OptionSpec, Options, Prepared, Resources, Result};
 use crate::rotation::rotating;
+use warpwright::prelude::*;
 
 /// The transposes for the command line.
 pub(crate) struct Library;
@@ -22,11 +19,7 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec::number("m", 1000, "rows of A"),
     OptionSpec::number("n", 776, "columns of A"),
     OptionSpec::choice("type", &["f32", "f16", "bf16", "f64", "u8"], "of the elements"),
-    OptionSpec::choice(
-        "way",
-        &["best", "naive", "shared", "padded", "swizzled", "blocks"],
-        "how elements get from rows to columns",
-    ),
+    OptionSpec::choice("way", &["best", "swizzled", "blocks"], "how elements get from rows to columns"),
     OptionSpec::extent("side", BlockTranspose::FASTEST.side as u64, "blocks along a side of a tile (blocks)"),
     OptionSpec::extent("blocks", BlockTranspose::FASTEST.blocks as u64, "blocks of one thread (blocks)"),
     OptionSpec::extent(
@@ -42,12 +35,8 @@ fn shape(options: &Options) -> Result<(u32, u32)> {
 }
 
 fn method<T: HostNumber>(options: &Options) -> Result<Method> {
-    let tile = |way| Method::Tile(TileTranspose { way });
     Ok(match options.choice("way") {
-        "naive" => tile(Way::Naive),
-        "shared" => tile(Way::Shared),
-        "padded" => tile(Way::Padded),
-        "swizzled" => tile(Way::Swizzled),
+        "swizzled" => Method::Tile(TileTranspose),
         "blocks" => Method::Blocks(BlockTranspose {
             side: options.u32("side")?,
             blocks: options.u32("blocks")?,
@@ -55,25 +44,6 @@ fn method<T: HostNumber>(options: &Options) -> Result<Method> {
         }),
         _ => Method::fastest::<T>(shape(options)?),
     })
-}
-
-/// Every element where it belongs.
-fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verified> {
-    let (m, n) = (m as usize, n as usize);
-    let rows = b.par_chunks(m.max(1)).enumerate().map(|(row, found)| {
-        let elements = found.iter().enumerate().map(|(column, found)| registry::Element {
-            found: found.value(),
-            expected: a[column * n + row].value(),
-            tolerance: 0.0,
-        });
-        compare(elements, |column| vec![row, column as usize])
-    });
-    Ok(together(rows.collect::<Vec<_>>())?)
-}
-
-/// What a launch moves.
-fn work<T>(elements: usize) -> Work {
-    Work { operations: 0.0, bytes: (2 * elements * size_of::<T>()) as f64 }
 }
 
 fn prepare<T: HostNumber>(device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
@@ -129,7 +99,7 @@ impl LibraryKernel for Library {
     }
 
     fn summary(&self) -> &'static str {
-        "B = Aᵀ: naive, through shared memory, padded, swizzled, and in vectors of 16 bytes"
+        "B = Aᵀ: in vectors of 16 bytes, or through a swizzled tile"
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -145,17 +115,6 @@ impl LibraryKernel for Library {
 
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         typed!(options, T => prepare::<T>(device, options))
-    }
-
-    fn ladder(&self) -> Option<Ladder> {
-        Some(Ladder {
-            option: "way",
-            steps: &["naive", "shared", "padded", "swizzled", "blocks"],
-            defaults: &[],
-            measure: Measure::Bytes,
-            rival: Some("copy"),
-            counted: &[("m", "256"), ("n", "256")],
-        })
     }
 
     fn rival(&self, name: &str, device: &Device, options: &Options) -> Option<Result<Box<dyn Prepared>>> {

@@ -1,11 +1,12 @@
-//! B = Aᵀ: from a thread an element to nothing but 16-byte accesses.
+//! B = Aᵀ.
 //!
-//! [`TileTranspose`] is the ladder: naive, through shared memory, and two ways out of its bank conflicts. [`BlockTranspose`] is what
-//! a program gets wherever the shape allows whole vectors; else it is the swizzled tile.
+//! [`BlockTranspose`] moves whole vectors of 16 bytes and is chosen where the shape allows it; [`TileTranspose`], an element a thread and
+//! step through a swizzled tile, takes every other shape. The steps that lead to them are lessons: `warpwright_lessons::transpose`.
 
 mod blocks;
 mod library;
-mod tile;
+pub mod reference;
+pub mod tile;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -13,7 +14,7 @@ use crate::operations::{OperationError, Operations, Result, expect_length};
 
 pub use blocks::BlockTranspose;
 pub(crate) use library::Library;
-pub use tile::{TileTranspose, Way};
+pub use tile::TileTranspose;
 
 /// One of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Method {
         if BlockTranspose::fits::<T>(m, n) {
             Self::Blocks(BlockTranspose::FASTEST)
         } else {
-            Self::Tile(TileTranspose { way: Way::Swizzled })
+            Self::Tile(TileTranspose)
         }
     }
 }

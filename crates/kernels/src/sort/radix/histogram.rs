@@ -108,7 +108,7 @@ impl Histogram {
 }
 
 /// An ordered key's number in the order of a sort.
-pub(in crate::sort) fn in_direction<K: SortKey>(ordered: Reg<K::Bits>, direction: Direction) -> Reg<K::Bits> {
+pub fn in_direction<K: SortKey>(ordered: Reg<K::Bits>, direction: Direction) -> Reg<K::Bits> {
     match direction {
         Direction::Ascending => ordered,
         Direction::Descending => K::reversed(ordered),

@@ -1,0 +1,281 @@
+//! Radix sort: a pass for each byte of the keys, from the lowest, each pass stable.
+//!
+//! One launch counts all bytes of all keys at once (`histogram`), so that before the first pass it is known where the keys of each
+//! byte's 256 values begin. Then every pass reads each key once and writes it once, to its place (`sweep`): within a tile
+//! places come from counting in a warp and a CTA, between tiles from decoupled look-back, one chain for each of the 256 values.
+//!
+//! ```text
+//! keys       32 1a 30 1b 3f 10      pass 0, by the low digit     30 10 32 1a 1b 3f
+//!                                   pass 1, by the high digit    10 1a 1b 30 32 3f
+//! ```
+//!
+//! (Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022.)
+
+mod histogram;
+mod sweep;
+
+use warpwright::arch::Capability;
+use warpwright::lang::element::Element;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use super::{Direction, SortKey, expect_pairs};
+use crate::operations::{
+    OperationError, Operations, Result, Scratch, both, expect_length, expect_whole_warps,
+};
+pub use histogram::Histogram;
+pub use histogram::in_direction;
+pub use sweep::{Part, Sweep};
+
+/// Values of a digit: a digit is a byte.
+pub const BINS: u32 = 256;
+
+/// What errors call it.
+const WHAT: &str = "a radix sort";
+
+/// The sort: its two kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Radix {
+    /// Counts digits.
+    pub histogram: Histogram,
+    /// Does a pass.
+    pub sweep: Sweep,
+    /// The most keys that one launch of a pass takes, at least a tile's and at most 2^31, for places within it are 32-bit numbers.
+    pub most_of_a_launch: u64,
+}
+
+impl Radix {
+    /// The configuration for keys alone that is fastest on an H200: the largest tiles that leave room for two CTAs.
+    pub fn for_keys<K: SortKey>(direction: Direction) -> Self {
+        Self::new::<K>(direction, if K::BYTES == 8 { 13 } else { 26 })
+    }
+
+    /// The configuration for keys with values that is fastest on an H200.
+    pub fn for_pairs<K: SortKey, V: Storable>(direction: Direction) -> Self {
+        Self::new::<K>(direction, if K::BYTES.max(V::BYTES) == 8 { 12 } else { 18 })
+    }
+
+    /// Refuses what a device of that capability cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
+    ///
+    /// # Errors
+    /// The kernels sort in different directions, or a number of either is outside what its field says, or their arrays do not fit shared
+    /// memory.
+    pub fn check<K: SortKey>(&self, value_bytes: u32, capability: &Capability) -> Result<()> {
+        let refuse = |reason| Err(OperationError::Shape { what: WHAT, reason });
+        let Self { histogram, sweep, most_of_a_launch } = *self;
+        expect_whole_warps("the counting of a radix sort", 32, histogram.threads)?;
+        expect_whole_warps(WHAT, BINS, sweep.threads)?;
+        if histogram.direction != sweep.direction {
+            return refuse(
+                "its digits are counted in one direction and sorted in the other; give both the same"
+                    .to_owned(),
+            );
+        }
+        let numbers = [
+            ("vectors a thread that counts", histogram.unroll.into(), 64),
+            ("copies of a counter", histogram.copies.into(), 32),
+            ("keys a thread", sweep.items.into(), 512),
+            ("CTAs an SM", sweep.blocks_per_sm.into(), 32),
+            ("tiles a look", sweep.window.into(), 32),
+            ("keys a launch", most_of_a_launch, 1 << 31),
+        ];
+        if let Some((what, number, most)) =
+            numbers.into_iter().find(|(_, number, most)| !(1..=*most).contains(number))
+        {
+            return refuse(format!("it has {number} {what}; give it 1 to {most}"));
+        }
+        let words = |count: u32| u64::from(count) * 4;
+        let tile = u64::from(sweep.tile()) * u64::from(K::Bits::BYTES.max(value_bytes));
+        // Beside the tile: a counter of each value for each warp, each value's place, and what the warps' counts come to.
+        let of_sweep = tile + words(sweep.threads / 32 * (BINS + 1)) + 2 * words(BINS);
+        let of_histogram = words(K::BYTES * BINS * histogram.copies);
+        let room = u64::from(capability.shared_bytes_per_cta_opt_in);
+        if of_sweep.max(of_histogram) > room {
+            let bytes = of_sweep.max(of_histogram);
+            return refuse(format!(
+                "its CTAs take {bytes} bytes of shared memory, and have {room}; give them fewer threads, keys or copies"
+            ));
+        }
+        Ok(())
+    }
+
+    fn new<K: SortKey>(direction: Direction, items: u32) -> Self {
+        let sweep = Sweep { direction, threads: 384, items, blocks_per_sm: 2, window: 4 };
+        Self { histogram: Histogram::new::<K>(direction), sweep, most_of_a_launch: 1 << 31 }
+    }
+}
+
+/// Scratch memory of a stream's sorts, by types of keys and values.
+struct SortScratch<K, V> {
+    counters: Counters,
+    keys: Scratch<K>,
+    values: Scratch<V>,
+}
+
+impl<K, V> Default for SortScratch<K, V> {
+    fn default() -> Self {
+        Self { counters: Counters::default(), keys: Scratch::default(), values: Scratch::default() }
+    }
+}
+
+/// What passes count in.
+#[derive(Default)]
+struct Counters {
+    /// Where each value of each digit begins; for each launch of a pass anew.
+    starts: Scratch<u64>,
+    /// What tiles publish of each value of a digit.
+    chain: Scratch<u64>,
+    counter: Scratch<u64>,
+}
+
+impl Counters {
+    /// The starts, the chain and the counter, as large as a plan needs them.
+    fn at_least<K: SortKey>(&mut self, stream: &Stream, plan: &Plan) -> Result<[&mut Buffer<u64>; 3]> {
+        Ok([
+            self.starts.at_least(&stream.device(), plan.starts::<K>())?,
+            self.chain.at_least_kept(stream, plan.chain())?,
+            self.counter.at_least_kept(stream, 1)?,
+        ])
+    }
+}
+
+/// Sorts keys.
+///
+/// # Errors
+/// The lengths differ, as [`Radix::check`], the kernel cannot be built for the device, there is not enough memory, or a launch failed.
+pub fn keys<K: SortKey>(
+    operations: &Operations,
+    stream: &Stream,
+    keys: &Buffer<K>,
+    sorted: &mut Buffer<K>,
+    configuration: Radix,
+) -> Result<LaunchCounts> {
+    expect_length("the output of a sort", keys.len(), sorted.len())?;
+    configuration.check::<K>(0, operations.device().properties().capability)?;
+    let sweep = configuration.sweep;
+    let kernel = operations.kernel(sweep, Sweep::keys::<K>)?;
+    operations.with_scratch(stream, |scratch: &mut SortScratch<K, u8>| {
+        let plan = Plan::new(configuration, keys.len() as u64);
+        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
+        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
+        let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
+        let passed = plan.passes::<K>(|pass, part, tiles| {
+            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
+            let arguments = (from, to, &mut *starts, &mut *chain, &mut *counter, part);
+            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+        })?;
+        Ok(both(counted, passed))
+    })
+}
+
+/// Sorts keys, each with its value. Values of equal keys stay in their order.
+///
+/// # Errors
+/// As [`keys`].
+pub fn pairs<K: SortKey, V: Storable>(
+    operations: &Operations,
+    stream: &Stream,
+    (keys, values): (&Buffer<K>, &Buffer<V>),
+    (sorted, sorted_values): (&mut Buffer<K>, &mut Buffer<V>),
+    configuration: Radix,
+) -> Result<LaunchCounts> {
+    expect_pairs((keys, values), (sorted, sorted_values))?;
+    configuration.check::<K>(V::BYTES, operations.device().properties().capability)?;
+    let sweep = configuration.sweep;
+    let kernel = operations.kernel(sweep, Sweep::pairs::<K, V>)?;
+    operations.with_scratch(stream, |scratch: &mut SortScratch<K, V>| {
+        let plan = Plan::new(configuration, keys.len() as u64);
+        let [starts, chain, counter] = scratch.counters.at_least::<K>(stream, &plan)?;
+        let spare = scratch.keys.at_least(operations.device(), keys.len())?;
+        let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
+        let counted = count_digits(operations, stream, keys, starts, configuration.histogram)?;
+        let passed = plan.passes::<K>(|pass, part, tiles| {
+            let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
+            let (values_from, values_to) = turn::<K, _>(pass, values, sorted_values, spare_values);
+            let arguments =
+                (from, values_from, to, values_to, &mut *starts, &mut *chain, &mut *counter, part);
+            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+        })?;
+        Ok(both(counted, passed))
+    })
+}
+
+/// What a pass over keys of `K` reads and what it writes: the first reads the input, then output and spare memory take turns, so that the last
+/// one writes to the output.
+fn turn<'a, K: SortKey, T>(
+    pass: u32,
+    input: &'a Buffer<T>,
+    output: &'a mut Buffer<T>,
+    spare: &'a mut Buffer<T>,
+) -> (&'a Buffer<T>, &'a mut Buffer<T>) {
+    let lands_in_output = (K::BYTES - pass) % 2 == 1;
+    let (other, to) = if lands_in_output { (spare, output) } else { (output, spare) };
+    (if pass == 0 { input } else { other }, to)
+}
+
+/// How a sort is cut into launches: each pass into parts whose places are 32-bit numbers.
+struct Plan {
+    sweep: Sweep,
+    length: u64,
+    /// Keys of a part, a whole number of tiles.
+    part: u64,
+}
+
+impl Plan {
+    fn new(configuration: Radix, length: u64) -> Self {
+        let Radix { sweep, most_of_a_launch, .. } = configuration;
+        let tile = u64::from(sweep.tile());
+        Self { sweep, length, part: (most_of_a_launch / tile).max(1) * tile }
+    }
+
+    fn parts(&self) -> u64 {
+        self.length.div_ceil(self.part)
+    }
+
+    /// Words that say where digits begin.
+    fn starts<K: SortKey>(&self) -> usize {
+        (self.parts() * u64::from(K::BYTES * BINS)) as usize
+    }
+
+    /// Words of the look-back chains.
+    fn chain(&self) -> usize {
+        (self.length.min(self.part).div_ceil(self.sweep.tile().into()) * u64::from(BINS)) as usize
+    }
+
+    /// Calls `launch` for each pass and part, with the number of tiles.
+    fn passes<K: SortKey>(
+        &self,
+        mut launch: impl FnMut(u32, Part, u32) -> Result<LaunchCounts>,
+    ) -> Result<LaunchCounts> {
+        let mut counts = LaunchCounts::default();
+        for pass in 0..K::BYTES {
+            for part in 0..self.parts() {
+                let start = part * self.part;
+                let length = self.part.min(self.length - start);
+                let tiles = length.div_ceil(self.sweep.tile().into()) as u32;
+                let digit = part * u64::from(K::BYTES) + u64::from(pass);
+                let next = if part + 1 < self.parts() { digit + u64::from(K::BYTES) } else { digit };
+                counts = both(counts, launch(pass, [start, length, pass.into(), digit, next], tiles)?);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Counts the digits of all keys, and writes to the first of `starts` where each value of each digit begins.
+fn count_digits<K: SortKey>(
+    operations: &Operations,
+    stream: &Stream,
+    keys: &Buffer<K>,
+    starts: &mut Buffer<u64>,
+    histogram: Histogram,
+) -> Result<LaunchCounts> {
+    if keys.is_empty() {
+        return Ok(LaunchCounts::default());
+    }
+    let count = operations.kernel(histogram, Histogram::count::<K>)?;
+    let accumulate = operations.kernel(histogram, Histogram::accumulate)?;
+    stream.fill_zero(starts)?;
+    let grid = histogram.grid::<K>(keys.len() as u64, operations.resident(&count, histogram.threads)?);
+    let counted = count.launch(stream, grid, histogram.threads, (keys, &mut *starts, keys.len() as u64))?;
+    Ok(both(counted, accumulate.launch(stream, K::BYTES, BINS, (starts,))?))
+}

@@ -1,0 +1,135 @@
+//! One instruction for each kind of unit of an SM.
+//!
+//! `warpwright ptx hardware-demonstration --annotate` shows which line is which:
+//!
+//! ```text
+//! load/store unit          ld.global, st.global
+//! CUDA core                cvt, add          one f32 operation a lane and clock
+//! special function unit    sin.approx        a quarter as many
+//! tensor core              mma.sync          16 x 8 x 16 multiply-adds of the whole warp
+//! ```
+
+use std::rc::Rc;
+
+use warpwright::prelude::*;
+use warpwright::runtime::Device;
+
+use warpwright_kernels::number::{HostNumber, Values};
+use warpwright_kernels::prepared::{Ready, ptx};
+use warpwright_kernels::registry::{
+    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare,
+};
+
+/// waves = sin(2 · input); product = A·Bᵀ, where A is the input and B its first rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HardwareDemonstration;
+
+/// The tensor core's instruction: D and C f32, A and B f16; A is (16, 16), B (8, 16), both with k contiguous.
+const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
+const M: u32 = 16;
+const N: u32 = 8;
+const K: u32 = 16;
+/// The shapes as the layout algebra wants them.
+const A: (i64, i64) = (M as i64, K as i64);
+const B: (i64, i64) = (N as i64, K as i64);
+const C: (i64, i64) = (M as i64, N as i64);
+
+impl HardwareDemonstration {
+    /// The input is A, (16, 16) row-major, whose first 8 rows are B too; waves has 32 elements, product is (16, 8) row-major.
+    #[kernel]
+    pub fn run(&self, input: &Global<f16>, waves: &mut Global<f32>, product: &mut Global<f32>) {
+        launch::threads(32);
+        let lane = thread_idx().x;
+        let loaded = input[lane];
+        let single: Reg<f32> = loaded.convert();
+        let doubled = single + single;
+        let wave = doubled.sin_approx();
+        waves[lane] = wave;
+
+        let memory = shared_array::<f16>((M * K) as usize);
+        for element in (0..M * K).step_by(32) {
+            memory.at(lane + element).store(input[lane + element]);
+        }
+        sync_threads();
+        let mma = TiledMma::atom(ATOM);
+        let part = mma.thread(lane);
+        let a = Tensor::with_layout(memory, Layout::row_major(A));
+        let b = Tensor::with_layout(memory, Layout::row_major(B));
+        let c = Tensor::with_layout(*product, Layout::row_major(C));
+        let a_registers: Fragment<f16> = part.a_fragment(A);
+        let b_registers: Fragment<f16> = part.b_fragment(B);
+        let mut sums: Fragment<f32> = part.c_fragment(C);
+        sums.clear();
+        let a_load = TiledCopy::into_a::<f16>("SM75_U32x4_LDSM_N", &mma).thread(lane);
+        let b_load = TiledCopy::into_b::<f16>("SM75_U32x2_LDSM_N", &mma).thread(lane);
+        a_load.load_matrix(&a_load.retile(&a_registers), &a_load.source(&a));
+        b_load.load_matrix(&b_load.retile(&b_registers), &b_load.source(&b));
+        gemm(&mma, &mut sums, &a_registers.slice((All, All, 0)), &b_registers.slice((All, All, 0)));
+        let mine = part.c(&c);
+        for value in 0..4 {
+            mine.set(value, sums.get(value));
+        }
+    }
+}
+
+/// [`HardwareDemonstration`] for the command line.
+pub(crate) struct Library;
+
+const OPTIONS: &[OptionSpec] = &[OptionSpec::number("seed", 1, "of the input")];
+
+impl LibraryKernel for Library {
+    fn name(&self) -> &'static str {
+        "hardware-demonstration"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one instruction for each kind of unit of an SM: CUDA core, SFU, load/store, tensor core"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
+        ptx(HardwareDemonstration.run()?, target)
+    }
+
+    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
+        let input: Vec<f16> = Values::Normal.numbers(options.number("seed"), (M * K) as usize);
+        let input_there = device.buffer_from(&input)?;
+        let waves = Rc::new(device.uninitialized::<f32>(32)?);
+        let product = Rc::new(device.uninitialized::<f32>((M * N) as usize)?);
+        let compiled = device.compile(&HardwareDemonstration.run()?)?;
+        let results = (Rc::clone(&waves), Rc::clone(&product));
+        Ok(Box::new(Ready {
+            launch: move |stream: &_| {
+                let shape = compiled.shape(1, 32);
+                Ok(compiled.function().launch(stream, shape, (&input_there, &*waves, &*product))?)
+            },
+            verify: move || {
+                let value = |row: usize, k: usize| input[row * K as usize + k].value();
+                let waves = results.0.to_vec()?.into_iter().enumerate().map(|(lane, found)| Element {
+                    found: found.into(),
+                    expected: (2.0 * input[lane].value()).sin(),
+                    // PTX ISA, `sin.approx`: 2^-20.5 absolute between -pi and pi, and more beyond.
+                    tolerance: 2e-6,
+                });
+                let product = results.1.to_vec()?.into_iter().enumerate().map(|(index, found)| {
+                    let (row, column) = (index / N as usize, index % N as usize);
+                    let terms = (0..K as usize).map(|k| value(row, k) * value(column, k));
+                    let size: f64 = terms.clone().map(f64::abs).sum();
+                    Element {
+                        found: found.into(),
+                        expected: terms.sum(),
+                        tolerance: size * 4.0 * f32::ROUNDING,
+                    }
+                });
+                Ok(compare(waves.chain(product), |index| vec![index as usize])?)
+            },
+            work: Work {
+                operations: 2.0 * f64::from(M * N * K) + 64.0,
+                bytes: f64::from(M * K * 2 + M * N * 4 + 128),
+            },
+        }))
+    }
+}

@@ -1,0 +1,126 @@
+//! The factors of the lessons' product, and what it must be.
+//!
+//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and the reference with them: those of the
+//! launch that is timed, and those of the small one whose instructions are counted.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use warpwright::lang::element::bf16;
+use warpwright::runtime::{Buffer, Storable};
+
+use warpwright_kernels::reference::{Random, Rounded, Strided, product};
+use warpwright_kernels::registry::{Element, Result, Verified, compare};
+
+/// A shape (m, n, k) and a seed.
+pub(super) type Key = ((u32, u32, u32), u64);
+
+/// A (m, k) and B (n, k), both row-major.
+pub(super) struct Inputs {
+    key: Key,
+    pub(super) a: Vec<bf16>,
+    pub(super) b: Vec<bf16>,
+    reference: OnceLock<Reference>,
+}
+
+/// A·Bᵀ in f64, and the lengths of A's and B's rows.
+struct Reference {
+    product: Vec<f64>,
+    a_lengths: Vec<f64>,
+    b_lengths: Vec<f64>,
+}
+
+/// Inputs that were made last, the latest at the end.
+static LATEST: Mutex<Vec<Arc<Inputs>>> = Mutex::new(Vec::new());
+
+/// How many are kept.
+const KEPT: usize = 2;
+
+impl Inputs {
+    /// The inputs of a key, the same each time.
+    pub(super) fn of(key: Key) -> Arc<Self> {
+        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = latest.iter().position(|inputs| inputs.key == key) {
+            let inputs = latest.remove(at);
+            latest.push(Arc::clone(&inputs));
+            return inputs;
+        }
+        if latest.len() == KEPT {
+            latest.remove(0);
+        }
+        let ((m, n, k), seed) = key;
+        let mut random = Random::new(seed);
+        let mut factor = |rows: u32| -> Vec<bf16> {
+            random.normal(rows as usize * k as usize).into_iter().map(Rounded::round).collect()
+        };
+        let inputs = Arc::new(Self { key, a: factor(m), b: factor(n), reference: OnceLock::new() });
+        latest.push(Arc::clone(&inputs));
+        inputs
+    }
+
+    fn reference(&self) -> &Reference {
+        self.reference.get_or_init(|| {
+            let (m, n, k) = self.extents();
+            let exact = |values: &[bf16]| -> Vec<f64> { values.iter().map(|value| value.exact()).collect() };
+            let (a, b) = (exact(&self.a), exact(&self.b));
+            let strided = |values, row_stride, column_stride| Strided { values, row_stride, column_stride };
+            let lengths = |rows: &[f64]| -> Vec<f64> {
+                rows.chunks(k).map(|row| row.iter().map(|value| value * value).sum::<f64>().sqrt()).collect()
+            };
+            Reference {
+                product: product((m, n, k), strided(&a, k, 1), strided(&b, 1, k)),
+                a_lengths: lengths(&a),
+                b_lengths: lengths(&b),
+            }
+        })
+    }
+
+    fn extents(&self) -> (usize, usize, usize) {
+        let (m, n, k) = self.key.0;
+        (m as usize, n as usize, k as usize)
+    }
+
+    /// Holds every element of C to the f64 product: one rounding to C's type, and an f32 accumulation's error. That grows with the sum of
+    /// the products' magnitudes, which the rows' lengths bound (Cauchy and Schwarz); the hardware truncates inside an MMA, so each of its k/16
+    /// steps may lose two units.
+    pub(super) fn verify_product<C: Rounded + Storable>(&self, c: &Buffer<C>) -> Result<Verified> {
+        let (_, n, k) = self.extents();
+        let found = c.to_vec()?;
+        let reference = self.reference();
+        let accumulation = f32::ROUNDING * (2.0 * (k as f64 / 16.0).ceil() + 2.0);
+        let elements = found.iter().zip(&reference.product).enumerate().map(|(index, (found, &expected))| {
+            let magnitude = reference.a_lengths[index / n] * reference.b_lengths[index % n];
+            let tolerance =
+                C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
+            Element { found: found.exact(), expected, tolerance }
+        });
+        Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
+    }
+
+    /// Holds every element of a copy of A to A.
+    pub(super) fn verify_copy(&self, copy: &Buffer<bf16>) -> Result<Verified> {
+        let (_, _, k) = self.extents();
+        let found = copy.to_vec()?;
+        let elements = found.iter().zip(&self.a).map(|(found, expected)| Element {
+            found: found.exact(),
+            expected: expected.exact(),
+            tolerance: 0.0,
+        });
+        Ok(compare(elements, |index| vec![index as usize / k, index as usize % k])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ladder_makes_its_two_launches_inputs_once() {
+        let (timed, counted) = (((8, 16, 24), 7), ((8, 8, 8), 7));
+        let first = [Inputs::of(timed), Inputs::of(counted)];
+        let again = [Inputs::of(timed), Inputs::of(counted)];
+        assert!(first.iter().zip(&again).all(|(first, again)| Arc::ptr_eq(first, again)));
+        let other = Inputs::of(((8, 8, 16), 7));
+        assert!(Arc::ptr_eq(&again[1], &Inputs::of(counted)) && other.a.len() == 8 * 16);
+        assert!(!Arc::ptr_eq(&again[0], &Inputs::of(timed)), "only two are kept");
+    }
+}

@@ -1,0 +1,83 @@
+//! The ladder of Hopper lessons: C = A·Bᵀ from one tile at a time to a kernel that keeps up with cuBLAS, an idea a file.
+//!
+//! | lesson | file | what it adds |
+//! |---|---|---|
+//! | 1 | [`tile_copy`] | TMA, tensor maps, an mbarrier that counts bytes |
+//! | 2 | [`one_tile`] | `wgmma`, a tile of 64 x 64 |
+//! | 3 | [`one_tile`] | a tile of 128 x 128 |
+//! | 4 | [`queue`] | a producer, a consumer, and a queue of five slots between them |
+//! | 5 | [`two_consumers`] | 128 x 256, two consumer warpgroups, `setmaxnreg` |
+//! | 6 | [`persistent`] | one CTA an SM; tiles in groups of rows |
+//! | 7 | [`pipeline`] | the same with roles, rings and a pipeline: few arrivals |
+//! | 8 | [`cluster`] | clusters of two CTAs, multicast |
+//! | 9 | [`overlap`] | two batches of `wgmma` under way |
+//! | 10 | [`tma_store`] | C through shared memory, by `stmatrix` and TMA |
+//! | 11 | [`pingpong`] | consumers that take turns |
+//! | 12 | [`gemm`](warpwright_kernels::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape |
+//!
+//! The files up to [`persistent`] say everything by hand: which thread expects how many bytes, who arrives at which barrier and how
+//! often, which slot is next. From [`pipeline`] on the language's objects know that. Each file can be read alone, and the difference
+//! between two is the lesson. `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
+//! file's kernel was measured at stands at the end of its header; the last lesson's is here:
+//!
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 % of cublas.
+
+pub mod cluster;
+pub mod error;
+mod inputs;
+mod library;
+pub mod one_tile;
+pub mod overlap;
+pub mod persistent;
+pub mod pingpong;
+pub mod pipeline;
+pub mod queue;
+mod step;
+pub mod tile_copy;
+pub mod tma_store;
+pub mod two_consumers;
+
+use warpwright::prelude::*;
+
+pub(crate) use library::Library;
+
+/// Elements of a tile along k: 64 of bf16 are 128 bytes, the span of the widest swizzle.
+pub const DEPTH: u32 = 64;
+
+/// A tile of `rows` rows of A or B, k contiguous, swizzled over 128 bytes.
+pub(crate) fn tile(rows: u32) -> TmaTile {
+    TmaTile::new::<bf16>((rows.into(), DEPTH.into()), Major::K).expect("a lesson's rows are a multiple of 8")
+}
+
+/// Tiles of A or B in shared memory.
+pub(crate) struct SharedTiles {
+    first: Shared<bf16>,
+    tensor: Tensor<bf16, SharedSpace>,
+    rows: u32,
+}
+
+impl SharedTiles {
+    /// Room for `stages` tiles of `rows` rows. A swizzle's pattern repeats every 1024 bytes, and the tiles begin where it does.
+    #[track_caller]
+    pub(crate) fn new(rows: u32, stages: u32) -> Self {
+        let first = dynamic_shared_aligned((stages * rows * DEPTH) as usize, 1024);
+        let layout = tile(rows).layout(stages.into()).expect("every tile has a layout");
+        Self { first, tensor: Tensor::new(first, layout), rows }
+    }
+
+    /// Where the tile of a stage begins.
+    #[track_caller]
+    pub(crate) fn at(&self, stage: impl Value<u32>) -> Shared<bf16> {
+        self.first.at(stage.reg() * (self.rows * DEPTH))
+    }
+
+    /// The bytes of one tile: what its load brings.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.rows * DEPTH * bf16::BYTES
+    }
+
+    /// All tiles, as `wgmma` is told of them: (rows, k, stages).
+    pub(crate) fn tensor(&self) -> &Tensor<bf16, SharedSpace> {
+        &self.tensor
+    }
+}

@@ -1,0 +1,151 @@
+//! The steps of the ladder by name: each step's kernel, and what its launch needs to know.
+
+use std::marker::PhantomData;
+
+use warpwright::lang::pointer::Out;
+use warpwright::lang::tensor_map::TensorMap as MapParameter;
+use warpwright::prelude::*;
+
+use super::cluster::{self, Clustered};
+use super::error::LessonError;
+use super::one_tile::{self, OneTile};
+use super::overlap::{self, Overlapped};
+use super::persistent::{self, Persistent};
+use super::pingpong::{self, Pingpong};
+use super::pipeline::{self, Pipelined};
+use super::queue::{self, Queue};
+use super::tma_store::{self, TmaStored};
+use super::two_consumers::{self, TwoConsumers};
+use warpwright_kernels::gemm::GemmOutput;
+use warpwright_kernels::registry::Result;
+
+/// The steps, in their order.
+pub(super) const STEPS: &[&str] = &[
+    "tile-copy",
+    "one-tile",
+    "wide-tile",
+    "queue",
+    "two-consumers",
+    "persistent-by-rows",
+    "persistent",
+    "pipeline",
+    "cluster",
+    "overlap",
+    "tma-store",
+    "pingpong",
+    "gemm",
+];
+
+/// Rows of tiles that a persistent step walks together.
+const GROUP: u32 = 8;
+
+/// What a kernel that stores elements takes: A, B, C, m, n, k.
+type ToElements<C> = (MapParameter, MapParameter, Out<C>, u32, u32, u32);
+
+/// What a kernel that stores boxes takes.
+type ToBoxes = (MapParameter, MapParameter, MapParameter, u32, u32, u32);
+
+/// A step's kernel, by how it stores C.
+pub(super) enum Storing<C> {
+    /// From registers.
+    Elements(Kernel<ToElements<C>>),
+    /// Through shared memory, by TMA.
+    Boxes(Kernel<ToBoxes>),
+}
+
+/// A step that multiplies.
+pub(super) struct Step<C> {
+    pub(super) tile: (u32, u32),
+    pub(super) threads: u32,
+    /// CTAs of a cluster, which compute tiles below one another and load a part of B each.
+    pub(super) cluster: u32,
+    /// Whether a CTA computes many tiles.
+    stays: bool,
+    pub(super) kernel: Storing<C>,
+}
+
+impl<C: GemmOutput> Step<C> {
+    /// The step of a name of [`STEPS`]: any between the first, which multiplies nothing, and the last, which is the library's GEMM.
+    pub(super) fn named(name: &'static str) -> Result<Self> {
+        let (output, group) = (PhantomData, GROUP);
+        let step = match name {
+            "one-tile" => {
+                let tile = (64, 64);
+                Self::of(tile, one_tile::THREADS, OneTile { tile, output }.run()?)
+            }
+            "wide-tile" => {
+                let tile = (128, 128);
+                Self::of(tile, one_tile::THREADS, OneTile { tile, output }.run()?)
+            }
+            "queue" => Self::of(queue::TILE, queue::THREADS, Queue { output }.run()?),
+            "two-consumers" => {
+                Self::of(two_consumers::TILE, two_consumers::THREADS, TwoConsumers { output }.run()?)
+            }
+            "persistent-by-rows" => {
+                Self::of(persistent::TILE, persistent::THREADS, Persistent { group: 1, output }.run()?)
+                    .staying()
+            }
+            "persistent" => {
+                Self::of(persistent::TILE, persistent::THREADS, Persistent { group, output }.run()?).staying()
+            }
+            "pipeline" => {
+                Self::of(pipeline::TILE, pipeline::THREADS, Pipelined { group, output }.run()?).staying()
+            }
+            "cluster" => Self::of(cluster::TILE, cluster::THREADS, Clustered { group, output }.run()?)
+                .staying()
+                .clustered(cluster::CLUSTER),
+            "overlap" => Self::of(overlap::TILE, overlap::THREADS, Overlapped { group, output }.run()?)
+                .staying()
+                .clustered(overlap::CLUSTER),
+            "tma-store" => {
+                let kernel = Storing::Boxes(TmaStored { group }.run()?);
+                Self::storing(tma_store::TILE, tma_store::THREADS, kernel)
+                    .staying()
+                    .clustered(tma_store::CLUSTER)
+            }
+            "pingpong" => {
+                let kernel = Storing::Boxes(Pingpong { group }.run()?);
+                Self::storing(pingpong::TILE, pingpong::THREADS, kernel)
+                    .staying()
+                    .clustered(pingpong::CLUSTER)
+            }
+            other => return Err(format!("the step {other} is not one of the lessons that multiply").into()),
+        };
+        let stores_boxes = matches!(step.kernel, Storing::Boxes(_));
+        if stores_boxes && (C::NAME, C::BYTES) != (bf16::NAME, bf16::BYTES) {
+            return Err(LessonError::StoresPairs { step: name }.into());
+        }
+        Ok(step)
+    }
+
+    fn of(tile: (u32, u32), threads: u32, kernel: Kernel<ToElements<C>>) -> Self {
+        Self::storing(tile, threads, Storing::Elements(kernel))
+    }
+
+    fn storing(tile: (u32, u32), threads: u32, kernel: Storing<C>) -> Self {
+        Self { tile, threads, cluster: 1, stays: false, kernel }
+    }
+
+    fn staying(self) -> Self {
+        Self { stays: true, ..self }
+    }
+
+    fn clustered(self, cluster: u32) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// CTAs of a launch on a device of `sms` SMs.
+    pub(super) fn grid(&self, (m, n): (u32, u32), sms: u32) -> std::result::Result<u32, LessonError> {
+        let rows = u64::from(m).div_ceil(u64::from(self.tile.0) * u64::from(self.cluster));
+        let clusters = rows * u64::from(n.div_ceil(self.tile.1));
+        let tiles = clusters * u64::from(self.cluster);
+        // The kernels number tiles by 32 bits, and a grid's first extent has 31.
+        match u32::try_from(tiles) {
+            Ok(tiles) if tiles <= i32::MAX as u32 => {
+                let most = sms / self.cluster * self.cluster;
+                Ok(if self.stays { tiles.min(most) } else { tiles })
+            }
+            _ => Err(LessonError::TooManyTiles { tiles, tile: self.tile }),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A tree in shared memory, as one first writes it: thread t takes what thread t + stride has, for strides 1, 2, 4, ...
+//!
+//! ```text
+//! thread      0    1    2    3    4    5    6    7
+//! stride 1    ab   .    cd   .    ef   .    gh   .       half of the threads work, and they stand in every warp
+//! stride 2    a-d  .    .    .    e-h  .    .    .       a quarter, still in every warp
+//! ```
+//!
+//! log2(n) steps and n - 1 combinations, but at stride s only one lane in 2s works, so every warp stays until the last steps, and the
+//! working lanes' words are 2s apart: up to 32 of them in one bank.
+
+use warpwright::prelude::*;
+
+use warpwright_kernels::monoid::InPlace;
+
+/// A CTA's elements combined, one for each of `threads` threads; only thread 0 has the result.
+#[device]
+pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, threads: u32) -> Reg<T> {
+    let thread = thread_idx().x;
+    let shared = shared_array::<T>(threads as usize);
+    shared.at(thread).store(element);
+    let mut stride = 1;
+    while stride < threads {
+        sync_threads();
+        if thread % (2 * stride) == 0 {
+            let combined = monoid.combine(shared.at(thread).load(), shared.at(thread + stride).load());
+            shared.at(thread).store(combined);
+        }
+        stride *= 2;
+    }
+    shared.at(thread).load()
+}

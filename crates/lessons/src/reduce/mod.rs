@@ -1,0 +1,16 @@
+//! Reduction: all elements of a buffer combined into one, in steps towards the speed of memory.
+//!
+//! | File | What it teaches |
+//! |---|---|
+//! | [`interleaved`] | a tree in shared memory; most of each warp idles, and lanes conflict in banks |
+//! | [`sequential`] | the same tree with the working threads side by side |
+//! | [`block`](warpwright_kernels::reduce::block) | the tree in registers, by warp shuffles |
+//! | [`stepwise`] | threads that combine many elements before the tree begins |
+//! | [`single_pass`](warpwright_kernels::reduce::single_pass) | the library's: 16 bytes a load, and one launch |
+
+pub mod interleaved;
+mod library;
+pub mod sequential;
+pub mod stepwise;
+
+pub(crate) use library::Library;

@@ -1,0 +1,24 @@
+//! Scans of a section in shared memory, and the scan in three kernels that puts any of them to use. Each file is an algorithm and what it
+//! costs:
+//!
+//! | File | Combinations | Barriers | What it teaches |
+//! |---|---|---|---|
+//! | [`kogge_stone`] | n log2(n) | 2 log2(n) | few steps, much work |
+//! | [`brent_kung`] | 2n | 2 log2(n) | a tree up and down; bank conflicts, and padding against them |
+//! | [`blelloch`] | 2n | 2 log2(n) | the same tree, handing prefixes down: exclusive |
+//! | [`warp`] | 6n | 2 | registers instead of shared memory, by the thread hierarchy |
+//! | [`coarsened`] | 2n | 2 | runs of elements for each thread |
+//!
+//! [`segmented`] puts any of them into three kernels. The library's [`single_pass`](warpwright_kernels::scan::single_pass) reads and writes
+//! every element once.
+
+pub mod blelloch;
+pub mod brent_kung;
+pub mod coarsened;
+pub mod kogge_stone;
+mod library;
+pub mod section;
+pub mod segmented;
+pub mod warp;
+
+pub(crate) use library::Library;

@@ -1,0 +1,39 @@
+//! Step 2: neighbouring threads in neighbouring *columns*.
+//!
+//! ```text
+//!   a warp at one k     A           B                C
+//!   lane 0              the same    column 0         column 0
+//!   lane 1              element     column 1         column 1     128 bytes in a row: 4 sectors, all used
+//!   ...                             ...              ...
+//! ```
+//!
+//! Nothing but the two words `row` and `column` has changed places since [`naive`](super::naive).
+
+use warpwright::prelude::*;
+
+use super::naive::SIDE;
+use warpwright_kernels::sgemm::product::{Product, at};
+
+/// C = alpha · A·B + beta · C, every access of a warp in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Coalesced;
+
+impl Coalesced {
+    /// One CTA of 32 x 32 threads for 32 x 32 elements.
+    #[kernel]
+    pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, product: Product) {
+        launch::threads(SIDE * SIDE);
+        let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (SIDE, SIDE), 1);
+        let row = tile_row * SIDE + thread_idx().x / SIDE;
+        let column = tile_column * SIDE + thread_idx().x % SIDE;
+        if row < product.m && column < product.n {
+            let mut sum = constant(0.0f32);
+            for depth in 0..product.k {
+                let a = at(*a, product.k, row, depth).load();
+                let b = at(*b, product.n, depth, column).load();
+                sum = a.mul_add(b, sum);
+            }
+            product.store(*c, row, column, sum);
+        }
+    }
+}

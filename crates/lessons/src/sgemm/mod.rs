@@ -1,0 +1,31 @@
+//! SGEMM without tensor cores: from a thread an element to the rate at which an SM multiplies and adds.
+//!
+//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. A file is a step, and the difference between
+//! two files is the lesson:
+//!
+//! | step | file | what it adds |
+//! |---|---|---|
+//! | `naive` | [`naive`] | a thread an element of C |
+//! | `coalesced` | [`coalesced`] | a warp along a row |
+//! | `shared` | [`shared`] | blocks of 32 x 32 in shared memory |
+//! | `column` | [`thread_tile`] | a thread 8 elements below each other |
+//! | `thread-tile` | [`thread_tile`] | a thread 8 x 8 elements |
+//! | `coalesced-copies` | [`thread_tile`] | slices copied side by side |
+//! | `vectorised` | [`vectorised`] | 16 bytes an instruction, A transposed on its way to shared memory |
+//! | `warp-tile` | [`warp_tile`] | a warp's own tile, no bank conflicts |
+//! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::double_buffered) | `cp.async` and a ring of slices |
+//! | `tma` | [`tma`](warpwright_kernels::sgemm::tma) | the tensor memory accelerator fills the ring |
+//!
+//! The last two are the library's. Every step takes any m, n and k.
+
+pub mod coalesced;
+mod library;
+pub mod naive;
+pub mod shared;
+mod step;
+pub mod thread_tile;
+pub mod vectorised;
+pub mod warp_tile;
+
+pub(crate) use library::Library;
+pub use step::Step;

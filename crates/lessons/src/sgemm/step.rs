@@ -1,0 +1,94 @@
+//! The steps before the library's kernels: what a launch of each takes.
+
+use std::sync::Arc;
+
+use warpwright::lang::pointer::{In, Out};
+use warpwright::runtime::{Compiled, LaunchCounts, Stream};
+use warpwright_kernels::operations::{OperationError, Operations, Result};
+use warpwright_kernels::sgemm::tiles::Tiles;
+use warpwright_kernels::sgemm::{Matrices, Scale};
+
+use super::coalesced::Coalesced;
+use super::naive::{Naive, SIDE};
+use super::shared::SharedBlock;
+use super::thread_tile::ThreadTile;
+use super::vectorised::Vectorised;
+use super::warp_tile::WarpTile;
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A thread an element, lanes below each other.
+    Naive,
+    /// A thread an element, lanes side by side.
+    Coalesced,
+    /// 32 x 32 blocks in shared memory.
+    Shared,
+    /// A tile of C a thread.
+    ThreadTile(ThreadTile),
+    /// Four elements an instruction.
+    Vectorised(Vectorised),
+    /// Tiles of warps.
+    WarpTile(WarpTile),
+}
+
+/// What the kernels take: the matrices, and m, n, k, alpha and beta.
+pub(super) type Arguments = (In<f32>, In<f32>, Out<f32>, (u32, u32, u32, f32, f32));
+
+impl Step {
+    /// The tiles, of a step that has them.
+    fn tiles(&self) -> Option<Tiles> {
+        match self {
+            Self::Naive | Self::Coalesced | Self::Shared => None,
+            Self::ThreadTile(kernel) => Some(kernel.tiles),
+            Self::Vectorised(kernel) => Some(kernel.tiles),
+            Self::WarpTile(kernel) => Some(kernel.tiles),
+        }
+    }
+
+    /// Threads of a CTA.
+    pub(super) fn threads(&self) -> u32 {
+        self.tiles().map_or(SIDE * SIDE, |tiles| tiles.threads())
+    }
+
+    /// The kernel, compiled.
+    pub(super) fn kernel(&self, operations: &Operations) -> Result<Arc<Compiled<Arguments>>> {
+        let checked = match self {
+            Self::Naive | Self::Coalesced | Self::Shared => Ok(()),
+            Self::ThreadTile(kernel) => kernel.check(),
+            Self::Vectorised(kernel) => kernel.check(),
+            Self::WarpTile(kernel) => kernel.check(),
+        };
+        checked.map_err(|error| OperationError::Shape { what: "sgemm", reason: error.to_string() })?;
+        match *self {
+            Self::Naive => operations.kernel(Naive, Naive::run),
+            Self::Coalesced => operations.kernel(Coalesced, Coalesced::run),
+            Self::Shared => operations.kernel(SharedBlock, SharedBlock::run),
+            Self::ThreadTile(kernel) => operations.kernel(kernel, ThreadTile::run),
+            Self::Vectorised(kernel) => operations.kernel(kernel, Vectorised::run),
+            Self::WarpTile(kernel) => operations.kernel(kernel, WarpTile::run),
+        }
+    }
+
+    /// C = alpha · A·B + beta · C.
+    ///
+    /// # Errors
+    /// The tiles break a rule, or the device refuses.
+    pub fn launch(
+        &self,
+        operations: &Operations,
+        stream: &Stream,
+        Matrices { extents: (m, n, k), a, b, c }: Matrices<'_>,
+        scale: Scale,
+    ) -> Result<LaunchCounts> {
+        if m == 0 || n == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let (rows, columns) =
+            self.tiles().map_or((SIDE, SIDE), |Tiles { block: (rows, columns, _), .. }| (rows, columns));
+        let ctas = u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
+        let grid = operations.grid("sgemm", ctas)?;
+        let product = (m, n, k, scale.alpha, scale.beta);
+        Ok(self.kernel(operations)?.launch(stream, grid, self.threads(), (a, b, c, product))?)
+    }
+}

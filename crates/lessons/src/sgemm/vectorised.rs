@@ -1,0 +1,92 @@
+//! Step 7: four elements an instruction, from global memory, to registers, and back.
+//!
+//! ```text
+//!   A (BM, BK) is read four along k and put down transposed     B (BK, BN) as it is
+//!     A: row r    k k k k   ->   shared: k0  . . r . .            shared: k0  n n n n ...
+//!                                        k1  . . r . .                    k1  n n n n ...
+//!                                        k2  . . r . .
+//! ```
+//!
+//! Transposed, a thread's TM rows lie side by side, as its TN columns do: both come by 16-byte loads, an eighth of a tile of 8 x 8
+//! at a time. Two conflicts remain, and step 8 takes both away: lanes with the same row and other k of A are in one bank when they put
+//! it down, and lanes whose tiles of 8 columns are neighbours read 32 bytes apart, so that the eighth lane is in the bank of the fourth.
+
+use warpwright::prelude::*;
+
+use warpwright_kernels::sgemm::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::fragments::{LaneOrder, Place, add_outer_product, zeros};
+use warpwright_kernels::sgemm::product::Product;
+use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
+use warpwright_kernels::vector::store_lanes;
+
+/// C = alpha · A·B + beta · C, four elements an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Vectorised {
+    /// The tiles: one step.
+    pub tiles: Tiles,
+    /// Elements that one access to A, and one to B and C, moves: 4, 2 or 1, which divides k, and n.
+    pub widths: (u32, u32),
+}
+
+impl Vectorised {
+    /// 8 x 8 elements a thread.
+    pub const TILES: Tiles =
+        Tiles { block: (128, 128, 16), warp: (16, 128), steps: (1, 1), thread: (8, 8), stages: 1 };
+
+    /// Refuses tiles that break a rule.
+    ///
+    /// # Errors
+    /// The rule.
+    pub fn check(&self) -> Result<(), TilesError> {
+        self.tiles.check()?;
+        self.tiles.check_copies(self.widths)
+    }
+
+    /// One CTA a tile of BM x BN.
+    #[kernel]
+    pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, product: Product) {
+        let tiles = self.tiles;
+        let (bm, bn, bk) = tiles.block;
+        let (a_width, b_width) = self.widths;
+        let threads = tiles.threads();
+        launch::threads(threads);
+        let a_slice = shared_array::<f32>((bk * bm) as usize);
+        let b_slice = shared_array::<f32>((bk * bn) as usize);
+        let thread = thread_idx().x;
+        let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
+        let (first_row, first_column) = (tile_row * bm, tile_column * bn);
+        let a_places = Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
+        let b_places = Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
+        let place = Place::of(thread, &tiles, LaneOrder::Rows);
+        let mut sums = zeros(tiles.sums());
+
+        for first in (0..product.k).step_by(bk) {
+            for &(row, column) in &a_places {
+                let at = (first_row + row, first + column);
+                let values = load_or_zero(*a, (product.m, product.k), at, a_width);
+                for (index, value) in values.iter().enumerate() {
+                    a_slice.at((column + index as u32) * bm + row).store(*value);
+                }
+            }
+            for &(row, column) in &b_places {
+                let at = (first + row, first_column + column);
+                let values = load_or_zero(*b, (product.k, product.n), at, b_width);
+                store_lanes(b_slice.at(row * bn + column), &values, Access::new());
+            }
+            sync_threads();
+            let (a_mine, b_mine) = (a_slice.at(place.row), b_slice.at(place.column));
+            for depth in 0..bk {
+                let vectors = |from: Shared<f32>, elements: u32| -> Vec<Reg<f32>> {
+                    (0..elements).step_by(4).flat_map(|first| from.at(first).load_vector::<4>()).collect()
+                };
+                let a_column = vectors(a_mine.at(depth * bm), tiles.thread.0);
+                let b_row = vectors(b_mine.at(depth * bn), tiles.thread.1);
+                add_outer_product(&mut sums, &a_column, &b_row);
+            }
+            sync_threads();
+        }
+
+        let mine = (first_row + place.row, first_column + place.column);
+        product.store_sums(*c, mine, &sums, (|row| row, |column| column), b_width);
+    }
+}

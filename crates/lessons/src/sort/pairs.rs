@@ -1,0 +1,98 @@
+//! What the sorts by comparing move: keys as ordered numbers, each with its value if values are carried.
+
+use warpwright::lang::index::Index;
+use warpwright::prelude::*;
+use warpwright::runtime::Storable;
+
+use warpwright_kernels::sort::radix::in_direction;
+use warpwright_kernels::sort::{Direction, SortKey};
+
+/// A key in a register, and its value if values are carried.
+pub(super) type Pair<K, V> = (Reg<<K as SortKey>::Bits>, Option<Reg<V>>);
+
+/// Keys in global memory, and their values if there are any.
+pub(super) struct Memory<K: SortKey, V: Element> {
+    pub(super) keys: Global<K>,
+    pub(super) values: Option<Global<V>>,
+    /// Which key comes first.
+    pub(super) direction: Direction,
+}
+
+/// A tile's keys in shared memory, and their values if there are any.
+pub(super) struct Tile<K: SortKey, V: Element> {
+    pub(super) keys: Shared<K::Bits>,
+    pub(super) values: Option<Shared<V>>,
+}
+
+impl<K: SortKey, V: Storable> Memory<K, V> {
+    /// From `place` on.
+    #[track_caller]
+    pub(super) fn at(&self, place: impl Index) -> Self {
+        let values = self.values.map(|values| values.at(place));
+        Self { keys: self.keys.at(place), values, direction: self.direction }
+    }
+
+    /// The first key's number in the order of the sort.
+    #[track_caller]
+    pub(super) fn load_key(&self) -> Reg<K::Bits> {
+        in_direction::<K>(K::ordered(self.keys.load()), self.direction)
+    }
+
+    /// The first pair, if it `is_there`. A key that is not there counts as the largest.
+    #[device]
+    pub(super) fn load_if(&self, is_there: Reg<bool>) -> Pair<K, V> {
+        let mut key = constant(K::MOST);
+        let mut value = self.values.map(|_| constant(V::zeroed()));
+        if is_there {
+            key = self.load_key();
+            value = self.values.map(|values| values.load());
+        }
+        (key, value)
+    }
+
+    #[track_caller]
+    pub(super) fn store(&self, (key, value): Pair<K, V>) {
+        self.keys.store(K::restored(in_direction::<K>(key, self.direction)));
+        if let (Some(values), Some(value)) = (self.values, value) {
+            values.store(value);
+        }
+    }
+}
+
+impl<K: SortKey, V: Storable> Tile<K, V> {
+    /// Room for `length` keys, and for values where `memory` has them.
+    #[track_caller]
+    pub(super) fn new(length: u32, memory: &Memory<K, V>) -> Self {
+        let keys = shared_array(length as usize);
+        Self { keys, values: memory.values.map(|_| shared_array(length as usize)) }
+    }
+
+    /// The tile from `place` on.
+    #[track_caller]
+    pub(super) fn at(&self, place: impl Index) -> Self {
+        Self { keys: self.keys.at(place), values: self.values.map(|values| values.at(place)) }
+    }
+
+    #[track_caller]
+    pub(super) fn load(&self) -> Pair<K, V> {
+        (self.keys.load(), self.values.map(|values| values.load()))
+    }
+
+    #[track_caller]
+    pub(super) fn store(&self, (key, value): Pair<K, V>) {
+        self.keys.store(key);
+        if let (Some(values), Some(value)) = (self.values, value) {
+            values.store(value);
+        }
+    }
+}
+
+/// Leaves the smaller of two keys at `low` and the larger at `high`; equal ones stay where they are.
+#[track_caller]
+pub(super) fn order_two<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], low: usize, high: usize) {
+    let ((one, of_one), (other, of_other)) = (pairs[low], pairs[high]);
+    let exchange = K::is_below(other, one);
+    let values = of_one.zip(of_other);
+    pairs[low] = (exchange.select(other, one), values.map(|(one, other)| exchange.select(other, one)));
+    pairs[high] = (exchange.select(one, other), values.map(|(one, other)| exchange.select(one, other)));
+}

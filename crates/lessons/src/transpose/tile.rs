@@ -1,0 +1,57 @@
+//! The ladder up to a tile without bank conflicts, an element a thread and step.
+//!
+//! A warp writes a row of the tile and later reads a column. In a plain 32 x 32 tile of 32-bit elements a column lies in one
+//! bank: 32-way conflicts. Two cures:
+//!
+//! ```text
+//! padded    row stride 33: element (r, c) is in bank (33r + c) % 32 = (r + c) % 32
+//! swizzled  element (r, c) is in bank c ^ r: no memory is lost, and the tile stays a power of two
+//! ```
+//!
+//! The swizzled tile is the library's: [`TileTranspose`](warpwright_kernels::transpose::TileTranspose).
+
+use warpwright::prelude::*;
+use warpwright_kernels::transpose::tile::{ROWS, SIDE, at, transpose_tile};
+
+/// How elements get from rows to columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Straight: a warp reads along a row and writes down a column, each element to a sector of its own.
+    Naive,
+    /// Through a tile in shared memory.
+    Shared,
+    /// Through a tile with a column more.
+    Padded,
+}
+
+/// B = Aᵀ; A is (m, n), B is (n, m), both row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TileLesson {
+    /// How elements get from rows to columns.
+    pub step: Step,
+}
+
+impl TileLesson {
+    /// One CTA a tile.
+    #[kernel]
+    pub fn run<T: Element>(&self, a: &Global<T>, b: &mut Global<T>, m: u32, n: u32) {
+        launch::required_block(SIDE, ROWS, 1);
+        let (a, b) = (*a, *b);
+        if self.step == Step::Naive {
+            let (x, y) = (thread_idx().x, thread_idx().y);
+            let across = (n - 1) / SIDE + 1;
+            let (tile_row, tile_column) = (block_idx().x / across * SIDE, block_idx().x % across * SIDE);
+            for step in (0..SIDE).step_by(ROWS as usize) {
+                let (row, column) = (tile_row + y + step, tile_column + x);
+                if row < m && column < n {
+                    at(b, column, m, row).store(at(a, row, n, column).load());
+                }
+            }
+        } else {
+            let pitch = if self.step == Step::Padded { SIDE + 1 } else { SIDE };
+            let memory = shared_array::<T>((SIDE * pitch) as usize);
+            let tile = Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (pitch, 1)));
+            transpose_tile(tile, (a, b), (m, n));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The ladder of Hopper lessons: every step right at every kind of shape and schedule, with no finding of the checkers, and shapes that
+//! a step cannot take refused by name.
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+use warpwright_kernels::registry::{LibraryKernel, OptionKind, Options, Prepared, Result};
+use warpwright_lessons::hopper::error::LessonError;
+
+use crate::named;
+
+fn ladder() -> &'static dyn LibraryKernel {
+    named("hopper-ladder")
+}
+
+fn steps() -> &'static [&'static str] {
+    let step = ladder().options().iter().find(|option| option.name == "step").expect("there are steps");
+    match step.kind {
+        OptionKind::Choice(steps) => steps,
+        OptionKind::Number { .. } => panic!("steps have names"),
+    }
+}
+
+fn options(step: &str, (m, n, k): (u32, u32, u32), output: &str) -> Options {
+    let mut options = Options::defaults(ladder().options());
+    let extents = [("m", m), ("n", n), ("k", k)].map(|(name, extent)| (name, extent.to_string()));
+    let given = extents.iter().map(|(name, extent)| (*name, extent.as_str()));
+    for (name, value) in given.chain([("step", step), ("output", output)]) {
+        options.set(name, value).expect("a value of the option");
+    }
+    options
+}
+
+fn prepare(device: &Device, step: &str, shape: (u32, u32, u32), output: &str) -> Result<Box<dyn Prepared>> {
+    ladder().prepare(device, &options(step, shape, output))
+}
+
+fn run(device: &Device, step: &str, shape: (u32, u32, u32), output: &str) {
+    let failed = |error| -> ! { panic!("{step} {shape:?} {output} on {}: {error}", device.name()) };
+    let mut prepared = prepare(device, step, shape, output).unwrap_or_else(|error| failed(error));
+    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
+    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
+    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    assert!(verified.elements > 0, "{step} {shape:?}: nothing was compared");
+}
+
+/// One element; less than a tile; tiles and a rest; more slots than a queue has; a rest along k.
+const SHAPES: [(u32, u32, u32); 5] =
+    [(1, 8, 8), (63, 40, 72), (130, 264, 64), (200, 304, 456), (64, 520, 640)];
+
+fn on_schedules(check: impl Fn(&Device)) {
+    for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(5)] {
+        check(&Device::with_schedule("emu:h200", schedule).expect("emulators are always there"));
+    }
+}
+
+#[test]
+fn every_step_is_right_at_every_schedule() {
+    on_schedules(|device| {
+        for shape in SHAPES {
+            steps().iter().for_each(|step| run(device, step, shape, "bf16"));
+        }
+    });
+}
+
+#[test]
+fn steps_that_store_from_registers_take_any_columns_and_f32() {
+    on_schedules(|device| {
+        for step in steps().iter().take_while(|step| **step != "tma-store") {
+            run(device, step, (65, 77, 136), "f32");
+            run(device, step, (1, 1, 8), "bf16");
+        }
+    });
+}
+
+/// More tiles than SMs, so that a CTA that stays computes several, and consumers that take turns do so.
+#[test]
+fn steps_that_stay_walk_over_all_tiles() {
+    let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
+    let staying = steps().iter().skip_while(|step| **step != "persistent-by-rows");
+    staying.for_each(|step| run(&device, step, (260, 13_000, 72), "bf16"));
+}
+
+#[test]
+fn the_checkers_find_nothing() {
+    on_schedules(|device| {
+        let device = device.clone().checked().expect("emulators can check");
+        for step in steps() {
+            run(&device, step, (130, 304, 456), "bf16");
+        }
+    });
+}
+
+#[test]
+fn shapes_that_tma_cannot_take_are_refused_by_name() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let refused = |step, shape, output| match prepare(&device, step, shape, output) {
+        Ok(_) => panic!("{step} {shape:?} was taken"),
+        Err(error) => error.downcast_ref::<LessonError>().cloned().unwrap_or_else(|| panic!("{error}")),
+    };
+    for step in steps() {
+        let expected =
+            LessonError::RowsOf16Bytes { matrix: "A and B", option: "k", extent: 12, element_bytes: 2 };
+        assert_eq!(refused(step, (64, 64, 12), "bf16"), expected);
+    }
+    for step in ["tma-store", "pingpong"] {
+        let expected = LessonError::RowsOf16Bytes { matrix: "C", option: "n", extent: 63, element_bytes: 2 };
+        assert_eq!(refused(step, (64, 63, 64), "bf16"), expected);
+        assert_eq!(refused(step, (64, 64, 64), "f32"), LessonError::StoresPairs { step });
+    }
+    let message = LessonError::RowsOf16Bytes { matrix: "C", option: "n", extent: 63, element_bytes: 2 };
+    assert!(message.to_string().ends_with("make --n a multiple of 8"), "{message}");
+}
+
+#[test]
+fn too_many_tiles_are_refused_before_memory_is_asked_for() {
+    let device = Device::named("emu:h200").expect("emulators are always there");
+    let shape = (u32::MAX, u32::MAX, 8);
+    let Err(error) = prepare(&device, "one-tile", shape, "bf16") else { panic!("{shape:?} was taken") };
+    let error = error.downcast_ref::<LessonError>().expect("a lesson's error");
+    assert!(matches!(error, LessonError::TooManyTiles { tile: (64, 64), .. }), "{error}");
+}
+
+#[test]
+fn the_ladder_begins_where_something_is_multiplied() {
+    let ladder = ladder().ladder().expect("it has one");
+    assert_eq!(ladder.steps, &steps()[1..]);
+    assert_eq!((ladder.steps[0], ladder.steps.last().copied()), ("one-tile", Some("gemm")));
+}

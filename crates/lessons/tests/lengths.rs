@@ -1,0 +1,75 @@
+//! Every lesson at the lengths where something begins or ends, with every choice of its options.
+
+use warpwright::runtime::Device;
+use warpwright_kernels::operations::Operations;
+use warpwright_lessons::transpose::tile::{Step, TileLesson};
+
+use crate::named;
+use crate::walk::{choices, is_right, walk_elements, walk_lengths};
+
+fn device(name: &str) -> Device {
+    Device::named(name).expect("emulators are always there")
+}
+
+#[test]
+fn every_lesson_over_elements_at_every_length() {
+    walk_lengths(warpwright_lessons::all());
+}
+
+#[test]
+fn every_type_and_step_over_many_elements() {
+    walk_elements(warpwright_lessons::all());
+}
+
+/// What only meets in pairs of options: ways by which not everything could be done at first.
+#[test]
+fn every_way_with_every_type_and_kind() {
+    let device = device("emu:h200");
+    let scan = named("scan-ladder");
+    for step in choices(scan, "step") {
+        for ty in choices(scan, "type") {
+            for by in choices(scan, "by") {
+                for kind in choices(scan, "kind") {
+                    let settings =
+                        [("step", *step), ("type", ty), ("by", by), ("kind", kind), ("length", "5003")];
+                    let has_room = *by != "sum" || !matches!(*ty, "f16" | "bf16") || *step == "single-pass";
+                    assert_eq!(is_right(scan, &device, &settings), has_room, "{settings:?}");
+                }
+            }
+        }
+    }
+    let sort = named("sort-ladder");
+    for by in choices(sort, "by") {
+        for values in choices(sort, "values") {
+            for order in choices(sort, "order") {
+                for direction in choices(sort, "direction") {
+                    for ty in ["u8", "f32", "i64"] {
+                        let settings = [
+                            ("by", *by),
+                            ("values", values),
+                            ("order", order),
+                            ("direction", direction),
+                            ("type", ty),
+                            ("length", "9001"),
+                        ];
+                        assert!(is_right(sort, &device, &settings), "{settings:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first tile of a row so long that rounding its length up to whole tiles leaves 32 bits: no test has the memory for all of it.
+#[test]
+fn tiles_of_the_longest_rows() {
+    let device = device("emu:h200");
+    let (operations, stream) = (Operations::new(&device), device.stream().expect("a stream"));
+    let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
+    for way in [Step::Naive, Step::Shared, Step::Padded] {
+        let mut b = device.zeros::<u8>(32).expect("room");
+        let kernel = operations.kernel(TileLesson { step: way }, TileLesson::run::<u8>).expect("it builds");
+        kernel.launch(&stream, 1, [32, 8, 1], (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
+        assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"), "{way:?}");
+    }
+}

@@ -1,0 +1,21 @@
+//! The tests of the crate, in one program.
+
+mod clean;
+mod counters;
+mod hopper;
+mod lengths;
+mod lessons;
+mod refusals;
+mod sgemm;
+mod sort;
+mod steps;
+#[path = "../../kernels/tests/walk.rs"]
+mod walk;
+
+use warpwright_kernels::registry::LibraryKernel;
+
+/// The lesson of that name.
+fn named(name: &str) -> &'static dyn LibraryKernel {
+    let found = warpwright_lessons::all().iter().find(|kernel| kernel.name() == name);
+    *found.unwrap_or_else(|| panic!("there is no lesson {name}"))
+}

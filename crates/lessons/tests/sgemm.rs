@@ -1,0 +1,114 @@
+//! Every step of SGEMM: every element right at shapes that fill tiles and at shapes that do not, and nothing found by the
+//! checkers.
+
+use warpwright::emulator::Schedule;
+use warpwright::runtime::Device;
+use warpwright_kernels::registry::Options;
+
+use crate::named;
+
+fn steps() -> &'static [&'static str] {
+    named("sgemm-ladder").ladder().expect("SGEMM has a ladder").steps
+}
+
+/// Runs a step and checks every element; false where the step cannot do the shape.
+fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
+    let kernel = named("sgemm-ladder");
+    let mut options = Options::defaults(kernel.options());
+    for (name, extent) in [("m", m), ("n", n), ("k", k)] {
+        options.set(name, &extent.to_string()).expect("an extent");
+    }
+    for (name, value) in others {
+        options.set(name, value).expect("a value");
+    }
+    let failed = |error| -> ! { panic!("{options} on {}: {error}", device.name()) };
+    let mut prepared = kernel.prepare(device, &options).unwrap_or_else(|error| failed(error));
+    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
+    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
+    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    assert_eq!(verified.elements, u64::from(m) * u64::from(n), "{options}");
+}
+
+fn emulators(schedules: &[Schedule]) -> Vec<Device> {
+    let on = |name| schedules.iter().map(move |schedule| Device::with_schedule(name, *schedule));
+    on("emu:a100").chain(on("emu:h200")).map(|device| device.expect("emulators are always there")).collect()
+}
+
+/// Whether a step can do a shape on a device: TMA has its own needs.
+fn can(device: &Device, step: &str, (_, n, k): (u32, u32, u32)) -> bool {
+    step != "tma" || device.name() == "emu:h200" && n.is_multiple_of(4) && k.is_multiple_of(4)
+}
+
+#[test]
+fn every_step_is_right_at_every_shape() {
+    let shapes = [
+        (1, 1, 1),
+        (1, 4, 4),
+        (2, 3, 5),
+        (31, 33, 17),
+        (64, 64, 64),
+        (128, 128, 16),
+        (129, 132, 20),
+        (1, 300, 40),
+        (300, 1, 40),
+        (5, 8, 516),
+        (130, 136, 1),
+    ];
+    for device in emulators(&[Schedule::Eager]) {
+        for step in steps() {
+            for shape in shapes.into_iter().filter(|shape| can(&device, step, *shape)) {
+                run(&device, shape, &[("step", step)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_step_is_right_where_no_extent_is_even() {
+    for device in emulators(&[Schedule::Eager]) {
+        for step in ["coalesced", "vectorised", "warp-tile", "double-buffered"] {
+            run(&device, (333, 517, 129), &[("step", step), ("scale", "scaled")]);
+        }
+    }
+    let h200 = Device::named("emu:h200").expect("emulators are always there");
+    run(&h200, (333, 516, 132), &[("step", "tma"), ("scale", "scaled")]);
+}
+
+#[test]
+fn the_checkers_find_nothing_in_any_step() {
+    for device in emulators(&[Schedule::Eager, Schedule::Latest, Schedule::Random(6)]) {
+        let checked = device.checked().expect("emulators check");
+        for step in steps() {
+            for shape in [(66, 70, 35), (132, 136, 72)] {
+                if can(&checked, step, shape) {
+                    run(&checked, shape, &[("step", step)]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lanes_meet_in_banks_only_where_the_steps_say_so() {
+    let device = Device::named("emu:h200").expect("it is there").counted().expect("emulators count");
+    let kernel = named("sgemm-ladder");
+    let conflicts = |step: &str| {
+        let mut options = Options::defaults(kernel.options());
+        for (name, value) in [("m", "128"), ("n", "256"), ("k", "64"), ("step", step)] {
+            options.set(name, value).expect("a value");
+        }
+        let mut prepared = kernel.prepare(&device, &options).expect("it is ready");
+        device.take_counters();
+        prepared.launch(&device.stream().expect("a stream")).expect("it runs");
+        device.take_counters().iter().map(|launch| launch.total().counts.shared.conflicts()).sum::<u64>()
+    };
+    for step in ["naive", "coalesced", "shared", "column", "warp-tile", "double-buffered", "tma"] {
+        assert_eq!(conflicts(step), 0, "{step}");
+    }
+    // Two CTAs of 8 warps, 64 k, 8 loads: 16 lanes 8 columns apart are in 4 banks, which makes 4 passes of one; the 2 rows of a warp are 64
+    // words apart, in one bank.
+    assert_eq!(conflicts("coalesced-copies"), 2 * 8 * 64 * 8 * (3 + 1));
+    // Four slices: 8 stores of A at which 4 lanes meet in a bank, 3 passes more each; and 32 loads of B, of which each quarter of a warp takes
+    // 2 passes for 8 vectors 32 bytes apart.
+    assert_eq!(conflicts("vectorised"), 2 * 8 * 4 * (8 * 3 + 32 * 4));
+}
