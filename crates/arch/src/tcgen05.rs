@@ -32,6 +32,12 @@ impl Kind {
         }
     }
 
+    /// The kind of a PTX word: `kind::f16`.
+    pub fn from_ptx(word: &str) -> Option<Kind> {
+        let name = word.strip_prefix("kind::")?;
+        Kind::ALL.into_iter().find(|kind| kind.ptx() == name)
+    }
+
     /// The types of A and B, each with its number in the instruction descriptor.
     pub const fn inputs(self) -> Numbered {
         match self {

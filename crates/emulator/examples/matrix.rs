@@ -4,10 +4,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use warpwright_arch::Arch;
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 use warpwright_emulator::tensor::accumulate::IntegerSum;
-use warpwright_emulator::tensor::element::Element;
 use warpwright_emulator::tensor::half_multiply::{self, Half};
-use warpwright_emulator::tensor::multiply::{Multiply, Types};
+use warpwright_emulator::tensor::multiply::Multiply;
 use warpwright_emulator::tensor::{Order, Shape};
 use warpwright_emulator::{Emulator, Launch};
 
@@ -87,10 +88,10 @@ fn main() {
         black_box(sums);
     }
     for (word, element, accumulator) in [
-        ("m16n8k16", Element::F16, Element::F16),
-        ("m16n8k8", Element::Tf32, Element::F32),
-        ("m16n8k32", Element::E4m3, Element::F32),
-        ("m16n8k32", Element::S8, Element::S32),
+        ("m16n8k16", DataType::F16, DataType::F16),
+        ("m16n8k8", DataType::Tf32, DataType::F32),
+        ("m16n8k32", DataType::E4m3, DataType::F32),
+        ("m16n8k32", DataType::S8, DataType::S32),
     ] {
         let shape = Shape::from_word(word).expect("the word is a shape");
         let types = Types { d: accumulator, a: element, b: element, c: accumulator };
@@ -99,6 +100,6 @@ fn main() {
         let mut d = vec![[0; 32]; multiply.fragments().d.registers()];
         let time =
             nanoseconds(|| multiply.words(&registers, &registers, &registers, None, black_box(&mut d)));
-        println!("{word}.{}.{}  {time:7.1} ns", accumulator.word(), element.word());
+        println!("{word}.{}.{}  {time:7.1} ns", accumulator.ptx(), element.ptx());
     }
 }

@@ -2,7 +2,6 @@
 //! hardware: the two tables were written apart, and must say the same of every lane and value.
 
 use warpwright::arch::DataType;
-use warpwright::emulator::tensor::element::Element as Recorded;
 use warpwright::emulator::tensor::fragment::Fragment;
 use warpwright::emulator::tensor::sparse::Metadata;
 use warpwright::emulator::tensor::tile::Tile;
@@ -13,10 +12,6 @@ use warpwright::layout::atom::{Family, MmaAtom, Operand};
 fn shape(atom: &MmaAtom) -> Shape {
     let (m, n, k) = atom.shape;
     Shape::new(m as usize, n as usize, k as usize)
-}
-
-fn recorded(element: DataType) -> Recorded {
-    Recorded::from_word(element.ptx()).expect("both name elements as PTX does")
 }
 
 /// The emulator's fragment of an operand of a warp's `mma`, dense or sparse.
@@ -37,9 +32,9 @@ fn wmma(atom: &MmaAtom, operand: Operand) -> Fragment {
         Operand::C | Operand::D => warp_matrix::Operand::Accumulator,
     };
     match operand {
-        Operand::A | Operand::B => warp_matrix::fragment(shape(atom), which, recorded(atom.a)),
+        Operand::A | Operand::B => warp_matrix::fragment(shape(atom), which, atom.a),
         // Accumulators of both widths are spread alike.
-        Operand::C | Operand::D => warp_matrix::fragment(shape(atom), which, recorded(atom.element(operand))),
+        Operand::C | Operand::D => warp_matrix::fragment(shape(atom), which, atom.element(operand)),
     }
 }
 
@@ -156,7 +151,7 @@ fn metadata_places_what_the_hardware_places() {
                     mine.set(row, column, values.get(warp * ROWS + row, column));
                 }
                 let shape = Shape { m: ROWS, ..shape(&atom) };
-                let full = Metadata::new(shape, recorded(atom.a), selector).expand(&mine, words);
+                let full = Metadata::new(shape, atom.a, selector).expand(&mine, words);
                 for row in 0..ROWS {
                     for column in 0..stored {
                         let index = (warp * ROWS + row) as i64 + rows * metadata.entry_of(column);

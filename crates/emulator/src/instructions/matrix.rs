@@ -8,12 +8,13 @@ use crate::memory::Trouble;
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
 use crate::registers::{LANES, Registers, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
-use crate::tensor::element::Element;
 use crate::tensor::float_multiply::FloatMultiply;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::half_multiply::{self, Half};
-use crate::tensor::multiply::{Multiply, Types};
+use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 
 /// Registers of A or B in a multiply of one warp, at most.
 const MOST_REGISTERS: usize = 4;
@@ -24,7 +25,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let (shape, orders) = header(w)?;
     let integers = integer_sum(w);
     let types = Types { d: element(w)?, a: element(w)?, b: element(w)?, c: element(w)? };
-    if kind && !matches!(types.a, Element::E4m3 | Element::E5m2) {
+    if kind && !matches!(types.a, DataType::E4m3 | DataType::E5m2) {
         return Err(DecodeError::new("Only e4m3 and e5m2 matrices of .kind::f8f6f4 are emulated."));
     }
     d.expect_operands(i, if sparse { 6 } else { 4 })?;
@@ -66,8 +67,8 @@ pub(super) fn integer_sum(w: &mut Words<'_>) -> IntegerSum {
 }
 
 /// The next type.
-pub(super) fn element(w: &mut Words<'_>) -> Result<Element, DecodeError> {
-    w.take_first(Element::from_word)
+pub(super) fn element(w: &mut Words<'_>) -> Result<DataType, DecodeError> {
+    w.take_first(DataType::from_ptx)
         .ok_or_else(|| DecodeError::new("The instruction names fewer matrix types than it has matrices."))
 }
 
@@ -91,16 +92,16 @@ pub(super) fn registers(
     d: &mut FunctionDecoder<'_, '_>,
     operand: &Operand,
     fragment: &Fragment,
-    element: Element,
+    element: DataType,
     written: bool,
 ) -> Result<Box<[Slot]>, DecodeError> {
-    let ty = if element == Element::F64 { Type::B64 } else { Type::B32 };
+    let ty = if element == DataType::F64 { Type::B64 } else { Type::B32 };
     let elements = d.elements(operand)?;
     if elements.len() != fragment.registers() {
         return Err(DecodeError::new(format!(
             "`{operand}` names {} registers for a matrix of .{} that takes {}.",
             elements.len(),
-            element.word(),
+            element.ptx(),
             fragment.registers()
         )));
     }
@@ -115,12 +116,12 @@ pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Opti
     let [d, a, b, c] = slots;
     let Types { d: result, a: element, c: old, .. } = multiply.types();
     let half = match element {
-        Element::F16 => Some(Half::F16),
-        Element::Bf16 => Some(Half::Bf16),
+        DataType::F16 => Some(Half::F16),
+        DataType::Bf16 => Some(Half::Bf16),
         _ => None,
     };
     Kind::Aligned(match half {
-        Some(half) if !multiply.is_sparse() && result == Element::F32 && old == Element::F32 => {
+        Some(half) if !multiply.is_sparse() && result == DataType::F32 && old == DataType::F32 => {
             match (&*d, &*a, &*b, &*c) {
                 (&[d0, d1, d2, d3], &[a0, a1], &[b0], &[c0, c1, c2, c3]) => Box::new(HalfMultiply {
                     half,
@@ -166,7 +167,7 @@ impl EffectBody for AnyMultiply {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         execution.block.mma_multiply_adds += self.multiply.multiply_adds() as u64;
         let registers = &mut *execution.registers;
-        if self.multiply.types().d == Element::F64 {
+        if self.multiply.types().d == DataType::F64 {
             let read = |slots: &[Slot]| slots.iter().map(|&slot| *registers.long(slot)).collect::<Vec<_>>();
             let mut d = vec![[0; LANES]; self.d.len()];
             self.multiply.longs(&read(&self.a), &read(&self.b), &read(&self.c), &mut d);

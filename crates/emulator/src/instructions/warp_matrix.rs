@@ -8,10 +8,10 @@ use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
 use crate::operation::{Effect, Execution, Kind};
 use crate::registers::{FULL, LANES, Slot, lanes};
 use crate::tensor::Order;
-use crate::tensor::element::Element;
 use crate::tensor::fragment::Fragment;
-use crate::tensor::multiply::Types;
 use crate::tensor::warp_matrix::{self, Operand};
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     if w.take("mma") {
@@ -57,7 +57,7 @@ fn multiply(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Resul
     // Of f16 only the types of D and C are named.
     let types = match matrix::element(w) {
         Ok(b) => Types { d: first, a: second, b, c: matrix::element(w)? },
-        Err(_) => Types { d: first, a: Element::F16, b: Element::F16, c: second },
+        Err(_) => Types { d: first, a: DataType::F16, b: DataType::F16, c: second },
     };
     d.expect_operands(i, 4)?;
     let multiply =
@@ -75,7 +75,7 @@ struct Move {
     /// Elements from one row or column to the next; without it they follow each other.
     stride: Option<Slot>,
     order: Order,
-    element: Element,
+    element: DataType,
     fragment: Fragment,
     slots: Box<[Slot]>,
 }

@@ -14,11 +14,11 @@ use crate::memory::{SharedMemory, Trouble};
 use crate::operation::{Execution, Kind};
 use crate::registers::{FULL, LANES, Registers, Slot};
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
-use crate::tensor::element::Element;
 use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
 use crate::tensor::{Column, Shape};
 use crate::warpgroup::{Issue, IssueOperands};
+use warpwright_arch::DataType;
 
 /// What a warp does with the others of its warpgroup.
 pub(crate) enum WarpgroupOperation {
@@ -121,14 +121,14 @@ fn multiplication(
         .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m64n256k16."))?;
     let types = (element(w)?, element(w)?, element(w)?);
     let saturating = w.take("satfinite");
-    if types.1 == Element::B1 && !(w.take("and") && w.take("popc")) {
+    if types.1 == DataType::B1 && !(w.take("and") && w.take("popc")) {
         return Err(DecodeError::new("wgmma combines matrices of .b1 by .and.popc only."));
     }
-    if saturating && types.0 != Element::S32 {
+    if saturating && types.0 != DataType::S32 {
         return Err(DecodeError::new("Only sums of integers may be clamped (.satfinite)."));
     }
     let in_shared = !matches!(i.operands.get(1), Some(Operand::Vector(_)));
-    let floats = types.0 != Element::S32;
+    let floats = types.0 != DataType::S32;
     let transposable = types.1.bits() == 16;
     let scale = if sparse { 5 } else { 3 };
     let scales = scale + 1;
@@ -181,7 +181,7 @@ fn multiplication(
             "`{}` names {} registers for an accumulator of .{} that takes {}.",
             i.operands[0],
             registers.len(),
-            multiply.d.word(),
+            multiply.d.ptx(),
             multiply.accumulator_registers()
         )));
     }

@@ -6,10 +6,10 @@
 //! gives bit for bit; `docs/emulator-numerics.md` tells how it was found.
 
 use super::Shape;
-use super::element::Element;
 use super::tile::Tile;
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};
+use warpwright_arch::DataType;
 
 /// The NaN that floating-point multiplies make in f32.
 const NAN: u32 = 0x7fff_ffff;
@@ -45,7 +45,7 @@ pub struct FloatSum {
     /// The exponent of subnormal operands, which are not normalised before they are multiplied.
     least_exponent: i32,
     /// The type of the result, `F32` or `F16`.
-    result: Element,
+    result: DataType,
 }
 
 /// Eight neighbours in a row.
@@ -53,14 +53,14 @@ type Eight = [f64; 8];
 
 impl FloatSum {
     /// The rule of a shape, for operands of a type and results of another.
-    pub fn of(shape: Shape, operand: Element, result: Element) -> FloatSum {
+    pub fn of(shape: Shape, operand: DataType, result: DataType) -> FloatSum {
         let grouping = match operand {
-            Element::E4m3 | Element::E5m2 => Grouping::AlternatePairs,
-            Element::Tf32 => Grouping::Neighbours(8),
+            DataType::E4m3 | DataType::E5m2 => Grouping::AlternatePairs,
+            DataType::Tf32 => Grouping::Neighbours(8),
             _ if shape.k == 4 => Grouping::OneByOne,
             _ => Grouping::Neighbours(16),
         };
-        let least_exponent = if matches!(operand, Element::Tf32 | Element::Bf16) { -126 } else { -14 };
+        let least_exponent = if matches!(operand, DataType::Tf32 | DataType::Bf16) { -126 } else { -14 };
         FloatSum { grouping, least_exponent, result }
     }
 
@@ -142,7 +142,7 @@ impl FloatSum {
     #[inline(always)]
     fn cut(self, value: f64) -> f64 {
         match self.result {
-            Element::F16 => self.nearest(value),
+            DataType::F16 => self.nearest(value),
             _ if value.abs() >= OVERFLOW => value.signum() * f64::INFINITY,
             _ => Format::F32.decode(Format::F32.encode(value, Rounding::Zero, false)),
         }
@@ -152,7 +152,7 @@ impl FloatSum {
     #[inline(always)]
     fn nearest(self, value: f64) -> f64 {
         match self.result {
-            Element::F16 => Format::F16.decode(Format::F16.encode(value, Rounding::NearestEven, false)),
+            DataType::F16 => Format::F16.decode(Format::F16.encode(value, Rounding::NearestEven, false)),
             _ => f64::from(value as f32),
         }
     }
@@ -167,9 +167,9 @@ fn exponent(value: f64, least: i32) -> i32 {
 
 /// The bits of a result of type `F32` or `F16`.
 #[inline(always)]
-pub fn result_bits(result: Element, value: f64) -> u32 {
+pub fn result_bits(result: DataType, value: f64) -> u32 {
     match result {
-        Element::F16 => Format::F16.encode(value, Rounding::NearestEven, false),
+        DataType::F16 => Format::F16.encode(value, Rounding::NearestEven, false),
         _ if value.is_nan() => NAN,
         _ => (value as f32).to_bits(),
     }

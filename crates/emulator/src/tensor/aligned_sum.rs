@@ -427,9 +427,9 @@ mod avx512 {
 mod tests {
     use super::super::Shape;
     use super::super::accumulate::FloatSum;
-    use super::super::element::Element;
     use super::super::tile::Tile;
     use super::*;
+    use warpwright_arch::DataType;
 
     /// splitmix64.
     fn random(state: &mut u64) -> u64 {
@@ -440,14 +440,14 @@ mod tests {
     }
 
     /// Numbers of an element type: about one, over many binades, or any bits at all.
-    fn number(element: Element, state: &mut u64, which: u64) -> f32 {
+    fn number(element: DataType, state: &mut u64, which: u64) -> f32 {
         let bits = random(state);
         let near = (bits & 0x8000) >> 15 << 31 | (120 + (bits >> 16) % (1 + 7 * which)) << 23 | bits >> 41;
         match (element, which) {
-            (Element::F16, 2) => half_of(bits as u16),
-            (Element::F16, _) => half_of(half::f16::from_f32(f32::from_bits(near as u32)).to_bits()),
-            (Element::F32, 2) => f32::from_bits(bits as u32),
-            (Element::F32, _) => f32::from_bits(near as u32),
+            (DataType::F16, 2) => half_of(bits as u16),
+            (DataType::F16, _) => half_of(half::f16::from_f32(f32::from_bits(near as u32)).to_bits()),
+            (DataType::F32, 2) => f32::from_bits(bits as u32),
+            (DataType::F32, _) => f32::from_bits(near as u32),
             (_, 2) => f32::from_bits((bits as u32) << 16),
             _ => f32::from_bits(near as u32 & 0xffff_0000),
         }
@@ -472,13 +472,13 @@ mod tests {
     fn blocks_are_added_as_the_rule_says() {
         let mut state = 7;
         for (operand, result) in
-            [(Element::F16, Element::F32), (Element::Bf16, Element::F32), (Element::F16, Element::F16)]
+            [(DataType::F16, DataType::F32), (DataType::Bf16, DataType::F32), (DataType::F16, DataType::F16)]
         {
             let depth = 32;
             let sum =
-                AlignedSum { group: 16, fraction_bits: 25, kept: (result == Element::F32).then_some(!0) };
+                AlignedSum { group: 16, fraction_bits: 25, kept: (result == DataType::F32).then_some(!0) };
             let rule = FloatSum::of(Shape::new(16, 8, depth), operand, result);
-            let least = if operand == Element::Bf16 { -126 } else { -14 };
+            let least = if operand == DataType::Bf16 { -126 } else { -14 };
             for round in 0..300 {
                 let which = round % 3;
                 let mut draw = |element, count: usize, zero: u64| -> Vec<f32> {
@@ -490,7 +490,7 @@ mod tests {
                 };
                 let zero = [0, 4, 8][round as usize / 3 % 3];
                 let (a, b) = (draw(operand, 16 * depth, zero), draw(operand, 8 * depth, zero / 2));
-                let held = if result == Element::F16 { Element::F16 } else { Element::F32 };
+                let held = if result == DataType::F16 { DataType::F16 } else { DataType::F32 };
                 let c = draw(held, 16 * 8, zero);
                 let wide = |values: &[f32]| values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
                 let columns: Vec<f64> =
@@ -531,7 +531,7 @@ mod tests {
                     let wanted = super::super::accumulate::result_bits(result, expected.get(row, column));
                     for (who, found) in [("vectors", vectors[block][at]), ("plain", plain[block][at])] {
                         let found = match result {
-                            Element::F16 => {
+                            DataType::F16 => {
                                 Format::F16.encode(f64::from(found), Rounding::NearestEven, false)
                             }
                             _ => found.to_bits(),

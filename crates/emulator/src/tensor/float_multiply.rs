@@ -3,16 +3,16 @@
 //! It is the multiply of one warp of a `wgmma`: its A and accumulator lie in registers alike, and B in them as A does.
 
 use super::aligned_sum::{AlignedSum, COLUMNS, ROWS};
-use super::element::Element;
 use super::multiply::Multiply;
 use super::warpgroup::{Registers, add_to};
 use super::warpgroup_operands::{Operands, fill_floats, least_exponent};
 use super::{Column, Shape};
+use warpwright_arch::DataType;
 
 /// A multiply that can be done so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatMultiply {
-    element: Element,
+    element: DataType,
     depth: usize,
     sum: AlignedSum,
 }
@@ -22,11 +22,11 @@ impl FloatMultiply {
     pub fn of(multiply: &Multiply) -> Option<FloatMultiply> {
         let (Shape { m, n, k }, types) = (multiply.shape(), multiply.types());
         let group = match types.a {
-            Element::F16 | Element::Bf16 => 16,
-            Element::Tf32 => 8,
+            DataType::F16 | DataType::Bf16 => 16,
+            DataType::Tf32 => 8,
             _ => return None,
         };
-        let kept = (types.d == Element::F32).then_some(!0);
+        let kept = (types.d == DataType::F32).then_some(!0);
         let sum = AlignedSum { group, fraction_bits: 25, kept };
         let fits = (m, n) == (16, 8) && types.c == types.d && !multiply.is_sparse();
         fits.then_some(FloatMultiply { element: types.a, depth: k, sum })
@@ -69,9 +69,9 @@ impl FloatMultiply {
 #[cfg(test)]
 mod tests {
     use super::super::accumulate::IntegerSum;
-    use super::super::multiply::Types;
     use super::super::{LANES, Order};
     use super::*;
+    use warpwright_arch::mma::Types;
 
     impl Registers for Vec<Column> {
         fn column(&self, register: usize) -> &Column {
@@ -88,12 +88,12 @@ mod tests {
     fn it_is_the_multiply_it_stands_for() {
         let mut state = 1u32;
         for (word, element, result) in [
-            ("m16n8k8", Element::F16, Element::F16),
-            ("m16n8k16", Element::F16, Element::F16),
-            ("m16n8k16", Element::F16, Element::F32),
-            ("m16n8k8", Element::Bf16, Element::F32),
-            ("m16n8k4", Element::Tf32, Element::F32),
-            ("m16n8k8", Element::Tf32, Element::F32),
+            ("m16n8k8", DataType::F16, DataType::F16),
+            ("m16n8k16", DataType::F16, DataType::F16),
+            ("m16n8k16", DataType::F16, DataType::F32),
+            ("m16n8k8", DataType::Bf16, DataType::F32),
+            ("m16n8k4", DataType::Tf32, DataType::F32),
+            ("m16n8k8", DataType::Tf32, DataType::F32),
         ] {
             let types = Types { d: result, a: element, b: element, c: result };
             let shape = Shape::from_word(word).expect("a shape");
@@ -101,14 +101,14 @@ mod tests {
             let multiply = Multiply::dense(shape, types, orders, IntegerSum::Wrapping).expect("it exists");
             let fast = FloatMultiply::of(&multiply).expect("it is one of these");
             for _ in 0..200 {
-                let mut registers = |count: usize, element: Element| -> Vec<Column> {
+                let mut registers = |count: usize, element: DataType| -> Vec<Column> {
                     let mut word = || {
                         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                         let bits = state ^ state >> 15;
                         // Near one, of either sign.
                         match element {
-                            Element::F16 => bits & 0x8fff_8fff | 0x3000_3000,
-                            Element::Bf16 => bits & 0x83ff_83ff | 0x3c00_3c00,
+                            DataType::F16 => bits & 0x8fff_8fff | 0x3000_3000,
+                            DataType::Bf16 => bits & 0x83ff_83ff | 0x3c00_3c00,
                             _ => bits & 0x83ff_ffff | 0x3c00_0000,
                         }
                     };

@@ -9,20 +9,20 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`element`] | the types of matrix elements, and how their bits are read |
+//! | [`element`] | the values of matrix elements |
 //! | [`fragment`] | who owns what: fragments of `mma` |
 //! | [`warp_matrix`] | who owns what: fragments of `wmma` |
 //! | [`sparse`] | which elements of a sparse A are stored |
 //! | [`tile`] | dense matrices |
 //! | [`accumulate`] | how tensor cores add: the order, the alignment, the rounding |
-//! | [`multiply`] | the shapes and types that exist, and the multiply itself |
+//! | [`multiply`] | `mma` and `wmma` |
 //! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
 //! | [`float_multiply`] | m16n8 of 16-bit floats and tf32, as the hardware adds |
 //! | [`aligned_sum`] | how tensor cores add, for whole blocks in the host's vectors |
 //! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
 //! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
-//! | [`warpgroup`] | the shapes and types of `wgmma`, and the multiply itself |
-//! | `tensor_memory_multiply` | the same of `tcgen05.mma` |
+//! | [`warpgroup`] | `wgmma` |
+//! | `tensor_memory_multiply` | `tcgen05.mma` |
 
 pub mod accumulate;
 pub mod aligned_sum;
@@ -78,6 +78,12 @@ impl Shape {
     /// Multiply-adds of the whole product.
     pub const fn multiply_adds(self) -> usize {
         self.m * self.n * self.k
+    }
+}
+
+impl From<Shape> for warpwright_arch::mma::Shape {
+    fn from(Shape { m, n, k }: Shape) -> Self {
+        Self { m: m as u32, n: n as u32, k: k as u32 }
     }
 }
 

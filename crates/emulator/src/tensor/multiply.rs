@@ -1,26 +1,13 @@
 //! `mma` in all its shapes and types, dense and sparse (PTX ISA, "mma" and "mma.sp").
 
 use super::accumulate::{FloatSum, IntegerSum, multiply_f64, result_bits};
-use super::element::Element;
+use super::element;
 use super::fragment::Fragment;
 use super::sparse::Metadata;
 use super::tile::Tile;
 use super::{Column, LANES, Order, Shape};
-
-/// m, n and k.
-pub(super) type Extents = (usize, usize, usize);
-
-/// The shapes of dense and sparse A that exist for an element type.
-const SHAPES: [(&[Element], &[Extents], &[Extents]); 8] = [
-    (&[Element::F16], &[(8, 8, 4), (16, 8, 8), (16, 8, 16)], &[(16, 8, 16), (16, 8, 32)]),
-    (&[Element::Bf16], &[(16, 8, 8), (16, 8, 16)], &[(16, 8, 16), (16, 8, 32)]),
-    (&[Element::Tf32], &[(16, 8, 4), (16, 8, 8)], &[(16, 8, 8), (16, 8, 16)]),
-    (&[Element::F64], &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)], &[]),
-    (&[Element::E4m3, Element::E5m2], &[(16, 8, 16), (16, 8, 32)], &[(16, 8, 64)]),
-    (&[Element::S8, Element::U8], &[(8, 8, 16), (16, 8, 16), (16, 8, 32)], &[(16, 8, 32), (16, 8, 64)]),
-    (&[Element::S4, Element::U4], &[(8, 8, 32), (16, 8, 32), (16, 8, 64)], &[(16, 8, 64), (16, 8, 128)]),
-    (&[Element::B1], &[(8, 8, 128), (16, 8, 128), (16, 8, 256)], &[]),
-];
+use warpwright_arch::DataType;
+use warpwright_arch::mma::{self, Family, MMA_TABLE, Types};
 
 /// Why there is no such multiply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,16 +18,6 @@ impl UnknownMultiply {
     pub(super) fn new(message: String) -> UnknownMultiply {
         UnknownMultiply(message)
     }
-}
-
-/// The types of a multiply, in the order in which the instruction names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the operands' own names
-pub struct Types {
-    pub d: Element,
-    pub a: Element,
-    pub b: Element,
-    pub c: Element,
 }
 
 /// The fragments of a multiply's operands.
@@ -73,8 +50,8 @@ impl Multiply {
         orders: (Order, Order),
         integers: IntegerSum,
     ) -> Result<Multiply, UnknownMultiply> {
-        check(shape, types, false)?;
-        let quads = shape.m == 8 && types.a == Element::F16;
+        let quads = shape.m == 8 && types.a == DataType::F16;
+        check(if quads { Family::Quadpair } else { Family::Warp }, shape, types)?;
         if !quads && orders != (Order::Row, Order::Column) {
             return Err(UnknownMultiply(
                 "A is .row and B is .col in every mma but m8n8k4 of f16.".to_owned(),
@@ -107,7 +84,7 @@ impl Multiply {
         integers: IntegerSum,
         selector: usize,
     ) -> Result<Multiply, UnknownMultiply> {
-        check(shape, types, true)?;
+        check(Family::SparseWarp, shape, types)?;
         let selectors = Metadata::selectors(shape, types.a);
         if selector >= selectors {
             return Err(UnknownMultiply(format!(
@@ -126,7 +103,7 @@ impl Multiply {
         integers: IntegerSum,
         fragments: Fragments,
     ) -> Result<Multiply, UnknownMultiply> {
-        check_accumulators(types)?;
+        check(Family::Wmma, shape, types)?;
         Ok(Multiply { shape, types, integers, fragments, metadata: None, products: 1 })
     }
 
@@ -167,18 +144,18 @@ impl Multiply {
     ) {
         let Fragments { a: left, b: right, c: old, d: new } = &self.fragments;
         let Types { d: result, a: a_type, b: b_type, c: c_type } = self.types;
-        if result == Element::S32 {
-            let a = left.gather(a, |bits| a_type.integer(bits));
+        if result == DataType::S32 {
+            let a = left.gather(a, |bits| element::integer(a_type, bits));
             let a = self.full(a, metadata);
-            let b = right.gather(b, |bits| b_type.integer(bits));
+            let b = right.gather(b, |bits| element::integer(b_type, bits));
             let c = old.gather(c, |bits| bits as i32);
             new.scatter(&self.integers.multiply(&a, &b, &c), d, |value| value as u32);
             return;
         }
-        let a = left.gather(a, |bits| a_type.float(bits));
+        let a = left.gather(a, |bits| element::float(a_type, bits));
         let a = self.full(a, metadata);
-        let b = right.gather(b, |bits| b_type.float(bits));
-        let c = old.gather(c, |bits| c_type.float(bits));
+        let b = right.gather(b, |bits| element::float(b_type, bits));
+        let c = old.gather(c, |bits| element::float(c_type, bits));
         let sum = FloatSum::of(self.shape, a_type, result);
         let product = if self.products == 1 {
             sum.multiply(&a, &b, &c)
@@ -233,7 +210,7 @@ impl Multiply {
 
 /// The fragments of every shape that is made of core matrices. Of b1, the words of 32 elements count as elements.
 fn fragments(shape: Shape, stored: usize, types: Types) -> Fragments {
-    let (each, bits) = if types.a == Element::B1 { (32, 32) } else { (1, types.a.bits()) };
+    let (each, bits) = if types.a == DataType::B1 { (32, 32) } else { (1, types.a.bits()) };
     Fragments {
         a: Fragment::left(shape.m, stored / each, bits),
         b: Fragment::right(shape.k / each, bits),
@@ -242,44 +219,40 @@ fn fragments(shape: Shape, stored: usize, types: Types) -> Fragments {
     }
 }
 
-fn check(shape: Shape, types: Types, sparse: bool) -> Result<(), UnknownMultiply> {
-    let Types { a, b, .. } = types;
-    let unknown = |what: String| Err(UnknownMultiply(what));
-    let Some((group, dense_shapes, sparse_shapes)) =
-        SHAPES.iter().find(|(elements, ..)| elements.contains(&a))
-    else {
-        return unknown(format!("No matrix of A has elements of type .{}.", a.word()));
+/// Refuses a multiply that [`MMA_TABLE`] does not have.
+fn check(family: Family, shape: Shape, types: Types) -> Result<(), UnknownMultiply> {
+    let Types { a, b, c, d } = types;
+    let instruction = match family {
+        Family::SparseWarp => "mma.sp",
+        Family::Wmma => "wmma",
+        _ => "mma",
     };
-    if !group.contains(&b) {
-        return unknown(format!("A of .{} and B of .{} cannot be multiplied.", a.word(), b.word()));
+    // m8n8k4 of f16 is listed with the other shapes of `mma`.
+    let is_mma = matches!(family, Family::Quadpair | Family::Warp);
+    let rows = MMA_TABLE
+        .iter()
+        .filter(|row| row.family == family || is_mma && matches!(row.family, Family::Quadpair | Family::Warp))
+        .filter(|row| row.inputs.contains(&(a, b)));
+    if rows.clone().next().is_none() {
+        return Err(UnknownMultiply(format!("{instruction} does not multiply A of .{a} by B of .{b}.")));
     }
-    let shapes = if sparse { sparse_shapes } else { dense_shapes };
-    if !shapes.contains(&(shape.m, shape.n, shape.k)) {
-        let known: Vec<String> = shapes.iter().map(|(m, n, k)| format!("m{m}n{n}k{k}")).collect();
-        return unknown(format!(
-            "There is no {}mma of this shape for .{}; there are: {}.",
-            if sparse { "sparse " } else { "" },
-            a.word(),
-            known.join(", ")
-        ));
-    }
-    check_accumulators(types)
-}
-
-fn check_accumulators(types: Types) -> Result<(), UnknownMultiply> {
-    let Types { d, a, c, .. } = types;
-    let accumulators: &[Element] = match a {
-        Element::F16 | Element::E4m3 | Element::E5m2 => &[Element::F16, Element::F32],
-        Element::Bf16 | Element::Tf32 => &[Element::F32],
-        Element::F64 => &[Element::F64],
-        _ => &[Element::S32],
-    };
-    if !accumulators.contains(&d) || !accumulators.contains(&c) {
+    let wanted = mma::Shape::from(shape);
+    if !rows.clone().any(|row| row.shape == wanted) {
+        let mut known: Vec<String> = rows.map(|row| row.shape.to_string()).collect();
+        known.dedup();
         return Err(UnknownMultiply(format!(
-            "Products of .{} are not accumulated from .{} into .{}.",
-            a.word(),
-            c.word(),
-            d.word()
+            "{instruction} of .{a} has no shape {wanted}; it has {}.",
+            known.join(", ")
+        )));
+    }
+    // On sm_120, mma.sp accumulates in all types that mma does.
+    let accumulates = |row: &&mma::MmaRow| {
+        row.family == family || family == Family::SparseWarp && row.family == Family::Warp
+    };
+    let mut accumulators = MMA_TABLE.iter().filter(accumulates).filter(|row| row.inputs.contains(&(a, b)));
+    if !accumulators.any(|row| row.accumulators.contains(&(c, d))) {
+        return Err(UnknownMultiply(format!(
+            "{instruction} of .{a} does not accumulate from .{c} into .{d}."
         )));
     }
     Ok(())

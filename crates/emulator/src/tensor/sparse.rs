@@ -4,21 +4,21 @@
 //! pairs of four (4 bits). Metadata gives each stored element, or pair, two bits: its place in its group. For tf32 it is
 //! four bits, 0b0100 for the first of the two and 0b1110 for the second.
 
-use super::element::Element;
 use super::tile::Tile;
 use super::{Column, Shape};
+use warpwright_arch::DataType;
 
 /// How the metadata of a shape is spread over the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    element: Element,
+    element: DataType,
     shape: Shape,
     selector: usize,
 }
 
 impl Metadata {
     /// The metadata of the lanes that `selector` chooses.
-    pub fn new(shape: Shape, element: Element, selector: usize) -> Metadata {
+    pub fn new(shape: Shape, element: DataType, selector: usize) -> Metadata {
         Metadata { element, shape, selector }
     }
 
@@ -28,7 +28,7 @@ impl Metadata {
     }
 
     /// How many selectors there are for a shape: a row's metadata comes from one, two or four lanes of each four.
-    pub fn selectors(shape: Shape, element: Element) -> usize {
+    pub fn selectors(shape: Shape, element: DataType) -> usize {
         (64 / bits(shape, element).max(1)).max(1)
     }
 
@@ -38,7 +38,7 @@ impl Metadata {
         let word = |lane: usize| u64::from(metadata[4 * group + lane]);
         match self.bits() {
             16 => word(self.selector) >> (16 * half) & 0xffff,
-            32 if self.element.bits() == 16 || self.element == Element::Tf32 => {
+            32 if self.element.bits() == 16 || self.element == DataType::Tf32 => {
                 let part = |lane: usize| word(2 * self.selector + lane) >> (16 * half) & 0xffff;
                 part(0) | part(1) << 16
             }
@@ -71,7 +71,7 @@ impl Metadata {
 }
 
 /// Bits of metadata for one row of A.
-fn bits(shape: Shape, element: Element) -> usize {
+fn bits(shape: Shape, element: DataType) -> usize {
     match element.bits() {
         32 => shape.k / 2 * 4,
         4 => shape.k / 2,

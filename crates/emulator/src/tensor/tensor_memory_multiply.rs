@@ -5,66 +5,35 @@
 //! `wgmma` is. (No such GPU was at hand: sums are added as Hopper's tensor cores add them.) In every type a row of A is 32 bytes.
 
 use super::descriptor::{Major, MatrixDescriptor};
-use super::element::Element;
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
 use super::warpgroup_operands::{LeftOperand, Operands, Outside};
 use super::{Column, LANES, Shape};
+use warpwright_arch::DataType;
+use warpwright_arch::tcgen05;
+pub(crate) use warpwright_arch::tcgen05::Kind;
 
 /// Bytes of a row of A, and of a column of B.
-pub(crate) const DEPTH_BYTES: usize = 32;
+pub(crate) const DEPTH_BYTES: usize = tcgen05::DEPTH_BYTES as usize;
 /// Rows that are multiplied at once.
 pub(crate) const RUN: usize = 64;
 /// Rows of a warp's share of them.
 const ROWS: usize = RUN / WARPS;
 
-/// The `.kind` of a multiply: which types its operands may be of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    F16,
-    Tf32,
-    F8f6f4,
-    I8,
+/// The type of A or B by its number in the instruction descriptor.
+fn operand(kind: Kind, number: u32) -> Result<DataType, String> {
+    let found = tcgen05::data_type(kind.inputs(), number);
+    let found = found
+        .ok_or_else(|| format!("{number} is not the number of an operand type of .kind::{}", kind.ptx()))?;
+    if found.bits() < 8 {
+        return Err("the emulator does not know the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned());
+    }
+    Ok(found)
 }
 
-impl Kind {
-    /// The kinds by the PTX words after `kind::`.
-    pub(crate) const WORDS: [(&'static str, Kind); 4] = [
-        ("kind::f16", Kind::F16),
-        ("kind::tf32", Kind::Tf32),
-        ("kind::f8f6f4", Kind::F8f6f4),
-        ("kind::i8", Kind::I8),
-    ];
-
-    /// The type of an operand by its number in the instruction descriptor.
-    fn operand(self, number: u32) -> Result<Element, String> {
-        match (self, number) {
-            (Kind::F16, 0) => Ok(Element::F16),
-            (Kind::F16, 1) => Ok(Element::Bf16),
-            (Kind::Tf32, 2) => Ok(Element::Tf32),
-            (Kind::F8f6f4, 0) => Ok(Element::E4m3),
-            (Kind::F8f6f4, 1) => Ok(Element::E5m2),
-            (Kind::F8f6f4, 3..=5) => {
-                Err("the emulator does not know the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned())
-            }
-            (Kind::I8, 0) => Ok(Element::U8),
-            (Kind::I8, 1) => Ok(Element::S8),
-            _ => Err(format!("{number} is not the number of an operand type of .{}", self.word())),
-        }
-    }
-
-    /// The type of D by its number.
-    fn accumulator(self, number: u32) -> Result<Element, String> {
-        match (self, number) {
-            (Kind::F16 | Kind::F8f6f4, 0) => Ok(Element::F16),
-            (Kind::F16 | Kind::F8f6f4 | Kind::Tf32, 1) => Ok(Element::F32),
-            (Kind::I8, 2) => Ok(Element::S32),
-            _ => Err(format!("{number} is not the number of a type of D of .{}", self.word())),
-        }
-    }
-
-    fn word(self) -> &'static str {
-        Self::WORDS[self as usize].0
-    }
+/// The type of D by its number.
+fn accumulator(kind: Kind, number: u32) -> Result<DataType, String> {
+    let found = tcgen05::data_type(kind.accumulators(), number);
+    found.ok_or_else(|| format!("{number} is not the number of a type of D of .kind::{}", kind.ptx()))
 }
 
 /// What a multiply does, but for the places of its matrices.
@@ -98,29 +67,27 @@ impl TensorMemoryMultiply {
         if field(2, 1) != 0 {
             return Err("the bit for a sparse A is set, and the instruction is not .sp".to_owned());
         }
-        let d = kind.accumulator(field(4, 2))?;
-        let (a, b) = (kind.operand(field(7, 3))?, kind.operand(field(10, 3))?);
+        let d = accumulator(kind, field(4, 2))?;
+        let (a, b) = (operand(kind, field(7, 3))?, operand(kind, field(10, 3))?);
         let (columns, all_rows) = (field(17, 6) as usize * 8, field(24, 5) as usize * 16);
         let negated = field(13, 1) != field(14, 1);
         if kind == Kind::I8 && field(13, 2) != 0 {
             return Err("integers are not negated (bits 13 and 14)".to_owned());
         }
         let major = |bit: u32| if field(bit, 1) == 0 { Major::K } else { Major::Mn };
-        let (least, step) = match (ctas, all_rows) {
-            (1, 64) => (8, 8),
-            (1, 128) | (2, 128) => (16, 16),
-            (2, 256) => (16, 16),
-            _ => {
-                return Err(format!(
-                    "there is no multiply of {all_rows} rows by {ctas} CTA{}: {} are",
-                    if ctas == 1 { "" } else { "s" },
-                    if ctas == 1 { "64 and 128" } else { "128 and 256" }
-                ));
-            }
-        };
-        if columns < least || columns > 256 || !columns.is_multiple_of(step) {
+        let legal_rows = tcgen05::rows(ctas);
+        if !legal_rows.contains(&(all_rows as u32)) {
             return Err(format!(
-                "D of {all_rows} rows has {least} to 256 columns, a multiple of {step}, and not {columns}"
+                "there is no multiply of {all_rows} rows by {ctas} CTA{}: {} and {} are",
+                if ctas == 1 { "" } else { "s" },
+                legal_rows[0],
+                legal_rows[1]
+            ));
+        }
+        let (step, most) = (tcgen05::column_step(all_rows as u32) as usize, tcgen05::MAX_COLUMNS as usize);
+        if columns < step || columns > most || !columns.is_multiple_of(step) {
+            return Err(format!(
+                "D of {all_rows} rows has {step} to {most} columns, a multiple of {step}, and not {columns}"
             ));
         }
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
@@ -252,7 +219,7 @@ impl TensorMemoryMultiply {
     fn places(&self, warp: usize, register: usize, lane: usize) -> (usize, usize, Option<usize>) {
         let pair = lane % 4 * 2;
         let row = |half: usize| warp * ROWS + lane / 4 + 8 * half;
-        if self.run.d == Element::F16 {
+        if self.run.d == DataType::F16 {
             let column = register / 2 * 8 + pair;
             (row(register % 2), column, Some(column + 1))
         } else {
@@ -296,7 +263,7 @@ mod tests {
         assert_eq!((multiply.rows, multiply.columns, multiply.depth()), (128, 256, 16));
         assert_eq!(
             (multiply.run.a, multiply.run.b, multiply.run.d),
-            (Element::Bf16, Element::Bf16, Element::F32)
+            (DataType::Bf16, DataType::Bf16, DataType::F32)
         );
         assert_eq!(multiply.layout(), RowLayout::Straight);
         let multiply = TensorMemoryMultiply::new(Kind::F16, 2, descriptor(128, 64)).unwrap();

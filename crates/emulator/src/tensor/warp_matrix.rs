@@ -5,21 +5,13 @@
 
 use super::Shape;
 use super::accumulate::IntegerSum;
-use super::element::Element;
 use super::fragment::{Fragment, Lying};
-use super::multiply::{Extents, Fragments, Multiply, Types, UnknownMultiply};
+use super::multiply::{Fragments, Multiply, UnknownMultiply};
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 
 /// Registers that hold A or B of f16.
 const REPEATED_REGISTERS: usize = 8;
-
-/// The shapes that exist for an element type.
-const SHAPES: [(&[Element], &[Extents]); 5] = [
-    (&[Element::F16, Element::Bf16, Element::S8, Element::U8], &[(16, 16, 16), (32, 8, 16), (8, 32, 16)]),
-    (&[Element::Tf32], &[(16, 16, 8)]),
-    (&[Element::F64], &[(8, 8, 4)]),
-    (&[Element::S4, Element::U4], &[(8, 8, 32)]),
-    (&[Element::B1], &[(8, 8, 128)]),
-];
 
 /// Which matrix of a multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +23,9 @@ pub enum Operand {
     Accumulator,
 }
 
-/// Whether there is a `wmma` of this shape with A and B of this type.
-pub fn exists(shape: Shape, element: Element) -> bool {
-    SHAPES.iter().any(|(elements, shapes)| {
-        elements.contains(&element) && shapes.contains(&(shape.m, shape.n, shape.k))
-    })
-}
-
 /// The fragment that `wmma.mma` multiplies. The words of b1 count as elements.
-pub fn fragment(shape: Shape, operand: Operand, element: Element) -> Fragment {
-    if element == Element::B1 {
+pub fn fragment(shape: Shape, operand: Operand, element: DataType) -> Fragment {
+    if element == DataType::B1 {
         in_memory(shape, operand, element)
     } else {
         of_units(shape, operand, element, 1)
@@ -48,17 +33,17 @@ pub fn fragment(shape: Shape, operand: Operand, element: Element) -> Fragment {
 }
 
 /// The fragment that is loaded and stored: elements narrower than a byte are taken by words of 32 bits.
-pub fn in_memory(shape: Shape, operand: Operand, element: Element) -> Fragment {
+pub fn in_memory(shape: Shape, operand: Operand, element: DataType) -> Fragment {
     of_units(shape, operand, element, units(element))
 }
 
 /// Elements in the least piece of memory that a fragment is loaded by.
-pub fn units(element: Element) -> usize {
+pub fn units(element: DataType) -> usize {
     if element.bits() < 8 { 32 / element.bits() as usize } else { 1 }
 }
 
 /// A fragment of units of so many neighbours along the depth.
-fn of_units(shape: Shape, operand: Operand, element: Element, each: usize) -> Fragment {
+fn of_units(shape: Shape, operand: Operand, element: DataType, each: usize) -> Fragment {
     let bits = element.bits() * each as u32;
     let Shape { m, n, k } = Shape { k: shape.k / each, ..shape };
     let quarter = (32 / bits as usize).max(1);
@@ -72,7 +57,7 @@ fn of_units(shape: Shape, operand: Operand, element: Element, each: usize) -> Fr
         Operand::Accumulator => ((m, n), stacks(m, n, 8), Lying::Along, 2),
     };
     let repeats = match operand {
-        Operand::A | Operand::B if element == Element::F16 => REPEATED_REGISTERS / origins.len(),
+        Operand::A | Operand::B if element == DataType::F16 => REPEATED_REGISTERS / origins.len(),
         _ => 1,
     };
     Fragment::of_cores(size, bits, per_core, &origins.repeat(repeats), lying)
@@ -98,16 +83,6 @@ fn flipped(origins: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 
 /// A `wmma.mma`.
 pub fn multiply(shape: Shape, types: Types, integers: IntegerSum) -> Result<Multiply, UnknownMultiply> {
-    if !exists(shape, types.a) || types.a != types.b {
-        return Err(UnknownMultiply::new(format!(
-            "There is no wmma of m{}n{}k{} for A of .{} and B of .{}.",
-            shape.m,
-            shape.n,
-            shape.k,
-            types.a.word(),
-            types.b.word()
-        )));
-    }
     let fragments = Fragments {
         a: fragment(shape, Operand::A, types.a),
         b: fragment(shape, Operand::B, types.b),
@@ -120,24 +95,23 @@ pub fn multiply(shape: Shape, types: Types, integers: IntegerSum) -> Result<Mult
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpwright_arch::mma::{self, Family, MMA_TABLE};
 
     #[test]
     fn every_element_is_held_as_often_as_every_other() {
-        for (elements, shapes) in SHAPES {
-            for (&element, &(m, n, k)) in
-                elements.iter().flat_map(|element| shapes.iter().map(move |shape| (element, shape)))
-            {
-                for operand in [Operand::A, Operand::B, Operand::Accumulator] {
-                    let fragment = fragment(Shape::new(m, n, k), operand, element);
-                    let mut owners = vec![0; fragment.rows() * fragment.columns()];
-                    for lane in 0..super::super::LANES {
-                        for index in 0..fragment.elements() {
-                            let (row, column) = fragment.place(lane, index);
-                            owners[row * fragment.columns() + column] += 1;
-                        }
+        for row in MMA_TABLE.iter().filter(|row| row.family == Family::Wmma) {
+            let mma::Shape { m, n, k } = row.shape;
+            let shape = Shape::new(m as usize, n as usize, k as usize);
+            for operand in [Operand::A, Operand::B, Operand::Accumulator] {
+                let fragment = fragment(shape, operand, row.inputs[0].0);
+                let mut owners = vec![0; fragment.rows() * fragment.columns()];
+                for lane in 0..super::super::LANES {
+                    for index in 0..fragment.elements() {
+                        let (row, column) = fragment.place(lane, index);
+                        owners[row * fragment.columns() + column] += 1;
                     }
-                    assert!(owners[0] > 0 && owners.iter().all(|&count| count == owners[0]), "{fragment:?}");
                 }
+                assert!(owners[0] > 0 && owners.iter().all(|&count| count == owners[0]), "{fragment:?}");
             }
         }
     }

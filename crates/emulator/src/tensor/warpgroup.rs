@@ -7,10 +7,11 @@
 
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
-use super::element::Element;
 use super::multiply::UnknownMultiply;
 use super::warpgroup_operands::{Operands, half_value};
 use super::{Column, LANES, Shape};
+use warpwright_arch::DataType;
+use warpwright_arch::mma::{self, Family, MMA_TABLE};
 
 /// Warps of a warpgroup.
 pub const WARPS: usize = 4;
@@ -18,20 +19,17 @@ pub const WARPS: usize = 4;
 /// Registers of a fragment of A.
 pub const LEFT_REGISTERS: usize = 4;
 
-/// Bytes of a row of A.
-const DEPTH_BYTES: usize = 32;
-
 /// What a multiply does, but for the places of its matrices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarpgroupMultiply {
     /// Rows and columns of D, and the depth.
     pub shape: Shape,
     /// The types of D, A and B.
-    pub d: Element,
+    pub d: DataType,
     #[allow(missing_docs)]
-    pub a: Element,
+    pub a: DataType,
     #[allow(missing_docs)]
-    pub b: Element,
+    pub b: DataType,
     /// Whether half of A is left out, and which lanes tell what.
     pub selector: Option<usize>,
     /// How A and B lie in shared memory.
@@ -54,46 +52,36 @@ impl WarpgroupMultiply {
     /// Checks that PTX has such a multiply.
     pub fn check(&self) -> Result<(), UnknownMultiply> {
         let unknown = |what: String| Err(UnknownMultiply::new(what));
-        let Shape { m, n, k } = self.shape;
-        let (pairs, accumulators): (&[Element], &[Element]) = match self.a {
-            Element::F16 => (&[Element::F16], &[Element::F32, Element::F16]),
-            Element::Bf16 => (&[Element::Bf16], &[Element::F32]),
-            Element::Tf32 => (&[Element::Tf32], &[Element::F32]),
-            Element::E4m3 | Element::E5m2 => (&[Element::E4m3, Element::E5m2], &[Element::F32, Element::F16]),
-            Element::S8 | Element::U8 => (&[Element::S8, Element::U8], &[Element::S32]),
-            Element::B1 => (&[Element::B1], &[Element::S32]),
-            _ => return unknown(format!("There is no wgmma for A of .{}.", self.a.word())),
+        let (a, b, d) = (self.a, self.b, self.d);
+        let family = if self.selector.is_some() { Family::SparseWarpgroup } else { Family::Warpgroup };
+        let types = mma::Types { a, b, c: d, d };
+        let mut rows =
+            MMA_TABLE.iter().filter(|row| row.family == family && row.types().any(|own| own == types));
+        let Some(row) = rows.next() else {
+            return unknown(format!("There is no wgmma from .{a} and .{b} into .{d}."));
         };
-        if !pairs.contains(&self.b) || !accumulators.contains(&self.d) {
+        let shape = mma::Shape::from(self.shape);
+        if !row.shapes().any(|own| own == shape) {
             return unknown(format!(
-                "There is no wgmma from .{} and .{} into .{}.",
-                self.a.word(),
-                self.b.word(),
-                self.d.word()
-            ));
-        }
-        let integer = self.d == Element::S32;
-        let depth = DEPTH_BYTES * 8 / self.a.bits() as usize * if self.selector.is_some() { 2 } else { 1 };
-        let width = (8..=256).contains(&n) && n % 8 == 0 && (!integer || n <= 24 || n % 16 == 0);
-        if m != 64 || k != depth || !width {
-            return unknown(format!(
-                "There is no wgmma of m{m}n{n}k{k} for .{}: m is 64, k is {depth}, and n a multiple of {} up to 256.",
-                self.a.word(),
-                if integer { "16 (or 8 or 24)" } else { "8" }
+                "There is no wgmma of {shape} for .{a}: m is {}, k is {}, and n a multiple of {} up to {}.",
+                row.shape.m,
+                row.shape.k,
+                if a.is_float() { "8" } else { "16 (or 8 or 24)" },
+                row.shape.n
             ));
         }
         if self.majors != (Major::K, Major::K) && self.a.bits() != 16 {
             return unknown(format!(
                 "Matrices of .{} lie with their depth contiguous; only those of 16 bits may be transposed.",
-                self.a.word()
+                self.a.ptx()
             ));
         }
         if let Some(selector) = self.selector {
             let selectors = if self.a.bits() == 8 { 1 } else { 2 };
-            if self.a == Element::B1 || selector >= selectors {
+            if selector >= selectors {
                 return unknown(format!(
                     "Sparse wgmma of .{} has sparsity selectors below {selectors}; {selector} was given.",
-                    self.a.word()
+                    self.a.ptx()
                 ));
             }
         }
@@ -142,7 +130,7 @@ impl WarpgroupMultiply {
         let Operands { floats, integers, .. } = operands;
         let (left, right, columns) = (&floats.left[warp], &floats.right, self.shape.n);
         match self.d {
-            Element::S32 => {
+            DataType::S32 => {
                 self.multiply_integers(&integers.left[warp], &integers.right, accumulates, registers);
             }
             _ => add_to(self.sum(), left, right, columns, accumulates, registers),
@@ -153,7 +141,7 @@ impl WarpgroupMultiply {
     /// and as many of an f32 result. Measured on H200.
     fn sum(&self) -> AlignedSum {
         let (fraction_bits, kept) = if self.a.bits() == 8 { (13, !0 << (23 - 13)) } else { (25, !0) };
-        let kept = (self.d == Element::F32).then_some(kept);
+        let kept = (self.d == DataType::F32).then_some(kept);
         AlignedSum { group: self.shape.k, fraction_bits, kept }
     }
 
@@ -167,7 +155,7 @@ impl WarpgroupMultiply {
     ) {
         for (eight, right) in right.chunks_exact(left.len()).enumerate() {
             let sums = match self.a {
-                Element::B1 => integer_sums::<true>(left, right),
+                DataType::B1 => integer_sums::<true>(left, right),
                 _ => integer_sums::<false>(left, right),
             };
             for register in 0..4 {

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::aligned_sum::{BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor, PIECE};
-use super::element::Element;
 use super::sparse::Metadata;
 use super::tile::Tile;
 use super::warpgroup::{LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use super::{Column, Shape};
+use warpwright_arch::DataType;
 
 /// A matrix reaches beyond shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl WarpgroupMultiply {
         }
         for warp in 0..WARPS {
             let rows = |step: usize| &bits[step * WARPS * ROWS + warp * ROWS..][..ROWS];
-            if self.d == Element::S32 {
+            if self.d == DataType::S32 {
                 let left = &mut integers.left[warp];
                 left.resize(depth, [0; BLOCK]);
                 for step in 0..depth {
@@ -143,7 +143,7 @@ impl WarpgroupMultiply {
     pub(super) fn ready_right(&self, operands: &mut Operands) {
         let Operands { bits, floats, integers } = operands;
         let (depth, columns) = (self.steps(), self.shape.n);
-        if self.d == Element::S32 {
+        if self.d == DataType::S32 {
             integers.right.resize(columns / 8 * depth, [0; 2 * COLUMNS]);
             fill_integers(self.b, bits, integers.right.as_flattened_mut());
         } else {
@@ -185,7 +185,7 @@ impl WarpgroupMultiply {
 
     /// The width of what is multiplied at once: bits are taken by words.
     fn element_bits(&self) -> usize {
-        if self.a == Element::B1 { 32 } else { self.a.bits() as usize }
+        if self.a == DataType::B1 { 32 } else { self.a.bits() as usize }
     }
 
     /// Puts the zeros that are not stored between the elements of A.
@@ -345,7 +345,7 @@ fn collect_registers(
 
 /// The numbers that elements are, or their negatives. (A loop for each type, for the machine's vectors.)
 #[inline(always)]
-pub(super) fn fill_floats(element: Element, bits: &[u32], negated: bool, values: &mut [f32]) {
+pub(super) fn fill_floats(element: DataType, bits: &[u32], negated: bool, values: &mut [f32]) {
     let sign = u32::from(negated) << 31;
     macro_rules! fill {
         ($value:ident) => {
@@ -355,20 +355,20 @@ pub(super) fn fill_floats(element: Element, bits: &[u32], negated: bool, values:
         };
     }
     match element {
-        Element::F16 => fill!(half_value),
-        Element::Bf16 => fill!(brain_value),
-        Element::Tf32 => fill!(tensor_value),
-        Element::E4m3 => fill!(e4m3_value),
+        DataType::F16 => fill!(half_value),
+        DataType::Bf16 => fill!(brain_value),
+        DataType::Tf32 => fill!(tensor_value),
+        DataType::E4m3 => fill!(e4m3_value),
         _ => fill!(e5m2_value),
     }
 }
 
 /// The numbers that elements are, over and over where there are more values than elements.
 #[inline(always)]
-fn fill_integers(element: Element, bits: &[u32], values: &mut [i32]) {
+fn fill_integers(element: DataType, bits: &[u32], values: &mut [i32]) {
     let repeats = values.len() / bits.len();
     match element {
-        Element::S8 => {
+        DataType::S8 => {
             for (values, &bits) in values.chunks_exact_mut(repeats).zip(bits) {
                 values.fill(i32::from(bits as i8));
             }
@@ -382,10 +382,10 @@ fn fill_integers(element: Element, bits: &[u32], values: &mut [i32]) {
 }
 
 /// The exponent of subnormal operands, which are not normalised.
-pub(super) fn least_exponent(element: Element) -> i16 {
+pub(super) fn least_exponent(element: DataType) -> i16 {
     match element {
-        Element::Tf32 | Element::Bf16 => -126,
-        Element::E4m3 => -6,
+        DataType::Tf32 | DataType::Bf16 => -126,
+        DataType::E4m3 => -6,
         _ => -14,
     }
 }
@@ -425,22 +425,23 @@ fn e5m2_value(bits: u32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::element;
     use super::*;
 
     #[test]
     fn values_are_those_of_the_formats() {
-        type Case = (Element, u32, fn(u32) -> f32);
+        type Case = (DataType, u32, fn(u32) -> f32);
         let cases: [Case; 4] = [
-            (Element::F16, 16, half_value),
-            (Element::Bf16, 16, brain_value),
-            (Element::E4m3, 8, e4m3_value),
-            (Element::E5m2, 8, e5m2_value),
+            (DataType::F16, 16, half_value),
+            (DataType::Bf16, 16, brain_value),
+            (DataType::E4m3, 8, e4m3_value),
+            (DataType::E5m2, 8, e5m2_value),
         ];
-        for (element, width, value) in cases {
+        for (data_type, width, value) in cases {
             for bits in 0..1u32 << width {
-                let (found, expected) = (value(bits), element.float(u64::from(bits)) as f32);
+                let (found, expected) = (value(bits), element::float(data_type, bits.into()) as f32);
                 let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
-                assert!(same, "{element:?} {bits:#x}: {found} {expected}");
+                assert!(same, "{data_type:?} {bits:#x}: {found} {expected}");
             }
         }
     }

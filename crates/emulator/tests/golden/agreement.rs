@@ -1,8 +1,9 @@
 //! How closely the emulator must follow the GPU, family by family.
 
 use half::{bf16, f16};
-use warpwright_emulator::tensor::element::Element;
-use warpwright_emulator::tensor::multiply::{Multiply, Types};
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
+use warpwright_emulator::tensor::multiply::Multiply;
 use warpwright_emulator::tensor::{Column, Order, Shape};
 
 use crate::golden::case::{Buffer, Case};
@@ -147,8 +148,8 @@ fn least(case: &Case) -> f64 {
 fn slack(case: &Case) -> Vec<f64> {
     let mut words = case.name.split('.');
     let shape = words.next().and_then(Shape::from_word).expect("a multiply's name starts with its shape");
-    let element = if case.name.contains("bf16") { Element::Bf16 } else { Element::F16 };
-    let types = Types { d: Element::F32, a: element, b: element, c: Element::F32 };
+    let element = if case.name.contains("bf16") { DataType::Bf16 } else { DataType::F16 };
+    let types = Types { d: DataType::F32, a: element, b: element, c: DataType::F32 };
     let orders = (Order::Row, Order::Column);
     let sum = warpwright_emulator::tensor::accumulate::IntegerSum::Wrapping;
     let multiply = Multiply::dense(shape, types, orders, sum).expect("the multiply exists");

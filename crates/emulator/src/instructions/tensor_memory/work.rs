@@ -27,7 +27,7 @@ pub(super) fn multiplication(
     w: &mut Words<'_>,
     group: u8,
 ) -> Result<Kind, DecodeError> {
-    let kind = w.choose(&multiply::Kind::WORDS);
+    let kind = w.take_first(multiply::Kind::from_ptx);
     let kind = kind.ok_or_else(|| {
         DecodeError::new("The emulator knows tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
     })?;
