@@ -176,18 +176,18 @@ pub struct Gemm {
     /// Whether n is even, so that C can be written in pairs.
     pub paired: bool,
     /// The tile of C that a CTA computes, and how deep one stage is: (m, n, k).
-    pub tile: (i64, i64, i64),
+    pub tile: (u32, u32, u32),
     /// Stages of the ring.
-    pub stages: i64,
+    pub stages: u32,
     /// Rows of tiles that are walked together, so that what they share stays in L2.
     pub raster: u32,
 }
 
 /// Warps of a CTA along m and n.
-const WARPS: (i64, i64) = (2, 2);
+const WARPS: (u32, u32) = (2, 2);
 
 /// Threads of a CTA.
-pub const THREADS: u32 = 32 * (WARPS.0 * WARPS.1) as u32;
+pub const THREADS: u32 = 32 * WARPS.0 * WARPS.1;
 
 impl Gemm {
     /// The kernel for a product: the widest copies it allows, and no checks where it needs none.
@@ -198,7 +198,7 @@ impl Gemm {
     /// The kernel for a batch of products, in those tiles.
     pub(crate) fn for_batch(batch: Batch, Warps { tile, stages, raster }: Warps) -> Self {
         let Product { m, n, k, a, b } = batch.product;
-        let tile = (tile.0.into(), tile.1.into(), warps::DEPTH.into());
+        let tile = (tile.0, tile.1, warps::DEPTH);
         // Every matrix begins at a multiple of the width, and so does every row.
         let widest = |extent: u32, stride: u64| {
             let fits = |width: &u32| {
@@ -206,23 +206,22 @@ impl Gemm {
             };
             [8, 4, 2].into_iter().find(fits).unwrap_or(1)
         };
-        let fits = |extent: u32, tile: i64| i64::from(extent) % tile == 0;
         Self {
             a,
             b,
             a_vector: widest(if a == Order::RowMajor { k } else { m }, batch.a_stride),
             b_vector: widest(if b == Order::ColumnMajor { k } else { n }, batch.b_stride),
-            exact: fits(m, tile.0) && fits(n, tile.1) && fits(k, tile.2),
+            exact: m.is_multiple_of(tile.0) && n.is_multiple_of(tile.1) && k.is_multiple_of(tile.2),
             paired: n.is_multiple_of(2) && (batch.count == 1 || batch.c_stride.is_multiple_of(2)),
             tile,
-            stages: stages.into(),
+            stages,
             raster,
         }
     }
 
     /// CTAs of a launch.
     pub fn grid(&self, m: u32, n: u32) -> u32 {
-        m.div_ceil(self.tile.0 as u32) * n.div_ceil(self.tile.1 as u32)
+        m.div_ceil(self.tile.0) * n.div_ceil(self.tile.1)
     }
 
     /// C = A·B.
@@ -280,8 +279,8 @@ impl Gemm {
         // Who copies, who multiplies.
         let mma = TiledMma::new(T::ATOM, WARPS);
         let part = mma.thread(thread);
-        let a_copy = a.copies(&a_ring, thread, m - row * tile_m as u32, self.exact);
-        let b_copy = b.copies(&b_ring, thread, n - column * tile_n as u32, self.exact);
+        let a_copy = a.copies(&a_ring, thread, m - row * tile_m, self.exact);
+        let b_copy = b.copies(&b_ring, thread, n - column * tile_n, self.exact);
         let a_load = TiledCopy::into_a::<T>(a.matrix_load(), &mma).thread(thread);
         let b_load = TiledCopy::into_b::<T>(b.matrix_load(), &mma).thread(thread);
         let (a_shared, b_shared) = (a_load.source(&a_ring).hoisted(), b_load.source(&b_ring).hoisted());
@@ -292,15 +291,15 @@ impl Gemm {
         sums.clear();
 
         // Fill all stages but one, and wait for the first.
-        let tiles = (k + (tile_k as u32 - 1)) / tile_k as u32;
+        let tiles = (k + (tile_k - 1)) / tile_k;
         for stage in 0..self.stages - 1 {
-            if tiles > stage as u32 {
-                a_copy.copy(constant(stage as u32), constant(stage as u32), k);
-                b_copy.copy(constant(stage as u32), constant(stage as u32), k);
+            if tiles > stage {
+                a_copy.copy(constant(stage), constant(stage), k);
+                b_copy.copy(constant(stage), constant(stage), k);
             }
             commit_async_copies();
         }
-        let in_flight = (self.stages - 2) as u32;
+        let in_flight = (self.stages - 2);
         wait_async_copies(in_flight);
         sync_threads();
 
@@ -308,7 +307,7 @@ impl Gemm {
         // those are the next tile's, which must have arrived, and for every thread.
         let steps = tile_k / 16;
         let mut read = constant(0u32);
-        let mut write = constant(self.stages as u32 - 1);
+        let mut write = constant(self.stages - 1);
         a_load.load_matrix(&a_filled.slice((All, All, 0)), &a_shared.slice((All, All, 0, read)));
         b_load.load_matrix(&b_filled.slice((All, All, 0)), &b_shared.slice((All, All, 0, read)));
         for tile in 0..tiles {
@@ -324,7 +323,7 @@ impl Gemm {
                 b_load
                     .load_matrix(&b_filled.slice((All, All, next)), &b_shared.slice((All, All, next, read)));
                 if step == 0 {
-                    let ahead = tile + (self.stages as u32 - 1);
+                    let ahead = tile + (self.stages - 1);
                     if ahead < tiles {
                         a_copy.copy(write, ahead, k);
                         b_copy.copy(write, ahead, k);
@@ -342,28 +341,24 @@ impl Gemm {
         let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
         let mine = part.c(&c.local_tile((tile_m, tile_n), (row, column)));
         let places = part.c_coordinates((tile_m, tile_n));
-        let (rows, columns) = (m - row * tile_m as u32, n - column * tile_n as u32);
+        let (rows, columns) = (m - row * tile_m, n - column * tile_n);
         for pair in (0..sums.len()).step_by(2) {
-            let at = pair as i64;
             let values = [0, 1].map(|half| {
                 let index = pair + half;
                 let (row, column) =
-                    (row * tile_m as u32 + places.row(index), column * tile_n as u32 + places.column(index));
-                C::of(
-                    epilogue
-                        .apply(sums.get(index as i64), Place { row, column, extents: (m, n), origin: None }),
-                )
+                    (row * tile_m + places.row(index), column * tile_n + places.column(index));
+                C::of(epilogue.apply(sums.get(index), Place { row, column, extents: (m, n), origin: None }))
             });
             if self.exact {
-                mine.set_vector(at, values);
+                mine.set_vector(pair, values);
             } else if self.paired {
                 if places.row(pair) < rows && places.column(pair) < columns {
-                    mine.set_vector(at, values);
+                    mine.set_vector(pair, values);
                 }
             } else {
-                for half in 0..2 {
+                for (half, value) in (0..2).zip(values) {
                     if places.row(pair + half) < rows && places.column(pair + half) < columns {
-                        mine.set(at + half as i64, values[half]);
+                        mine.set(pair + half, value);
                     }
                 }
             }
@@ -373,16 +368,16 @@ impl Gemm {
     /// Tiles of a C.
     #[device]
     fn tiles(&self, m: Reg<u32>, n: Reg<u32>) -> Reg<u32> {
-        let rows = (m + (self.tile.0 as u32 - 1)) / self.tile.0 as u32;
-        let columns = (n + (self.tile.1 as u32 - 1)) / self.tile.1 as u32;
+        let rows = (m + (self.tile.0 - 1)) / self.tile.0;
+        let columns = (n + (self.tile.1 - 1)) / self.tile.1;
         rows * columns
     }
 
     /// The tile (row, column) of this CTA: `raster` rows of tiles are walked column by column.
     #[device]
     fn tile_of_block(&self, m: Reg<u32>, n: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
-        let rows = (m + (self.tile.0 as u32 - 1)) / self.tile.0 as u32;
-        let columns = (n + (self.tile.1 as u32 - 1)) / self.tile.1 as u32;
+        let rows = (m + (self.tile.0 - 1)) / self.tile.0;
+        let columns = (n + (self.tile.1 - 1)) / self.tile.1;
         let block = block_idx().x;
         let first = block / (columns * self.raster) * self.raster;
         let high = (rows - first).min(self.raster);
@@ -394,6 +389,6 @@ impl Gemm {
     #[device]
     fn after(&self, stage: Reg<u32>) -> Reg<u32> {
         let next = stage + 1;
-        next.eq(self.stages as u32).select(0u32, next)
+        next.eq(self.stages).select(0u32, next)
     }
 }

@@ -188,7 +188,7 @@ pub struct ValueArray<V, S: Space> {
 }
 
 /// The bytes of a register in memory.
-fn bytes_of(class: RegisterClass) -> usize {
+fn bytes_of(class: RegisterClass) -> u32 {
     match class {
         RegisterClass::Predicate => 1,
         RegisterClass::B16 => 2,
@@ -198,13 +198,13 @@ fn bytes_of(class: RegisterClass) -> usize {
 }
 
 /// Parts begin at multiples of this.
-const PART_ALIGN: usize = 16;
+const PART_ALIGN: u32 = 16;
 
 /// Where the part of each register of `shape` begins in an array of `length` values, and how many bytes there are in all.
-fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: usize) -> (Vec<i64>, usize) {
+fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: u32) -> (Vec<i64>, u32) {
     let (mut parts, mut bytes) = (Vec::new(), 0);
     shape.visit_registers(&mut |register| {
-        parts.push(bytes as i64);
+        parts.push(i64::from(bytes));
         bytes += (bytes_of(class_of(*register)) * length).next_multiple_of(PART_ALIGN);
     });
     (parts, bytes)
@@ -213,7 +213,7 @@ fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: usize) -> (Vec<i64>, us
 impl<V: DeviceValue + Copy> ValueArray<V, SharedSpace> {
     /// Room for `length` values shaped like `shape` in the CTA's shared memory, not initialised.
     #[track_caller]
-    pub fn shared(shape: V, length: usize) -> Self {
+    pub fn shared(shape: V, length: u32) -> Self {
         let (parts, bytes) = parts_of(shape, length);
         let base: Shared<u8> = shared_array(bytes);
         Self { shape, parts, base }
@@ -268,11 +268,11 @@ fn layout_of<V: DeviceValue + Copy>(mut shape: V) -> (Vec<i64>, u64) {
     let (mut parts, mut end, mut align) = (Vec::new(), 0, 1);
     shape.visit_registers(&mut |register| {
         let bytes = bytes_of(class_of(*register));
-        let start = usize::next_multiple_of(end, bytes);
-        parts.push(start as i64);
+        let start = u32::next_multiple_of(end, bytes);
+        parts.push(i64::from(start));
         (end, align) = (start + bytes, align.max(bytes));
     });
-    (parts, end.next_multiple_of(align) as u64)
+    (parts, end.next_multiple_of(align).into())
 }
 
 /// Device values in global memory, one after the other, each as its registers in order, aligned as C aligns a struct.

@@ -26,13 +26,15 @@ pub struct ClusterGrid {
     n: Reg<u32>,
 }
 
-/// How this CTA takes part in loading a tile that several CTAs of its cluster need.
+/// How CTAs of a cluster share the load of a tile: each loads a slice and sends it to all of them.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Multicast {
     /// The slice that this CTA loads.
     pub(crate) slice: Reg<u32>,
-    /// The CTAs that get it, as bits by their rank.
+    /// The CTAs that receive it: a bit for each rank.
     pub(crate) receivers: Reg<u16>,
+    /// How many they are.
+    pub(crate) ctas: u32,
 }
 
 impl ClusterGrid {
@@ -67,24 +69,28 @@ impl ClusterGrid {
         self.n
     }
 
-    /// How a tile of A, which the CTAs of one position along m share, is loaded; `None` where nobody shares it.
+    /// The multicast of a tile of A among the CTAs at one position along m; `None` if there is one such CTA.
     #[track_caller]
-    pub fn share_a(self) -> Option<Multicast> {
+    pub fn multicast_a(self) -> Option<Multicast> {
         if self.along_n == 1 {
             return None;
         }
         let column: u16 = (0..self.along_n).map(|n| 1 << (n * self.along_m)).sum();
-        Some(Multicast { slice: self.n, receivers: constant(column) << self.m })
+        Some(Multicast { slice: self.n, receivers: constant(column) << self.m, ctas: self.along_n })
     }
 
-    /// How a tile of B, which the CTAs of one position along n share, is loaded; `None` where nobody shares it.
+    /// The multicast of a tile of B among the CTAs at one position along n; `None` if there is one such CTA.
     #[track_caller]
-    pub fn share_b(self) -> Option<Multicast> {
+    pub fn multicast_b(self) -> Option<Multicast> {
         if self.along_m == 1 {
             return None;
         }
         let row: u16 = (1 << self.along_m) - 1;
-        Some(Multicast { slice: self.m, receivers: constant(row) << (self.n * self.along_m) })
+        Some(Multicast {
+            slice: self.m,
+            receivers: constant(row) << (self.n * self.along_m),
+            ctas: self.along_m,
+        })
     }
 
     /// How many CTAs load something for this one, itself included.

@@ -1,19 +1,20 @@
-//! Pipelines: a ring of slots in shared memory that one role fills by asynchronous copies and another reads.
+//! Pipelines: stages in shared memory that a producer role fills by asynchronous copies and a consumer role reads.
 //!
 //! ```text
-//! producer   wait until slot s is empty -> expect its bytes, start its copies -> s + 1
-//! consumer   wait until slot s is full  -> read it -> release it              -> s + 1
+//! producer   wait until stage s is empty -> expect its bytes, start its copies -> s + 1
+//! consumer   wait until stage s is full  -> read it -> release it              -> s + 1
 //! ```
 //!
-//! Each slot has two mbarriers. `full` completes when the bytes of the slot's copies have arrived; `empty` when every consuming
-//! warpgroup, in every CTA that the copies were sent to, has released the slot. The stage, the parity to wait for, the bytes and the
-//! numbers of arrivals come from the roles and the copies: the kernel writes none of them.
+//! Each stage has two mbarriers. `full` completes when the bytes of the stage's copies have arrived; `empty` when every
+//! consumer warpgroup, in every CTA that receives the copies, has released the stage. The pipeline derives the stage, the
+//! parity, the transaction bytes and the arrival counts from the roles and the copies. CUTLASS: `PipelineTmaAsync`.
 
-use warpwright_layout::Int;
+use warpwright_layout::{Error, Int};
 
 use crate::DeviceValue;
 use crate::block::sync_threads;
 use crate::cluster::cluster_sync;
+use crate::element::Element;
 use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
@@ -21,47 +22,95 @@ use crate::operation::{compute, refuse};
 use crate::role::{Role, WARPGROUP, only_where};
 use crate::special::thread_idx;
 use crate::staging::assign;
-use crate::tensor::TileLoad;
+use crate::tensor::{PipelineId, StagedOperand, TileLoad, TmaTile};
 use crate::tensor_memory::{CtaGroup, commit_tensor_core, commit_tensor_core_to};
 use crate::value::{Reg, constant};
 
-/// A ring of slots between a producer and a consuming role.
+/// How the warpgroups of a consumer role share the stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsumerSchedule {
+    /// Every warpgroup reads every stage: they compute one tile together.
+    Cooperative,
+    /// One warpgroup reads a stage, and [skips](Consumer::skip) those of the others: each computes its own tile, in
+    /// [turns](Role::wait_turn).
+    Pingpong,
+}
+
+/// The stages of a [`Pipeline`] before it is connected: they allocate the operands.
+pub struct PipelineStages {
+    id: PipelineId,
+    count: u32,
+}
+
+impl PipelineStages {
+    /// An operand of the pipeline: dynamic shared memory for one tile in each stage.
+    #[track_caller]
+    pub fn operand<T: Element>(&mut self, tile: Result<TmaTile, Error>) -> StagedOperand<T> {
+        StagedOperand::new(tile, self.count, self.id)
+    }
+
+    /// The pipeline between the producers of `cluster`'s CTAs and `consumer`.
+    ///
+    /// All threads of the CTA call it, before they split into roles: the mbarriers are initialized when it returns.
+    #[track_caller]
+    pub fn connect(self, consumer: Role, schedule: ConsumerSchedule, cluster: ClusterGrid) -> Pipeline {
+        let Self { id, count } = self;
+        let readers = match schedule {
+            ConsumerSchedule::Cooperative => consumer.warpgroups(),
+            ConsumerSchedule::Pingpong => 1,
+        };
+        let pipeline = Pipeline {
+            id,
+            full: Mbarriers::called("`full` mbarrier", count),
+            empty: Mbarriers::called("`empty` mbarrier", count),
+            stages: count,
+            readers,
+            consumer,
+            cluster,
+        };
+        pipeline.initialize();
+        pipeline
+    }
+}
+
+/// Stages in shared memory between a producer and a consumer role.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Pipeline {
+    id: PipelineId,
     full: Mbarriers,
     empty: Mbarriers,
     stages: u32,
-    /// Warpgroups that read each slot.
+    /// Warpgroups that read each stage.
     readers: u32,
     consumer: Role,
     cluster: ClusterGrid,
 }
 
-/// A place in the ring: the stage, and the parity of the round.
+/// A position in the sequence of stages: the stage, and the parity of its phase. (CUTLASS: `PipelineState`.)
 #[derive(Clone, Copy, DeviceValue)]
-struct Position {
+struct PipelineState {
     stage: Reg<u32>,
-    round: Reg<u32>,
+    parity: Reg<u32>,
 }
 
-impl Position {
+impl PipelineState {
     #[track_caller]
     fn start() -> Self {
-        Self { stage: copy_of(0u32), round: copy_of(0u32) }
+        Self { stage: copy_of(0u32), parity: copy_of(0u32) }
     }
 
-    /// The place now: what stays when this moves on.
+    /// A copy, which [`advance`](Self::advance) does not change.
     #[track_caller]
     fn now(&self) -> Self {
-        Self { stage: copy_of(self.stage), round: copy_of(self.round) }
+        Self { stage: copy_of(self.stage), parity: copy_of(self.parity) }
     }
 
     #[track_caller]
     fn advance(&mut self, stages: u32) {
         let next = self.stage + 1u32;
         let wraps = next.eq(stages);
-        let round = self.round ^ wraps.to_u32();
-        assign(self, Self { stage: wraps.select(0u32, next), round });
+        let parity = self.parity ^ wraps.to_u32();
+        assign(self, Self { stage: wraps.select(0u32, next), parity });
     }
 }
 
@@ -71,35 +120,17 @@ fn copy_of(value: impl crate::value::Value<u32>) -> Reg<u32> {
 }
 
 impl Pipeline {
-    /// A ring of `stages` slots, each read by `readers` warpgroups of `consumer`: by all of them, or by one where they take turns. The
-    /// CTAs of `cluster` fill one another's slots.
-    ///
-    /// All threads of the CTA call it, before they part into roles: the barriers are ready when it returns.
+    /// A pipeline of `count` stages, to be given its operands and then connected.
     #[track_caller]
-    pub fn new(stages: u32, consumer: Role, readers: u32, cluster: ClusterGrid) -> Self {
-        if readers != 1 && readers != consumer.warpgroups() {
-            refuse(format!(
-                "a slot is read by one warpgroup of the role or by all {}, not by {readers}",
-                consumer.warpgroups()
-            ));
-        }
-        if stages == 0 {
+    pub fn stages(count: u32) -> PipelineStages {
+        if count == 0 {
             refuse("a pipeline needs at least one stage");
         }
-        let pipeline = Self {
-            full: Mbarriers::called("`full` mbarrier", stages),
-            empty: Mbarriers::called("`empty` mbarrier", stages),
-            stages,
-            readers,
-            consumer,
-            cluster,
-        };
-        pipeline.initialise();
-        pipeline
+        PipelineStages { id: PipelineId::next(), count }
     }
 
     #[track_caller]
-    fn initialise(self) {
+    fn initialize(self) {
         only_where(thread_idx().x.eq(0u32), || {
             for (full, empty) in self.full.iter().zip(self.empty.iter()) {
                 full.init(1);
@@ -114,113 +145,117 @@ impl Pipeline {
         }
     }
 
-    /// The producer's end. One thread of the CTA holds it.
+    /// The producer's end. One thread of the CTA uses it.
     #[track_caller]
     pub fn producer(self) -> Producer {
-        Producer { pipeline: self, at: Position::start() }
+        Producer { pipeline: self, state: PipelineState::start() }
     }
 
-    /// The consumer's end. Every thread of the consuming role holds it.
+    /// The consumer's end. Every thread of the consumer role uses it.
     #[track_caller]
     pub fn consumer(self) -> Consumer {
-        // Each of a warpgroup's first threads releases the slots to one of the CTAs that fill them.
+        // Each of a warpgroup's first threads releases stages to one of the CTAs that fill them.
         let thread = self.consumer.thread() % WARPGROUP;
         let releases = thread.lt(self.cluster.loaders());
         let to = self.cluster.loader(thread);
-        Consumer { pipeline: self, at: Position::start(), held: copy_of(0u32), releases, to }
+        Consumer { pipeline: self, state: PipelineState::start(), oldest: copy_of(0u32), releases, to }
     }
 }
 
-/// The end of a [`Pipeline`] that fills slots.
+/// The producer's end of a [`Pipeline`].
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Producer {
     pipeline: Pipeline,
-    at: Position,
+    state: PipelineState,
 }
 
 impl Producer {
-    /// Waits for the next slot to be empty, and starts the copies that fill it.
+    /// Acquires the next stage, once it is empty, and starts the loads that fill it: their bytes commit it.
     #[track_caller]
-    pub fn fill<const N: usize>(&mut self, loads: [TileLoad; N]) {
-        let at = self.at.now();
-        self.pipeline.empty.at(at.stage).wait_parity(at.round ^ 1u32);
-        let full = self.pipeline.full.at(at.stage);
-        let bytes: u32 = loads.iter().map(TileLoad::bytes).sum();
-        full.arrive_and_expect(bytes);
+    pub fn load<const N: usize>(&mut self, loads: [TileLoad; N]) {
+        if loads.iter().any(|load| load.pipeline() != self.pipeline.id) {
+            refuse(
+                "an operand of another pipeline is loaded: load the operands that this pipeline's stages allocated",
+            );
+        }
+        let state = self.state.now();
+        self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
+        let full = self.pipeline.full.at(state.stage);
+        full.arrive_and_expect(loads.iter().map(TileLoad::bytes).sum::<u32>());
         for load in &loads {
-            load.start(at.stage, full);
+            load.start(state.stage, full);
         }
-        self.at.advance(self.pipeline.stages);
+        self.state.advance(self.pipeline.stages);
     }
 
-    /// Waits until all slots are empty again, so that no CTA of the cluster releases one to a CTA that has exited.
+    /// Waits until all stages are empty. Without it a CTA of the cluster could release a stage of a CTA that has exited.
     #[track_caller]
-    pub fn finish(&mut self) {
+    pub fn tail(&mut self) {
         for _ in 0..self.pipeline.stages {
-            let at = self.at.now();
-            self.pipeline.empty.at(at.stage).wait_parity(at.round ^ 1u32);
-            self.at.advance(self.pipeline.stages);
+            let state = self.state.now();
+            self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
+            self.state.advance(self.pipeline.stages);
         }
     }
 }
 
-/// A slot that is full: the stage of the ring to read.
+/// A full stage, which a consumer reads: a coordinate of the operands' tensors.
 #[derive(Clone, Copy, DeviceValue)]
-pub struct Slot {
-    stage: Reg<u32>,
+pub struct Stage {
+    index: Reg<u32>,
 }
 
-impl From<Slot> for Int {
-    fn from(slot: Slot) -> Int {
-        slot.stage.into()
+impl From<Stage> for Int {
+    fn from(stage: Stage) -> Int {
+        stage.index.into()
     }
 }
 
-/// The end of a [`Pipeline`] that reads slots.
+/// The consumer's end of a [`Pipeline`].
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Consumer {
     pipeline: Pipeline,
-    at: Position,
-    /// The oldest slot not released.
-    held: Reg<u32>,
-    /// Whether this thread is one that tells a loader that the warpgroup has released a slot, and which CTA it tells.
+    state: PipelineState,
+    /// The oldest stage that is not released.
+    oldest: Reg<u32>,
+    /// Whether this thread releases stages for its warpgroup, and to which CTA.
     releases: Reg<bool>,
     to: Reg<u32>,
 }
 
 impl Consumer {
-    /// Waits for the next slot to be full.
+    /// Waits for the next stage to be full.
     #[track_caller]
-    pub fn wait(&mut self) -> Slot {
-        let at = self.at.now();
-        self.pipeline.full.at(at.stage).wait_parity(at.round);
-        self.at.advance(self.pipeline.stages);
-        Slot { stage: at.stage }
+    pub fn wait(&mut self) -> Stage {
+        let state = self.state.now();
+        self.pipeline.full.at(state.stage).wait_parity(state.parity);
+        self.state.advance(self.pipeline.stages);
+        Stage { index: state.stage }
     }
 
-    /// The oldest slot that this warpgroup holds: what is read of it again before it is released.
+    /// The oldest stage that this warpgroup has waited for and not released.
     #[track_caller]
-    pub fn oldest(&self) -> Slot {
-        Slot { stage: copy_of(self.held) }
+    pub fn oldest(&self) -> Stage {
+        Stage { index: copy_of(self.oldest) }
     }
 
-    /// Leaves `slots` slots to the other warpgroups of the role; none may be held.
+    /// Skips `count` stages, which the other warpgroups of the role read. All stages waited for must be released.
     ///
-    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited far ahead of the others would take the end of an
-    /// earlier round, of the same parity, for that of its own.
+    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited a whole round ahead of the others would
+    /// mistake the completion of an earlier phase, of the same parity, for its own.
     #[track_caller]
-    pub fn skip(&mut self, slots: Reg<u32>) {
-        let (stages, far) = (self.pipeline.stages, self.at.stage + slots);
-        let rounds = far / stages;
-        assign(&mut self.held, far - rounds * stages);
-        let round = (self.at.round + rounds) & 1u32;
-        assign(&mut self.at, Position { stage: self.held.duplicate(), round });
+    pub fn skip(&mut self, count: Reg<u32>) {
+        let (stages, target) = (self.pipeline.stages, self.state.stage + count);
+        let rounds = target / stages;
+        assign(&mut self.oldest, target - rounds * stages);
+        let parity = (self.state.parity + rounds) & 1u32;
+        assign(&mut self.state, PipelineState { stage: self.oldest.duplicate(), parity });
     }
 
-    /// Gives the oldest slot that this warpgroup holds back to the producer: the warpgroup has read it.
+    /// Releases the oldest stage to its producers: the warpgroup has read it.
     #[track_caller]
     pub fn release(&mut self) {
-        let empty = self.pipeline.empty.at(copy_of(self.held));
+        let empty = self.pipeline.empty.at(copy_of(self.oldest));
         only_where(self.releases, || {
             if self.pipeline.cluster.size() == 1 {
                 empty.arrive();
@@ -228,14 +263,15 @@ impl Consumer {
                 empty.at_rank(self.to).arrive();
             }
         });
-        self.let_go();
+        self.advance_oldest();
     }
 
-    /// The same of a slot that the tensor core reads (`tcgen05`): it is released when all multiplies that this thread has issued are
-    /// done. The thread that issues them holds the end, alone of its role.
+    /// Releases the oldest stage when all MMAs that this thread has issued (`tcgen05`) are complete.
+    ///
+    /// The thread that issues them is the only one of its role that uses the consumer's end.
     #[track_caller]
-    pub fn release_when_multiplied(&mut self, group: CtaGroup) {
-        let (cluster, empty) = (self.pipeline.cluster, self.pipeline.empty.at(copy_of(self.held)));
+    pub fn release_after_mma(&mut self, group: CtaGroup) {
+        let (cluster, empty) = (self.pipeline.cluster, self.pipeline.empty.at(copy_of(self.oldest)));
         if cluster.size() == 1 {
             commit_tensor_core(group, empty);
         } else {
@@ -243,12 +279,12 @@ impl Consumer {
             let ranks = (1..cluster.loaders()).fold(bit(0), |ranks, loader| ranks | bit(loader));
             commit_tensor_core_to(group, empty, ranks);
         }
-        self.let_go();
+        self.advance_oldest();
     }
 
     #[track_caller]
-    fn let_go(&mut self) {
-        let next = self.held + 1u32;
-        assign(&mut self.held, next.eq(self.pipeline.stages).select(0u32, next));
+    fn advance_oldest(&mut self) {
+        let next = self.oldest + 1u32;
+        assign(&mut self.oldest, next.eq(self.pipeline.stages).select(0u32, next));
     }
 }

@@ -34,41 +34,80 @@ pub struct Role {
     warp: Reg<u32>,
 }
 
-/// Splits the CTA into roles of (warpgroups, registers a thread), in the order of its threads.
+/// The size of a [`Role`]: [`warpgroups`] and, if they differ from an equal share, registers per thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleSize {
+    warpgroups: u32,
+    registers: Option<u32>,
+}
+
+/// A role of `count` warpgroups, whose threads have an equal share of the register file.
+pub fn warpgroups(count: u32) -> RoleSize {
+    RoleSize { warpgroups: count, registers: None }
+}
+
+impl RoleSize {
+    /// The role with `count` registers per thread: a multiple of 8 from 24 to 256.
+    pub fn registers(self, count: u32) -> Self {
+        Self { registers: Some(count), ..self }
+    }
+
+    /// The threads of the role.
+    pub fn threads(self) -> u32 {
+        self.warpgroups * WARPGROUP
+    }
+}
+
+/// Splits the CTA into roles, in the order of its threads. It states the CTA's threads: [`launch::threads`] is not called.
 ///
-/// The launch's threads follow from it; every thread starts with the same share of the register file, and a budget of that share
-/// (168 of three warpgroups) moves none.
+/// Every thread starts with an equal share of the register file, rounded down to a multiple of 8 (168 for three
+/// warpgroups); a role with another number of registers reallocates them in [`Role::begin`].
+///
+/// ```
+/// use warpwright_lang::kernel;
+/// use warpwright_lang::role::{roles, warpgroups};
+///
+/// #[kernel]
+/// fn specialized() {
+///     let [producer, consumer] = roles([warpgroups(1).registers(40), warpgroups(2).registers(232)]);
+///     if producer.is_mine() {
+///         producer.begin();
+///     } else {
+///         consumer.begin();
+///     }
+/// }
+/// assert_eq!(specialized().unwrap().ir().launch.required_block, Some([384, 1, 1]));
+/// ```
 #[track_caller]
-pub fn roles<const N: usize>(budgets: [(u32, u32); N]) -> [Role; N] {
-    let warpgroups: u32 = budgets.iter().map(|&(warpgroups, _)| warpgroups).sum();
+pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
+    let warpgroups: u32 = sizes.iter().map(|size| size.warpgroups).sum();
     let threads = warpgroups * WARPGROUP;
-    let used: u32 = budgets.iter().map(|&(warpgroups, registers)| warpgroups * WARPGROUP * registers).sum();
-    for (_, registers) in budgets {
-        if !(24..=256).contains(&registers) || registers % 8 != 0 {
-            refuse(format!(
-                "a role of {registers} registers a thread: it must be a multiple of 8 from 24 to 256"
-            ));
+    let registers_at_launch = REGISTER_FILE / threads.max(1) / 8 * 8;
+    let registers = sizes.map(|size| size.registers.unwrap_or(registers_at_launch));
+    for count in sizes.iter().filter_map(|size| size.registers) {
+        if !(24..=256).contains(&count) || count % 8 != 0 {
+            refuse(format!("a role has {count} registers per thread: use a multiple of 8 from 24 to 256"));
         }
     }
+    let used: u32 = sizes.iter().zip(registers).map(|(size, registers)| size.threads() * registers).sum();
     if used > REGISTER_FILE {
-        refuse(format!("the roles use {used} registers together, and an SM has {REGISTER_FILE}"));
+        refuse(format!("the roles use {used} registers, and an SM has {REGISTER_FILE}"));
     }
-    let registers_at_launch = REGISTER_FILE / threads.max(1) / 8 * 8;
     launch::threads(threads);
     launch::blocks_per_sm(1);
-    // The broadcast tells the compiler that all lanes of a warp have the same number.
+    // The broadcast makes the value warp-uniform for the compiler.
     let warp = (thread_idx().x / 32u32).shuffle(0u32);
     let mut first = 0;
-    budgets.map(|(mine, registers)| {
+    std::array::from_fn(|index| {
         let role = Role {
             first,
-            warpgroups: mine,
+            warpgroups: sizes[index].warpgroups,
             all_warpgroups: warpgroups,
-            registers,
+            registers: registers[index],
             registers_at_launch,
             warp,
         };
-        first += mine;
+        first += sizes[index].warpgroups;
         role
     })
 }

@@ -19,10 +19,10 @@ const STATIC_LIMIT: u64 = 48 * 1024;
 
 /// Room for `elements` elements in the CTA's shared memory, not initialised.
 #[track_caller]
-pub fn shared_array<T: Element>(elements: usize) -> Shared<T> {
-    let bytes = elements as u64 * u64::from(T::BYTES);
+pub fn shared_array<T: Element>(elements: u32) -> Shared<T> {
+    let bytes = u64::from(elements) * u64::from(T::BYTES);
     let array = shared_bytes(bytes, ALIGN.max(T::BYTES)).cast();
-    object::array(array, T::NAME, T::BYTES, elements as u64);
+    object::array(array, T::NAME, T::BYTES, elements.into());
     array
 }
 
@@ -61,14 +61,14 @@ fn pointer_to_shared<T: Element>(name: String) -> Shared<T> {
 /// Room for `elements` elements in dynamic shared memory, which may be as large as the GPU allows. Each call takes the
 /// next bytes; the launch is told the sum.
 #[track_caller]
-pub fn dynamic_shared<T: Element>(elements: usize) -> Shared<T> {
+pub fn dynamic_shared<T: Element>(elements: u32) -> Shared<T> {
     dynamic_shared_aligned(elements, ALIGN.max(T::BYTES))
 }
 
 /// [`dynamic_shared`], aligned to `align` bytes: a swizzled tile wants 128 to 1024.
 #[track_caller]
-pub fn dynamic_shared_aligned<T: Element>(elements: usize, align: u32) -> Shared<T> {
-    let bytes = elements as u64 * u64::from(T::BYTES);
+pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T> {
+    let bytes = u64::from(elements) * u64::from(T::BYTES);
     let (start, end) = recorder::with(|recorder| {
         let kernel = recorder.kernel();
         let start = u64::from(kernel.dynamic_shared_bytes).next_multiple_of(align.into());
@@ -84,7 +84,7 @@ pub fn dynamic_shared_aligned<T: Element>(elements: usize, align: u32) -> Shared
         ));
     }
     let array = pointer_to_shared(DYNAMIC_SHARED.to_owned()).byte_offset(start as i64);
-    object::array(array, T::NAME, T::BYTES, elements as u64);
+    object::array(array, T::NAME, T::BYTES, elements.into());
     array
 }
 
@@ -148,9 +148,9 @@ fn join_body(body: &mut Body, starts: &HashMap<String, i64>) {
 /// Room for `elements` elements in the thread's local memory, which is as slow as global memory. Register arrays
 /// (Rust arrays of device values) are the fast kind, when their indices are known at build time.
 #[track_caller]
-pub fn local_array<T: Element>(elements: usize) -> Local<T> {
+pub fn local_array<T: Element>(elements: u32) -> Local<T> {
     let location = here();
-    let bytes = elements as u64 * u64::from(T::BYTES);
+    let bytes = u64::from(elements) * u64::from(T::BYTES);
     let name = recorder::with(|recorder| {
         let variables = &mut recorder.kernel().local;
         let name = format!("local_{}", variables.len());

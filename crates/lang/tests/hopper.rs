@@ -75,7 +75,7 @@ const STAGES: u32 = 4;
 #[kernel]
 fn loads_boxes(a: &TensorMap, output: &mut Global<f32>, boxes: u32) {
     launch::threads(64);
-    let ring = dynamic_shared_aligned::<f32>((32 * 4 * STAGES) as usize, 128);
+    let ring = dynamic_shared_aligned::<f32>(32 * 4 * STAGES, 128);
     let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
     let thread = thread_idx().x;
     if thread == 0 {

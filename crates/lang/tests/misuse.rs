@@ -12,15 +12,18 @@ use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
 use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::mbarrier::{Arrival, Mbarrier, Mbarriers, PhaseEnd, RemoteMbarrier};
+use warpwright_lang::multicast::ClusterGrid;
+use warpwright_lang::pipeline::{ConsumerSchedule, Pipeline};
 use warpwright_lang::pointer::{ClusterShared, Global, Shared};
 use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
 use warpwright_lang::requirement::{Feature, for_target};
+use warpwright_lang::role::{roles, warpgroups};
 use warpwright_lang::shared::shared_array;
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{
-    Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes, TiledMma, TmaTile,
-    multiply,
+    Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TensorCoreMma, TensorCoreTypes,
+    TiledMma, TmaTile, multiply,
 };
 use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
@@ -77,28 +80,53 @@ fn mma(atom: &str) -> TiledMma {
 }
 
 /// 64 rows in shared memory, as `wgmma` reads them.
-fn rows<T: Element>(depth: i64, major: Major) -> Tensor<T, SharedSpace> {
+fn rows<T: Element>(depth: u32, major: Major) -> Tensor<T, SharedSpace> {
     let layout = TmaTile::new::<T>((64, depth), major).and_then(|tile| tile.layout(1));
     Tensor::new(tile(), layout.expect("whole blocks"))
 }
 
 /// 64 rows of one instruction's depth of bf16.
 fn operand() -> MatrixOperand {
-    mma("SM90_64x64x16_F32BF16BF16_SS").b_operand(&rows::<bf16>(16, Major::K)).slice((All, All, 0i64))
+    mma("SM90_64x64x16_F32BF16BF16_SS").b_operand(&rows::<bf16>(16, Major::K)).slice((All, All, 0))
 }
 
 #[track_caller]
 fn product<C: Element>(atom: &str, a: &impl LeftOperand) {
     let mma = mma(atom);
     let mut sums: Fragment<C> = mma.thread(input()).c_fragment((64, 64));
-    multiply(&mma, &mut sums, a, &operand(), true);
+    multiply(&mma, &mut sums, a, &operand(), Accumulate::Yes);
 }
 
 fn left<T: Element>() -> Fragment<T> {
     mma("SM90_64x64x16_F32BF16BF16_RS").thread(input()).a_fragment((64, 16))
 }
 
+/// A tile of bf16 that TMA loads.
+fn tma_tile() -> Result<TmaTile, warpwright_layout::Error> {
+    TmaTile::new::<bf16>((64, 64), Major::K)
+}
+
+/// A pipeline of two stages whose producer loads `tile` of an operand: its own, or another pipeline's.
+#[track_caller]
+fn load_of(own: bool, tile: TmaTile, multicast: bool) {
+    let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);
+    let cluster = ClusterGrid::new((2, 1));
+    let mut stages = Pipeline::stages(2);
+    let mine = stages.operand::<bf16>(Ok(tile));
+    let others = Pipeline::stages(4).operand::<bf16>(tma_tile());
+    let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
+    let operand = if own { mine } else { others };
+    let multicast = if multicast { cluster.multicast_b() } else { None };
+    pipeline.producer().load([operand.load(&map(), (input(), input()), multicast)]);
+}
+
 const ANYWHERE: &[Misuse] = misuses! {
+    Pipeline::stages(0);
+    load_of(false, tma_tile().unwrap(), false);
+    load_of(true, tma_tile().unwrap().sliced(2), false);
+    load_of(true, tma_tile().unwrap(), true);
+    roles([warpgroups(1).registers(41)]);
+    roles([warpgroups(1).registers(40), warpgroups(2).registers(240)]);
     <&TensorMaps<8> as KernelParameter>::declare("maps").at(8);
     Mbarrier::new().init(0);
     Mbarrier::new().init(1 << 20);
@@ -156,7 +184,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     mma("SM90_64x64x16_F32BF16BF16_SS").saturating();
     mma("SM90_64x64x256_S32U1U1_SS").saturating();
     mma("SM90_64x64x32_F32E4M3E4M3_SS").b_operand(&rows::<e4m3>(32, Major::Mn));
-    mma("SM90_64x64x8_F32TF32TF32_SS").a_operand(&rows::<bf16>(16, Major::K), 0i64);
+    mma("SM90_64x64x8_F32TF32TF32_SS").a_operand(&rows::<bf16>(16, Major::K), 0);
     mma("SM90_64x64x256_S32U1U1_SS").b_operand(&rows::<u8>(32, Major::K));
     product::<f32>("SM90_64x64x16_F32BF16BF16_SS", &left::<bf16>());
     product::<f32>("SM90_64x64x16_F32BF16BF16_RS", &operand());

@@ -13,9 +13,9 @@ use warpwright_lang::tensor::{Fragment, Tensor, TiledCopy, TiledMma, gemm};
 use warpwright_lang::value::Reg;
 use warpwright_layout::{All, Layout, Swizzle};
 
-const M: i64 = 128;
-const N: i64 = 128;
-const K: i64 = 32;
+const M: u32 = 128;
+const N: u32 = 128;
+const K: u32 = 32;
 
 fn emit(opcode: &'static str, destinations: usize, operands: Vec<Operand>) {
     let location = Location::from(std::panic::Location::caller());
@@ -34,10 +34,10 @@ fn global<T: Element>(name: &str) -> Global<T> {
     Pointer::from_address(base, true)
 }
 
-fn shared(name: &str, elements: i64) -> Shared<bf16> {
+fn shared(name: &str, elements: u32) -> Shared<bf16> {
     let base: Reg<u32> = recorder::with(|recorder| {
         let location = Location::from(std::panic::Location::caller());
-        let bytes = 2 * elements as u64;
+        let bytes = 2 * u64::from(elements);
         recorder.kernel().shared.push(MemoryVariable { name: name.into(), bytes, align: 128, location });
         Reg::from_register(recorder.fresh(RegisterClass::B32))
     });
@@ -92,7 +92,7 @@ fn one_tile(k_major: bool) -> ir::Kernel {
             gemm(&mma, &mut c, &a.slice((All, All, k)), &b.slice((All, All, k)));
         }
         let out = part.c(&global_c);
-        for element in 0..c.len() as i64 {
+        for element in 0..c.len() {
             out.set(element, c.get(element));
         }
     };

@@ -58,7 +58,7 @@ const STAGES: u32 = 3;
 #[kernel]
 fn hands_over(input: &Global<u32>, output: &mut Global<u32>, rounds: u32) {
     launch::threads(64);
-    let ring = shared_array::<u32>((32 * STAGES) as usize);
+    let ring = shared_array::<u32>(32 * STAGES);
     let (full, empty) = (Mbarriers::new(STAGES), Mbarriers::new(STAGES));
     let thread = thread_idx().x;
     if thread == 0 {

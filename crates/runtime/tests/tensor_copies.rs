@@ -52,7 +52,7 @@ fn wait_for_stores() {
 }
 
 fn tile() -> Shared<u32> {
-    dynamic_shared_aligned((ROWS * COLUMNS) as usize, 1024)
+    dynamic_shared_aligned(ROWS * COLUMNS, 1024)
 }
 
 /// Adds 1 to each element that lies in the tensor, a tile a CTA.
@@ -223,7 +223,7 @@ const PIXELS: u32 = 32;
 #[kernel]
 fn gathers_pixels(image: &TensorMap, output: &mut Global<u32>) {
     launch::threads(32);
-    let columns = dynamic_shared_aligned::<u32>((PIXELS * CHANNELS) as usize, 128);
+    let columns = dynamic_shared_aligned::<u32>(PIXELS * CHANNELS, 128);
     let full = ready_barrier();
     for tap in 0..9u32 {
         if thread_idx().x == 0 {

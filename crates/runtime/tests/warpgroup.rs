@@ -14,7 +14,8 @@ use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::special::thread_idx;
 use warpwright_lang::tensor::{
-    Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications,
+    Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TiledMma, TmaTile, multiply,
+    wait_multiplications,
 };
 use warpwright_lang::value::constant;
 use warpwright_lang::{kernel, launch};
@@ -22,7 +23,7 @@ use warpwright_layout::atom::{Family, Major, MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Layout};
 use warpwright_runtime::{Device, Schedule, Storable};
 
-const THREADS: i64 = 128;
+const THREADS: u32 = 128;
 
 /// Instructions along k: with an odd number, the last register of metadata is half used.
 const STEPS: i64 = 3;
@@ -51,9 +52,9 @@ impl Form {
     }
 
     /// The extents of an operand's tile, in what one element of memory holds: of bits, words.
-    fn extents(&self, operand: Operand) -> (i64, i64) {
+    fn extents(&self, operand: Operand) -> (u32, u32) {
         let (rows, depth) = self.atom.tile(operand);
-        (rows, STEPS * depth / packed(self.atom.element(operand)))
+        (rows as u32, (STEPS * depth / packed(self.atom.element(operand))) as u32)
     }
 }
 
@@ -63,7 +64,7 @@ fn packed(element: DataType) -> i64 {
 }
 
 /// A tile of shared memory for an operand of `extents`, its rows (or columns) of 32 bytes a step.
-fn layout<T: Element>(extents: (i64, i64), major: Major) -> ComposedLayout {
+fn layout<T: Element>(extents: (u32, u32), major: Major) -> ComposedLayout {
     TmaTile::new::<T>(extents, major).and_then(|tile| tile.layout(1)).expect("a tile of whole blocks")
 }
 
@@ -76,50 +77,50 @@ impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
     /// The product of images of A and B: a tile as it lies in shared memory, or a fragment's registers, thread after thread.
     #[kernel]
     fn run(&self, a: &Global<u32>, b: &Global<u32>, metadata: &Global<u32>, c: &mut Global<C>) {
-        launch::threads(THREADS as u32);
+        launch::threads(THREADS);
         self.record(*a, *b, *metadata, *c);
     }
 
     fn record(&self, a: Global<u32>, b: Global<u32>, metadata: Global<u32>, c: Global<C>) {
         let mma = self.mma();
         let part = mma.thread(thread_idx().x);
-        let (rows, columns, _) = self.form.atom.shape;
+        let (rows, columns) = (self.form.atom.shape.0 as u32, self.form.atom.shape.1 as u32);
         let a_tile = self.form.extents(Operand::A);
-        let stored = (a_tile.0, STEPS * self.form.atom.tile(Operand::A).1);
+        let stored = (a_tile.0, (STEPS * self.form.atom.tile(Operand::A).1) as u32);
         let b = self.in_shared::<B>(b, self.form.extents(Operand::B), self.form.majors.1);
-        let b = mma.b_operand(&b).slice((All, All, 0i64));
+        let b = mma.b_operand(&b).slice((All, All, 0));
         let mut sums: Fragment<C> = part.c_fragment((rows, columns));
         sums.clear();
         if let Some(start) = self.form.start {
-            for index in 0..sums.len() as i64 {
+            for index in 0..sums.len() {
                 sums.set_word(index, constant(start as u32));
             }
         }
         let mut words = Fragment::with_layout(Layout::unit());
         if self.form.atom.metadata().is_some() {
             words = part.metadata_fragment(stored);
-            for index in 0..words.len() as i64 {
-                words.set(index, metadata.at(thread_idx().x + (index * THREADS) as u32).load());
+            for index in 0..words.len() {
+                words.set(index, metadata.at(thread_idx().x + index * THREADS).load());
             }
         }
         if self.form.atom.a_from_shared {
             let a = self.in_shared::<A>(a, a_tile, self.form.majors.0);
             fence_proxy_async_shared();
             sync_threads();
-            let a: MatrixOperand = mma.a_operand(&a, 0i64).slice((All, All, 0i64));
+            let a: MatrixOperand = mma.a_operand(&a, 0).slice((All, All, 0));
             self.multiply(&mma, &mut sums, &a, &words, &b);
         } else {
             let mut fragment: Fragment<A> = part.a_fragment(stored);
-            let each = 4 / i64::from(A::BYTES);
-            for word in 0..fragment.len() as i64 / each {
-                fragment.set_word(word * each, a.at(thread_idx().x + (word * THREADS) as u32).load());
+            let each = 4 / A::BYTES;
+            for word in 0..fragment.len() / each {
+                fragment.set_word(word * each, a.at(thread_idx().x + word * THREADS).load());
             }
             fence_proxy_async_shared();
             sync_threads();
             self.multiply(&mma, &mut sums, &fragment, &words, &b);
         }
         let c = part.c(&Tensor::with_layout(c, Layout::row_major((rows, columns))));
-        for index in 0..sums.len() as i64 {
+        for index in 0..sums.len() {
             c.set(index, sums.get(index));
         }
     }
@@ -141,13 +142,13 @@ impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
     fn in_shared<T: Element>(
         &self,
         image: Global<u32>,
-        extents: (i64, i64),
+        extents: (u32, u32),
         major: Major,
     ) -> Tensor<T, SharedSpace> {
-        let rounds = (extents.0 * extents.1 * i64::from(T::BYTES) / 4 + THREADS - 1) / THREADS;
-        let place = dynamic_shared_aligned::<u32>((rounds * THREADS) as usize, 1024);
+        let rounds = (extents.0 * extents.1 * T::BYTES / 4).div_ceil(THREADS);
+        let place = dynamic_shared_aligned::<u32>(rounds * THREADS, 1024);
         for word in 0..rounds {
-            let at = thread_idx().x + (word * THREADS) as u32;
+            let at = thread_idx().x + word * THREADS;
             place.at(at).store(image.at(at).load());
         }
         Tensor::new(place.cast::<T>(), layout::<T>(extents, major))
@@ -161,10 +162,10 @@ impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
         metadata: &Fragment<u32>,
         b: &MatrixOperand,
     ) {
-        let accumulates = self.form.start.is_some();
+        let accumulate = if self.form.start.is_some() { Accumulate::Yes } else { Accumulate::No };
         match self.form.atom.metadata() {
-            Some(_) => multiply(mma, sums, &Sparse { stored: a, metadata }, b, accumulates),
-            None => multiply(mma, sums, a, b, accumulates),
+            Some(_) => multiply(mma, sums, &Sparse { stored: a, metadata }, b, accumulate),
+            None => multiply(mma, sums, a, b, accumulate),
         }
         wait_multiplications(0);
     }
@@ -177,7 +178,8 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn new((rows, columns): (i64, i64), element: DataType, seed: u64) -> Matrix {
+    fn new((rows, columns): (u32, u32), element: DataType, seed: u64) -> Matrix {
+        let (rows, columns) = (i64::from(rows), i64::from(columns));
         let value = |index: i64| {
             let mixed = (index as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29;
             match element {
@@ -225,20 +227,20 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     let layout = atom.thread_values(Operand::A).expect("an atom's");
     let each = packed(element);
     let offsets = layout.offsets().expect("known");
-    let values = offsets.len() as i64 / THREADS;
+    let values = offsets.len() as i64 / i64::from(THREADS);
     // Elements of memory in a register, and registers of a step.
     let in_word = 32 / (i64::from(element.bits()) * each);
     let words = values / each / in_word;
     let mut places = vec![0; (rows * depth / each * STEPS) as usize];
     for (index, &offset) in offsets.iter().enumerate() {
-        let (thread, value) = (index as i64 % THREADS, index as i64 / THREADS);
+        let (thread, value) = (index as i64 % i64::from(THREADS), index as i64 / i64::from(THREADS));
         let (row, column) = (offset % rows, offset / rows);
         if column % each != 0 {
             continue;
         }
         let value = value / each;
         for step in 0..STEPS {
-            let word = (step * words + value / in_word) * THREADS + thread;
+            let word = (step * words + value / in_word) * i64::from(THREADS) + thread;
             let at = row + rows * (column / each + step * depth / each);
             places[at as usize] = word * in_word + value % in_word;
         }
@@ -348,7 +350,7 @@ fn run<A: Element, B: Element, C: Storable>(form: &Form, value: fn(C) -> i64) {
         let words = device.buffer_from(&words).expect("it fits");
         let mut c = device.uninitialized::<C>(expected.len()).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, THREADS as u32, (&a, &b, &words, &mut c)).expect("it fits");
+        kernel.launch(&stream, 1, THREADS, (&a, &b, &words, &mut c)).expect("it fits");
         let found = c.to_vec().unwrap_or_else(|error| panic!("{form:?}: {error}"));
         let found: Vec<i64> = found.into_iter().map(value).collect();
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
@@ -445,9 +447,9 @@ fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     let b_tile = Tensor::new(place, layout::<f16>((32, 32), Major::K));
     let turned =
         Tensor::new(place, b_tile.layout().map_inner(|modes| modes.select(&[1, 0, 2])).expect("three modes"));
-    for row in 0..8i64 {
-        let (row, column) = (thread_idx().x / 32 + (row * 4) as u32, thread_idx().x % 32);
-        b_tile.set((row, column, 0i64), b[row * 32 + column]);
+    for row in 0..8u32 {
+        let (row, column) = (thread_idx().x / 32 + row * 4, thread_idx().x % 32);
+        b_tile.set((row, column, 0), b[row * 32 + column]);
     }
     fence_proxy_async_shared();
     sync_threads();
@@ -455,20 +457,20 @@ fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     let part = mma.thread(thread_idx().x);
     let mine = part.a(&Tensor::with_layout(*a, Layout::row_major((64, 32))));
     let mut left: Fragment<f16> = part.a_fragment((64, 32));
-    for pair in (0..left.len() as i64).step_by(2) {
+    for pair in (0..left.len()).step_by(2) {
         left.set_pair(pair, mine.get(pair) * f16::from_f32(2.0), mine.get(pair + 1) * f16::from_f32(2.0));
     }
     let mut sums: Fragment<f32> = part.c_fragment((64, 32));
     sums.clear();
-    multiply(&mma, &mut sums, &left, &mma.b_operand(&b_tile).slice((All, All, 0i64)), false);
+    multiply(&mma, &mut sums, &left, &mma.b_operand(&b_tile).slice((All, All, 0)), Accumulate::No);
     wait_multiplications(0);
     // The sums of 16 columns are spread as an instruction's A is.
     let rounded: Fragment<f16> = sums.packed(|low, high| low.pack_f16x2(high).bit_cast());
     let rounded = rounded.window(0, Layout::column_major((8, 1, 2)));
-    multiply(&mma, &mut sums, &rounded, &mma.b_operand(&turned).slice((All, All, 0i64)), true);
+    multiply(&mma, &mut sums, &rounded, &mma.b_operand(&turned).slice((All, All, 0)), Accumulate::Yes);
     wait_multiplications(0);
     let c = part.c(&Tensor::with_layout(*c, Layout::row_major((64, 32))));
-    for index in 0..sums.len() as i64 {
+    for index in 0..sums.len() {
         c.set(index, sums.get(index));
     }
 }
@@ -502,7 +504,7 @@ fn overwrites_a(b: &Global<f16>, c: &mut Global<f32>) {
     launch::threads(128);
     let place = dynamic_shared_aligned::<f16>(8 * 16, 1024);
     let tile = Tensor::new(place, layout::<f16>((8, 16), Major::K));
-    tile.set((thread_idx().x / 16, thread_idx().x % 16, 0i64), b[thread_idx().x]);
+    tile.set((thread_idx().x / 16, thread_idx().x % 16, 0), b[thread_idx().x]);
     fence_proxy_async_shared();
     sync_threads();
     let mma = TiledMma::warpgroups("SM90_64x8x16_F32F16F16_RS", 1);
@@ -511,13 +513,13 @@ fn overwrites_a(b: &Global<f16>, c: &mut Global<f32>) {
     left.clear();
     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
     sums.clear();
-    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), false);
+    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::No);
     left.set_word(0, 0x3c00_3c00);
     wait_multiplications(0);
-    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), true);
+    multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::Yes);
     wait_multiplications(0);
-    for index in 0..sums.len() as i64 {
-        c[thread_idx().x * 4 + index as u32] = sums.get(index);
+    for index in 0..sums.len() {
+        c[thread_idx().x * 4 + index] = sums.get(index);
     }
 }
 

@@ -21,7 +21,7 @@ impl<const WIDTH: usize> Copy<WIDTH> {
     #[kernel]
     fn run(&self, from: &Global<f32>, to: &mut Global<f32>) {
         launch::threads(THREADS);
-        let tile = shared_array::<f32>(ELEMENTS as usize);
+        let tile = shared_array::<f32>(ELEMENTS);
         let vectors = ELEMENTS / WIDTH as u32;
         for step in (0..vectors).step_by(THREADS as usize) {
             let first = (thread_idx().x + step) * WIDTH as u32;

@@ -36,7 +36,7 @@ fn stamp(owners: &mut Global<u32>) {
 fn bring(from: &Global<f32>, to: &mut Global<f32>) {
     launch::threads(THREADS);
     let from = Tensor::with_layout(*from, Layout::column_major((ROWS, COLUMNS)));
-    let memory = shared_array::<f32>(ELEMENTS as usize);
+    let memory = shared_array::<f32>(ELEMENTS);
     let tile = Tensor::with_layout(memory, Layout::column_major((ROWS, COLUMNS)));
 
     let copy = plan("SM80_CP_ASYNC_CACHEALWAYS<128>").thread(thread_idx().x);

@@ -28,7 +28,7 @@ impl Tile {
     #[kernel]
     fn find_banks(&self, banks: &mut Global<u32>) {
         launch::threads(ELEMENTS);
-        let memory = shared_array::<u32>(ELEMENTS as usize);
+        let memory = shared_array::<u32>(ELEMENTS);
         let tile = Tensor::new(memory, self.layout());
         let thread = thread_idx().x;
         tile.set((thread % SIDE, thread / SIDE), thread);
@@ -42,7 +42,7 @@ impl Tile {
     fn bring(&self, from: &Global<f32>, to: &mut Global<f32>) {
         launch::threads(32);
         let from = Tensor::with_layout(*from, Layout::column_major((SIDE, SIDE)));
-        let tile = Tensor::new(shared_array::<f32>(ELEMENTS as usize), self.layout());
+        let tile = Tensor::new(shared_array::<f32>(ELEMENTS), self.layout());
         let atom = "SM80_CP_ASYNC_CACHEALWAYS<64>";
         let copy = TiledCopy::new::<f32>(atom, Layout::column_major((4, 8)), Layout::column_major((2, 1)));
         let copy = copy.thread(thread_idx().x);

@@ -9,13 +9,12 @@ use warpwright::runtime::Device;
 
 /// D and C are f32, A and B f16; A is (m, k) and B (n, k), both with k contiguous.
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
-const M: usize = 16;
-const N: usize = 8;
-const K: usize = 16;
-/// The shapes as the layout algebra wants them.
-const A: (i64, i64) = (M as i64, K as i64);
-const B: (i64, i64) = (N as i64, K as i64);
-const C: (i64, i64) = (M as i64, N as i64);
+const M: u32 = 16;
+const N: u32 = 8;
+const K: u32 = 16;
+const A: (u32, u32) = (M, K);
+const B: (u32, u32) = (N, K);
+const C: (u32, u32) = (M, N);
 
 /// Every lane writes its number where its elements of C are.
 #[kernel]
@@ -34,10 +33,10 @@ fn multiply(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     launch::threads(32);
     let lane = thread_idx().x;
     let (a_memory, b_memory) = (shared_array::<f16>(M * K), shared_array::<f16>(N * K));
-    for step in (0..(M * K) as u32).step_by(32) {
+    for step in (0..M * K).step_by(32) {
         a_memory.at(lane + step).store(a[lane + step]);
     }
-    for step in (0..(N * K) as u32).step_by(32) {
+    for step in (0..N * K).step_by(32) {
         b_memory.at(lane + step).store(b[lane + step]);
     }
     sync_threads();
@@ -71,24 +70,25 @@ fn multiply(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
 fn show(
     device: &Device,
     out: &mut dyn Write,
-    a: impl Fn(usize, usize) -> f32,
-    b: impl Fn(usize, usize) -> f32,
+    a: impl Fn(u32, u32) -> f32,
+    b: impl Fn(u32, u32) -> f32,
 ) -> Result<(), Box<dyn Error>> {
-    let half = |rows: usize, of: &dyn Fn(usize, usize) -> f32| -> Vec<f16> {
+    let half = |rows: u32, of: &dyn Fn(u32, u32) -> f32| -> Vec<f16> {
         (0..rows * K).map(|index| f16::from_f32(of(index / K, index % K))).collect()
     };
     let (a_there, b_there) = (device.buffer_from(&half(M, &a))?, device.buffer_from(&half(N, &b))?);
-    let mut c = device.uninitialized::<f32>(M * N)?;
+    let mut c = device.uninitialized::<f32>((M * N) as usize)?;
     let counts =
         device.compile(&multiply()?)?.launch(&device.stream()?, 1, 32, (&a_there, &b_there, &mut c))?;
     let c = c.to_vec()?;
+    let at = |m: u32, n: u32| c[(m + n * M) as usize];
     for m in 0..M {
-        let row: Vec<String> = (0..N).map(|n| format!("{:>6.1}", c[m + n * M])).collect();
+        let row: Vec<String> = (0..N).map(|n| format!("{:>6.1}", at(m, n))).collect();
         writeln!(out, "m={m:<3} {}", row.join(" "))?;
         for n in 0..N {
             let expected: f32 = (0..K).map(|k| a(m, k) * b(n, k)).sum();
-            if c[m + n * M] != expected {
-                return Err(format!("C({m},{n}) is {}, and should be {expected}", c[m + n * M]).into());
+            if at(m, n) != expected {
+                return Err(format!("C({m},{n}) is {}, and should be {expected}", at(m, n)).into());
             }
         }
     }
@@ -100,13 +100,14 @@ fn show(
 
 pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "=== Who holds C: {ATOM} ===")?;
-    let mut owners = device.uninitialized::<u32>(M * N)?;
+    let mut owners = device.uninitialized::<u32>((M * N) as usize)?;
     device.compile(&stamp()?)?.launch(&device.stream()?, 1, 32, (&mut owners,))?;
     let owners = owners.to_vec()?;
+    let owner = |m: u32, n: u32| owners[(m + n * M) as usize];
     for m in 0..M {
-        let row: Vec<String> = (0..N).map(|n| format!("T{:02}", owners[m + n * M])).collect();
+        let row: Vec<String> = (0..N).map(|n| format!("T{:02}", owner(m, n))).collect();
         writeln!(out, "m={m:<3} {}", row.join("  "))?;
-        if (0..N).any(|n| owners[m + n * M] as usize != m % 8 * 4 + n / 2) {
+        if (0..N).any(|n| owner(m, n) != m % 8 * 4 + n / 2) {
             return Err(format!("row {m} is not held as the PTX ISA says").into());
         }
     }

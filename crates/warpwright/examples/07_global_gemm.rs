@@ -10,13 +10,13 @@ use warpwright::runtime::Device;
 /// What a CTA multiplies at a time: (m, n, k).
 const TILE: (u32, u32, u32) = (128, 128, 32);
 /// Warps of a CTA along m and n.
-const WARPS: (i64, i64) = (2, 2);
+const WARPS: (u32, u32) = (2, 2);
 const THREADS: u32 = 128;
 
 /// A tile of (128, 32) in shared memory: k contiguous, 16-byte chunks exchanged by row.
 #[track_caller]
 fn shared_tile(rows: u32) -> Tensor<f16, SharedSpace> {
-    let memory = dynamic_shared_aligned::<f16>((rows * TILE.2) as usize, 128);
+    let memory = dynamic_shared_aligned::<f16>(rows * TILE.2, 128);
     Tensor::swizzled(memory, Layout::row_major((rows, TILE.2)), Swizzle::new(2, 3, 3))
 }
 
@@ -50,7 +50,7 @@ fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n:
     // Shared memory to registers, and registers to tensor cores.
     let mma = TiledMma::new("SM80_16x8x16_F32F16F16F32_TN", WARPS);
     let part = mma.thread(thread);
-    let (tile_m, tile_n, tile_k) = (i64::from(TILE.0), i64::from(TILE.1), i64::from(TILE.2));
+    let (tile_m, tile_n, tile_k) = TILE;
     let a_registers: Fragment<f16> = part.a_fragment((tile_m, tile_k));
     let b_registers: Fragment<f16> = part.b_fragment((tile_n, tile_k));
     let mut sums: Fragment<f32> = part.c_fragment((tile_m, tile_n));
@@ -76,7 +76,7 @@ fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n:
 
     // Each lane holds pairs of neighbouring columns.
     let mine = part.c(&c);
-    for pair in (0..sums.len() as i64).step_by(2) {
+    for pair in (0..sums.len()).step_by(2) {
         mine.set_vector(pair, [sums.get(pair), sums.get(pair + 1)]);
     }
 }

@@ -22,9 +22,10 @@ impl BlackwellGemm {
     /// A: (m, k), B: (n, k), C: (m, n), rows contiguous; m and n are multiples of 128, k of 64.
     #[kernel]
     pub(crate) fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<f32>, n: u32, k: u32) {
-        let [producer, multiplier] = roles([(1, 152), (1, 152)]);
-        let a_ring = TileRing::<bf16>::new(Self::tile(), 4);
-        let b_ring = TileRing::<bf16>::new(Self::tile(), 4);
+        let [producer, multiplier] = roles([warpgroups(1), warpgroups(1)]);
+        let mut stages = Pipeline::stages(4);
+        let a_tiles = stages.operand::<bf16>(Self::tile());
+        let b_tiles = stages.operand::<bf16>(Self::tile());
         let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
         let mma = TensorCoreMma::new(ALONE, types, 128, 128);
         let (slot, done) = (shared_array::<u32>(1), Mbarrier::new());
@@ -38,28 +39,28 @@ impl BlackwellGemm {
             allocate_tensor_memory(ALONE, mma.allocation(), slot);
         }
         tensor_fence_before_sync();
-        let slots = Pipeline::new(4, multiplier, 1, ClusterGrid::new((1, 1)));
+        let pipeline = stages.connect(multiplier, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
         tensor_fence_after_sync();
         let product = TensorMemory::at(slot);
 
         if producer.is_mine() {
             if producer.leads() {
-                let mut slots = slots.producer();
+                let mut pipeline = pipeline.producer();
                 for step in 0..k / 64 {
-                    let a = a_ring.load(a, (row * 128, step * 64), None);
-                    let b = b_ring.load(b, (column * 128, step * 64), None);
-                    slots.fill([a, b]);
+                    let a = a_tiles.load(a, (row * 128, step * 64), None);
+                    let b = b_tiles.load(b, (column * 128, step * 64), None);
+                    pipeline.load([a, b]);
                 }
             }
         } else {
             if multiplier.leads() {
-                let mut slots = slots.consumer();
-                let (a, b) = (mma.a_operand(a_ring.tensor()), mma.b_operand(b_ring.tensor()));
+                let mut pipeline = pipeline.consumer();
+                let (a, b) = (mma.a_operand(a_tiles.tensor()), mma.b_operand(b_tiles.tensor()));
                 let mut begun = constant(false);
                 for _ in 0..k / 64 {
-                    let at = (All, All, slots.wait());
-                    mma.issue(product, &a.slice(at), &b.slice(at), begun);
-                    slots.release_when_multiplied(ALONE);
+                    let at = (All, All, pipeline.wait());
+                    mma.issue(product, &a.slice(at), &b.slice(at), Accumulate::If(begun));
+                    pipeline.release_after_mma(ALONE);
                     begun = constant(true);
                 }
                 commit_tensor_core(ALONE, done);

@@ -18,39 +18,40 @@ impl HopperGemm {
     /// A: (m, k), B: (n, k), C: (m, n), rows contiguous; m and n are multiples of 128, k of 64.
     #[kernel]
     fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<f32>, m: u32, n: u32, k: u32) {
-        let [producer, consumer] = roles([(1, 40), (2, 232)]);
-        let a_ring = TileRing::<bf16>::new(Self::tile(), 4);
-        let b_ring = TileRing::<bf16>::new(Self::tile(), 4);
-        let slots = Pipeline::new(4, consumer, 2, ClusterGrid::new((1, 1)));
+        let [producer, consumer] = roles([warpgroups(1).registers(40), warpgroups(2).registers(232)]);
+        let mut stages = Pipeline::stages(4);
+        let a_tiles = stages.operand::<bf16>(Self::tile());
+        let b_tiles = stages.operand::<bf16>(Self::tile());
+        let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, ClusterGrid::new((1, 1)));
         let (row, column) = (block_idx().y, block_idx().x);
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
-                let mut slots = slots.producer();
+                let mut pipeline = pipeline.producer();
                 for step in 0..k / 64 {
-                    let a = a_ring.load(a, (row * 128, step * 64), None);
-                    let b = b_ring.load(b, (column * 128, step * 64), None);
-                    slots.fill([a, b]);
+                    let a = a_tiles.load(a, (row * 128, step * 64), None);
+                    let b = b_tiles.load(b, (column * 128, step * 64), None);
+                    pipeline.load([a, b]);
                 }
             }
         } else {
             consumer.begin();
-            let mut slots = slots.consumer();
+            let mut pipeline = pipeline.consumer();
             let mma = TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_SS", 2);
-            let a = mma.a_operand(a_ring.tensor(), consumer.warpgroup());
-            let b = mma.b_operand(b_ring.tensor());
+            let a = mma.a_operand(a_tiles.tensor(), consumer.warpgroup());
+            let b = mma.b_operand(b_tiles.tensor());
             let part = mma.thread(consumer.thread());
             let mut sums: Fragment<f32> = part.c_fragment((128, 128));
             sums.clear();
             for _ in 0..k / 64 {
-                let at = (All, All, slots.wait());
-                multiply(&mma, &mut sums, &a.slice(at), &b.slice(at), true);
+                let at = (All, All, pipeline.wait());
+                multiply(&mma, &mut sums, &a.slice(at), &b.slice(at), Accumulate::Yes);
                 wait_multiplications(0);
-                slots.release();
+                pipeline.release();
             }
             let c = Tensor::with_layout(*c, Layout::new((m, n), (multiple_of(n, 2), 1)));
             let mine = part.c(&c.local_tile((128, 128), (row, column)));
-            for pair in (0..sums.len() as i64).step_by(2) {
+            for pair in (0..sums.len()).step_by(2) {
                 mine.set_vector(pair, [sums.get(pair), sums.get(pair + 1)]);
             }
         }

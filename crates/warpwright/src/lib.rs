@@ -34,7 +34,7 @@ pub mod prelude {
     pub use warpwright_lang::pipeline::*;
     pub use warpwright_lang::pointer::{ClusterShared, Constant, Generic, Global, Local, Pointer, Shared};
     pub use warpwright_lang::registers::*;
-    pub use warpwright_lang::role::{Role, roles};
+    pub use warpwright_lang::role::{Role, RoleSize, roles, warpgroups};
     pub use warpwright_lang::shared::*;
     pub use warpwright_lang::space::{GlobalSpace, LocalSpace, SharedSpace, Space};
     pub use warpwright_lang::special::*;

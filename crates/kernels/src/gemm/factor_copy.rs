@@ -189,7 +189,7 @@ impl TransposeToRows {
     ) {
         launch::required_block(LANES, WARPS, 1);
         let longer = SIDE + (4 / T::BYTES).max(1);
-        let memory = shared_array::<T>((SIDE * longer) as usize);
+        let memory = shared_array::<T>(SIDE * longer);
         let tile = Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (longer, 1)));
         let across = (run + (SIDE - 1)) / SIDE;
         let (from, to, piece) = matrices((*from, *to), strides, (rows + (SIDE - 1)) / SIDE * across);

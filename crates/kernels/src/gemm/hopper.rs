@@ -54,7 +54,7 @@ pub struct HopperGemm {
     /// The order of C.
     pub c: Order,
     /// The tile of C, and how deep one slot is: (m, n, k).
-    pub tile: (i64, i64, i64),
+    pub tile: (u32, u32, u32),
     /// How the consumers share the tiles.
     pub consumers: Consumers,
     /// CTAs of a cluster along m and n.
@@ -122,15 +122,19 @@ impl WarpgroupGemm for HopperGemm {
         workspace: (&Global<f32>, &Global<u32>),
         finish: impl Fn(&mut Finished),
     ) {
-        let (tile_m, tile_n, tile_k) = (self.tile.0 as u32, self.tile.1 as u32, self.tile.2 as u32);
+        let (tile_m, tile_n, tile_k) = self.tile;
         let together = self.together();
-        let [producer, consumer] = roles(budgets(tile_m * tile_n / (128 * together)));
+        let [producer, consumer] = roles(role_sizes(tile_m * tile_n / (128 * together)));
         let cluster = ClusterGrid::new(self.cluster);
-        let a_ring = TileRing::<A>::new(self.a_tile::<A>(), self.stages);
-        let b_ring = TileRing::<B>::new(self.b_tile::<B>(), self.stages);
-        let slots = Pipeline::new(self.stages, consumer, together, cluster);
-        let tile = (tile_m, tile_n, tile_k);
-        let mut schedule = Schedule::new(cluster, tile, self.raster, products, self.split);
+        let mut stages = Pipeline::stages(self.stages);
+        let a_tiles = stages.operand::<A>(self.a_tile::<A>());
+        let b_tiles = stages.operand::<B>(self.b_tile::<B>());
+        let sharing = match self.consumers {
+            Consumers::Cooperate => ConsumerSchedule::Cooperative,
+            Consumers::Alternate => ConsumerSchedule::Pingpong,
+        };
+        let pipeline = stages.connect(consumer, sharing, cluster);
+        let mut schedule = Schedule::new(cluster, self.tile, self.raster, products, self.split);
         if producer.leads() {
             products.prefetch(&[]);
         }
@@ -143,73 +147,72 @@ impl WarpgroupGemm for HopperGemm {
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
-                let mut slots = slots.producer();
+                let mut pipeline = pipeline.producer();
                 for index in 0..schedule.count {
                     let piece = schedule.piece(index);
                     let (row, column) = schedule.place(piece);
                     let (a, b) = products.factors(piece.product);
                     for step in piece.first..piece.first + piece.steps {
-                        let a = a_ring.load(a, (row * tile_m, step * tile_k), cluster.share_a());
-                        let b = b_ring.load(b, (column * tile_n, step * tile_k), cluster.share_b());
-                        slots.fill([a, b]);
+                        let a = a_tiles.load(a, (row * tile_m, step * tile_k), cluster.multicast_a());
+                        let b = b_tiles.load(b, (column * tile_n, step * tile_k), cluster.multicast_b());
+                        pipeline.load([a, b]);
                     }
                 }
-                slots.finish();
+                pipeline.tail();
             }
         } else {
             consumer.begin();
-            let mut slots = slots.consumer();
-            let mma = TiledMma::warpgroups(&warpgroup_atom::<A, B>(tile_n), together.into());
+            let mut pipeline = pipeline.consumer();
+            let mma = TiledMma::warpgroups(&warpgroup_atom::<A, B>(tile_n), together);
             // This warpgroup's part of a tile, and its first piece; the others' pieces are skipped.
             let alternate = self.consumers == Consumers::Alternate;
             let (part, turn) = match self.consumers {
                 Consumers::Cooperate => (consumer.warpgroup(), constant(0u32)),
                 Consumers::Alternate => (constant(0u32), consumer.warpgroup()),
             };
-            let a_operand = mma.a_operand(a_ring.tensor(), part);
-            let b_operand = mma.b_operand(b_ring.tensor());
+            let a_operand = mma.a_operand(a_tiles.tensor(), part);
+            let b_operand = mma.b_operand(b_tiles.tensor());
             let thread = mma.thread(consumer.thread() % (together * 128));
-            let mut sums: Fragment<f32> = thread.c_fragment((self.tile.0, self.tile.1));
+            let mut sums: Fragment<f32> = thread.c_fragment((tile_m, tile_n));
             sums.clear();
             let leads = consumer.leads_warpgroup();
             if alternate {
                 consumer.begin_turns();
-                slots.skip(turn * schedule.piece(constant(0u32)).steps);
+                pipeline.skip(turn * schedule.piece(constant(0u32)).steps);
             }
             for index in (turn..schedule.count).step_by(CONSUMERS / together) {
                 let piece = schedule.piece(index);
                 if alternate {
                     consumer.wait_turn();
                 }
-                let slot = slots.wait();
-                let at = (All, All, slot);
-                multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), false);
+                let at = (All, All, pipeline.wait());
+                multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), Accumulate::No);
                 for _ in 1..piece.steps {
-                    let slot = slots.wait();
-                    let at = (All, All, slot);
-                    multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), true);
+                    let at = (All, All, pipeline.wait());
+                    multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), Accumulate::Yes);
                     // The batch before this one is done: its slot has been read.
                     wait_multiplications(1);
-                    slots.release();
+                    pipeline.release();
                 }
                 if alternate {
                     consumer.pass_turn();
                 }
                 wait_multiplications(0);
-                slots.release();
+                pipeline.release();
                 let (row, column) = schedule.place(piece);
                 let at = (row * tile_m + part * 64, column * tile_n);
                 let mut tile = Finished::new(&sums, (consumer, leads), piece, at, self.tile.1, 64 * together);
                 Exchange::finish(exchange.as_ref(), (&schedule, piece, part), &mut tile, &finish);
                 if alternate {
-                    slots.skip(schedule.piece(index + 1u32).steps);
+                    pipeline.skip(schedule.piece(index + 1u32).steps);
                 }
             }
         }
     }
 }
 
-/// (warpgroups, registers a thread) of the producer and the consumers. Few sums a thread need no more than an equal share.
-pub(super) fn budgets(sums: u32) -> [(u32, u32); 2] {
-    if sums <= 128 { [(1, 168), (CONSUMERS, 168)] } else { [(1, 40), (CONSUMERS, 232)] }
+/// The producer and the consumers. With at most 128 accumulator registers per thread, an equal share is enough.
+pub(super) fn role_sizes(accumulators: u32) -> [RoleSize; 2] {
+    let (producer, consumer) = (warpgroups(1), warpgroups(CONSUMERS));
+    if accumulators <= 128 { [producer, consumer] } else { [producer.registers(40), consumer.registers(232)] }
 }

@@ -139,9 +139,9 @@ impl ScaledWay {
         let (rows, columns) = self.configuration.tile;
         let (a_extent, b_extent) =
             if self.configuration.transposed { (columns, rows) } else { (rows, columns) };
-        let tiles = [TileScales::anywhere(a).tile(a_extent.into()), TileScales::of(b).tile(b_extent.into())];
-        let scales: i64 = tiles.iter().flatten().map(TmaTile::bytes).sum();
-        let slot = (rows + columns) * super::scales::BLOCK * shape.input_bytes + scales as u32;
+        let tiles = [TileScales::anywhere(a).tile(a_extent), TileScales::of(b).tile(b_extent)];
+        let scales: u32 = tiles.iter().flatten().map(TmaTile::bytes).sum();
+        let slot = (rows + columns) * super::scales::BLOCK * shape.input_bytes + scales;
         let buffers = buffers_bytes(CONSUMERS, columns, shape.output_bytes);
         ((SHARED_BYTES - SHARED_MARGIN - buffers) / slot).min(plan::MOST_STAGES)
     }

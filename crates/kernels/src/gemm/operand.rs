@@ -55,7 +55,7 @@ pub(super) struct Strip<T> {
     /// (tile's rows, tile's k, tiles along k).
     tiles: Tensor<T, GlobalSpace>,
     /// The tile's (rows, k).
-    tile: (i64, i64),
+    tile: (u32, u32),
     k_contiguous: bool,
     vector: u32,
 }
@@ -67,7 +67,7 @@ impl<T: GemmInput> Strip<T> {
         k_contiguous: bool,
         (rows, k): (Reg<u32>, Reg<u32>),
         vector: u32,
-        tile: (i64, i64),
+        tile: (u32, u32),
         position: Reg<u32>,
     ) -> Self {
         let matrix = match k_contiguous {
@@ -82,14 +82,14 @@ impl<T: GemmInput> Strip<T> {
     ///
     /// A row of the tile is 64 bytes when k is contiguous, and eight rows apart by 64 bytes fall on every other bank group
     /// twice: the chunk is exchanged by the row's bits 1 and 2. Columns are 256 bytes: the chunk, by the column's low bits.
-    pub(super) fn ring(&self, stages: i64) -> Tensor<T, SharedSpace> {
+    pub(super) fn ring(&self, stages: u32) -> Tensor<T, SharedSpace> {
         let (rows, k) = self.tile;
         let elements = rows * k;
         let (strides, swizzle) = match self.k_contiguous {
             true => ((k, 1, elements), Swizzle::new(2, 3, 3)),
             false => ((1, rows, elements), Swizzle::new(3, 3, 4)),
         };
-        let memory = dynamic_shared_aligned::<T>((elements * stages) as usize, 128);
+        let memory = dynamic_shared_aligned::<T>(elements * stages, 128);
         Tensor::swizzled(memory, Layout::new((rows, k, stages), strides), swizzle)
     }
 
@@ -108,14 +108,14 @@ impl<T: GemmInput> Strip<T> {
         exact: bool,
     ) -> StripCopy<T> {
         let (rows, k) = self.tile;
-        let vector = i64::from(self.vector);
+        let vector = self.vector;
         let atom = match self.vector {
             8 => "SM80_CP_ASYNC_CACHEGLOBAL<128>",
             4 => "SM80_CP_ASYNC_CACHEALWAYS<64>",
             2 => "SM80_CP_ASYNC_CACHEALWAYS<32>",
             _ => "UniversalCopy<16>",
         };
-        let threads = i64::from(super::THREADS);
+        let threads = super::THREADS;
         let copy = match self.k_contiguous {
             true => TiledCopy::new::<T>(
                 atom,
@@ -140,7 +140,7 @@ impl<T: GemmInput> Strip<T> {
             row_is_inside,
             exact,
             vector: self.vector,
-            depth: k as u32,
+            depth: k,
         }
     }
 }
@@ -163,7 +163,7 @@ impl<T: GemmInput> StripCopy<T> {
         let to = self.to.slice((All, All, All, stage));
         let from = self.from.slice((All, All, All, tile));
         let k_left = k - tile * self.depth;
-        let inside = |part: usize| self.row_is_inside[part] & self.places.column(part).lt(k_left);
+        let inside = |part: u32| self.row_is_inside[part as usize] & self.places.column(part).lt(k_left);
         if self.vector == 1 {
             self.copy.copy_elements(&to, &from, |part| (!self.exact).then(|| inside(part)));
         } else {

@@ -224,7 +224,7 @@ impl Products {
         }
         let ((a, b), (a_rows, b_rows)) = (self.own(product, self.maps), self.rows_before(product));
         let beginning = |all: MappedMatrix, rows: Option<Reg<u32>>| match rows {
-            Some(rows) => all.from_place((rows, constant(0u32))),
+            Some(rows) => all.offset_by((rows, constant(0u32))),
             None => all,
         };
         (beginning(a, a_rows), beginning(b, b_rows))
@@ -261,7 +261,7 @@ impl Products {
         };
         let numbered = |own: bool, map: TensorMap| {
             let all = MappedMatrix::from(&map);
-            product.filter(|_| own).map_or(all, |product| all.numbered(product))
+            product.filter(|_| own).map_or(all, |product| all.batch(product))
         };
         (numbered(own.0, a), numbered(own.1, b))
     }
@@ -273,8 +273,8 @@ impl Products {
         }
         let all = MappedMatrix::from(c);
         match (product, self.groups) {
-            (Some(product), Some(groups)) => all.from_place(groups.place(product)),
-            (Some(product), None) => all.numbered(product),
+            (Some(product), Some(groups)) => all.offset_by(groups.place(product)),
+            (Some(product), None) => all.batch(product),
             (None, _) => all,
         }
     }

@@ -88,18 +88,18 @@ impl TileScales {
         Self { granularity, begin_anywhere: true }
     }
 
-    /// The scales of a tile of so many rows in a slot.
+    /// The scales of a tile of so many rows in a stage.
     ///
     /// # Errors
     /// The tile has more than 256 rows.
-    pub(super) fn tile(self, rows: i64) -> Result<TmaTile, Error> {
+    pub(super) fn tile(self, rows: u32) -> Result<TmaTile, Error> {
         // Of blocks there are fewer than the least, those before the tile's first in its 16 bytes included.
         let entries = match self.granularity {
-            Granularity::Row if self.begin_anywhere => rows as u32 + PIECE - 1,
-            Granularity::Row => rows as u32,
+            Granularity::Row if self.begin_anywhere => rows + PIECE - 1,
+            Granularity::Row => rows,
             Granularity::Block => 1,
         };
-        TmaTile::dense::<f32>((entries.next_multiple_of(LEAST_ENTRIES).into(), 1), Major::Mn)
+        TmaTile::dense::<f32>((entries.next_multiple_of(LEAST_ENTRIES), 1), Major::Mn)
     }
 
     /// The scales of an operand (rows, k), or of several that lie one after another, in boxes of tiles of so many rows.
@@ -107,7 +107,7 @@ impl TileScales {
         self,
         operand: (u32, u32),
         several: Option<u32>,
-        tile: i64,
+        tile: u32,
     ) -> Result<TileMaps<f32>, OperationError> {
         let (blocks, padded) = self.granularity.extents(operand);
         let (matrix, tile) = (extents(padded, blocks), legal(self.tile(tile))?);
@@ -119,10 +119,10 @@ impl TileScales {
     }
 }
 
-/// The scales of an operand's tiles, in the slots of a ring.
-pub(super) struct ScaleRing {
+/// The scales of an operand's tiles, in the stages of a pipeline.
+pub(super) struct StagedScales {
     scales: TileScales,
-    ring: TileRing<f32>,
+    tiles: StagedOperand<f32>,
     /// Rows of a tile.
     rows: u32,
 }
@@ -132,15 +132,15 @@ pub(super) struct ScaleRing {
 pub(super) struct ScaledRows {
     /// Rows of the operand before the product's.
     before: Option<Reg<u32>>,
-    /// The first scale in a slot.
+    /// The first scale in a stage.
     first: Reg<u32>,
 }
 
-impl ScaleRing {
+impl StagedScales {
     /// For tiles of so many rows.
     #[track_caller]
-    pub(super) fn new(scales: TileScales, rows: i64, stages: u32) -> Self {
-        Self { scales, ring: TileRing::new(scales.tile(rows), stages), rows: rows as u32 }
+    pub(super) fn new(scales: TileScales, rows: u32, stages: &mut PipelineStages) -> Self {
+        Self { scales, tiles: stages.operand(scales.tile(rows)), rows }
     }
 
     /// Those of the tile that begins at row `row` of a product, which has so many rows of the operand before it.
@@ -153,39 +153,41 @@ impl ScaleRing {
     /// The load of what a tile needs for a block of k.
     #[track_caller]
     pub(super) fn load(&self, map: MappedMatrix, rows: ScaledRows, block: Reg<u32>) -> TileLoad {
-        self.ring.load(map, (rows.first, block), None)
+        self.tiles.load(map, (rows.first, block), None)
     }
 
     /// How many neighbouring rows, from the tile's first or a multiple of this after it on, have the same scale for certain; 8 at least
     /// are read together.
-    pub(super) fn run(&self) -> i64 {
+    pub(super) fn run(&self) -> u32 {
         match self.scales {
             TileScales { granularity: Granularity::Row, .. } | TileScales { begin_anywhere: true, .. } => 8,
             // The largest power of two that divides the tile's rows, and so where each tile begins.
             TileScales { granularity: Granularity::Block, .. } => {
-                (1 << self.rows.trailing_zeros()).min(BLOCK.into())
+                (1 << self.rows.trailing_zeros()).min(BLOCK)
             }
         }
     }
 
-    /// The scales in a slot of an even row of the product and the next.
+    /// The scales in a stage of an even row of the product and the next.
     #[track_caller]
-    pub(super) fn pair(&self, slot: Slot, rows: ScaledRows, row: Reg<u32>) -> [Reg<f32>; 2] {
+    pub(super) fn pair(&self, stage: Stage, rows: ScaledRows, row: Reg<u32>) -> [Reg<f32>; 2] {
         match self.scales {
-            TileScales { begin_anywhere: true, .. } => [row, row + 1u32].map(|row| self.get(slot, rows, row)),
-            TileScales { granularity: Granularity::Row, .. } => {
-                self.ring.tensor().get_vector((row - rows.first, 0, slot))
+            TileScales { begin_anywhere: true, .. } => {
+                [row, row + 1u32].map(|row| self.get(stage, rows, row))
             }
-            TileScales { granularity: Granularity::Block, .. } => [self.get(slot, rows, row); 2],
+            TileScales { granularity: Granularity::Row, .. } => {
+                self.tiles.tensor().get_vector((row - rows.first, 0, stage))
+            }
+            TileScales { granularity: Granularity::Block, .. } => [self.get(stage, rows, row); 2],
         }
     }
 
-    /// The scale in a slot of a row of the product.
+    /// The scale in a stage of a row of the product.
     #[track_caller]
-    pub(super) fn get(&self, slot: Slot, rows: ScaledRows, row: Reg<u32>) -> Reg<f32> {
+    pub(super) fn get(&self, stage: Stage, rows: ScaledRows, row: Reg<u32>) -> Reg<f32> {
         let row = rows.before.map_or(row, |before| before + row);
         let entry = row / self.scales.granularity.rows() - rows.first;
-        self.ring.tensor().get((entry, 0, slot))
+        self.tiles.tensor().get((entry, 0, stage))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Exchange {
 }
 
 /// Sums that one instruction moves.
-const VECTOR: usize = 4;
+const VECTOR: u32 = 4;
 
 #[device]
 impl Exchange {
@@ -34,7 +34,7 @@ impl Exchange {
         together: u32,
         cluster: ClusterGrid,
     ) -> Self {
-        let last = shared_array::<u32>(warpgroups as usize);
+        let last = shared_array::<u32>(warpgroups);
         Self { slots: *slots, arrived: *arrived, last, sharers: cluster.size() * together, cluster }
     }
 
@@ -74,15 +74,14 @@ impl Exchange {
         let sharer = rank * together + part;
         let sums = tile.sums.len();
         // Sums of a thread in a slot: every fourth vector of the warpgroup's.
-        let place = |slot: Reg<u32>, vector: usize| {
+        let place = |slot: Reg<u32>, vector: u32| {
             let slot = slot * self.sharers + sharer;
-            self.slots.at((slot * (sums / VECTOR) as u32 + vector as u32) * (128 * VECTOR as u32)
-                + thread * VECTOR as u32)
+            self.slots.at((slot * (sums / VECTOR) + vector) * (128 * VECTOR) + thread * VECTOR)
         };
         let slot = schedule.slot(piece);
         for vector in 0..sums / VECTOR {
-            let values = std::array::from_fn(|lane| tile.sums.get((VECTOR * vector + lane) as i64));
-            place(slot, vector).store_vector::<VECTOR>(values);
+            let values = std::array::from_fn(|lane| tile.sums.get(VECTOR * vector + lane as u32));
+            place(slot, vector).store_vector::<{ VECTOR as usize }>(values);
         }
         let (first, parts) = schedule.parts(piece);
         let last = self.last.at(role.warpgroup());
@@ -105,9 +104,9 @@ impl Exchange {
             for part in first..first + parts {
                 if !(has_own & part.eq(slot)) {
                     for vector in 0..sums / VECTOR {
-                        let values = place(part, vector).load_vector::<VECTOR>();
-                        for (lane, value) in values.into_iter().enumerate() {
-                            let index = (VECTOR * vector + lane) as i64;
+                        let values = place(part, vector).load_vector::<{ VECTOR as usize }>();
+                        for (lane, value) in (0..VECTOR).zip(values) {
+                            let index = VECTOR * vector + lane;
                             let sum = tile.sums.get(index) + value;
                             tile.sums.set(index, sum);
                         }

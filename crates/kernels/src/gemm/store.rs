@@ -21,7 +21,7 @@ pub(super) struct Finished {
     /// Where the warpgroup's first row and column are in C.
     pub(super) at: (Reg<u32>, Reg<u32>),
     /// Columns of the tile.
-    pub(super) columns: i64,
+    pub(super) columns: u32,
     /// Rows from one block of 64 to the warpgroup's next.
     pub(super) block_stride: u32,
 }
@@ -30,7 +30,7 @@ pub(super) struct Finished {
 const WARPGROUP: u32 = 128;
 
 /// Rows of C that one `wgmma` makes.
-const BLOCK_ROWS: i64 = 64;
+const BLOCK_ROWS: u32 = 64;
 
 impl Finished {
     /// A tile of so many columns of a piece, which begins at `at`: its sums, the role that has them and the thread that acts for it.
@@ -39,7 +39,7 @@ impl Finished {
         (role, leads): (Role, Reg<bool>),
         piece: Piece,
         at: (Reg<u32>, Reg<u32>),
-        columns: i64,
+        columns: u32,
         block_stride: u32,
     ) -> Self {
         // The same registers: the tile is what they hold now.
@@ -48,21 +48,21 @@ impl Finished {
 
     /// The row after its last in C, and the column.
     pub(super) fn end(&self) -> (Reg<u32>, Reg<u32>) {
-        let blocks = (self.sums.len() as i64 / self.block_sums()) as u32;
-        let rows = (blocks - 1) * self.block_stride + BLOCK_ROWS as u32;
-        (self.at.0 + rows, self.at.1 + self.columns as u32)
+        let blocks = self.sums.len() / self.block_sums();
+        let rows = (blocks - 1) * self.block_stride + BLOCK_ROWS;
+        (self.at.0 + rows, self.at.1 + self.columns)
     }
 
     /// Sums of a block of 64 rows that one thread has.
-    fn block_sums(&self) -> i64 {
+    fn block_sums(&self) -> u32 {
         self.columns / 2
     }
 
     /// Where this thread's sum number `index` is in C. Each warp has 16 rows of a block, of which a lane has two: lane/4 and 8 below;
     /// and of every 8 columns the pair at 2*(lane%4). (PTX ISA, "wgmma.mma_async", the fragment of D.)
-    pub(super) fn place(&self, index: i64) -> (Reg<u32>, Reg<u32>) {
+    pub(super) fn place(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
         let lane = self.role.thread() % WARPGROUP;
-        let (block, value) = ((index / self.block_sums()) as u32, (index % self.block_sums()) as u32);
+        let (block, value) = (index / self.block_sums(), index % self.block_sums());
         let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;
         let column = self.at.1 + lane % 4 * 2;
         (row + (block * self.block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
@@ -72,7 +72,7 @@ impl Finished {
     #[track_caller]
     pub(super) fn apply(&mut self, epilogue: &impl Epilogue, products: &Products) {
         let (extents, origin) = (products.extents_of(self.product), products.origin(self.product));
-        for index in 0..self.sums.len() as i64 {
+        for index in 0..self.sums.len() {
             let (row, column) = self.place(index);
             let sum = epilogue.apply(self.sums.get(index), Place { row, column, extents, origin });
             self.sums.set(index, sum);
@@ -82,10 +82,10 @@ impl Finished {
 
 /// The way to C through shared memory and TMA: its rows (columns, if they are contiguous) are multiples of 16 bytes.
 pub(super) struct BoxStore<C> {
-    buffers: TileRing<C>,
+    buffers: StoreBuffers<C>,
     order: Order,
     /// Columns of a piece.
-    width: i64,
+    width: u32,
 }
 
 /// Buffers of a warpgroup: one is filled while the other is read.
@@ -97,13 +97,13 @@ const SPAN_BYTES: u32 = 128;
 /// Bytes of the buffers of so many warpgroups, for tiles of so many columns of elements of `bytes` bytes, at most.
 pub(super) const fn buffers_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
     let row = if columns * bytes < SPAN_BYTES { columns * bytes } else { SPAN_BYTES };
-    BUFFERS * warpgroups * BLOCK_ROWS as u32 * row
+    BUFFERS * warpgroups * BLOCK_ROWS * row
 }
 
 impl<C: GemmOutput> BoxStore<C> {
     /// Columns of a tile that are stored at once: at most the widest swizzle's span.
-    fn width(columns: i64) -> i64 {
-        let widest = i64::from(SPAN_BYTES / C::BYTES);
+    fn width(columns: u32) -> u32 {
+        let widest = SPAN_BYTES / C::BYTES;
         [widest, widest / 2, widest / 4].into_iter().find(|width| columns % width == 0).unwrap_or(8)
     }
 
@@ -111,15 +111,15 @@ impl<C: GemmOutput> BoxStore<C> {
     ///
     /// # Errors
     /// If the tile's columns are not a multiple of 8; in row-major order, of 16 bytes.
-    pub(super) fn piece(columns: i64, order: Order) -> Result<TmaTile, Error> {
+    pub(super) fn piece(columns: u32, order: Order) -> Result<TmaTile, Error> {
         let major = if order == Order::RowMajor { Major::K } else { Major::Mn };
         TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
     }
 
     /// Shared memory for it.
     #[track_caller]
-    pub(super) fn new(columns: i64, order: Order, warpgroups: u32) -> Self {
-        let buffers = TileRing::new(Self::piece(columns, order), BUFFERS * warpgroups);
+    pub(super) fn new(columns: u32, order: Order, warpgroups: u32) -> Self {
+        let buffers = StoreBuffers::new(Self::piece(columns, order), BUFFERS * warpgroups);
         Self { buffers, order, width: Self::width(columns) }
     }
 
@@ -147,15 +147,15 @@ impl<C: GemmOutput> BoxStore<C> {
         let copy = TiledCopy::from_c::<C>(self.copy(), &mma).thread(tile.role.thread() % WARPGROUP);
         let first = tile.role.warpgroup() * BUFFERS;
         let pieces = tile.columns / width;
-        let blocks = tile.sums.len() as i64 / tile.block_sums();
+        let blocks = tile.sums.len() / tile.block_sums();
         for index in 0..blocks * pieces {
             let (block, piece) = (index / pieces, index % pieces);
-            let stage = first + (index % i64::from(BUFFERS)) as u32;
+            let stage = first + index % BUFFERS;
             let sums = tile.sums.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
             let rounded = C::of_all(&sums);
             if tile.leads {
                 // The store before last has read this buffer; or the last one, where a tile with an odd number of pieces ended here.
-                let begins_where_the_last_ended = index == 0 && blocks * pieces % i64::from(BUFFERS) != 0;
+                let begins_where_the_last_ended = index == 0 && blocks * pieces % BUFFERS != 0;
                 bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
             }
             tile.role.sync_warpgroup();
@@ -167,8 +167,8 @@ impl<C: GemmOutput> BoxStore<C> {
             fence_proxy_async_shared();
             tile.role.sync_warpgroup();
             if tile.leads {
-                let row = tile.at.0 + block as u32 * tile.block_stride;
-                self.buffers.store(c, (row, tile.at.1 + (piece * width) as u32), stage);
+                let row = tile.at.0 + block * tile.block_stride;
+                self.buffers.store(c, (row, tile.at.1 + piece * width), stage);
                 bulk_commit();
             }
         }
@@ -192,7 +192,7 @@ impl<C: GemmOutput> ElementStore<C> {
             Order::ColumnMajor => (constant(1u32), m),
         };
         let c = Tensor::with_layout(self.c, Layout::new((m, n), strides));
-        for index in 0..tile.sums.len() as i64 {
+        for index in 0..tile.sums.len() {
             let (row, column) = tile.place(index);
             if row < m && column < n {
                 c.set((row, column), C::of(tile.sums.get(index)));

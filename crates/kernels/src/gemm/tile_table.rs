@@ -21,7 +21,7 @@ const WARP: u32 = 32;
 impl TileTable {
     /// Room for `most` products, of which there are `products`.
     pub(super) fn new(most: u32, products: Reg<u32>) -> Self {
-        Self { firsts: shared_array::<u32>(most as usize + 1), products }
+        Self { firsts: shared_array::<u32>(most + 1), products }
     }
 
     /// Fills it: all threads of the CTA do this, with the function that tells how many tiles a product has.

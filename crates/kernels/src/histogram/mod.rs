@@ -60,7 +60,7 @@ impl Histogram {
         length: u64,
     ) {
         launch::threads(self.threads);
-        let private = dynamic_shared::<u32>(self.private.max(1) as usize);
+        let private = dynamic_shared::<u32>(self.private.max(1));
         if self.private > 0 {
             for bin in (thread_idx().x..bins).step_by(self.threads) {
                 private.at(bin).store(0u32);

@@ -35,7 +35,7 @@ pub fn reduce_block<T: Element, M: Monoid<T>>(monoid: &M, state: M::State, threa
     }
     let thread = thread_idx().x;
     let (warp, lane) = (thread / 32, thread % 32);
-    let of_warps = ValueArray::shared(monoid.identity(), warps as usize);
+    let of_warps = ValueArray::shared(monoid.identity(), warps);
     if lane == 0 {
         of_warps.set(warp, mine);
     }

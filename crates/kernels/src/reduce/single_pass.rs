@@ -219,7 +219,7 @@ impl<M> SinglePass<M> {
     {
         let (tile_length, width) = (self.tile::<T>(), vector::width::<T>());
         let tiles = length / u64::from(tile_length);
-        let ring = dynamic_shared::<T>((self.stages * tile_length) as usize);
+        let ring = dynamic_shared::<T>(self.stages * tile_length);
         let arrived = Mbarriers::new(self.stages);
         let thread = thread_idx().x;
         let block = block_idx().x.convert::<u64>();

@@ -84,7 +84,7 @@ impl<T: RowElement> Ring<T> {
     fn new(plan: Plan, team: &Team, matrices: usize) -> Self {
         let count = plan.stages;
         let all = count * plan.rows;
-        let stages = dynamic_shared::<T>(all as usize * matrices * plan.span() as usize);
+        let stages = dynamic_shared::<T>(all * matrices as u32 * plan.span());
         let arrived = Mbarriers::new(all);
         let first = (plan.rows > 1).then(|| team.number() * count);
         if thread_idx().x == 0 {

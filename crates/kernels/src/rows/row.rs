@@ -318,7 +318,7 @@ impl<T: RowElement> Common<T> {
 /// first of them.
 #[device]
 fn keep<T: RowElement>(share: Share, row: Global<T>) -> Shared<T> {
-    let kept = dynamic_shared::<T>(share.plan.span() as usize);
+    let kept = dynamic_shared::<T>(share.plan.span());
     if share.plan.rows > 1 {
         if thread_idx().x < share.plan.threads {
             copy(share, row, kept);

@@ -128,7 +128,7 @@ impl Team {
             (_, true) => block_idx().x,
             _ => constant(0),
         };
-        let places = |turns: u32| shared_array::<f32>((turns * MOST_PARTIALS * MOST_VALUES) as usize);
+        let places = |turns: u32| shared_array::<f32>(turns * MOST_PARTIALS * MOST_VALUES);
         let warps = (plan.threads > 32).then(|| places(WARP_TURNS));
         let ctas = is_cluster.then(|| places(cta_turns(plan.turnover)));
         let arrived = is_cluster.then(|| Mbarriers::new(cta_turns(plan.turnover)));

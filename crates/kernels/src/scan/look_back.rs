@@ -99,7 +99,7 @@ impl TileQueue {
     /// The queue of `tiles` tiles that `counter` counts, for CTAs that hold `held` tickets at once.
     #[track_caller]
     pub fn new(counter: &Global<u64>, tiles: Reg<u32>, held: u32) -> Self {
-        Self { counter: *counter, tiles, held, shown: shared_array(held as usize + 1) }
+        Self { counter: *counter, tiles, held, shown: shared_array(held + 1) }
     }
 
     /// Whether a ticket has a tile.

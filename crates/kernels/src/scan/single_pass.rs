@@ -160,8 +160,8 @@ impl<M> SinglePass<M> {
         let ring = self.ring::<T>();
         let warps = self.threads / 32;
         // What each warp's runs combine to, and what stands before them.
-        let totals = ValueArray::shared(monoid.identity(), warps as usize);
-        let befores = ValueArray::shared(monoid.identity(), warps as usize);
+        let totals = ValueArray::shared(monoid.identity(), warps);
+        let befores = ValueArray::shared(monoid.identity(), warps);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
         let is_worker = thread < self.threads;

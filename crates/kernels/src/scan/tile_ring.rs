@@ -67,7 +67,7 @@ impl<T: Storable> TileRing<T> {
     /// Room for the stages, and their barriers ready.
     #[device]
     pub(crate) fn new(shape: RingShape) -> Self {
-        let memory = dynamic_shared::<u8>((shape.stages * shape.stage_bytes) as usize);
+        let memory = dynamic_shared::<u8>(shape.stages * shape.stage_bytes);
         let arrived = Mbarriers::new(shape.stages);
         if thread_idx().x == 0 {
             for barrier in arrived.iter() {

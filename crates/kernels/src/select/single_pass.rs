@@ -133,8 +133,8 @@ impl<P> Select<P> {
         let flag_ring = matches!(self.want, Want::Flagged).then(|| self.ring::<u8>());
         let warps = self.threads / 32;
         // How many each warp wants, and how many are wanted before it.
-        let totals = shared_array::<u32>(warps as usize);
-        let befores = shared_array::<u64>(warps as usize);
+        let totals = shared_array::<u32>(warps);
+        let befores = shared_array::<u64>(warps);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
         let is_worker = thread < self.threads;

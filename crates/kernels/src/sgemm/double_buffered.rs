@@ -94,8 +94,8 @@ impl DoubleBuffered {
         let (threads, stages) = (tiles.threads(), tiles.stages);
         launch::threads(threads);
         launch::blocks_per_sm(self.ctas_per_sm);
-        let a_ring = dynamic_shared::<f32>((stages * bk * bm) as usize);
-        let b_ring = dynamic_shared::<f32>((stages * bk * bn) as usize);
+        let a_ring = dynamic_shared::<f32>(stages * bk * bm);
+        let b_ring = dynamic_shared::<f32>(stages * bk * bn);
         let thread = thread_idx().x;
         let share = product.share_of_block((bm, bn, bk), self.raster, part);
         let (tile_row, tile_column) = share.tile;

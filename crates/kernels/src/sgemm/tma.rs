@@ -166,14 +166,14 @@ impl TmaFed {
         let ring = Ring {
             a: *a,
             b: *b,
-            a_slots: dynamic_shared_aligned((stages * bm * bk) as usize, 128),
-            b_slots: dynamic_shared_aligned((stages * bn * bk) as usize, 128),
+            a_slots: dynamic_shared_aligned(stages * bm * bk, 128),
+            b_slots: dynamic_shared_aligned(stages * bn * bk, 128),
             full: Mbarriers::new(stages),
             first_row,
             first_column,
             block: tiles.block,
         };
-        let transposed = dynamic_shared_aligned::<f32>((2 * bm * bk) as usize, 128);
+        let transposed = dynamic_shared_aligned::<f32>(2 * bm * bk, 128);
 
         if thread == 0 {
             for full in ring.full.iter() {

@@ -92,7 +92,7 @@ impl BlockTranspose {
         let (side, lanes) = (self.side, vector::width::<T>());
         let (a_vectors, b_vectors) = (n / lanes, m / lanes);
         let (tile_row, tile_column) = self.tile_of_block(b_vectors, a_vectors);
-        let tile = dynamic_shared::<u32>((side * side * lanes * WORDS) as usize);
+        let tile = dynamic_shared::<u32>(side * side * lanes * WORDS);
         let place = |row: Reg<u32>, vector: Reg<u32>| {
             tile.at((row * side + (vector ^ ((row / lanes) % side))) * WORDS)
         };

@@ -36,7 +36,7 @@ impl TileTranspose {
     #[kernel]
     pub fn run<T: Element>(&self, a: &Global<T>, b: &mut Global<T>, m: u32, n: u32) {
         launch::required_block(SIDE, ROWS, 1);
-        let memory = shared_array::<T>((SIDE * SIDE) as usize);
+        let memory = shared_array::<T>(SIDE * SIDE);
         let tile = Tensor::swizzled(memory, Layout::new((SIDE, SIDE), (SIDE, 1)), Swizzle::new(5, 0, 5));
         transpose_tile(tile, (*a, *b), (m, n));
     }

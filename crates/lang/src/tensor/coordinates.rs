@@ -21,8 +21,8 @@ impl Coordinates {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
-        self.positions.len()
+    pub fn len(&self) -> u32 {
+        self.positions.len() as u32
     }
 
     /// Whether there are none.
@@ -32,19 +32,19 @@ impl Coordinates {
 
     /// The row of the coordinate at `index`.
     #[track_caller]
-    pub fn row(&self, index: usize) -> Reg<u32> {
+    pub fn row(&self, index: u32) -> Reg<u32> {
         self.values.value_of(&self.at(index, 0))
     }
 
     /// The column of the coordinate at `index`.
     #[track_caller]
-    pub fn column(&self, index: usize) -> Reg<u32> {
+    pub fn column(&self, index: u32) -> Reg<u32> {
         self.values.value_of(&self.at(index, 1))
     }
 
     #[track_caller]
-    fn at(&self, index: usize, mode: usize) -> Int {
-        let Some(position) = self.positions.get(index) else {
+    fn at(&self, index: u32, mode: usize) -> Int {
+        let Some(position) = self.positions.get(index as usize) else {
             refuse(format!("there are {} coordinates, and none at {index}", self.len()));
             return Int::ZERO;
         };

@@ -108,7 +108,7 @@ impl ThreadCopy {
 
     /// Where in a tile of that shape this thread's repetitions begin, in the order that the copies visit them.
     #[track_caller]
-    pub fn coordinates(&self, tile: (i64, i64)) -> Coordinates {
+    pub fn coordinates(&self, tile: (u32, u32)) -> Coordinates {
         let identity = ComposedLayout::from(legal(Layout::identity(tile), Layout::unit));
         let mine = legal(self.source_layout(&identity), || identity.clone());
         let values = self.copy.plan.as_ref().map_or(1, |plan| legal(plan.atom().values(), || 1));
@@ -134,14 +134,14 @@ impl ThreadCopy {
         &self,
         to: &Tensor<T, SharedSpace>,
         from: &Tensor<T, GlobalSpace>,
-        bytes: impl Fn(usize) -> Option<Reg<u32>>,
+        bytes: impl Fn(u32) -> Option<Reg<u32>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
         let values = legal(plan.atom().values(), || 1);
         let width = values * i64::from(T::BYTES);
         check_vector(from.layout(), values, "the source");
         check_vector(to.layout(), values, "the destination");
-        for (repetition, coordinate) in repetitions(from.layout(), values).into_iter().enumerate() {
+        for (repetition, coordinate) in (0..).zip(repetitions(from.layout(), values)) {
             let mut operands = vec![to.address(&coordinate), from.address(&coordinate)];
             operands.push(IrOperand::Integer(i128::from(width)));
             if let Some(bytes) = bytes(repetition) {
@@ -159,11 +159,11 @@ impl ThreadCopy {
         &self,
         to: &Tensor<T, SharedSpace>,
         from: &Tensor<T, GlobalSpace>,
-        in_bounds: impl Fn(usize) -> Option<Reg<bool>>,
+        in_bounds: impl Fn(u32) -> Option<Reg<bool>>,
     ) {
         let Some(plan) = &self.copy.plan else { return };
         let values = legal(plan.atom().values(), || 1);
-        for (repetition, coordinate) in repetitions(from.layout(), values).into_iter().enumerate() {
+        for (repetition, coordinate) in (0..).zip(repetitions(from.layout(), values)) {
             let in_bounds = in_bounds(repetition);
             for value in 0..values {
                 let place = with_value(&coordinate, value);

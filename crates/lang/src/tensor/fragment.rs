@@ -52,8 +52,8 @@ impl<T: Element> Fragment<T> {
 
     /// The number of elements.
     #[track_caller]
-    pub fn len(&self) -> usize {
-        known(self.layout.size(), "a fragment") as usize
+    pub fn len(&self) -> u32 {
+        known(self.layout.size(), "a fragment") as u32
     }
 
     /// Whether there are no elements.
@@ -80,8 +80,8 @@ impl<T: Element> Fragment<T> {
 
     /// The registers from that of element `start` on, through a layout of their own.
     #[track_caller]
-    pub fn window(&self, start: i64, layout: Result<Layout, warpwright_layout::Error>) -> Self {
-        self.map(|_| ComposedLayout::from(layout?).shifted(start))
+    pub fn window(&self, start: u32, layout: Result<Layout, warpwright_layout::Error>) -> Self {
+        self.map(|_| ComposedLayout::from(layout?).shifted(i64::from(start)))
     }
 
     /// Sets every element to zero.
@@ -174,7 +174,7 @@ impl<T: Element> Fragment<T> {
     /// Sets the 32-bit register that holds element `index` of the layout's order and those after it, the first in the lowest bits: two
     /// elements of 16 bits, four of 8.
     #[track_caller]
-    pub fn set_word(&mut self, index: i64, word: impl Value<u32>) {
+    pub fn set_word(&mut self, index: u32, word: impl Value<u32>) {
         let at = self.index_of(&IntTuple::from(index));
         if T::BYTES == 8 || at % Self::LANES != 0 {
             return refuse(format!(
@@ -189,7 +189,7 @@ impl<T: Element> Fragment<T> {
 
     /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's order.
     #[track_caller]
-    pub fn set_pair(&mut self, index: i64, low: impl Value<T>, high: impl Value<T>) {
+    pub fn set_pair(&mut self, index: u32, low: impl Value<T>, high: impl Value<T>) {
         let at = self.index_of(&IntTuple::from(index));
         if T::BYTES != 2 || at % 2 != 0 {
             return refuse(format!(
@@ -213,8 +213,8 @@ impl Fragment<f32> {
             refuse(format!("pairs of {} do not fill a register", T::NAME));
             return packed;
         }
-        for (pair, &word) in packed.words.iter().enumerate() {
-            let first = 2 * pair as i64;
+        for (pair, &word) in (0u32..).zip(&packed.words) {
+            let first = 2 * pair;
             let value = pack(self.get(first), self.get(first + 1));
             record("mov.b32", 1, vec![Operand::Register(word), value.operand()]);
         }

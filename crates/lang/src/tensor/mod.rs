@@ -4,13 +4,15 @@
 //! layout. Tiling, partitioning and slicing act on the layout at build time. What is left of the coordinate
 //! becomes address arithmetic: constants go into the instruction's immediate offset, and the device part is computed once.
 
+mod accumulate;
 mod address;
 mod coordinates;
 mod copy;
 mod fragment;
 mod multiply;
+mod staged;
 mod tensor_core;
-mod tile;
+mod tma_tile;
 mod warpgroup;
 mod warpgroup_multiply;
 
@@ -19,12 +21,15 @@ use std::rc::Rc;
 use warpwright_ir::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Swizzle, Tiler};
 
+pub use accumulate::Accumulate;
 pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
 pub use multiply::{ThreadMma, TiledMma, gemm};
+pub(crate) use staged::PipelineId;
+pub use staged::{MappedMatrix, StagedOperand, StoreBuffers, TileLoad};
 pub use tensor_core::{TensorCoreMma, TensorCoreTypes};
-pub use tile::{MappedMatrix, TileLoad, TileRing, TmaTile};
+pub use tma_tile::TmaTile;
 pub use warpgroup::MatrixOperand;
 pub use warpgroup_multiply::{
     LeftOperand, Sparse, commit_multiplications, fence_multiplications, issue_multiplications, multiply,

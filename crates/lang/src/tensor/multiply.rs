@@ -25,11 +25,11 @@ impl TiledMma {
     /// The atom of CuTe's name, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along (m, n), neighbouring
     /// warps along m; each warp's tile of N is widened to `n` columns so that one `ldmatrix.x4` fills two atoms' worth of B.
     #[track_caller]
-    pub fn new(atom: &str, warps: (i64, i64)) -> Self {
+    pub fn new(atom: &str, warps: (u32, u32)) -> Self {
         let plan = MmaAtom::named(atom).and_then(|atom| {
             let (_, n, _) = atom.shape;
             let layout = Layout::column_major((warps.0, warps.1, 1))?;
-            let wider_n = Int::from(2 * n * warps.1).into();
+            let wider_n = Int::from(2 * n * i64::from(warps.1)).into();
             let keep = || warpwright_layout::Tiler::All;
             warpwright_layout::TiledMma::permuted(atom, &layout, [keep(), wider_n, keep()])
         });
@@ -83,8 +83,9 @@ impl ThreadMma {
 
     /// Refuses a tile that the multiply's own does not divide: the last repetition would reach past its end.
     #[track_caller]
-    fn demand_whole_repetitions(&self, operand: Operand, tile: (i64, i64)) {
+    fn demand_whole_repetitions(&self, operand: Operand, tile: (u32, u32)) {
         let Some(plan) = self.mma.plan() else { return };
+        let tile = (i64::from(tile.0), i64::from(tile.1));
         let axes = match operand {
             Operand::A => (1, 3),
             Operand::B => (2, 3),
@@ -117,7 +118,7 @@ impl ThreadMma {
 
     /// The coordinates (m, n) of this thread's elements of a C tile of that shape, in the order of its fragment.
     #[track_caller]
-    pub fn c_coordinates(&self, tile: (i64, i64)) -> Coordinates {
+    pub fn c_coordinates(&self, tile: (u32, u32)) -> Coordinates {
         let identity = legal(Layout::identity(tile), Layout::unit);
         let mine = self.partition(Operand::C, &identity.into());
         let elements = known(mine.size(), "a thread's elements of C");
@@ -134,7 +135,7 @@ impl ThreadMma {
     /// Registers for this thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions along m, along
     /// k). Elements narrower than a byte are held by words: of bits, [`b1x32`](crate::element::b1x32) counts as 32.
     #[track_caller]
-    pub fn a_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+    pub fn a_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::A, tile)
     }
 
@@ -143,7 +144,7 @@ impl ThreadMma {
     /// A register serves as many k-steps as the instruction has selectors (2 for elements of 16 and 32 bits, 1 for those of 8):
     /// [`Metadata::registers`](warpwright_layout::atom::Metadata::registers) makes them on the host.
     #[track_caller]
-    pub fn metadata_fragment(&self, stored: (i64, i64)) -> Fragment<u32> {
+    pub fn metadata_fragment(&self, stored: (u32, u32)) -> Fragment<u32> {
         self.demand_whole_repetitions(Operand::A, stored);
         let Some(plan) = self.mma.plan() else { return Fragment::with_layout(Layout::unit()) };
         let Some(metadata) = plan.atom().metadata() else {
@@ -151,27 +152,28 @@ impl ThreadMma {
             return Fragment::with_layout(Layout::unit());
         };
         let (rows, columns) = plan.atom().tile(Operand::A);
-        let steps = stored.1 / columns;
+        let steps = i64::from(stored.1) / columns;
         let warpgroups = plan.thread_layout().mode(1).and_then(|mode| mode.size());
-        let repetitions = stored.0 / (rows * warpgroups.ok().and_then(|size| size.known()).unwrap_or(1));
+        let repetitions =
+            i64::from(stored.0) / (rows * warpgroups.ok().and_then(|size| size.known()).unwrap_or(1));
         let registers = (steps + metadata.selectors() - 1) / metadata.selectors();
         Fragment::with_layout(legal(Layout::column_major((repetitions, registers)), Layout::unit))
     }
 
     /// Registers for this thread's elements of a B tile (n, k): (values, repetitions along n, along k).
     #[track_caller]
-    pub fn b_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+    pub fn b_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::B, tile)
     }
 
     /// Registers for this thread's elements of a C tile (m, n): (values, repetitions along m, along n).
     #[track_caller]
-    pub fn c_fragment<T: Element>(&self, tile: (i64, i64)) -> Fragment<T> {
+    pub fn c_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::C, tile)
     }
 
     #[track_caller]
-    fn fragment<T: Element>(&self, operand: Operand, tile: (i64, i64)) -> Fragment<T> {
+    fn fragment<T: Element>(&self, operand: Operand, tile: (u32, u32)) -> Fragment<T> {
         self.demand_whole_repetitions(operand, tile);
         let tile = legal(Layout::column_major(tile), Layout::unit);
         let mine = self.partition(operand, &tile.into());

@@ -8,14 +8,14 @@ use warpwright_arch::tcgen05::{self, Kind};
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Major;
 
-use super::Tensor;
 use super::warpgroup::{MatrixOperand, Share};
+use super::{Accumulate, Tensor};
 use crate::element::Element;
 use crate::operation::{perform, refuse};
 use crate::requirement::{Feature, require};
 use crate::space::SharedSpace;
 use crate::tensor_memory::{CtaGroup, TensorMemory};
-use crate::value::{Value, constant};
+use crate::value::constant;
 
 /// The types of a multiply: A, B and D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl TensorCoreTypes {
 pub struct TensorCoreMma {
     group: CtaGroup,
     types: TensorCoreTypes,
-    rows: i64,
-    columns: i64,
+    rows: u32,
+    columns: u32,
     /// The kind, and the instruction descriptor but for the operands' majors; nothing after a mistake already reported.
     instruction: Option<(&'static str, u32)>,
 }
@@ -52,11 +52,11 @@ pub struct TensorCoreMma {
 impl TensorCoreMma {
     /// `rows` is 64 or 128 for one CTA, 128 or 256 for two; `columns` a multiple of 16 (of 8 for 64 rows) up to 256.
     #[track_caller]
-    pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: i64, columns: i64) -> Self {
+    pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: u32, columns: u32) -> Self {
         require(Feature::TensorMemory);
-        let most_columns = i64::from(tcgen05::MAX_COLUMNS);
-        let legal_rows = tcgen05::rows(group.ctas()).map(i64::from);
-        let step = i64::from(tcgen05::column_step(rows as u32));
+        let most_columns = tcgen05::MAX_COLUMNS;
+        let legal_rows = tcgen05::rows(group.ctas());
+        let step = tcgen05::column_step(rows);
         let numbers = types.numbers();
         if numbers.is_none() {
             let TensorCoreTypes { a, b, d } = types;
@@ -76,7 +76,7 @@ impl TensorCoreMma {
                 "tcgen05.mma of {rows} rows has a multiple of {step} columns from {step} to {most_columns}, not {columns}"
             ));
         } else if let Some((kind, [d, a, b])) = numbers {
-            let shape = (columns as u32 / 8) << 17 | (rows as u32 / 16) << 24;
+            let shape = (columns / 8) << 17 | (rows / 16) << 24;
             let instruction = Some((kind, d << 4 | a << 7 | b << 10 | shape));
             return Self { group, types, rows, columns, instruction };
         }
@@ -87,7 +87,7 @@ impl TensorCoreMma {
     pub fn allocation(&self) -> u32 {
         let folded = self.group == CtaGroup::Two && self.rows == 128;
         let columns = if folded { self.columns / 2 } else { self.columns };
-        (columns as u32).next_power_of_two().max(32)
+        columns.next_power_of_two().max(32)
     }
 
     /// What the CTA multiplies as A: a tile (m, k, ..) in shared memory, of its share of the rows.
@@ -106,7 +106,7 @@ impl TensorCoreMma {
     fn operand<T: Element>(
         &self,
         tile: &Tensor<T, SharedSpace>,
-        extent: i64,
+        extent: u32,
         element: DataType,
     ) -> MatrixOperand {
         if T::BYTES * 8 != element.bits() {
@@ -117,18 +117,17 @@ impl TensorCoreMma {
             ));
             return MatrixOperand::nothing();
         }
-        let block =
-            (extent / i64::from(self.group.ctas()), i64::from(tcgen05::DEPTH_BYTES) / i64::from(T::BYTES));
+        let block = (i64::from(extent / self.group.ctas()), i64::from(tcgen05::DEPTH_BYTES / T::BYTES));
         MatrixOperand::of_blocks(block, tile, Share::Whole)
     }
 
-    /// Begins `d += a * b`, or `d = a * b` where `accumulate` is false, over all k-steps of the operands. One thread (of a pair of CTAs, in the
-    /// first of them) does it, and then commits.
+    /// Begins `d += a * b`, or `d = a * b` as `accumulate` says, over all k-steps of the operands. One thread
+    /// (of a pair of CTAs, in the first of them) executes it, and then commits.
     ///
     /// D and the operands belong to the tensor core until the mbarrier of a
     /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) after it has been waited for.
     #[track_caller]
-    pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: impl Value<bool>) {
+    pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: Accumulate) {
         let Some((kind, descriptor)) = self.instruction else { return };
         let major = |operand: &MatrixOperand, bit: u32| u32::from(operand.major() == Major::Mn) << bit;
         let descriptor = constant(descriptor | major(a, 15) | major(b, 16));

@@ -20,7 +20,7 @@ use crate::value::{Reg, constant};
 impl TiledMma {
     /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups` along m.
     #[track_caller]
-    pub fn warpgroups(atom: &str, warpgroups: i64) -> Self {
+    pub fn warpgroups(atom: &str, warpgroups: u32) -> Self {
         let plan = MmaAtom::named(atom).and_then(|atom| {
             warpwright_layout::TiledMma::new(atom, &Layout::column_major((warpgroups, 1, 1))?)
         });

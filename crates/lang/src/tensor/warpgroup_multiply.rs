@@ -13,7 +13,7 @@
 //! use warpwright_lang::fence::fence_proxy_async_shared;
 //! use warpwright_lang::pointer::Global;
 //! use warpwright_lang::shared::dynamic_shared_aligned;
-//! use warpwright_lang::tensor::{Fragment, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
+//! use warpwright_lang::tensor::{Accumulate, Fragment, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
 //! use warpwright_lang::{block::sync_threads, kernel, launch, special::thread_idx};
 //! use warpwright_layout::{All, Layout, atom::Major};
 //!
@@ -24,22 +24,22 @@
 //!     let thread = thread_idx().x;
 //!     let layout = TmaTile::new::<f16>((8, 16), Major::K).and_then(|tile| tile.layout(1));
 //!     let tile = Tensor::new(dynamic_shared_aligned::<f16>(128, 1024), layout.expect("two blocks"));
-//!     tile.set((thread / 16, thread % 16, 0i64), b[thread]);
+//!     tile.set((thread / 16, thread % 16, 0), b[thread]);
 //!     fence_proxy_async_shared();
 //!     sync_threads();
 //!     let mma = TiledMma::warpgroups("SM90_64x8x16_F32F16F16_RS", 1).negating_a();
 //!     let part = mma.thread(thread);
 //!     let mine = part.a(&Tensor::with_layout(*a, Layout::row_major((64, 16))));
 //!     let mut left: Fragment<f16> = part.a_fragment((64, 16));
-//!     for pair in (0..left.len() as i64).step_by(2) {
+//!     for pair in (0..left.len()).step_by(2) {
 //!         left.set_pair(pair, mine.get(pair) + mine.get(pair), mine.get(pair + 1) + mine.get(pair + 1));
 //!     }
 //!     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
 //!     sums.clear();
-//!     multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0i64)), false);
+//!     multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::No);
 //!     wait_multiplications(0);
 //!     let c = part.c(&Tensor::with_layout(*c, Layout::row_major((64, 8))));
-//!     for index in 0..sums.len() as i64 {
+//!     for index in 0..sums.len() {
 //!         c.set(index, sums.get(index));
 //!     }
 //! }
@@ -53,10 +53,10 @@ use warpwright_layout::{All, Coordinate};
 
 use super::multiply::{extent, packed, vector};
 use super::warpgroup::{MatrixOperand, takes_either_major};
-use super::{Fragment, TiledMma};
+use super::{Accumulate, Fragment, TiledMma};
 use crate::element::Element;
 use crate::operation::{perform, record, refuse};
-use crate::value::{Value, constant};
+use crate::value::constant;
 
 /// What is done to operands and sums besides the multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl<T: Element> LeftOperand for Fragment<T> {
 /// use warpwright_lang::element::f16;
 /// use warpwright_lang::pointer::Global;
 /// use warpwright_lang::shared::dynamic_shared_aligned;
-/// use warpwright_lang::tensor::{Fragment, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
+/// use warpwright_lang::tensor::{Accumulate, Fragment, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications};
 /// use warpwright_lang::{kernel, launch, special::thread_idx};
 /// use warpwright_layout::{All, atom::Major};
 ///
@@ -226,22 +226,22 @@ impl<T: Element> LeftOperand for Fragment<T> {
 /// #[kernel]
 /// fn sparse(metadata: &Global<u32>, c: &mut Global<f32>) {
 ///     launch::threads(128);
-///     let whole = || (All, All, 0i64);
+///     let whole = || (All, All, 0);
 ///     let tile = |rows, depth| {
 ///         let layout = TmaTile::new::<f16>((rows, depth), Major::K).and_then(|tile| tile.layout(1));
-///         let place = dynamic_shared_aligned::<f16>((rows * depth) as usize, 1024); // filled by TMA, say
+///         let place = dynamic_shared_aligned::<f16>(rows * depth, 1024); // filled by TMA, say
 ///         Tensor::new(place, layout.expect("whole blocks"))
 ///     };
 ///     let mma = TiledMma::warpgroups("SM90_SPARSE_64x8x32_F32F16F16_SS", 1);
-///     let (a, b) = (mma.a_operand(&tile(64, 32), 0i64).slice(whole()), mma.b_operand(&tile(8, 64)).slice(whole()));
+///     let (a, b) = (mma.a_operand(&tile(64, 32), 0).slice(whole()), mma.b_operand(&tile(8, 64)).slice(whole()));
 ///     let part = mma.thread(thread_idx().x);
 ///     let mut words = part.metadata_fragment((64, 32));
-///     words.set(0i64, metadata[thread_idx().x]);
+///     words.set(0, metadata[thread_idx().x]);
 ///     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
 ///     sums.clear();
-///     multiply(&mma, &mut sums, &Sparse { stored: &a, metadata: &words }, &b, false);
+///     multiply(&mma, &mut sums, &Sparse { stored: &a, metadata: &words }, &b, Accumulate::No);
 ///     wait_multiplications(0);
-///     c[thread_idx().x] = sums.get(0i64);
+///     c[thread_idx().x] = sums.get(0);
 /// }
 /// assert!(sparse().is_ok());
 /// ```
@@ -285,7 +285,7 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
     }
 }
 
-/// Begins `sums += a * b`, or `sums = a * b` where `accumulate` is false: a batch of `wgmma` over all k-steps of the operands.
+/// Begins `sums += a * b`, or `sums = a * b` as `accumulate` says: a batch of `wgmma` over all k-steps of the operands.
 ///
 /// The sums and the operands, registers included, belong to the tensor cores until [`wait_multiplications`] has waited for the batch. It is
 /// [`fence_multiplications`], [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them itself.
@@ -295,7 +295,7 @@ pub fn multiply<C: Element>(
     sums: &mut Fragment<C>,
     a: &impl LeftOperand,
     b: &MatrixOperand,
-    accumulate: impl Value<bool>,
+    accumulate: Accumulate,
 ) {
     fence_multiplications();
     issue_multiplications(mma, sums, a, b, accumulate);
@@ -316,7 +316,7 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
     sums: &mut Fragment<C>,
     a: &A,
     b: &MatrixOperand,
-    accumulate: impl Value<bool>,
+    accumulate: Accumulate,
 ) {
     let Some(plan) = mma.plan() else { return };
     let atom = plan.atom();

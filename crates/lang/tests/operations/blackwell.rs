@@ -5,7 +5,7 @@ use warpwright_arch::DataType;
 use warpwright_lang::mbarrier::Mbarrier;
 use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::space::SharedSpace;
-use warpwright_lang::tensor::{Tensor, TensorCoreMma, TensorCoreTypes, TmaTile};
+use warpwright_lang::tensor::{Accumulate, Tensor, TensorCoreMma, TensorCoreTypes, TmaTile};
 use warpwright_lang::tensor_memory::*;
 use warpwright_layout::All;
 use warpwright_layout::atom::Major;
@@ -21,19 +21,19 @@ fn cells() -> TensorMemory {
 }
 
 /// A tile of 64 deep, of bf16, as TMA writes it.
-fn operand(rows: i64, major: Major) -> Tensor<bf16, SharedSpace> {
+fn operand(rows: u32, major: Major) -> Tensor<bf16, SharedSpace> {
     let layout =
         TmaTile::new::<bf16>((rows, 64), major).and_then(|tile| tile.layout(1)).expect("TMA writes it");
-    Tensor::new(dynamic_shared_aligned::<bf16>(rows as usize * 64, 1024), layout)
+    Tensor::new(dynamic_shared_aligned::<bf16>(rows * 64, 1024), layout)
 }
 
-fn multiply(group: CtaGroup, rows: i64, columns: i64, major: Major) {
+fn multiply(group: CtaGroup, rows: u32, columns: u32, major: Major) {
     let types = TensorCoreTypes { a: DataType::Bf16, b: DataType::Bf16, d: DataType::F32 };
     let mma = TensorCoreMma::new(group, types, rows, columns);
-    let share = i64::from(group.ctas());
+    let share = group.ctas();
     let (a, b) = (operand(rows / share, major), operand(columns / share, Major::K));
-    let whole = || (All, All, 0i64);
-    mma.issue(cells(), &mma.a_operand(&a).slice(whole()), &mma.b_operand(&b).slice(whole()), false);
+    let whole = || (All, All, 0);
+    mma.issue(cells(), &mma.a_operand(&a).slice(whole()), &mma.b_operand(&b).slice(whole()), Accumulate::No);
 }
 
 pub(crate) const CASES: &[Case] = cases! {

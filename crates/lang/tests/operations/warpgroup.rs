@@ -10,7 +10,8 @@ use warpwright_lang::element::{Element, b1x32, e4m3, e5m2, tf32};
 use warpwright_lang::shared::dynamic_shared_aligned;
 use warpwright_lang::space::SharedSpace;
 use warpwright_lang::tensor::{
-    Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TiledMma, TmaTile, multiply, wait_multiplications,
+    Accumulate, Fragment, LeftOperand, MatrixOperand, Sparse, Tensor, TiledMma, TmaTile, multiply,
+    wait_multiplications,
 };
 use warpwright_lang::{launch, special::thread_idx};
 use warpwright_layout::atom::{Family, Major, MmaAtom, Operand};
@@ -18,7 +19,7 @@ use warpwright_layout::atom::{Family, Major, MmaAtom, Operand};
 use super::staged;
 
 /// Two instructions deep.
-const STEPS: i64 = 2;
+const STEPS: u32 = 2;
 
 /// One product: the atom, and what it does besides.
 #[derive(Clone)]
@@ -77,16 +78,16 @@ impl Product {
         if self.negating {
             mma = mma.negating_a().negating_b();
         }
-        let (a_tile, b_tile) = (self.atom.tile(Operand::A), self.atom.tile(Operand::B));
+        let (a_tile, b_tile) = (extents(self.atom.tile(Operand::A)), extents(self.atom.tile(Operand::B)));
         let a_tile = (a_tile.0, STEPS * a_tile.1);
         let part = mma.thread(thread_idx().x);
-        let mut sums: Fragment<C> = part.c_fragment((self.atom.shape.0, self.atom.shape.1));
+        let mut sums: Fragment<C> = part.c_fragment(extents((self.atom.shape.0, self.atom.shape.1)));
         sums.clear();
         let b = mma.b_operand(&tile::<B>((b_tile.0, STEPS * b_tile.1), self.atom.b, self.majors.1));
-        let b = b.slice((warpwright_layout::All, warpwright_layout::All, 0i64));
+        let b = b.slice((warpwright_layout::All, warpwright_layout::All, 0));
         if self.atom.a_from_shared {
-            let a = mma.a_operand(&tile::<A>(a_tile, self.atom.a, self.majors.0), 0i64);
-            let a: MatrixOperand = a.slice((warpwright_layout::All, warpwright_layout::All, 0i64));
+            let a = mma.a_operand(&tile::<A>(a_tile, self.atom.a, self.majors.0), 0);
+            let a: MatrixOperand = a.slice((warpwright_layout::All, warpwright_layout::All, 0));
             self.multiply(&mma, &mut sums, &a, &b, a_tile);
         } else {
             let mut a = part.a_fragment::<A>(a_tile);
@@ -102,22 +103,27 @@ impl Product {
         sums: &mut Fragment<C>,
         a: &impl LeftOperand,
         b: &MatrixOperand,
-        stored: (i64, i64),
+        stored: (u32, u32),
     ) {
         match self.atom.metadata() {
             Some(_) => {
                 let mut metadata = mma.thread(thread_idx().x).metadata_fragment(stored);
                 metadata.clear();
-                multiply(mma, sums, &Sparse { stored: a, metadata: &metadata }, b, true);
+                multiply(mma, sums, &Sparse { stored: a, metadata: &metadata }, b, Accumulate::Yes);
             }
-            None => multiply(mma, sums, a, b, true),
+            None => multiply(mma, sums, a, b, Accumulate::Yes),
         }
     }
 }
 
+/// The extents of an atom's tile.
+fn extents((rows, columns): (i64, i64)) -> (u32, u32) {
+    (rows as u32, columns as u32)
+}
+
 /// A tile of an operand's elements; of bits, of words of them.
-fn tile<T: Element>(extents: (i64, i64), element: DataType, major: Major) -> Tensor<T, SharedSpace> {
-    let packed = 8 * i64::from(T::BYTES) / i64::from(element.bits());
+fn tile<T: Element>(extents: (u32, u32), element: DataType, major: Major) -> Tensor<T, SharedSpace> {
+    let packed = 8 * T::BYTES / element.bits();
     let tile = TmaTile::new::<T>((extents.0, extents.1 / packed), major).expect("a tile of whole blocks");
     let layout = tile.layout(1).expect("a tile has a layout");
     Tensor::new(dynamic_shared_aligned::<T>(64, 1024), layout)

@@ -44,7 +44,7 @@ impl BankConflicts {
     pub fn run(&self, last: &mut Global<u32>, cycles: &mut Global<u32>) {
         launch::threads(32);
         let lane = thread_idx().x;
-        let memory = shared_array::<u32>(WORDS as usize);
+        let memory = shared_array::<u32>(WORDS);
         // Each word names itself.
         for word in (0..WORDS).step_by(32) {
             memory.at(lane + word).store(lane + word);

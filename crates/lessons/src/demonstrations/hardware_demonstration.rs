@@ -29,10 +29,9 @@ const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 const M: u32 = 16;
 const N: u32 = 8;
 const K: u32 = 16;
-/// The shapes as the layout algebra wants them.
-const A: (i64, i64) = (M as i64, K as i64);
-const B: (i64, i64) = (N as i64, K as i64);
-const C: (i64, i64) = (M as i64, N as i64);
+const A: (u32, u32) = (M, K);
+const B: (u32, u32) = (N, K);
+const C: (u32, u32) = (M, N);
 
 impl HardwareDemonstration {
     /// The input is A, (16, 16) row-major, whose first 8 rows are B too; waves has 32 elements, product is (16, 8) row-major.
@@ -46,7 +45,7 @@ impl HardwareDemonstration {
         let wave = doubled.sin_approx();
         waves[lane] = wave;
 
-        let memory = shared_array::<f16>((M * K) as usize);
+        let memory = shared_array::<f16>(M * K);
         for element in (0..M * K).step_by(32) {
             memory.at(lane + element).store(input[lane + element]);
         }

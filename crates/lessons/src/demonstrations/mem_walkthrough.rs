@@ -43,10 +43,10 @@ impl MemWalkthrough {
         let thread = thread_idx().x;
         let from_global = input[thread];
         let in_register = from_global + from_global;
-        let local = local_array::<f32>(LOCAL as usize);
+        let local = local_array::<f32>(LOCAL);
         local.at(thread % LOCAL).store(in_register);
         let from_local = local.at(thread % LOCAL).load();
-        let shared = shared_array::<f32>(THREADS as usize);
+        let shared = shared_array::<f32>(THREADS);
         shared.at(thread).store(from_local);
         sync_threads();
         let from_shared = shared.at(thread).load();

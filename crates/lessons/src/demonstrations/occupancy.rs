@@ -48,7 +48,7 @@ impl Occupancy {
         }
         if self.shared_words > 0 {
             // Nobody needs it: it only takes room.
-            dynamic_shared::<u32>(self.shared_words as usize);
+            dynamic_shared::<u32>(self.shared_words);
         }
         if thread_idx().x == 0 {
             let present = counts.at(PRESENT).atomic_add(1) + 1;

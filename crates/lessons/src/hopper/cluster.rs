@@ -46,12 +46,13 @@ impl<C: GemmOutput> Clustered<C> {
     /// A is (m, k), B is (n, k), C is (m, n), all row-major; any grid of whole clusters.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
-        let [producer, consumer] = roles([(1, 40), (2, 232)]);
+        let [producer, consumer] = roles([warpgroups(1).registers(40), warpgroups(2).registers(232)]);
         let (high, wide) = TILE;
         let cluster = ClusterGrid::new((CLUSTER, 1));
-        let a_ring = TileRing::<bf16>::new(Ok(tile(high)), STAGES);
-        let b_ring = TileRing::<bf16>::new(Ok(tile(wide).sliced(CLUSTER)), STAGES);
-        let slots = Pipeline::new(STAGES, consumer, consumer.warpgroups(), cluster);
+        let mut stages = Pipeline::stages(STAGES);
+        let a_tiles = stages.operand::<bf16>(Ok(tile(high)));
+        let b_tiles = stages.operand::<bf16>(Ok(tile(wide).sliced(CLUSTER)));
+        let pipeline = stages.connect(consumer, ConsumerSchedule::Cooperative, cluster);
         let walk = Walk::new((m, n), (high * CLUSTER, wide), self.group);
         let (first, clusters) = (block_idx().x / CLUSTER, grid_dim().x / CLUSTER);
         let steps = (k + (DEPTH - 1)) / DEPTH;
@@ -59,34 +60,34 @@ impl<C: GemmOutput> Clustered<C> {
         if producer.is_mine() {
             producer.begin();
             if producer.leads() {
-                let mut slots = slots.producer();
+                let mut pipeline = pipeline.producer();
                 for tile in (first..walk.tiles()).step_by(clusters) {
                     let (row, column) = walk.place(tile);
                     let row = row * CLUSTER + cluster.m();
                     for step in 0..steps {
-                        let a = a_ring.load(a, (row * high, step * DEPTH), cluster.share_a());
-                        let b = b_ring.load(b, (column * wide, step * DEPTH), cluster.share_b());
-                        slots.fill([a, b]);
+                        let a = a_tiles.load(a, (row * high, step * DEPTH), cluster.multicast_a());
+                        let b = b_tiles.load(b, (column * wide, step * DEPTH), cluster.multicast_b());
+                        pipeline.load([a, b]);
                     }
                 }
-                slots.finish();
+                pipeline.tail();
             }
         } else {
             consumer.begin();
-            let mut slots = slots.consumer();
+            let mut pipeline = pipeline.consumer();
             let part = consumer.warpgroup();
             let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 2);
             let (a_operand, b_operand) =
-                (mma.a_operand(a_ring.tensor(), part), mma.b_operand(b_ring.tensor()));
+                (mma.a_operand(a_tiles.tensor(), part), mma.b_operand(b_tiles.tensor()));
             let mut sums: Fragment<f32> =
                 mma.thread(consumer.thread()).c_fragment((high.into(), wide.into()));
             for tile in (first..walk.tiles()).step_by(clusters) {
                 sums.clear();
                 for _ in 0..steps {
-                    let at = (All, All, slots.wait());
-                    multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), true);
+                    let at = (All, All, pipeline.wait());
+                    multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), Accumulate::Yes);
                     wait_multiplications(0);
-                    slots.release();
+                    pipeline.release();
                 }
                 let (row, column) = walk.place(tile);
                 let row = row * CLUSTER + cluster.m();

@@ -46,7 +46,7 @@ pub const DEPTH: u32 = 64;
 
 /// A tile of `rows` rows of A or B, k contiguous, swizzled over 128 bytes.
 pub(crate) fn tile(rows: u32) -> TmaTile {
-    TmaTile::new::<bf16>((rows.into(), DEPTH.into()), Major::K).expect("a lesson's rows are a multiple of 8")
+    TmaTile::new::<bf16>((rows, DEPTH), Major::K).expect("a lesson's rows are a multiple of 8")
 }
 
 /// Tiles of A or B in shared memory.
@@ -60,8 +60,8 @@ impl SharedTiles {
     /// Room for `stages` tiles of `rows` rows. A swizzle's pattern repeats every 1024 bytes, and the tiles begin where it does.
     #[track_caller]
     pub(crate) fn new(rows: u32, stages: u32) -> Self {
-        let first = dynamic_shared_aligned((stages * rows * DEPTH) as usize, 1024);
-        let layout = tile(rows).layout(stages.into()).expect("every tile has a layout");
+        let first = dynamic_shared_aligned(stages * rows * DEPTH, 1024);
+        let layout = tile(rows).layout(stages).expect("every tile has a layout");
         Self { first, tensor: Tensor::new(first, layout), rows }
     }
 

@@ -69,7 +69,7 @@ impl<C: GemmOutput> OneTile<C> {
             }
             // A phase of the barrier is a step: their parities are the same.
             full.wait_parity(step % 2);
-            multiply(&mma, &mut sums, &a_operand, &b_operand, true);
+            multiply(&mma, &mut sums, &a_operand, &b_operand, Accumulate::Yes);
             wait_multiplications(0);
             // No load overwrites what a warp's part of `wgmma` has still to read.
             sync_threads();

@@ -87,7 +87,7 @@ impl<C: GemmOutput> Queue<C> {
                 let full = full.at(slot);
                 full.wait(full.arrive());
                 let at = (All, All, slot);
-                multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), true);
+                multiply(&mma, &mut sums, &a_operand.slice(at), &b_operand.slice(at), Accumulate::Yes);
                 wait_multiplications(0);
                 empty.at(slot).arrive();
                 slot = (slot + 1) % STAGES;

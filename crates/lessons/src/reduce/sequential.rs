@@ -18,7 +18,7 @@ use warpwright_kernels::monoid::InPlace;
 #[device]
 pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, threads: u32) -> Reg<T> {
     let thread = thread_idx().x;
-    let shared = shared_array::<T>(threads as usize);
+    let shared = shared_array::<T>(threads);
     shared.at(thread).store(element);
     let mut stride = threads / 2;
     while stride > 0 {

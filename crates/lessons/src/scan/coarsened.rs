@@ -29,7 +29,7 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
         place.store(of_run);
     }
     let scanned = scan_threads(monoid, of_run, section.threads);
-    let ends = shared_array::<T>(section.threads as usize);
+    let ends = shared_array::<T>(section.threads);
     ends.at(thread_idx().x).store(scanned);
     sync_threads();
     if thread_idx().x > 0 {

@@ -19,7 +19,7 @@ impl<T: Element> Section<T> {
     #[track_caller]
     pub fn new(length: u32, threads: u32, padded: bool) -> Self {
         let room = length + if padded { length / run(length) } else { 0 };
-        Self { memory: shared_array(room as usize), length, threads, padded }
+        Self { memory: shared_array(room), length, threads, padded }
     }
 
     /// The element at `index`. In a padded section it is moved on by a word for every run before it:

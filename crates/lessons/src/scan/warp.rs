@@ -29,7 +29,7 @@ pub fn scan_threads<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, thre
     let (thread, lane) = (thread_idx().x, lane_id());
     let (warp, warps) = (thread / 32, threads / 32);
     let scanned = scan_warp(monoid, element);
-    let ends = shared_array::<T>(warps as usize);
+    let ends = shared_array::<T>(warps);
     if lane == 31 {
         ends.at(warp).store(scanned);
     }

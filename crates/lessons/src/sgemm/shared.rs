@@ -24,8 +24,8 @@ impl SharedBlock {
     #[kernel]
     pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, product: Product) {
         launch::threads(SIDE * SIDE);
-        let a_block = shared_array::<f32>((SIDE * SIDE) as usize);
-        let b_block = shared_array::<f32>((SIDE * SIDE) as usize);
+        let a_block = shared_array::<f32>(SIDE * SIDE);
+        let b_block = shared_array::<f32>(SIDE * SIDE);
         let (down, across) = (thread_idx().x / SIDE, thread_idx().x % SIDE);
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (SIDE, SIDE), 1);
         let (row, column) = (tile_row * SIDE + down, tile_column * SIDE + across);

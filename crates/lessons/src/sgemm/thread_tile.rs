@@ -60,8 +60,8 @@ impl ThreadTile {
         let (bm, bn, bk) = tiles.block;
         let threads = tiles.threads();
         launch::threads(threads);
-        let a_slice = shared_array::<f32>((bm * bk) as usize);
-        let b_slice = shared_array::<f32>((bk * bn) as usize);
+        let a_slice = shared_array::<f32>(bm * bk);
+        let b_slice = shared_array::<f32>(bk * bn);
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);

@@ -50,8 +50,8 @@ impl Vectorised {
         let (a_width, b_width) = self.widths;
         let threads = tiles.threads();
         launch::threads(threads);
-        let a_slice = shared_array::<f32>((bk * bm) as usize);
-        let b_slice = shared_array::<f32>((bk * bn) as usize);
+        let a_slice = shared_array::<f32>(bk * bm);
+        let b_slice = shared_array::<f32>(bk * bn);
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);

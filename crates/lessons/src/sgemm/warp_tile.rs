@@ -54,8 +54,8 @@ impl WarpTile {
         let threads = tiles.threads();
         launch::threads(threads);
         launch::blocks_per_sm(2);
-        let a_slice = shared_array::<f32>((bk * bm) as usize);
-        let b_slice = shared_array::<f32>((bk * bn) as usize);
+        let a_slice = shared_array::<f32>(bk * bm);
+        let b_slice = shared_array::<f32>(bk * bn);
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 8);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);

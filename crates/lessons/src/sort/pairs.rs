@@ -63,8 +63,8 @@ impl<K: SortKey, V: Storable> Tile<K, V> {
     /// Room for `length` keys, and for values where `memory` has them.
     #[track_caller]
     pub(super) fn new(length: u32, memory: &Memory<K, V>) -> Self {
-        let keys = shared_array(length as usize);
-        Self { keys, values: memory.values.map(|_| shared_array(length as usize)) }
+        let keys = shared_array(length);
+        Self { keys, values: memory.values.map(|_| shared_array(length)) }
     }
 
     /// The tile from `place` on.

@@ -49,7 +49,7 @@ impl TileLesson {
             }
         } else {
             let pitch = if self.step == Step::Padded { SIDE + 1 } else { SIDE };
-            let memory = shared_array::<T>((SIDE * pitch) as usize);
+            let memory = shared_array::<T>(SIDE * pitch);
             let tile = Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (pitch, 1)));
             transpose_tile(tile, (a, b), (m, n));
         }

@@ -60,7 +60,7 @@ impl Twin {
     /// Goes through shared memory that has room for half the threads.
     #[kernel]
     fn shared_index_past_the_end(&self, input: &Global<u32>, output: &mut Global<u32>) {
-        let row = shared_array::<u32>(self.number(32, 64) as usize);
+        let row = shared_array::<u32>(self.number(32, 64));
         let thread = thread_idx().x;
         row[thread] = input[thread]; // (1)
         output[thread] = row[thread];

@@ -184,8 +184,8 @@ impl Twin {
     /// A tile of rows that no swizzle divides.
     #[kernel]
     fn tile_that_tma_cannot_write(&self) {
-        let columns = self.number(20, 64).into();
-        let _ = TileRing::<f16>::new(TmaTile::new::<f16>((64, columns), Major::K), 2); // (1)
+        let columns = self.number(20, 64);
+        let _ = StoreBuffers::<f16>::new(TmaTile::new::<f16>((64, columns), Major::K), 2); // (1)
     }
 
     /// A multiply that no tensor core has.
@@ -208,7 +208,7 @@ impl Twin {
     fn tensor_core_multiply_of_96_rows(&self) {
         use warpwright::arch::DataType;
         let types = TensorCoreTypes { a: DataType::F16, b: DataType::F16, d: DataType::F32 };
-        let _ = TensorCoreMma::new(CtaGroup::One, types, self.number(96, 128).into(), 64); // (1)
+        let _ = TensorCoreMma::new(CtaGroup::One, types, self.number(96, 128), 64); // (1)
     }
 
     /// A product of fragments in a shape that they have not.
@@ -229,15 +229,15 @@ impl Twin {
     /// Two warpgroups that want more registers than there are beside a third one.
     #[kernel]
     fn roles_that_exceed_the_register_file(&self) {
-        let _ = roles([(1, 40), (2, self.number(240, 232))]); // (1)
+        let _ = roles([warpgroups(1).registers(40), warpgroups(2).registers(self.number(240, 232))]); // (1)
     }
 
-    /// A ring of tiles that does not fit an SM.
+    /// Tiles that do not fit an SM.
     #[kernel]
     fn shared_memory_over_the_limit(&self) {
         let stages = self.number(15, 14); // the tile is 16 KiB
-        let ring = TileRing::<f16>::new(TmaTile::new::<f16>((128, 64), Major::K), stages); // (1)
-        ring.tensor().set((0, 0, 0), f16::ONE);
+        let buffers = StoreBuffers::<f16>::new(TmaTile::new::<f16>((128, 64), Major::K), stages); // (1)
+        buffers.tensor().set((0, 0, 0), f16::ONE);
     }
 
     fn box_that_is_too_long(self) -> warpwright::runtime::Result<Map> {

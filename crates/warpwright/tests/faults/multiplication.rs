@@ -26,7 +26,7 @@ faults! {
 /// A tile of ones, of `rows` rows of 64, as `wgmma` reads it.
 #[device]
 fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
-    let place = dynamic_shared_aligned::<u32>((rows * 32) as usize, 1024);
+    let place = dynamic_shared_aligned::<u32>(rows * 32, 1024);
     for word in 0..rows * 32 / 128 {
         place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
     }
@@ -54,13 +54,13 @@ impl Product {
 
     #[track_caller]
     fn multiply(&mut self) {
-        multiply(&self.mma, &mut self.sums, &self.a, &self.b, false);
+        multiply(&self.mma, &mut self.sums, &self.a, &self.b, Accumulate::No);
     }
 
     /// The `wgmma` alone, which add to the sums.
     #[track_caller]
     fn issue(&mut self) {
-        issue_multiplications(&self.mma, &mut self.sums, &self.a, &self.b, true);
+        issue_multiplications(&self.mma, &mut self.sums, &self.a, &self.b, Accumulate::Yes);
     }
 }
 

@@ -38,7 +38,7 @@ const ALONE: CtaGroup = CtaGroup::One;
 /// A tile of ones, of `rows` rows of 64, as the tensor core reads it.
 #[device]
 fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
-    let place = dynamic_shared_aligned::<u32>((rows * 32) as usize, 1024);
+    let place = dynamic_shared_aligned::<u32>(rows * 32, 1024);
     for word in 0..rows * 32 / 128 {
         place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
     }
@@ -83,7 +83,7 @@ impl Product {
     /// One thread begins to multiply.
     #[track_caller]
     fn multiply(&self) {
-        self.mma.issue(self.columns, &self.a, &self.b, false);
+        self.mma.issue(self.columns, &self.a, &self.b, Accumulate::No);
     }
 
     /// The columns, from the rows of the thread's warp on.
@@ -364,8 +364,9 @@ impl Twin {
     #[kernel]
     fn accumulator_that_nothing_has_written(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
+        let accumulate = if self.mended { Accumulate::No } else { Accumulate::Yes };
         if thread_idx().x == 0 {
-            product.mma.issue(product.columns, &product.a, &product.b, !self.mended); // (1)
+            product.mma.issue(product.columns, &product.a, &product.b, accumulate); // (1)
             commit_tensor_core(ALONE, product.done);
         }
         product.done.wait_parity(0);
@@ -393,7 +394,7 @@ impl Twin {
         sync_threads();
         if thread_idx().x == 0 {
             let a = product.mma.a_operand(&a).slice((All, All, 0i64));
-            product.mma.issue(product.columns, &a, &product.b, false); // (1)
+            product.mma.issue(product.columns, &a, &product.b, Accumulate::No); // (1)
             commit_tensor_core(ALONE, product.done);
         }
         product.done.wait_parity(0);

@@ -10,7 +10,7 @@ use crate::faults::fault::{Staged, Twin, faults, input, run};
 faults! {
     swizzled_tile_without_a_barrier: [8], "race", run(1, 64, |i| input(8 * (i % 8) + i / 8));
     tile_in_the_place_of_another: [8], "race", run(1, 64, |i| input(63 - i));
-    slot_stored_without_a_proxy_fence: [17], "proxy-fence", run_on_a_map;
+    buffer_stored_without_a_proxy_fence: [17], "proxy-fence", run_on_a_map;
     tensor_read_before_the_store_is_over: [15], "in-flight", run_on_a_map_and_its_matrix;
 }
 
@@ -45,20 +45,20 @@ impl Twin {
         output[thread] = tall.get((thread / 2, thread % 2));
     }
 
-    /// Fills a slot of a ring, and stores it as one of the matrix's tiles.
+    /// Fills a buffer, and stores it as one of the matrix's tiles.
     #[kernel]
-    fn slot_stored_without_a_proxy_fence(&self, matrix: &TensorMap) {
-        let ring = TileRing::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 2);
+    fn buffer_stored_without_a_proxy_fence(&self, matrix: &TensorMap) {
+        let buffers = StoreBuffers::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 2);
         let thread = thread_idx().x;
         for row in 0..4 {
-            ring.tensor().set((thread / 32 + 2 * row, thread % 32, 1), thread + 64 * row); // (2)
+            buffers.tensor().set((thread / 32 + 2 * row, thread % 32, 1), thread + 64 * row); // (2)
         }
         if self.mended {
             fence_proxy_async_shared();
         }
         sync_threads();
         if thread == 0 {
-            ring.store(matrix, (constant(0u32), constant(0u32)), 1); // (1)
+            buffers.store(matrix, (constant(0u32), constant(0u32)), 1); // (1)
             bulk_commit();
             bulk_wait(0);
         }
@@ -67,15 +67,15 @@ impl Twin {
     /// Stores a tile, and reads the matrix before the store is known to be over.
     #[kernel]
     fn tensor_read_before_the_store_is_over(&self, map: &TensorMap, matrix: &mut Global<u32>) {
-        let ring = TileRing::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 1);
+        let buffers = StoreBuffers::<u32>::new(TmaTile::new::<u32>((8, 32), Major::K), 1);
         let thread = thread_idx().x;
         for row in 0..4 {
-            ring.tensor().set((thread / 32 + 2 * row, thread % 32, 0), thread + 64 * row);
+            buffers.tensor().set((thread / 32 + 2 * row, thread % 32, 0), thread + 64 * row);
         }
         fence_proxy_async_shared();
         sync_threads();
         if thread == 0 {
-            ring.store(map, (constant(0u32), constant(0u32)), 0); // (2)
+            buffers.store(map, (constant(0u32), constant(0u32)), 0); // (2)
             bulk_commit();
             if self.mended {
                 bulk_wait(0);

@@ -38,7 +38,7 @@ impl Histogram {
     pub fn count<K: SortKey>(&self, keys: &Global<K>, counts: &mut Global<u64>, length: u64) {
         launch::threads(self.threads);
         let bins = K::BYTES * BINS;
-        let counters = dynamic_shared::<u32>((bins * self.copies) as usize);
+        let counters = dynamic_shared::<u32>(bins * self.copies);
         let thread = thread_idx().x;
         for counter in (thread..bins * self.copies).step_by(self.threads) {
             counters.at(counter).store(0u32);
@@ -90,7 +90,7 @@ impl Histogram {
     #[kernel]
     pub fn accumulate(&self, counts: &mut Global<u64>) {
         launch::threads(BINS);
-        let ends = shared_array::<u64>((BINS / 32) as usize);
+        let ends = shared_array::<u64>(BINS / 32);
         let (thread, lane) = (thread_idx().x, lane_id());
         let at = counts.at(block_idx().x * BINS + thread);
         let count = at.load();

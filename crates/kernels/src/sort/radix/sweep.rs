@@ -127,9 +127,9 @@ impl Sweep {
         let (length, shift) = (length.convert::<u32>(), byte.convert::<u32>() * 8);
         let warps = self.threads / 32;
         let widest = K::Bits::BYTES.max(V::BYTES);
-        let tile = dynamic_shared::<u8>((self.tile() * widest) as usize);
-        let counters = dynamic_shared::<u32>((warps * BINS) as usize);
-        let places = dynamic_shared::<u64>(BINS as usize);
+        let tile = dynamic_shared::<u8>(self.tile() * widest);
+        let counters = dynamic_shared::<u32>(warps * BINS);
+        let places = dynamic_shared::<u64>(BINS);
         let ticket = Ticket::take(&pass.counter, grid_dim().x);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
 
@@ -272,7 +272,7 @@ impl Sweep {
     /// How many keys of the tile have a value below this thread's, of which there are `count` of its own.
     #[device]
     fn before_value(&self, count: Reg<u32>) -> Reg<u32> {
-        let ends = shared_array::<u32>((self.threads / 32) as usize);
+        let ends = shared_array::<u32>(self.threads / 32);
         let (warp, lane) = (thread_idx().x / 32, lane_id());
         let scanned = scan_warp::<u32, _>(&Sum, count);
         if lane == 31 {

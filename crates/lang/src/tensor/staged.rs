@@ -1,0 +1,245 @@
+//! TMA tiles in shared memory: the operands of a pipeline, and the buffers of an epilogue.
+
+use std::cell::Cell;
+
+use warpwright_layout::atom::Major;
+use warpwright_layout::{Error, Layout};
+
+use super::tma_tile::TmaTile;
+use super::{Tensor, legal};
+use crate::DeviceValue;
+use crate::element::Element;
+use crate::mbarrier::Mbarrier;
+use crate::multicast::Multicast;
+use crate::object;
+use crate::operation::refuse;
+use crate::pointer::Shared;
+use crate::shared::dynamic_shared_aligned;
+use crate::space::SharedSpace;
+use crate::tensor_map::TensorMap;
+use crate::tma;
+use crate::value::{Reg, Value, constant};
+
+/// A matrix (mn, k) that a tensor map describes: all of it, a part of it, or one of the matrices along its third axis.
+#[derive(Clone, Copy, DeviceValue)]
+pub struct MappedMatrix {
+    map: TensorMap,
+    /// The coordinate of its first element in the map's matrix.
+    origin: Option<(Reg<u32>, Reg<u32>)>,
+    /// Its index along the map's third axis.
+    index: Option<Reg<u32>>,
+}
+
+impl From<&TensorMap> for MappedMatrix {
+    fn from(map: &TensorMap) -> Self {
+        Self { map: *map, origin: None, index: None }
+    }
+}
+
+impl MappedMatrix {
+    /// The part of the matrix that begins at `origin` (mn, k).
+    pub fn offset_by(self, origin: (Reg<u32>, Reg<u32>)) -> Self {
+        Self { origin: Some(origin), ..self }
+    }
+
+    /// Matrix `index` along the map's third axis.
+    pub fn batch(self, index: Reg<u32>) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// The coordinate in the map's matrix of (mn, k) of this one.
+    #[track_caller]
+    fn absolute(&self, (mn, k): (Reg<u32>, Reg<u32>)) -> (Reg<u32>, Reg<u32>) {
+        match self.origin {
+            Some(origin) => (origin.0 + mn, origin.1 + k),
+            None => (mn, k),
+        }
+    }
+
+    /// The coordinates of a box, along the contiguous axis and the other.
+    fn coordinates(&self, inner: Reg<u32>, outer: Reg<u32>) -> Vec<Reg<u32>> {
+        [inner, outer].into_iter().chain(self.index).collect()
+    }
+}
+
+/// Tiles in dynamic shared memory, one for each stage.
+#[derive(Clone)]
+struct StagedTile<T> {
+    tile: TmaTile,
+    tensor: Tensor<T, SharedSpace>,
+    start: Shared<u8>,
+}
+
+impl<T: Element> StagedTile<T> {
+    #[track_caller]
+    fn new(tile: Result<TmaTile, Error>, stages: u32) -> Self {
+        let fallback = || TmaTile::new::<T>((8, 16), Major::K).expect("the smallest tile is legal");
+        let tile = legal(tile, fallback);
+        let bits = tile.atom.element_bits;
+        if 8 * i64::from(T::BYTES) != bits {
+            refuse(format!("a tile of {bits}-bit elements cannot hold {}", T::NAME));
+        }
+        let (rows, columns) = tile.shape();
+        let elements = rows * columns * stages;
+        let pointer = dynamic_shared_aligned::<T>(elements, tile.alignment());
+        let layout = legal(tile.layout(stages), || Layout::unit().into());
+        object::tensor(pointer, &layout, true);
+        Self { tile, tensor: Tensor::new(pointer, layout), start: pointer.cast() }
+    }
+}
+
+/// An operand of a [`Pipeline`](crate::pipeline::Pipeline): a tile for each of its stages.
+#[derive(Clone)]
+pub struct StagedOperand<T> {
+    staged: StagedTile<T>,
+    pipeline: PipelineId,
+}
+
+impl<T: Element> StagedOperand<T> {
+    #[track_caller]
+    pub(crate) fn new(tile: Result<TmaTile, Error>, stages: u32, pipeline: PipelineId) -> Self {
+        Self { staged: StagedTile::new(tile, stages), pipeline }
+    }
+
+    /// The tiles as a tensor (mn, k, stages).
+    pub fn tensor(&self) -> &Tensor<T, SharedSpace> {
+        &self.staged.tensor
+    }
+
+    /// The load of the tile at (mn, k) of `matrix`, in elements; elements outside the tensor map's matrix become zeros.
+    ///
+    /// `multicast` is how the CTAs of a cluster share the load: see [`ClusterGrid`](crate::multicast::ClusterGrid).
+    #[track_caller]
+    pub fn load(
+        &self,
+        matrix: impl Into<MappedMatrix>,
+        at: (Reg<u32>, Reg<u32>),
+        multicast: Option<Multicast>,
+    ) -> TileLoad {
+        let matrix = matrix.into();
+        let StagedTile { tile, start, .. } = self.staged;
+        TileLoad {
+            matrix,
+            tile,
+            start,
+            at: matrix.absolute(at),
+            multicast,
+            policy: None,
+            pipeline: self.pipeline,
+        }
+    }
+}
+
+/// Tiles in shared memory that TMA stores to global memory: the buffers of an epilogue.
+#[derive(Clone)]
+pub struct StoreBuffers<T> {
+    staged: StagedTile<T>,
+}
+
+impl<T: Element> StoreBuffers<T> {
+    /// Dynamic shared memory for `count` tiles.
+    #[track_caller]
+    pub fn new(tile: Result<TmaTile, Error>, count: u32) -> Self {
+        Self { staged: StagedTile::new(tile, count) }
+    }
+
+    /// The tiles as a tensor (mn, k, count).
+    pub fn tensor(&self) -> &Tensor<T, SharedSpace> {
+        &self.staged.tensor
+    }
+
+    /// Starts the store of tile `buffer` to (mn, k) of `matrix`; elements outside the tensor map's matrix are not written.
+    ///
+    /// One thread executes it, after the threads that wrote the tile have made it visible to the async proxy.
+    #[track_caller]
+    pub fn store(&self, matrix: impl Into<MappedMatrix>, at: (Reg<u32>, Reg<u32>), buffer: impl Value<u32>) {
+        let matrix = matrix.into();
+        let (mn, k) = matrix.absolute(at);
+        let StagedTile { tile, start, .. } = self.staged;
+        let source = start + buffer.reg() * tile.bytes();
+        for origin in tile.boxes() {
+            let (inner, outer) = match tile.major() {
+                Major::K => (k, mn),
+                Major::Mn => (mn, k),
+            };
+            let at = matrix.coordinates(inner + origin.inner, outer + origin.outer);
+            tma::store(matrix.map, at, source.byte_offset(origin.bytes.into()));
+        }
+    }
+}
+
+/// The pipeline that an operand belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PipelineId(u32);
+
+impl PipelineId {
+    pub(crate) fn next() -> Self {
+        thread_local! {
+            static NEXT: Cell<u32> = const { Cell::new(0) };
+        }
+        Self(NEXT.replace(NEXT.get().wrapping_add(1)))
+    }
+}
+
+/// The load of a tile into a stage of a [`Pipeline`](crate::pipeline::Pipeline).
+#[derive(Clone, Copy)]
+pub struct TileLoad {
+    matrix: MappedMatrix,
+    tile: TmaTile,
+    start: Shared<u8>,
+    /// The coordinate of the tile in the map's matrix.
+    at: (Reg<u32>, Reg<u32>),
+    multicast: Option<Multicast>,
+    policy: Option<Reg<u64>>,
+    pipeline: PipelineId,
+}
+
+impl TileLoad {
+    /// The load with an L2 cache policy.
+    pub fn with_policy(self, policy: Reg<u64>) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// The pipeline of the operand.
+    pub(crate) fn pipeline(&self) -> PipelineId {
+        self.pipeline
+    }
+
+    /// The bytes that arrive in each receiving CTA's stage, from all CTAs that load slices of the tile.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.tile.bytes()
+    }
+
+    /// Starts this CTA's copies into a stage; they complete on `full`, in every CTA that receives them.
+    #[track_caller]
+    pub(crate) fn start(&self, stage: Reg<u32>, full: Mbarrier) {
+        let slices = self.tile.slices();
+        let ctas = self.multicast.map_or(1, |multicast| multicast.ctas);
+        if ctas != slices {
+            refuse(format!(
+                "the tile has slices for {slices} of the CTAs that share its load, and they are {ctas}: pass their number to \
+                 `TmaTile::sliced`"
+            ));
+        }
+        let outer = self.tile.slice_extent();
+        let row_bytes = self.tile.swizzle().span_bytes() as u32;
+        let slice = self.multicast.map_or(constant(0u32), |multicast| multicast.slice);
+        let target = self.start + stage * self.bytes() + slice * (outer * row_bytes);
+        let (mn, k) = self.at;
+        let (inner_at, outer_at) = match self.tile.major() {
+            Major::K => (k, mn + slice * outer),
+            Major::Mn => (mn, k + slice * outer),
+        };
+        for origin in self.tile.boxes() {
+            let at = self.matrix.coordinates(inner_at + origin.inner, outer_at + origin.outer);
+            let mut load = tma::Load::new(self.matrix.map, at);
+            if let Some(multicast) = self.multicast {
+                load = load.multicast(multicast.receivers);
+            }
+            if let Some(policy) = self.policy {
+                load = load.with_policy(policy);
+            }
+            load.start(target.byte_offset(origin.bytes.into()), full);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Tiles that TMA copies between global and shared memory. PTX ISA, "Tensors"; "Swizzling modes".
+//!
+//! ```text
+//! a tile (mn 128, k 64) of bf16, k contiguous:          in shared memory: rows of 128 bytes, whose 16-byte chunks are
+//!                                                       permuted so that one chunk of eight rows lies in eight bank groups
+//!        k ->                                             row 0   0 1 2 3 4 5 6 7
+//!   mn   +---------+  one box: 64 elements (128 bytes),   row 1   1 0 3 2 5 4 7 6
+//!   |    |         |  the swizzle's span, by 128 rows     row 2   2 3 0 1 6 7 4 5
+//!   v    +---------+                                      ...
+//! ```
+//!
+//! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the tensor map.
+
+use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
+use warpwright_layout::{ComposedLayout, Error, Layout};
+
+use crate::element::Element;
+
+/// The largest extent of a box. (CUDA driver API, `cuTensorMapEncodeTiled`.)
+const MAX_BOX_EXTENT: u32 = 256;
+
+/// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TmaTile {
+    shape: (u32, u32),
+    pub(super) atom: SharedTile,
+    /// Elements of a box along the contiguous mode.
+    run: u32,
+    slices: u32,
+}
+
+/// The first element of a box in its tile: along the contiguous mode and the other, and its offset in bytes.
+pub(super) struct BoxOrigin {
+    pub(super) inner: u32,
+    pub(super) outer: u32,
+    pub(super) bytes: u32,
+}
+
+impl TmaTile {
+    /// A tile (mn, k) of `T` in which `major` is contiguous, with the widest swizzle that its extents allow.
+    ///
+    /// # Errors
+    /// If the contiguous extent is not a multiple of 16 bytes, or the other is not a multiple of 8 rows.
+    pub fn new<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
+        let extents = (i64::from(shape.0), i64::from(shape.1));
+        let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
+        atom.fill(shape)?;
+        let run = (atom.swizzle.span_bytes() * 8 / atom.element_bits) as u32;
+        Ok(Self { shape, atom, run, slices: 1 })
+    }
+
+    /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads read it; `wgmma` cannot.
+    ///
+    /// # Errors
+    /// If an extent exceeds 256 elements, or the tile is not a multiple of 128 bytes, the alignment of the next stage.
+    pub fn dense<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
+        let element_bits = 8 * i64::from(T::BYTES);
+        let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
+        let tile = Self { shape, atom, run: if major == Major::K { shape.1 } else { shape.0 }, slices: 1 };
+        let fits = |extent| (1..=MAX_BOX_EXTENT).contains(&extent);
+        if !(fits(shape.0) && fits(shape.1) && tile.bytes().is_multiple_of(tile.alignment())) {
+            return Err(Error::BadArgument {
+                what: "a dense tile",
+                given: format!("({}, {}) elements of {element_bits} bits", shape.0, shape.1),
+                legal: format!(
+                    "at most {MAX_BOX_EXTENT} elements along each mode, and a multiple of {} bytes",
+                    tile.alignment()
+                ),
+            });
+        }
+        Ok(tile)
+    }
+
+    /// The tile, of which each of `ctas` CTAs of a cluster loads one slice.
+    pub fn sliced(self, ctas: u32) -> Self {
+        Self { slices: ctas, ..self }
+    }
+
+    /// The extents (mn, k).
+    pub fn shape(&self) -> (u32, u32) {
+        self.shape
+    }
+
+    /// The contiguous mode.
+    pub fn major(&self) -> Major {
+        self.atom.major
+    }
+
+    /// The swizzle.
+    pub fn swizzle(&self) -> SharedSwizzle {
+        self.atom.swizzle
+    }
+
+    /// CTAs that load a slice each.
+    pub(super) fn slices(&self) -> u32 {
+        self.slices
+    }
+
+    /// The extents along the contiguous mode and the other.
+    fn inner_and_outer(&self) -> (u32, u32) {
+        match self.atom.major {
+            Major::K => (self.shape.1, self.shape.0),
+            Major::Mn => self.shape,
+        }
+    }
+
+    /// The extent of a slice along the mode that is not contiguous.
+    pub(super) fn slice_extent(&self) -> u32 {
+        self.inner_and_outer().1 / self.slices
+    }
+
+    /// The extents of a box in elements: along the contiguous mode, where it is the swizzle's span if there is one, and
+    /// along the other.
+    pub fn box_extents(&self) -> (u32, u32) {
+        let rows = self.slice_extent();
+        let boxes = (rows.div_ceil(MAX_BOX_EXTENT)..=rows).find(|boxes| rows.is_multiple_of(*boxes));
+        (self.run, rows / boxes.unwrap_or(1))
+    }
+
+    /// The size of the tile in bytes.
+    pub fn bytes(&self) -> u32 {
+        self.shape.0 * self.shape.1 * self.atom.element_bits as u32 / 8
+    }
+
+    /// The alignment of the tile in shared memory, in bytes: the swizzle's period.
+    pub(super) fn alignment(&self) -> u32 {
+        8 * self.atom.swizzle.span_bytes().max(16) as u32
+    }
+
+    /// The layout of `stages` tiles: (mn, k, stages).
+    ///
+    /// # Errors
+    /// None for a tile that [`TmaTile::new`] or [`TmaTile::dense`] made.
+    pub fn layout(&self, stages: u32) -> Result<ComposedLayout, Error> {
+        let (rows, columns) = self.shape;
+        let stages = Layout::new(stages, rows * columns)?;
+        let tile = if self.run == self.inner_and_outer().0 && self.atom.swizzle == SharedSwizzle::None {
+            let strides = if self.atom.major == Major::K { (columns, 1) } else { (1, rows) };
+            Layout::new(self.shape, strides)?.into()
+        } else {
+            self.atom.fill(self.shape)?
+        };
+        tile.map_inner(|tile| Ok(Layout::of_modes([tile.mode(0)?, tile.mode(1)?, stages])))
+    }
+
+    /// The boxes of one slice.
+    pub(super) fn boxes(&self) -> Vec<BoxOrigin> {
+        let (inner_extent, outer_extent) = self.inner_and_outer();
+        let (span, rows) = self.box_extents();
+        let row_bytes = self.run * self.atom.element_bits as u32 / 8;
+        let mut boxes = Vec::new();
+        for inner in (0..inner_extent).step_by(span as usize) {
+            for outer in (0..self.slice_extent()).step_by(rows as usize) {
+                boxes.push(BoxOrigin {
+                    inner,
+                    outer,
+                    bytes: (inner / span * outer_extent + outer) * row_bytes,
+                });
+            }
+        }
+        boxes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::bf16;
+
+    fn tiles() -> Vec<TmaTile> {
+        let mut tiles = Vec::new();
+        for major in [Major::K, Major::Mn] {
+            for shape in [(128, 64), (256, 64), (192, 32), (64, 128), (320, 64)] {
+                tiles.push(TmaTile::new::<bf16>(shape, major).unwrap());
+                tiles.push(TmaTile::new::<f32>(shape, major).unwrap());
+                tiles.push(TmaTile::new::<u8>(shape, major).unwrap());
+            }
+        }
+        let sliced: Vec<_> = tiles.iter().map(|tile| tile.sliced(2)).collect();
+        tiles.extend(sliced);
+        for shape in [(128, 1), (32, 4), (192, 3), (8, 256)] {
+            tiles.push(TmaTile::dense::<f32>(shape, Major::Mn).unwrap());
+            tiles.push(TmaTile::dense::<f32>(shape, Major::K).unwrap());
+        }
+        tiles
+    }
+
+    /// Every element of every box lands where the layout says: rows of one span, one after another, swizzled.
+    #[test]
+    fn boxes_land_where_the_layout_puts_them() {
+        for tile in tiles() {
+            let layout = tile.layout(2).unwrap();
+            let (span, rows) = tile.box_extents();
+            let (inner, outer) = tile.inner_and_outer();
+            let element = tile.atom.element_bits as u32 / 8;
+            let mut covered = 0;
+            for slice in 0..tile.slices {
+                let first = slice * (outer / tile.slices);
+                for origin in tile.boxes() {
+                    let row_bytes = span * element;
+                    let start = origin.bytes + first * row_bytes;
+                    for (x, y) in (0..span).flat_map(|x| (0..rows).map(move |y| (x, y))) {
+                        let (along, across) = (origin.inner + x, first + origin.outer + y);
+                        assert!(along < inner && across < outer, "{tile:?} reads past itself");
+                        let coordinate = match tile.major() {
+                            Major::K => (across, along, 0),
+                            Major::Mn => (along, across, 0),
+                        };
+                        let linear = i64::from(start + y * row_bytes + x * element);
+                        let expected = tile.swizzle().on_bytes().apply(linear);
+                        let index = layout.index(&coordinate.into()).unwrap().known().unwrap();
+                        assert_eq!(index * i64::from(element), expected, "{tile:?} at {coordinate:?}");
+                        covered += 1;
+                    }
+                }
+            }
+            assert_eq!(covered, inner * outer, "{tile:?} is not covered once");
+        }
+    }
+
+    #[test]
+    fn boxes_keep_to_what_tensor_maps_allow() {
+        for tile in tiles() {
+            let (span, rows) = tile.box_extents();
+            let is_swizzled = tile.swizzle() != SharedSwizzle::None;
+            assert!(rows <= MAX_BOX_EXTENT && span <= MAX_BOX_EXTENT);
+            assert!(!is_swizzled || i64::from(span) * tile.atom.element_bits / 8 <= 128);
+        }
+    }
+
+    #[test]
+    fn dense_tiles_that_no_box_or_ring_holds_are_refused() {
+        let refused = |shape| TmaTile::dense::<f32>(shape, Major::Mn).unwrap_err().to_string();
+        for shape in [(257, 128), (32, 257), (0, 32), (8, 3)] {
+            assert!(refused(shape).contains("at most 256 elements along each mode"), "{shape:?}");
+        }
+    }
+}
