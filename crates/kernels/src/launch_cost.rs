@@ -7,7 +7,7 @@ use warpwright::runtime::{self, Device, Stream};
 
 use crate::gemm::Order;
 use crate::gemm::epilogue::as_it_is;
-use crate::gemm::hopper::{self, Consumers, HopperGemm};
+use crate::gemm::hopper::{Consumers, HopperGemm};
 use crate::gemm::linear::{Activation, Linear};
 use crate::gemm::multiply::Product;
 use crate::gemm::products::Products;
@@ -149,7 +149,7 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
 
     let nothing = device.compile(&Nothing.run()?)?;
     time("nothing", "no arguments", &mut || {
-        nothing.launch(&stream, 1, 32, ())?;
+        nothing.launch(&stream, nothing.shape(1).block(32), ())?;
         Ok(())
     })?;
 
@@ -159,7 +159,7 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     let sum = VectorAdd { threads: 256 };
     let add = device.compile(&sum.run()?)?;
     time("vector-add", "three buffers and a scalar", &mut || {
-        add.launch(&stream, length / sum.threads, sum.threads, (&x, &y, &mut z, length))?;
+        add.launch(&stream, length / sum.threads, (&x, &y, &mut z, length))?;
         Ok(())
     })?;
 
@@ -190,12 +190,7 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
         "gemm",
         "three tensor maps, two buffers, three scalars; a cluster, 200 KB of shared memory",
         &mut || {
-            multiply.launch(
-                &stream,
-                ctas,
-                hopper::THREADS,
-                (&a, &b, &c, &mut slots, &mut arrived, m, n, k),
-            )?;
+            multiply.launch(&stream, ctas, (&a, &b, &c, &mut slots, &mut arrived, m, n, k))?;
             Ok(())
         },
     )?;

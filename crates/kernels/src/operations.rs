@@ -224,12 +224,12 @@ impl Operations {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many CTAs of `threads` threads of a kernel the device holds at once.
+    /// How many CTAs of a kernel the device holds at once.
     ///
     /// # Errors
     /// Not even one fits.
-    pub fn resident<Args>(&self, kernel: &Compiled<Args>, threads: u32) -> Result<u32> {
-        let occupancy = kernel.function().occupancy(&kernel.shape(1, threads))?;
+    pub fn resident<Args>(&self, kernel: &Compiled<Args>) -> Result<u32> {
+        let occupancy = kernel.function().occupancy(&kernel.shape(1))?;
         Ok(occupancy.ctas_per_sm * self.device.properties().sm_count)
     }
 

@@ -167,6 +167,6 @@ fn tiles_of_the_longest_rows() {
     let a = device.buffer_from(&(1..=32).collect::<Vec<u8>>()).expect("room");
     let mut b = device.zeros::<u8>(32).expect("room");
     let kernel = operations.kernel(TileTranspose, TileTranspose::run::<u8>).expect("it builds");
-    kernel.launch(&stream, 1, [32, 8, 1], (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
+    kernel.launch(&stream, 1, (&a, &mut b, 1, u32::MAX - 4)).expect("it runs");
     assert_eq!(b.to_vec().expect("readable"), a.to_vec().expect("readable"));
 }

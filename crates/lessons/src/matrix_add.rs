@@ -73,7 +73,7 @@ impl LibraryKernel for Library {
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
                 let grid = [n.div_ceil(KERNEL.side), m.div_ceil(KERNEL.side), 1];
-                let launch = kernel.shape(grid, [KERNEL.side, KERNEL.side, 1]);
+                let launch = kernel.shape(grid);
                 Ok(kernel.function().launch(stream, launch, (&a_there, &b_there, &*c_there, m, n))?)
             },
             verify: move || {

@@ -64,7 +64,7 @@ impl LibraryKernel for Library {
         let result = Rc::clone(&c_there);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let launch = kernel.shape(length.div_ceil(KERNEL.threads), KERNEL.threads);
+                let launch = kernel.shape(length.div_ceil(KERNEL.threads));
                 Ok(kernel.function().launch(stream, launch, (&a_there, &b_there, &*c_there, length))?)
             },
             verify: move || {

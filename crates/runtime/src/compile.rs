@@ -48,6 +48,7 @@ impl Device {
         let ir::Kernel { launch, dynamic_shared_bytes, .. } = kernel.ir();
         Ok(Compiled {
             function,
+            block: launch.required_block.map(Extents),
             cluster: Extents(launch.cluster.unwrap_or([1; 3])),
             dynamic_shared_bytes: *dynamic_shared_bytes,
             arguments: PhantomData,
@@ -64,9 +65,9 @@ impl Device {
 /// each `&mut Global<T>`, a `&TensorMap` for each `&TensorMap`, and scalars and arrays of them by value.
 pub struct Compiled<Args> {
     function: Function,
-    /// As the kernel demands.
+    /// The block that the kernel states.
+    block: Option<Extents>,
     cluster: Extents,
-    /// As the kernel plans.
     dynamic_shared_bytes: u32,
     arguments: PhantomData<fn(Args)>,
 }
@@ -77,40 +78,67 @@ impl<Args> Compiled<Args> {
         &self.function
     }
 
-    /// Launches in this shape, with the clusters and dynamic shared memory that the kernel asks for.
-    pub fn shape(&self, grid: impl Into<Extents>, block: impl Into<Extents>) -> Launch {
+    /// A launch of `grid` CTAs, with the block, cluster and dynamic shared memory that the kernel states.
+    pub fn shape(&self, grid: impl Into<Extents>) -> Launch {
+        let block = self.block.unwrap_or(Launch::NO_BLOCK);
         Launch::new(grid, block).cluster(self.cluster.0).dynamic_shared(self.dynamic_shared_bytes)
+    }
+}
+
+/// What [`Compiled::launch`] takes: a grid, or a [`Launch`] made from [`Compiled::shape`].
+pub trait LaunchShape {
+    /// The launch of `kernel`.
+    fn launch_of<Args>(self, kernel: &Compiled<Args>) -> Launch;
+}
+
+impl<T: Into<Extents>> LaunchShape for T {
+    fn launch_of<Args>(self, kernel: &Compiled<Args>) -> Launch {
+        kernel.shape(self)
+    }
+}
+
+impl LaunchShape for Launch {
+    fn launch_of<Args>(self, _: &Compiled<Args>) -> Launch {
+        self
     }
 }
 
 impl<Args: HostParameter> Compiled<Args> {
     /// Starts the kernel on a stream: as [`Function::launch`].
     ///
+    /// The shape is a grid, or a [`Launch`]: `kernel.shape(grid).overlapping()`. The kernel states its block
+    /// (`launch::threads`, `roles`); one that does not is launched with `kernel.shape(grid).block(threads)`.
+    ///
     /// # Errors
     /// The launch does not fit the kernel or the device, a buffer is half-written or another device's, or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,
-        grid: impl Into<Extents>,
-        block: impl Into<Extents>,
+        shape: impl LaunchShape,
         arguments: Args::Passed<'_>,
     ) -> Result<LaunchCounts> {
-        self.launch_as(stream, self.shape(grid, block), arguments)
-    }
-
-    /// Starts the kernel in a shape made from [`shape`](Self::shape): one that [overlaps](Launch::overlapping) the kernel before it, say.
-    ///
-    /// # Errors
-    /// As [`launch`](Self::launch).
-    pub fn launch_as(
-        &self,
-        stream: &Stream,
-        launch: Launch,
-        arguments: Args::Passed<'_>,
-    ) -> Result<LaunchCounts> {
+        let launch = shape.launch_of(self);
+        self.check_block(launch.block)?;
         let mut appended = Arguments::default();
         Args::append(arguments, &mut appended);
         self.function.launch_with(stream, launch, &appended)
+    }
+
+    /// Refuses a block other than the one that the kernel states.
+    fn check_block(&self, block: Extents) -> Result<()> {
+        let reason = match self.block {
+            Some(stated) if stated != block => format!(
+                "the launch has a block of {:?} threads, and the kernel states {:?}: leave the block to the kernel",
+                block.0, stated.0
+            ),
+            None if block == Launch::NO_BLOCK => {
+                "the kernel states no block: call `launch::threads(n)` in its body, or \
+                 launch `kernel.shape(grid).block(n)`"
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::BadLaunch { kernel: self.function.name().to_owned(), reason })
     }
 }
 

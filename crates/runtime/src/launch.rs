@@ -65,6 +65,9 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// The block of a launch before it is stated.
+    pub(crate) const NO_BLOCK: Extents = Extents([0; 3]);
+
     /// `grid` CTAs of `block` threads, no clusters, no dynamic shared memory.
     pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
         Self {
@@ -75,6 +78,13 @@ impl Launch {
             overlaps: false,
             is_cooperative: false,
         }
+    }
+
+    /// With a block of `block` threads.
+    #[must_use]
+    pub fn block(mut self, block: impl Into<Extents>) -> Self {
+        self.block = block.into();
+        self
     }
 
     /// With clusters of `cluster` CTAs.

@@ -45,7 +45,7 @@ pub mod cublas {
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};
 pub use backend::{KernelAttributes, LaunchCounts};
 pub use buffer::{Buffer, Storable};
-pub use compile::{Compiled, HostParameter, ptx};
+pub use compile::{Compiled, HostParameter, LaunchShape, ptx};
 pub use device::{Device, DeviceProperties};
 pub use error::{Error, Result};
 pub use host::HostBuffer;

@@ -22,7 +22,7 @@ fn through_shared(out: &mut Global<f32>) {
 fn launched(device: &Device, block: u32) -> Result<LaunchRecord, Error> {
     let kernel = device.compile(&through_shared().expect("no mistakes"))?;
     let mut out = device.uninitialized::<f32>(256)?;
-    kernel.launch(&device.stream()?, 2, block, (&mut out,))?;
+    kernel.launch(&device.stream()?, kernel.shape(2).block(block), (&mut out,))?;
     Ok(device.take_launches().remove(0))
 }
 
@@ -54,6 +54,6 @@ fn launches_are_logged_only_where_that_is_asked_for() {
     let device = Device::named("emu:h200").expect("it starts");
     let kernel = device.compile(&through_shared().expect("no mistakes")).expect("it compiles");
     let mut out = device.uninitialized::<f32>(256).expect("there is memory");
-    kernel.launch(&device.stream().expect("a stream"), 2, 256, (&mut out,)).expect("it runs");
+    kernel.launch(&device.stream().expect("a stream"), 2, (&mut out,)).expect("it runs");
     assert!(device.take_launches().is_empty());
 }

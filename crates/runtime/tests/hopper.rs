@@ -47,7 +47,9 @@ fn a_cluster_reduces_through_distributed_shared_memory() {
         let input = device.buffer_from(&input).expect("it fits");
         let mut output = device.uninitialized::<u32>(sums.len()).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 3 * CTAS, THREADS, (&input, &mut output)).expect("it fits");
+        kernel
+            .launch(&stream, kernel.shape(3 * CTAS).block(THREADS), (&input, &mut output))
+            .expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), sums);
     }
 }
@@ -99,7 +101,9 @@ fn a_producer_and_a_consumer_share_a_ring_of_slots() {
             let expected: Vec<u32> = input.iter().zip(0u32..).map(|(value, at)| value + at / 32).collect();
             let input = device.buffer_from(&input).expect("it fits");
             let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
-            kernel.launch(&stream, 1, 64, (&input, &mut output, rounds)).expect("it fits");
+            kernel
+                .launch(&stream, kernel.shape(1).block(64), (&input, &mut output, rounds))
+                .expect("it fits");
             assert_eq!(output.to_vec().expect("readable"), expected, "{rounds} rounds");
         }
     }
@@ -133,7 +137,7 @@ fn neighbours_write_to_each_other() {
             device.compile(&writes_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
+        kernel.launch(&stream, kernel.shape(2).block(32), (&mut output,)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }
@@ -162,9 +166,9 @@ fn a_kernel_begins_before_the_one_it_depends_on_ends() {
         let squares = device.compile(&squares().expect("it has no mistakes")).expect("it compiles");
         let mut values = device.uninitialized::<u32>(128 * 128).expect("it fits");
         let stream = device.stream().expect("a stream");
-        counts.launch(&stream, 128, 128, (&mut values,)).expect("it fits");
-        let overlapping = squares.shape(128, 128).overlapping();
-        squares.launch_as(&stream, overlapping, (&mut values,)).expect("it fits");
+        counts.launch(&stream, counts.shape(128).block(128), (&mut values,)).expect("it fits");
+        let overlapping = squares.shape(128).block(128).overlapping();
+        squares.launch(&stream, overlapping, (&mut values,)).expect("it fits");
         assert_eq!(values.to_vec().expect("readable"), expected);
     }
 }
@@ -191,14 +195,13 @@ fn all_ctas_of_a_cooperative_grid_are_there_at_once() {
         let (mut arrived, mut seen) =
             (device.zeros(1).expect("it fits"), device.zeros(132).expect("it fits"));
         let stream = device.stream().expect("a stream");
-        let together = meets.shape(132, 32).cooperative();
-        meets.launch_as(&stream, together, (&mut arrived, &mut seen)).expect("they fit");
+        let together = meets.shape(132).block(32).cooperative();
+        meets.launch(&stream, together, (&mut arrived, &mut seen)).expect("they fit");
         assert_eq!(seen.to_vec().expect("readable"), [132; 132]);
 
         let fit = 32 * device.properties().sm_count;
-        let too_many = meets.shape(fit + 1, 32).cooperative();
-        let refused =
-            meets.launch_as(&stream, too_many, (&mut arrived, &mut seen)).expect_err("one too many");
+        let too_many = meets.shape(fit + 1).block(32).cooperative();
+        let refused = meets.launch(&stream, too_many, (&mut arrived, &mut seen)).expect_err("one too many");
         let told = refused.to_string();
         assert!(
             told.contains(&format!("has {} CTAs, and the device holds {fit} of them", fit + 1)),
@@ -232,7 +235,7 @@ fn copies_arrive_by_themselves() {
         let input = device.buffer_from(&input).expect("it fits");
         let mut output = device.uninitialized::<f32>(32).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, 32, (&input, &mut output)).expect("it fits");
+        kernel.launch(&stream, kernel.shape(1).block(32), (&input, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }

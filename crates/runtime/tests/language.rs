@@ -48,9 +48,28 @@ fn a_kernel_prints() {
     for device in devices() {
         let speaks = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
         let stream = device.stream().expect("a stream");
-        speaks.launch(&stream, 1, 32, (7,)).expect("it runs");
+        speaks.launch(&stream, speaks.shape(1).block(32), (7,)).expect("it runs");
         stream.synchronize().expect("it ran");
     }
+}
+
+#[kernel]
+fn states_its_block() {
+    warpwright_lang::launch::threads(64);
+}
+
+#[test]
+fn the_block_is_stated_once() {
+    let device = Device::named("emu:h200").expect("the emulator always starts");
+    let stream = device.stream().expect("a stream");
+    let stated = device.compile(&states_its_block().expect("it has no mistakes")).expect("it compiles");
+    stated.launch(&stream, 1, ()).expect("the kernel states 64 threads");
+    stated.launch(&stream, stated.shape(1).block(64), ()).expect("the launch agrees");
+    let refused = stated.launch(&stream, stated.shape(1).block(32), ()).expect_err("it disagrees").to_string();
+    assert!(refused.contains("[32, 1, 1] threads, and the kernel states [64, 1, 1]"), "{refused}");
+    let unstated = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
+    let refused = unstated.launch(&stream, 1, (7,)).expect_err("nobody states it").to_string();
+    assert!(refused.contains("states no block: call `launch::threads(n)`"), "{refused}");
 }
 
 fn devices() -> Vec<Device> {
@@ -67,7 +86,9 @@ fn a_kernel_runs_with_typed_arguments() {
             (device.buffer_from(&x).expect("it fits"), device.buffer_from(&[1.0; 1000]).expect("it fits"));
         let mut out = device.uninitialized::<f32>(1000).expect("it fits");
         let stream = device.stream().expect("a stream");
-        scaled_sum.launch(&stream, 8, 128, (&a, &b, &mut out, 2.0, 1000)).expect("it fits");
+        scaled_sum
+            .launch(&stream, scaled_sum.shape(8).block(128), (&a, &b, &mut out, 2.0, 1000))
+            .expect("it fits");
         let expected: Vec<f32> = x.iter().map(|x| 2.0 * x + 1.0).collect();
         assert_eq!(out.to_vec().expect("readable"), expected);
     }
@@ -87,7 +108,9 @@ fn arrays_are_passed_by_value() {
         let kernel = device.compile(&takes_arrays().expect("it has no mistakes")).expect("it compiles");
         let mut out = device.uninitialized::<f32>(3).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, 1, ([1.5, 2.5, 3.5], [true, false, true], 7, &mut out)).expect("it fits");
+        kernel
+            .launch(&stream, kernel.shape(1).block(1), ([1.5, 2.5, 3.5], [true, false, true], 7, &mut out))
+            .expect("it fits");
         assert_eq!(out.to_vec().expect("readable"), [8.5, 0.0, 10.5]);
     }
 }
@@ -120,7 +143,9 @@ fn structs_are_passed_by_value() {
         let kernel = device.compile(&takes_a_struct().expect("it has no mistakes")).expect("it compiles");
         let mut out = device.uninitialized::<f32>(32).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, 32, (((5, -3), [0.5, 2.0]), &mut out)).expect("it fits");
+        kernel
+            .launch(&stream, kernel.shape(1).block(32), (((5, -3), [0.5, 2.0]), &mut out))
+            .expect("it fits");
         assert_eq!(out.to_vec().expect("readable"), expected);
     }
 }
@@ -148,7 +173,9 @@ fn integers_are_packed_with_saturation() {
         let mut packed = device.uninitialized::<u32>(32).expect("it fits");
         let mut pairs = device.uninitialized::<u32>(32).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, 32, (&input, &mut packed, &mut pairs)).expect("it fits");
+        kernel
+            .launch(&stream, kernel.shape(1).block(32), (&input, &mut packed, &mut pairs))
+            .expect("it fits");
         assert_eq!(packed.to_vec().expect("readable"), values.chunks(4).map(bytes).collect::<Vec<_>>());
         assert_eq!(pairs.to_vec().expect("readable"), values.chunks(4).map(halves).collect::<Vec<_>>());
     }
@@ -171,7 +198,7 @@ fn a_tensor_map_is_passed_by_value() {
         let map = warpwright_runtime::TensorMap::row_major(&matrix, &[64, 64], &[8, 32], Swizzle::None);
         // A GPU from before the accelerator has no tensor maps to pass.
         let Ok(map) = map else { continue };
-        kernel.launch(&stream, 1, 32, (&map, &mut out)).expect("it fits");
+        kernel.launch(&stream, kernel.shape(1).block(32), (&map, &mut out)).expect("it fits");
         let words = map.as_bytes().as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
         assert!(out.to_vec().expect("readable").into_iter().eq(words));
     }
@@ -184,7 +211,8 @@ fn a_fault_marks_what_the_kernel_could_write_and_nothing_else() {
     let x = device.buffer_from(&[1.0f32]).expect("it fits");
     let mut out = device.zeros::<f32>(1).expect("it fits");
     let stream = device.stream().expect("a stream");
-    let fault = stray.launch(&stream, 1, 1, (&x, &mut out)).expect_err("it writes to nowhere");
+    let fault =
+        stray.launch(&stream, stray.shape(1).block(1), (&x, &mut out)).expect_err("it writes to nowhere");
     assert!(matches!(fault, Error::Fault(_)), "{fault}");
     assert!(fault.to_string().contains("language.rs"), "the author's file: {fault}");
     assert!(matches!(out.to_vec(), Err(Error::HalfWritten { .. })));
@@ -226,7 +254,7 @@ fn fragments_multiply() {
         let (a, b) = (device.buffer_from(&a).expect("it fits"), device.buffer_from(&b).expect("it fits"));
         let mut d = device.uninitialized::<f32>(256).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, 32, (&a, &b, &mut d)).expect("it fits");
+        kernel.launch(&stream, kernel.shape(1).block(32), (&a, &b, &mut d)).expect("it fits");
         assert_eq!(d.to_vec().expect("readable"), expected);
     }
 }

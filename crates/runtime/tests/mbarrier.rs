@@ -168,7 +168,7 @@ fn phases_end_with_the_last_of_every_kind_of_arrival() {
                 let kernel = device.compile(&staged).expect("it compiles");
                 let mut seen = device.uninitialized::<u32>(32).expect("it fits");
                 let stream = device.stream().expect("a stream");
-                kernel.launch(&stream, 2, 32, (&mut seen,)).expect("it fits");
+                kernel.launch(&stream, 2, (&mut seen,)).expect("it fits");
                 let seen = seen.to_vec().unwrap_or_else(|error| panic!("{arrivals:?}: {error}"));
                 let expected = arrivals.expected(0) | arrivals.expected(1) << 3;
                 assert!(
@@ -240,7 +240,7 @@ fn waits_of_every_kind_see_the_end_of_a_phase_and_not_before() {
                 let kernel = device.compile(&staged).expect("it compiles");
                 let mut seen = device.uninitialized::<u32>(64).expect("it fits");
                 let stream = device.stream().expect("a stream");
-                kernel.launch(&stream, 1, 64, (&mut seen,)).expect("it fits");
+                kernel.launch(&stream, 1, (&mut seen,)).expect("it fits");
                 let seen = seen.to_vec().unwrap_or_else(|error| panic!("{wait:?}: {error}"));
                 assert!(seen.iter().all(|&bits| bits == 0b1100), "{wait:?}: {seen:?}");
             }
@@ -273,7 +273,7 @@ fn clusters_meet_where_warps_have_come_apart() {
         let kernel = device.compile(&meets_in_branches().expect("it has no mistakes")).expect("it compiles");
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
+        kernel.launch(&stream, 2, (&mut output,)).expect("it fits");
         assert_eq!(output.to_vec().unwrap_or_else(|error| panic!("{error}")), expected);
     }
 }

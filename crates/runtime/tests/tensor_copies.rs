@@ -100,7 +100,7 @@ fn tiles_are_loaded_and_stored_within_the_tensor() {
             let source = device.buffer_from(&source).expect("it fits");
             let target = device.zeros::<u32>(rows * columns).expect("it fits");
             let maps = [&source, &target].map(|buffer| map(buffer, rows, columns, swizzle));
-            kernel.launch(&stream, (3, 3), 32, (&maps[0], &maps[1])).expect("it fits");
+            kernel.launch(&stream, (3, 3), (&maps[0], &maps[1])).expect("it fits");
             stream.synchronize().expect("it ran");
             assert_eq!(target.to_vec().expect("readable"), expected, "{swizzle:?}");
         }
@@ -139,7 +139,7 @@ fn tiles_are_reduced_into_the_tensor() {
         let source = device.buffer_from(&source).expect("it fits");
         let target = device.buffer_from(&[5u32; 16 * 32]).expect("it fits");
         let maps = (map(&source, rows, columns, Swizzle::None), map(&target, 16, 32, Swizzle::None));
-        kernel.launch(&stream, (2, 2), 32, (&maps.0, &maps.1)).expect("it fits");
+        kernel.launch(&stream, (2, 2), (&maps.0, &maps.1)).expect("it fits");
         stream.synchronize().expect("it ran");
         assert_eq!(target.to_vec().expect("readable"), expected);
     }
@@ -172,7 +172,7 @@ fn the_device_chooses_among_tensor_maps() {
         let buffers = sources.clone().map(|source| device.buffer_from(&source).expect("it fits"));
         let maps = buffers.each_ref().map(|buffer| map(buffer, 16, 32, Swizzle::None));
         let mut output = device.uninitialized::<u32>(3 * 16 * 32).expect("it fits");
-        kernel.launch(&stream, 3, 32, (maps.each_ref(), &mut output)).expect("it fits");
+        kernel.launch(&stream, 3, (maps.each_ref(), &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), sources.concat());
     }
 }
@@ -211,7 +211,7 @@ fn a_tile_is_sent_to_several_ctas() {
         let source = device.buffer_from(&source).expect("it fits");
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
         let map = map(&source, 16, 32, Swizzle::None);
-        kernel.launch(&stream, 2, 32, (&map, &mut output)).expect("it fits");
+        kernel.launch(&stream, 2, (&map, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }
@@ -271,7 +271,7 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
         let image = device.buffer_from(&image).expect("it fits");
         let map = runtime::TensorMap::new(&image, description.clone()).expect("legal");
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
-        kernel.launch(&stream, 1, 32, (&map, &mut output)).expect("it fits");
+        kernel.launch(&stream, 1, (&map, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }
@@ -310,7 +310,7 @@ fn bulk_copies_go_in_every_direction() {
         let stream = device.stream().expect("a stream");
         let input = device.buffer_from(&input).expect("it fits");
         let mut output = device.buffer_from(&[0.5f32; 1024]).expect("it fits");
-        kernel.launch(&stream, 4, 32, (&input, &mut output)).expect("it fits");
+        kernel.launch(&stream, 4, (&input, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }
@@ -345,7 +345,7 @@ fn neighbours_store_to_each_other_asynchronously() {
             device.compile(&stores_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 2, 32, (&mut output,)).expect("it fits");
+        kernel.launch(&stream, 2, (&mut output,)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }
@@ -395,9 +395,7 @@ fn a_kernel_makes_a_tensor_map() {
         let mut room = device.uninitialized::<u8>(128).expect("it fits");
         let mut output = device.uninitialized::<u32>(expected.len()).expect("it fits");
         let like = map(&first, 16, 32, Swizzle::None);
-        kernel
-            .launch(&stream, 1, 32, (&like, &second, rows as u32, &mut room, &mut output))
-            .expect("it fits");
+        kernel.launch(&stream, 1, (&like, &second, rows as u32, &mut room, &mut output)).expect("it fits");
         assert_eq!(output.to_vec().expect("readable"), expected);
     }
 }

@@ -350,7 +350,7 @@ fn run<A: Element, B: Element, C: Storable>(form: &Form, value: fn(C) -> i64) {
         let words = device.buffer_from(&words).expect("it fits");
         let mut c = device.uninitialized::<C>(expected.len()).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel.launch(&stream, 1, THREADS, (&a, &b, &words, &mut c)).expect("it fits");
+        kernel.launch(&stream, 1, (&a, &b, &words, &mut c)).expect("it fits");
         let found = c.to_vec().unwrap_or_else(|error| panic!("{form:?}: {error}"));
         let found: Vec<i64> = found.into_iter().map(value).collect();
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
@@ -491,9 +491,7 @@ fn what_registers_hold_is_made_before_it_is_multiplied() {
         let (a, b) = (device.buffer_from(&rows(&a, 64)), device.buffer_from(&rows(&b, 32)));
         let mut c = device.uninitialized::<f32>(64 * 32).expect("it fits");
         let stream = device.stream().expect("a stream");
-        kernel
-            .launch(&stream, 1, 128, (&a.expect("it fits"), &b.expect("it fits"), &mut c))
-            .expect("it fits");
+        kernel.launch(&stream, 1, (&a.expect("it fits"), &b.expect("it fits"), &mut c)).expect("it fits");
         assert_eq!(c.to_vec().unwrap_or_else(|error| panic!("{error}")), expected);
     }
 }
@@ -534,6 +532,6 @@ fn a_written_in_flight_is_told_at_its_line() {
     let b = device.buffer_from(&[f16::ONE; 128]).expect("it fits");
     let mut c = device.uninitialized::<f32>(512).expect("it fits");
     let stream = device.stream().expect("a stream");
-    let told = kernel.launch(&stream, 1, 128, (&b, &mut c)).expect_err("it is found").to_string();
+    let told = kernel.launch(&stream, 1, (&b, &mut c)).expect_err("it is found").to_string();
     assert!(told.contains("in-flight") && told.contains(&format!("warpgroup.rs:{line}")), "{told}");
 }

@@ -34,7 +34,7 @@ fn show(device: &Device, out: &mut dyn Write, title: &str, layout: Layout) -> Re
     let mut seen = device.uninitialized::<u32>((ROWS * COLUMNS) as usize)?;
 
     let look = device.compile(&Lens { layout: layout.clone() }.look()?)?;
-    look.launch(&device.stream()?, 1, (ROWS, COLUMNS), (&memory, &mut seen))?;
+    look.launch(&device.stream()?, 1, (&memory, &mut seen))?;
 
     for (index, offset) in (0..).zip(seen.to_vec()?) {
         let (row, column) = (index / COLUMNS, index % COLUMNS);

@@ -64,7 +64,7 @@ fn show(device: &Device, out: &mut dyn Write, deal: Deal) -> Result<(), Box<dyn 
     let mut hands = device.uninitialized::<u32>(elements as usize)?;
     let blocks = (SIDE / TILE, SIDE / TILE);
     let kernel = device.compile(&deal.run()?)?;
-    kernel.launch(&device.stream()?, blocks, AGENTS, (&memory, &mut tiles, &mut hands))?;
+    kernel.launch(&device.stream()?, blocks, (&memory, &mut tiles, &mut hands))?;
 
     let hands = hands.to_vec()?;
     if matches!(deal, Deal::InTurn) {

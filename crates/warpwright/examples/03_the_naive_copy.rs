@@ -41,7 +41,7 @@ fn show<const WIDTH: usize>(device: &Device, out: &mut dyn Write) -> Result<(), 
     let from = device.buffer_from(&values)?;
     let mut to = device.uninitialized::<f32>(ELEMENTS as usize)?;
     let kernel = Copy::<WIDTH>.run()?;
-    device.compile(&kernel)?.launch(&device.stream()?, 1, THREADS, (&from, &mut to))?;
+    device.compile(&kernel)?.launch(&device.stream()?, 1, (&from, &mut to))?;
     if to.to_vec()? != values {
         return Err(format!("{WIDTH} elements an instruction: the copy differs").into());
     }

@@ -64,7 +64,7 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
 
     writeln!(out, "=== Who copies what: {ROWS} x {COLUMNS}, {THREADS} threads ===")?;
     let mut owners = device.uninitialized::<u32>(ELEMENTS as usize)?;
-    device.compile(&stamp()?)?.launch(&stream, 1, THREADS, (&mut owners,))?;
+    device.compile(&stamp()?)?.launch(&stream, 1, (&mut owners,))?;
     let owners = owners.to_vec()?;
     for row in 0..ROWS {
         let cells = (0..COLUMNS).map(|column| format!("T{:02}", owners[(row + column * ROWS) as usize]));
@@ -78,7 +78,7 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
     let values: Vec<f32> = (0..ELEMENTS).map(|index| index as f32).collect();
     let from = device.buffer_from(&values)?;
     let mut to = device.uninitialized::<f32>(ELEMENTS as usize)?;
-    device.compile(&bring()?)?.launch(&stream, 1, THREADS, (&from, &mut to))?;
+    device.compile(&bring()?)?.launch(&stream, 1, (&from, &mut to))?;
     for (row, found) in to.to_vec()?.chunks(COLUMNS as usize).enumerate() {
         let cells: Vec<String> = found.iter().map(|value| format!("{value:>4}")).collect();
         writeln!(out, "row {row:>2}: {}", cells.join(" "))?;

@@ -60,7 +60,7 @@ impl Tile {
 /// Prints each element's bank, and how often a row's elements meet in one.
 fn show_banks(device: &Device, out: &mut dyn Write, tile: &Tile) -> Result<u32, Box<dyn Error>> {
     let mut banks = device.uninitialized::<u32>(ELEMENTS as usize)?;
-    device.compile(&tile.find_banks()?)?.launch(&device.stream()?, 1, ELEMENTS, (&mut banks,))?;
+    device.compile(&tile.find_banks()?)?.launch(&device.stream()?, 1, (&mut banks,))?;
     let banks = banks.to_vec()?;
     writeln!(out, "=== {:#} ===", tile.layout())?;
     let mut meetings = 0;
@@ -103,7 +103,7 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
     let values: Vec<f32> = (0..ELEMENTS).map(|index| index as f32).collect();
     let from = device.buffer_from(&values)?;
     let mut to = device.uninitialized::<f32>(ELEMENTS as usize)?;
-    device.compile(&swizzled.bring()?)?.launch(&device.stream()?, 1, 32, (&from, &mut to))?;
+    device.compile(&swizzled.bring()?)?.launch(&device.stream()?, 1, (&from, &mut to))?;
     for (row, found) in to.to_vec()?.chunks(SIDE as usize).enumerate() {
         let cells: Vec<String> = found.iter().map(|value| format!("{value:>3}")).collect();
         writeln!(out, "row {row}: {}", cells.join(" "))?;

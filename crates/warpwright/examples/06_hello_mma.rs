@@ -78,8 +78,7 @@ fn show(
     };
     let (a_there, b_there) = (device.buffer_from(&half(M, &a))?, device.buffer_from(&half(N, &b))?);
     let mut c = device.uninitialized::<f32>((M * N) as usize)?;
-    let counts =
-        device.compile(&multiply()?)?.launch(&device.stream()?, 1, 32, (&a_there, &b_there, &mut c))?;
+    let counts = device.compile(&multiply()?)?.launch(&device.stream()?, 1, (&a_there, &b_there, &mut c))?;
     let c = c.to_vec()?;
     let at = |m: u32, n: u32| c[(m + n * M) as usize];
     for m in 0..M {
@@ -101,7 +100,7 @@ fn show(
 pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "=== Who holds C: {ATOM} ===")?;
     let mut owners = device.uninitialized::<u32>((M * N) as usize)?;
-    device.compile(&stamp()?)?.launch(&device.stream()?, 1, 32, (&mut owners,))?;
+    device.compile(&stamp()?)?.launch(&device.stream()?, 1, (&mut owners,))?;
     let owners = owners.to_vec()?;
     let owner = |m: u32, n: u32| owners[(m + n * M) as usize];
     for m in 0..M {

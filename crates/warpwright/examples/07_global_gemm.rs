@@ -99,7 +99,7 @@ fn show(
     let mut c = device.uninitialized::<f32>((m * n) as usize)?;
     let kernel = device.compile(&global_gemm()?)?;
     let grid = (m / TILE.0, n / TILE.1);
-    kernel.launch(&device.stream()?, grid, THREADS, (&a_there, &b_there, &mut c, m, n, k))?;
+    kernel.launch(&device.stream()?, grid, (&a_there, &b_there, &mut c, m, n, k))?;
 
     let c = c.to_vec()?;
     let mut worst = 0.0f32;

@@ -101,7 +101,7 @@ pub(crate) fn wrong_elements(
     let map = |buffer, rows: u32| Map::of_tile(buffer, (rows.into(), k.into()), &BlackwellGemm::tile()?);
     let (a_map, b_map) = (map(&a_there, m)?, map(&b_there, n)?);
     let kernel = device.compile(&BlackwellGemm.run()?)?;
-    kernel.launch(&device.stream()?, (n / 128, m / 128), 256, (&a_map, &b_map, &mut c, n, k))?;
+    kernel.launch(&device.stream()?, (n / 128, m / 128), (&a_map, &b_map, &mut c, n, k))?;
 
     let found = c.to_vec()?;
     let dot = |row: u32, column: u32| -> f32 {

@@ -67,7 +67,7 @@ fn show(
     let mut c = device.uninitialized::<f32>(elements as usize)?;
     let grid = elements / elements_of_thread / THREADS;
     let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-    device.compile(&kernel)?.launch(&device.stream()?, grid, THREADS, (&a_there, &b_there, &mut c))?;
+    device.compile(&kernel)?.launch(&device.stream()?, grid, (&a_there, &b_there, &mut c))?;
     let right = c.to_vec()?.iter().zip(a.iter().zip(&b)).all(|(c, (a, b))| *c == a + b);
     if !right {
         return Err(format!("{} adds wrongly", kernel.name()).into());
@@ -81,7 +81,7 @@ fn show(
 
 pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let mut message = device.zeros::<u8>(GREETING.len())?;
-    device.compile(&hello()?)?.launch(&device.stream()?, 1, 32, (&mut message,))?;
+    device.compile(&hello()?)?.launch(&device.stream()?, 1, (&mut message,))?;
     let message = message.to_vec()?;
     if message != GREETING {
         return Err("the device said something else".into());

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x = device.buffer_from(&(0..length).map(|i| i as f32).collect::<Vec<_>>())?;
     let mut y = device.buffer_from(&vec![1.0f32; length as usize])?;
     let stream = device.stream()?;
-    kernel.launch(&stream, length.div_ceil(axpy.threads), axpy.threads, (2.0, &x, &mut y, length))?;
+    kernel.launch(&stream, length.div_ceil(axpy.threads), (2.0, &x, &mut y, length))?;
 
     let right = y.to_vec()?.iter().enumerate().all(|(i, y)| *y == 2.0 * i as f32 + 1.0);
     println!("{}: {}", device.name(), if right { "every element is right" } else { "wrong" });

@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let map = |buffer, rows: u32| Map::of_tile(buffer, (rows.into(), k.into()), &HopperGemm::tile()?);
     let (a_map, b_map) = (map(&a_there, m)?, map(&b_there, n)?);
     let kernel = device.compile(&HopperGemm.run()?)?;
-    kernel.launch(&device.stream()?, (n / 128, m / 128), 384, (&a_map, &b_map, &mut c, m, n, k))?;
+    kernel.launch(&device.stream()?, (n / 128, m / 128), (&a_map, &b_map, &mut c, m, n, k))?;
 
     let found = c.to_vec()?;
     let dot = |row: u32, column: u32| -> f32 {

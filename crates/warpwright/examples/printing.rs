@@ -53,7 +53,7 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
     let kernel = device.compile(&report.tell()?)?;
     let stream = device.stream()?;
     for (down, across) in [(0, 0), (1, 2)] {
-        kernel.launch(&stream, 1, 32, (&memory, rows, columns, down, across))?;
+        kernel.launch(&stream, 1, (&memory, rows, columns, down, across))?;
     }
     stream.synchronize()?;
     writeln!(out, "what the device printed stands above this line")?;

@@ -93,9 +93,9 @@ fn prepare_unary<T: HostNumber, K: 'static>(
 ) -> Result<Box<dyn Prepared>> {
     let length = options.number("length");
     let walk = Walk::FASTEST.with(options)?;
-    let (grid, threads) = (walk.grid::<T>(length)?, walk.threads);
+    let grid = walk.grid::<T>(length)?;
     let compiled = device.compile(&kernel)?;
-    let resources = Resources::of(compiled.function(), &compiled.shape(grid, threads))?;
+    let resources = Resources::of(compiled.function(), &compiled.shape(grid))?;
     let values = Values::named(options.choice("values"));
     let make = |seed| {
         let from: Vec<T> = values.numbers(seed, usize::try_from(length)?);
@@ -110,7 +110,7 @@ fn prepare_unary<T: HostNumber, K: 'static>(
             Ok(if length == 0 {
                 Default::default()
             } else {
-                compiled.function().launch(stream, compiled.shape(grid, threads), (&*from, to, length))?
+                compiled.function().launch(stream, compiled.shape(grid), (&*from, to, length))?
             })
         },
         move |(from, to)| {
@@ -225,7 +225,7 @@ impl AddLibrary {
                 Ok(if length == 0 {
                     Default::default()
                 } else {
-                    let launch = compiled.shape(grid, walk.threads);
+                    let launch = compiled.shape(grid);
                     compiled.function().launch(stream, launch, (&*a, &*b, to, length))?
                 })
             },

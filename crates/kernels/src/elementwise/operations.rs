@@ -30,7 +30,7 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(Copy { walk }, Copy::run::<T>)?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (from, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (from, to, length as u64))?)
     }
 
     /// to = f(from), elementwise. `function` is staged: it gets a device value and returns one, and captures nothing.
@@ -66,7 +66,7 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, from.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Map { walk: *walk, function }.run::<T>())?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (from, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (from, to, length as u64))?)
     }
 
     /// to = f(a, b), elementwise. `function` is staged, as for [`map`](Self::map).
@@ -104,6 +104,6 @@ impl Operations {
         }
         let (walk, length) = (Walk::FASTEST, a.len());
         let kernel = self.kernel(walk, move |walk: &Walk| Zip { walk: *walk, function }.run::<T>())?;
-        Ok(kernel.launch(stream, grid::<T>(walk, length)?, walk.threads, (a, b, to, length as u64))?)
+        Ok(kernel.launch(stream, grid::<T>(walk, length)?, (a, b, to, length as u64))?)
     }
 }

@@ -12,7 +12,7 @@ use super::linear::Linear;
 use super::multiply::{Factor, Operands, Product, no_matrix};
 use super::ready::Workspace;
 use super::warps::Warps;
-use super::{Gemm, GemmInput, GemmOutput, THREADS};
+use super::{Gemm, GemmInput, GemmOutput};
 use crate::operations::{Operations, Result};
 
 impl<E> Fused<Gemm, E> {
@@ -88,6 +88,6 @@ pub(super) fn by_warps<T: Factor + GemmInput, C: GemmOutput + Storable, E: Fused
     operations.with_scratch(stream, |workspace: &mut Workspace| {
         let [rows, columns, more] = finish.vectors(workspace.nothing(operations)?);
         let arguments = (a, b, c, matrix, finish.numbers, rows, columns, more, n, k, offsets);
-        Ok(compiled.launch(stream, grid, THREADS, arguments)?)
+        Ok(compiled.launch(stream, grid, arguments)?)
     })
 }

@@ -87,18 +87,10 @@ impl FactorCopy {
         let ctas = operations.grid("the copy of a factor", self.ctas())?;
         let arguments = (factor, copied, rows, run, pitch, [stride, self.matrix()]);
         Ok(match transposes {
-            true => operations.kernel(TransposeToRows, TransposeToRows::run::<T>)?.launch(
-                stream,
-                ctas,
-                [LANES, WARPS, 1],
-                arguments,
-            )?,
-            false => operations.kernel(PadRows, PadRows::run::<T>)?.launch(
-                stream,
-                ctas,
-                [LANES, ROWS, 1],
-                arguments,
-            )?,
+            true => operations
+                .kernel(TransposeToRows, TransposeToRows::run::<T>)?
+                .launch(stream, ctas, arguments)?,
+            false => operations.kernel(PadRows, PadRows::run::<T>)?.launch(stream, ctas, arguments)?,
         })
     }
 }

@@ -8,7 +8,6 @@ use warpwright::prelude::*;
 use warpwright::runtime::{self, Buffer, Compiled, HostBuffer, LaunchCounts, Storable, Stream, TileMaps};
 
 use super::fused::Fused;
-use super::hopper;
 use super::kinds::{One, Scales};
 use super::linear::{Linear, Parts};
 use super::members::{GroupLaunch, Member};
@@ -206,8 +205,8 @@ where
         operations.with_scratch(stream, |scratch: &mut GroupScratch| {
             let table = scratch.filled(stream, &records, self.room)?;
             let count = self.members.len() as u32;
-            let shape = self.compiled.shape(self.ctas, hopper::THREADS);
-            Ok(both(copied, self.compiled.launch_as(stream, shape, (table, count))?))
+            let shape = self.compiled.shape(self.ctas);
+            Ok(both(copied, self.compiled.launch(stream, shape, (table, count))?))
         })
     }
 }

@@ -22,7 +22,7 @@ use super::readable::Readable;
 use super::ready::Workspace;
 use super::tuned;
 use super::warps::Warps;
-use super::{Gemm, GemmInput, GemmOutput, Order, THREADS, WarpgroupInput};
+use super::{Gemm, GemmInput, GemmOutput, Order, WarpgroupInput};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// What is multiplied: C (m, n) = A (m, k) · B (k, n), each without gaps.
@@ -245,14 +245,14 @@ impl<T: GemmInput + WarpgroupInput + Storable> Factor<T> for T {
             if batch.count == 1 {
                 let compiled = operations.kernel(fused, Fused::<Gemm, E>::run::<T, C>)?;
                 let arguments = (a, b, c, matrix, numbers, rows, columns, more, m, n, k);
-                return Ok(compiled.launch(stream, tiles, THREADS, arguments)?);
+                return Ok(compiled.launch(stream, tiles, arguments)?);
             }
             let compiled = operations.kernel(fused, Fused::<Gemm, E>::run_batch::<T, C>)?;
             let strides = [batch.a_stride, batch.b_stride, batch.c_stride];
             let arguments = (a, b, c, matrix, numbers, rows, columns, more, m, n, k, strides, batch.count);
             // The products fill the grid's second axis, and where they are too many, the third.
             let layers = batch.count.div_ceil(MOST_ROWS_OF_GRID);
-            Ok(compiled.launch(stream, [tiles, batch.count.div_ceil(layers), layers], THREADS, arguments)?)
+            Ok(compiled.launch(stream, [tiles, batch.count.div_ceil(layers), layers], arguments)?)
         })
     }
 

@@ -10,7 +10,7 @@ use warpwright::runtime::{self, Buffer, LaunchCounts, Storable, Stream, TileMaps
 use super::batched::Batch;
 use super::finish::{Finish, FusedEpilogue, Kinds, NUMBERS};
 use super::fused::Fused;
-use super::hopper::{self, HopperGemm};
+use super::hopper::HopperGemm;
 use super::kinds::{Given, Kind};
 use super::linear::Parts;
 use super::multiply::{Operands, Product, extents, legal, no_matrix};
@@ -179,7 +179,7 @@ where
                 Some((count, stride)) => TileMaps::of_many(matrix, (count.into(), stride), &tile)?,
             };
             let compiled = operations.kernel(kernel, FusedKernel::<G, E, K>::run::<A, B, C>)?;
-            let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
+            let shape = compiled.shape(cost.ctas).overlapping();
             Box::new(move |stream, given, scales, told| {
                 let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
                 let ([rows, columns, more], boxes) = (vectors, boxes.of(c)?);
@@ -188,18 +188,18 @@ where
                     &a, &b, scales, &boxes, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k,
                     told,
                 );
-                Ok(compiled.launch_as(stream, shape, arguments)?)
+                Ok(compiled.launch(stream, shape, arguments)?)
             })
         } else {
             let compiled = operations.kernel(kernel, FusedKernel::<G, E, K>::run_any::<A, B, C>)?;
-            let shape = compiled.shape(cost.ctas, hopper::THREADS).overlapping();
+            let shape = compiled.shape(cost.ctas).overlapping();
             Box::new(move |stream, given, scales, told| {
                 let Launched { maps: [a, b], c, slots, arrived, numbers, vectors, matrix } = given;
                 let [rows, columns, more] = vectors;
                 let (scales, told) = (G::Scales::passed(scales), K::Told::passed(told));
                 let arguments =
                     (&a, &b, scales, c, matrix, numbers, rows, columns, more, slots, arrived, m, n, k, told);
-                Ok(compiled.launch_as(stream, shape, arguments)?)
+                Ok(compiled.launch(stream, shape, arguments)?)
             })
         };
         Ok(Self {

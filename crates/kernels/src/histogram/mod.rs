@@ -216,15 +216,10 @@ impl Operations {
         stream.fill_zero(counts)?;
         let length = input.len() as u64;
         let vectors = length.div_ceil(vector::width::<T>().into()).div_ceil(configuration.threads.into());
-        let resident = self.resident(&kernel, configuration.threads)?;
+        let resident = self.resident(&kernel)?;
         // A CTA's own counters have 32 bits: no CTA may see as many elements.
         let least = length.div_ceil(1 << 31);
         let grid = vectors.clamp(1, resident.into()).max(least) as u32;
-        Ok(kernel.launch(
-            stream,
-            grid,
-            configuration.threads,
-            (input, edges, counts, bins, lower, upper, length),
-        )?)
+        Ok(kernel.launch(stream, grid, (input, edges, counts, bins, lower, upper, length))?)
     }
 }

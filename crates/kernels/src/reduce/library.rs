@@ -78,7 +78,7 @@ fn prepare<T: Sampled, M: Monoid<T>>(
     let operations = Operations::new(device);
     let single_pass = single_pass_of(monoid, options, device.properties().capability)?;
     let kernel = operations.kernel(single_pass, SinglePass::<M>::run::<T>)?;
-    let resources = Resources::of(kernel.function(), &kernel.shape(1, single_pass.threads))?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
     let result = Rc::clone(&output);
     let ready = Ready {
         launch: move |stream: &_| {

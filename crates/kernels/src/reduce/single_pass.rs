@@ -327,7 +327,7 @@ pub(super) fn grid_of<T: Storable, M: Monoid<T>>(
     length: u64,
 ) -> Result<u32> {
     let kernel = operations.kernel(*configuration, SinglePass::<M>::run::<T>)?;
-    let fitting = operations.resident(&kernel, configuration.threads)?;
+    let fitting = operations.resident(&kernel)?;
     let wanted = match configuration.ctas_per_sm {
         0 => fitting,
         ctas => ctas * operations.device().properties().sm_count,
@@ -351,8 +351,8 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
         let words = (u64::from(grid) * record_bytes(|| monoid.identity())).div_ceil(8) as usize;
         let partials = scratch.partials.at_least(operations.device(), words)?;
         let arrived = scratch.arrived.at_least_kept(stream, 1)?;
-        let shape = kernel.shape(grid, configuration.threads);
+        let shape = kernel.shape(grid);
         let shape = if configuration.overlaps { shape.overlapping() } else { shape };
-        Ok(kernel.launch_as(stream, shape, (input, output, partials, arrived, length))?)
+        Ok(kernel.launch(stream, shape, (input, output, partials, arrived, length))?)
     })
 }

@@ -46,7 +46,7 @@ pub(super) fn launch<Args: HostParameter>(
         return Ok(LaunchCounts::default());
     }
     let shape = plan.shape(kernel, rows)?;
-    Ok(kernel.launch_as(stream, shape, arguments)?)
+    Ok(kernel.launch(stream, shape, arguments)?)
 }
 
 impl Operations {

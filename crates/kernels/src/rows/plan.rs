@@ -268,7 +268,7 @@ impl Plan {
     /// Not even one cluster fits the device.
     pub fn shape<Args>(&self, kernel: &Compiled<Args>, rows: u32) -> Result<Launch> {
         let shape = |grid| {
-            let shape = kernel.shape(grid, self.cta_threads());
+            let shape = kernel.shape(grid);
             if self.overlaps { shape.overlapping() } else { shape }
         };
         if self.turnover == Turnover::Spread {

@@ -52,7 +52,7 @@ fn prepare<T: Sampled, M: Monoid<T, Output = T>>(
     let output = Rc::new(RefCell::new(device.uninitialized::<T>(input.len())?));
     let operations = Operations::new(device);
     let kernel = operations.kernel(single_pass, SinglePass::<M>::run::<T>)?;
-    let resources = Resources::of(kernel.function(), &kernel.shape(1, single_pass.block()))?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
     let result = Rc::clone(&output);
     let ready = Ready {
         launch: move |stream: &_| {

@@ -421,7 +421,7 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
     }
     let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
     let tiles = length.div_ceil(configuration.tile::<T>().into());
-    let resident = operations.resident(&kernel, configuration.block())?;
+    let resident = operations.resident(&kernel)?;
     let grid =
         grid_of_takers(tiles, resident, configuration.held()).ok_or_else(|| OperationError::Shape {
             what: "a scan",
@@ -434,7 +434,7 @@ pub(super) fn launch<T: Storable, M: Monoid<T>>(
         let words = scratch.words.at_least_kept(stream, tiles as usize)?;
         let records = scratch.records.at_least(operations.device(), record_words)?;
         let arguments = (input, output, counter, words, records, length);
-        Ok(kernel.launch(stream, grid, configuration.block(), arguments)?)
+        Ok(kernel.launch(stream, grid, arguments)?)
     })
 }
 

@@ -130,7 +130,7 @@ impl Operations {
         let configuration = Select::new::<T>(want, self.device().properties().capability);
         let kernel = self.kernel(configuration, Select::<P>::run::<T>)?;
         let tiles = input.len().div_ceil(configuration.tile() as usize);
-        let resident = self.resident(&kernel, configuration.block())?;
+        let resident = self.resident(&kernel)?;
         let grid = grid_of_takers(tiles as u64, resident, configuration.held()).ok_or_else(|| {
             OperationError::Shape {
                 what: "a selection",
@@ -145,7 +145,7 @@ impl Operations {
                 None => scratch.no_flags.at_least(self.device(), 1)?,
             };
             let arguments = (input, flags, output, count, counter, words, input.len() as u64);
-            Ok(kernel.launch(stream, grid, configuration.block(), arguments)?)
+            Ok(kernel.launch(stream, grid, arguments)?)
         })
     }
 }

@@ -85,16 +85,14 @@ enum Staged {
 pub(super) struct Ready {
     kernel: Staged,
     ctas: u32,
-    threads: u32,
 }
 
 impl Ready {
     /// The kernel and its launch for one split.
     pub(super) fn launch_of(&self) -> (&Function, Launch) {
-        let (ctas, threads) = (self.ctas, self.threads);
         match &self.kernel {
-            Staged::Split(kernel) => (kernel.function(), kernel.shape(ctas, threads)),
-            Staged::Mapped(kernel, _) => (kernel.function(), kernel.shape(ctas, threads)),
+            Staged::Split(kernel) => (kernel.function(), kernel.shape(self.ctas)),
+            Staged::Mapped(kernel, _) => (kernel.function(), kernel.shape(self.ctas)),
         }
     }
 
@@ -106,9 +104,9 @@ impl Ready {
         arguments: Arguments,
         (splits, part): (u32, u32),
     ) -> Result<LaunchCounts> {
-        let (ctas, threads) = (self.ctas * splits, self.threads);
+        let ctas = self.ctas * splits;
         Ok(match &self.kernel {
-            Staged::Split(kernel) => kernel.launch(stream, ctas, threads, (a, b, c, arguments, part))?,
+            Staged::Split(kernel) => kernel.launch(stream, ctas, (a, b, c, arguments, part))?,
             Staged::Mapped(kernel, (bm, bn, bk)) => {
                 let map = |buffer, rows: u32, columns: u32, box_rows: &u32, box_columns: &u32| {
                     let extents = [u64::from(rows), u64::from(columns)];
@@ -116,7 +114,7 @@ impl Ready {
                 };
                 let (m, n, k, ..) = arguments;
                 let (a, b) = (map(a, m, k, bm, bk)?, map(b, k, n, bk, bn)?);
-                kernel.launch(stream, ctas, threads, (&a, &b, c, arguments, part))?
+                kernel.launch(stream, ctas, (&a, &b, c, arguments, part))?
             }
         })
     }
@@ -192,7 +190,7 @@ impl Operations {
             let combine = self.kernel(Combine, Combine::run)?;
             let grid = self.grid("sgemm", (count as u64).div_ceil(combine::THREADS.into()))?;
             let rest = (&*sums, &mut *c, count as u64, splits, scale.alpha, scale.beta);
-            Ok(both(first, combine.launch(stream, grid, combine::THREADS, rest)?))
+            Ok(both(first, combine.launch(stream, grid, rest)?))
         })
     }
 
@@ -224,7 +222,7 @@ impl Operations {
             Ok::<_, OperationError>(ctas as u32)
         };
         let tiled = |kernel, tiles: &super::tiles::Tiles| {
-            Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))?, threads: tiles.threads() })
+            Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))? })
         };
         match method {
             Method::DoubleBuffered(kernel, _) => {

@@ -3,7 +3,7 @@
 use warpwright::runtime::{Buffer, Device};
 
 use super::reference::{verify, work};
-use super::{BlockTranspose, Method, TileTranspose, tile};
+use super::{BlockTranspose, Method, TileTranspose};
 use crate::copy;
 use crate::number::{HostNumber, Values, with_type};
 use crate::operations::Operations;
@@ -73,11 +73,11 @@ fn resources<T: HostNumber>(operations: &Operations, method: Method) -> Result<R
     match method {
         Method::Tile(kernel) => {
             let compiled = operations.kernel(kernel, TileTranspose::run::<T>)?;
-            Resources::of(compiled.function(), &compiled.shape(1, tile::BLOCK))
+            Resources::of(compiled.function(), &compiled.shape(1))
         }
         Method::Blocks(kernel) => {
             let compiled = operations.kernel(kernel, BlockTranspose::run::<T>)?;
-            Resources::of(compiled.function(), &compiled.shape(1, kernel.threads()))
+            Resources::of(compiled.function(), &compiled.shape(1))
         }
     }
 }

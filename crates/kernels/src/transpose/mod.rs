@@ -84,13 +84,13 @@ impl Operations {
         match method {
             Method::Tile(kernel) => {
                 let (grid, kernel) = (ctas(tile::grid(m, n))?, self.kernel(kernel, TileTranspose::run::<T>)?);
-                Ok(kernel.launch(stream, grid, tile::BLOCK, (a, b, m, n))?)
+                Ok(kernel.launch(stream, grid, (a, b, m, n))?)
             }
             Method::Blocks(blocks) => {
                 blocks.check::<T>(m, n)?;
                 let (grid, kernel) =
                     (ctas(blocks.grid::<T>(m, n))?, self.kernel(blocks, BlockTranspose::run::<T>)?);
-                Ok(kernel.launch(stream, grid, blocks.threads(), (a, b, m, n))?)
+                Ok(kernel.launch(stream, grid, (a, b, m, n))?)
             }
         }
     }

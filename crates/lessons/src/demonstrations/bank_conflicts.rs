@@ -95,7 +95,7 @@ impl LibraryKernel for Library {
         let result = Rc::clone(&last);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                Ok(compiled.function().launch(stream, compiled.shape(1, 32), (&*last, &cycles))?)
+                Ok(compiled.function().launch(stream, compiled.shape(1), (&*last, &cycles))?)
             },
             verify: move || exactly(&result.to_vec()?, |lane| f64::from(lane as u32 * kernel.stride % WORDS)),
             work: Work::default(),

@@ -86,7 +86,7 @@ impl LibraryKernel for Library {
         let result = Rc::clone(&output);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let shape = compiled.shape(length.div_ceil(THREADS), THREADS);
+                let shape = compiled.shape(length.div_ceil(THREADS));
                 Ok(compiled.function().launch(stream, shape, (&input_there, &*output, length))?)
             },
             verify: move || exactly(&result.to_vec()?, |index| f64::from(input[index * stride])),

@@ -102,7 +102,7 @@ impl LibraryKernel for Library {
         let results = (Rc::clone(&waves), Rc::clone(&product));
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let shape = compiled.shape(1, 32);
+                let shape = compiled.shape(1);
                 Ok(compiled.function().launch(stream, shape, (&input_there, &*waves, &*product))?)
             },
             verify: move || {

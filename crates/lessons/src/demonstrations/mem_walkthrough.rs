@@ -84,7 +84,7 @@ impl LibraryKernel for Library {
         let result = Rc::clone(&output);
         Ok(Box::new(Ready {
             launch: move |stream: &_| {
-                let shape = compiled.shape(1, THREADS);
+                let shape = compiled.shape(1);
                 Ok(compiled.function().launch(stream, shape, (&input_there, &*output, 1f32))?)
             },
             verify: move || exactly(&result.to_vec()?, |index| f64::from(2.0 * input[index] + 1.0)),

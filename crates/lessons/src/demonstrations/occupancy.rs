@@ -117,7 +117,7 @@ impl LibraryKernel for Library {
     fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
         let kernel = kernel(options)?;
         let compiled = device.compile(&kernel.run()?)?;
-        let resources = resources(&kernel, &compiled.shape(1, kernel.threads), compiled.function())?;
+        let resources = resources(&kernel, &compiled.shape(1), compiled.function())?;
         let room = resources.ctas_per_sm * device.properties().sm_count;
         let grid = options.u32_or("ctas", 2 * room)?;
         let stay = if device.properties().is_emulated { EMULATED_STAY } else { STAY };
@@ -127,7 +127,7 @@ impl LibraryKernel for Library {
             launch: move |stream: &_| {
                 let counts = &mut *counts.borrow_mut();
                 counts.fill_zero()?;
-                let shape = compiled.shape(grid, kernel.threads);
+                let shape = compiled.shape(grid);
                 Ok(compiled.function().launch(stream, shape, (&*counts, stay))?)
             },
             verify: move || {

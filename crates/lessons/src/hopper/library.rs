@@ -72,9 +72,7 @@ impl Problem {
         let tiles = m.div_ceil(tile_copy::ROWS) * k.div_ceil(DEPTH);
         let bytes = 2.0 * f64::from(bf16::BYTES) * f64::from(m) * f64::from(k);
         Ok(Box::new(Ready {
-            launch: move |stream: &Stream| {
-                Ok(compiled.launch(stream, tiles, tile_copy::THREADS, (&source, &target_map, k))?)
-            },
+            launch: move |stream: &Stream| Ok(compiled.launch(stream, tiles, (&source, &target_map, k))?),
             verify: move || inputs.verify_copy(&target),
             work: Work { operations: 0.0, bytes },
         }))
@@ -94,7 +92,7 @@ impl Problem {
         let launch: Launcher = match step.kernel {
             Storing::Elements(kernel) => {
                 let compiled = device.compile(&kernel)?;
-                let (shape, c) = (compiled.shape(grid, step.threads), Rc::clone(&c));
+                let (shape, c) = (compiled.shape(grid), Rc::clone(&c));
                 resources = Resources::of(compiled.function(), &shape)?;
                 Box::new(move |stream| {
                     Ok(compiled.function().launch(stream, shape, (&a, &b, &*c, m, n, k))?)
@@ -104,10 +102,8 @@ impl Problem {
                 rows_of_16_bytes("C", "n", n)?;
                 let compiled = device.compile(&kernel)?;
                 let c = map(&c, (m, n), STORED_ROWS)?;
-                resources = Resources::of(compiled.function(), &compiled.shape(grid, step.threads))?;
-                Box::new(move |stream| {
-                    Ok(compiled.launch(stream, grid, step.threads, (&a, &b, &c, m, n, k))?)
-                })
+                resources = Resources::of(compiled.function(), &compiled.shape(grid))?;
+                Box::new(move |stream| Ok(compiled.launch(stream, grid, (&a, &b, &c, m, n, k))?))
             }
         };
         let work = self.work::<C>();

@@ -8,7 +8,7 @@ use warpwright::prelude::*;
 
 use super::cluster::{self, Clustered};
 use super::error::LessonError;
-use super::one_tile::{self, OneTile};
+use super::one_tile::OneTile;
 use super::overlap::{self, Overlapped};
 use super::persistent::{self, Persistent};
 use super::pingpong::{self, Pingpong};
@@ -56,7 +56,6 @@ pub(super) enum Storing<C> {
 /// A step that multiplies.
 pub(super) struct Step<C> {
     pub(super) tile: (u32, u32),
-    pub(super) threads: u32,
     /// CTAs of a cluster, which compute tiles below one another and load a part of B each.
     pub(super) cluster: u32,
     /// Whether a CTA computes many tiles.
@@ -71,43 +70,32 @@ impl<C: GemmOutput> Step<C> {
         let step = match name {
             "one-tile" => {
                 let tile = (64, 64);
-                Self::of(tile, one_tile::THREADS, OneTile { tile, output }.run()?)
+                Self::of(tile, OneTile { tile, output }.run()?)
             }
             "wide-tile" => {
                 let tile = (128, 128);
-                Self::of(tile, one_tile::THREADS, OneTile { tile, output }.run()?)
+                Self::of(tile, OneTile { tile, output }.run()?)
             }
-            "queue" => Self::of(queue::TILE, queue::THREADS, Queue { output }.run()?),
-            "two-consumers" => {
-                Self::of(two_consumers::TILE, two_consumers::THREADS, TwoConsumers { output }.run()?)
-            }
+            "queue" => Self::of(queue::TILE, Queue { output }.run()?),
+            "two-consumers" => Self::of(two_consumers::TILE, TwoConsumers { output }.run()?),
             "persistent-by-rows" => {
-                Self::of(persistent::TILE, persistent::THREADS, Persistent { group: 1, output }.run()?)
-                    .staying()
+                Self::of(persistent::TILE, Persistent { group: 1, output }.run()?).staying()
             }
-            "persistent" => {
-                Self::of(persistent::TILE, persistent::THREADS, Persistent { group, output }.run()?).staying()
-            }
-            "pipeline" => {
-                Self::of(pipeline::TILE, pipeline::THREADS, Pipelined { group, output }.run()?).staying()
-            }
-            "cluster" => Self::of(cluster::TILE, cluster::THREADS, Clustered { group, output }.run()?)
+            "persistent" => Self::of(persistent::TILE, Persistent { group, output }.run()?).staying(),
+            "pipeline" => Self::of(pipeline::TILE, Pipelined { group, output }.run()?).staying(),
+            "cluster" => Self::of(cluster::TILE, Clustered { group, output }.run()?)
                 .staying()
                 .clustered(cluster::CLUSTER),
-            "overlap" => Self::of(overlap::TILE, overlap::THREADS, Overlapped { group, output }.run()?)
+            "overlap" => Self::of(overlap::TILE, Overlapped { group, output }.run()?)
                 .staying()
                 .clustered(overlap::CLUSTER),
             "tma-store" => {
                 let kernel = Storing::Boxes(TmaStored { group }.run()?);
-                Self::storing(tma_store::TILE, tma_store::THREADS, kernel)
-                    .staying()
-                    .clustered(tma_store::CLUSTER)
+                Self::storing(tma_store::TILE, kernel).staying().clustered(tma_store::CLUSTER)
             }
             "pingpong" => {
                 let kernel = Storing::Boxes(Pingpong { group }.run()?);
-                Self::storing(pingpong::TILE, pingpong::THREADS, kernel)
-                    .staying()
-                    .clustered(pingpong::CLUSTER)
+                Self::storing(pingpong::TILE, kernel).staying().clustered(pingpong::CLUSTER)
             }
             other => return Err(format!("the step {other} is not one of the lessons that multiply").into()),
         };
@@ -118,12 +106,12 @@ impl<C: GemmOutput> Step<C> {
         Ok(step)
     }
 
-    fn of(tile: (u32, u32), threads: u32, kernel: Kernel<ToElements<C>>) -> Self {
-        Self::storing(tile, threads, Storing::Elements(kernel))
+    fn of(tile: (u32, u32), kernel: Kernel<ToElements<C>>) -> Self {
+        Self::storing(tile, Storing::Elements(kernel))
     }
 
-    fn storing(tile: (u32, u32), threads: u32, kernel: Storing<C>) -> Self {
-        Self { tile, threads, cluster: 1, stays: false, kernel }
+    fn storing(tile: (u32, u32), kernel: Storing<C>) -> Self {
+        Self { tile, cluster: 1, stays: false, kernel }
     }
 
     fn staying(self) -> Self {

@@ -71,7 +71,7 @@ impl LibraryKernel for Library {
         let output = Rc::new(RefCell::new(device.uninitialized::<f32>(1)?));
         let operations = Operations::new(device);
         let kernel = operations.kernel(reduction, Stepwise::<Sum>::run::<f32>)?;
-        let resources = Resources::of(kernel.function(), &kernel.shape(1, reduction.threads))?;
+        let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
         let steps = reduction.rounding_steps::<f32>(&operations, input.len() as u64)?;
         let result = Rc::clone(&output);
         let ready = Ready {

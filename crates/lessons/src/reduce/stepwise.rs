@@ -86,7 +86,7 @@ impl<M> Stepwise<M> {
         expect_length("the result of a reduction", 1, output.len())?;
         self.check::<T>()?;
         let kernel = operations.kernel(*self, Self::run::<T>)?;
-        let most = operations.resident(&kernel, self.threads)?;
+        let most = operations.resident(&kernel)?;
         let mut grids = self.grids(input.len() as u64, most);
         grids.pop();
         operations.with_scratch(stream, |Partials(partials): &mut Partials<T>| {
@@ -96,11 +96,11 @@ impl<M> Stepwise<M> {
             for (blocks, partials) in grids.into_iter().zip(partials) {
                 let grid = operations.grid("a reduction with an element a thread", blocks)?;
                 let partials = partials.at_least(operations.device(), grid as usize)?;
-                let launched = kernel.launch(stream, grid, self.threads, (from, &mut *partials, length))?;
+                let launched = kernel.launch(stream, grid, (from, &mut *partials, length))?;
                 counts = both(counts, launched);
                 (from, length) = (partials, blocks);
             }
-            Ok(both(counts, kernel.launch(stream, 1, self.threads, (from, output, length))?))
+            Ok(both(counts, kernel.launch(stream, 1, (from, output, length))?))
         })
     }
 
@@ -131,7 +131,7 @@ impl<M> Stepwise<M> {
     {
         self.check::<T>()?;
         let kernel = operations.kernel(*self, Self::run::<T>)?;
-        let grids = self.grids(length, operations.resident(&kernel, self.threads)?);
+        let grids = self.grids(length, operations.resident(&kernel)?);
         // A warp's shuffles and those of the warps' results are five each, whatever there is to combine.
         let tree = match self.step {
             Step::Interleaved | Step::Sequential => u64::from(self.threads.ilog2()),

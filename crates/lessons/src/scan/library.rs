@@ -111,7 +111,7 @@ fn prepare_in_sections<T: Sampled, M: InPlace<T>>(
     let output = Rc::new(RefCell::new(device.uninitialized::<T>(input.len())?));
     let operations = Operations::new(device);
     let kernel = operations.kernel(scan, Segmented::<M>::sections::<T>)?;
-    let resources = Resources::of(kernel.function(), &kernel.shape(1, scan.threads))?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
     let steps = scan.rounding_steps(input.len() as u64) as f64;
     let result = Rc::clone(&output);
     let ready = Ready {

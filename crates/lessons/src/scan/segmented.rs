@@ -225,8 +225,7 @@ impl<M> Segmented<M> {
         let ([totals, scanned], levels) = levels.split_first_mut().expect("a level for every length");
         let totals = totals.at_least(operations.device(), count as usize)?;
         let sections = operations.kernel(*self, Self::sections::<T>)?;
-        let counts =
-            sections.launch(stream, count, self.threads, (input, &mut *output, &mut *totals, length))?;
+        let counts = sections.launch(stream, count, (input, &mut *output, &mut *totals, length))?;
         if count == 1 {
             return Ok(counts);
         }
@@ -236,7 +235,7 @@ impl<M> Segmented<M> {
         let of_totals = inclusive.level(operations, stream, (totals, count.into()), scanned, levels)?;
         let counts = both(counts, of_totals);
         let add = operations.kernel(*self, Self::add::<T>)?;
-        Ok(both(counts, add.launch(stream, count - 1, self.threads, (scanned, output, length))?))
+        Ok(both(counts, add.launch(stream, count - 1, (scanned, output, length))?))
     }
 }
 

@@ -125,7 +125,7 @@ impl LibraryKernel for Library {
         };
         let operations = Operations::new(device);
         let kernel = step.kernel(&operations)?;
-        let resources = Resources::of(kernel.function(), &kernel.shape(1, step.threads()))?;
+        let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
         let prepared = problem.prepare(device, move |stream, matrices, scale| {
             Ok(step.launch(&operations, stream, matrices, scale)?)
         })?;

@@ -46,11 +46,6 @@ impl Step {
         }
     }
 
-    /// Threads of a CTA.
-    pub(super) fn threads(&self) -> u32 {
-        self.tiles().map_or(SIDE * SIDE, |tiles| tiles.threads())
-    }
-
     /// The kernel, compiled.
     pub(super) fn kernel(&self, operations: &Operations) -> Result<Arc<Compiled<Arguments>>> {
         let checked = match self {
@@ -89,6 +84,6 @@ impl Step {
         let ctas = u64::from(m.div_ceil(rows)) * u64::from(n.div_ceil(columns));
         let grid = operations.grid("sgemm", ctas)?;
         let product = (m, n, k, scale.alpha, scale.beta);
-        Ok(self.kernel(operations)?.launch(stream, grid, self.threads(), (a, b, c, product))?)
+        Ok(self.kernel(operations)?.launch(stream, grid, (a, b, c, product))?)
     }
 }

@@ -347,18 +347,18 @@ pub fn keys<K: SortKey>(
 ) -> Result<LaunchCounts> {
     expect_length("the output of a sort", keys.len(), sorted.len())?;
     configuration.check::<K>(0)?;
-    let (threads, length) = (configuration.threads, keys.len() as u64);
+    let length = keys.len() as u64;
     let order = operations.kernel(configuration, Bitonic::order_tiles::<K>)?;
     let finish = operations.kernel(configuration, Bitonic::finish_tiles::<K>)?;
     configuration.launches(operations, length, |launch, grid| {
         Ok(match launch {
-            Launch::Order => order.launch(stream, grid, threads, (keys, &mut *sorted, length))?,
+            Launch::Order => order.launch(stream, grid, (keys, &mut *sorted, length))?,
             Launch::Between(Pass { low_bits, steps }) => {
                 let between = BetweenTiles { sort: configuration, steps };
                 let kernel = operations.kernel(between, BetweenTiles::keys::<K>)?;
-                kernel.launch(stream, grid, threads, (&mut *sorted, length, low_bits))?
+                kernel.launch(stream, grid, (&mut *sorted, length, low_bits))?
             }
-            Launch::Finish => finish.launch(stream, grid, threads, (&mut *sorted, length))?,
+            Launch::Finish => finish.launch(stream, grid, (&mut *sorted, length))?,
         })
     })
 }
@@ -376,19 +376,19 @@ pub fn pairs<K: SortKey, V: Storable>(
 ) -> Result<LaunchCounts> {
     expect_pairs((keys, values), (sorted, sorted_values))?;
     configuration.check::<K>(V::BYTES)?;
-    let (threads, length) = (configuration.threads, keys.len() as u64);
+    let length = keys.len() as u64;
     let order = operations.kernel(configuration, Bitonic::order_tiles_of_pairs::<K, V>)?;
     let finish = operations.kernel(configuration, Bitonic::finish_tiles_of_pairs::<K, V>)?;
     configuration.launches(operations, length, |launch, grid| {
         let (to, values_to) = (&mut *sorted, &mut *sorted_values);
         Ok(match launch {
-            Launch::Order => order.launch(stream, grid, threads, (keys, values, to, values_to, length))?,
+            Launch::Order => order.launch(stream, grid, (keys, values, to, values_to, length))?,
             Launch::Between(Pass { low_bits, steps }) => {
                 let between = BetweenTiles { sort: configuration, steps };
                 let kernel = operations.kernel(between, BetweenTiles::pairs::<K, V>)?;
-                kernel.launch(stream, grid, threads, (to, values_to, length, low_bits))?
+                kernel.launch(stream, grid, (to, values_to, length, low_bits))?
             }
-            Launch::Finish => finish.launch(stream, grid, threads, (to, values_to, length))?,
+            Launch::Finish => finish.launch(stream, grid, (to, values_to, length))?,
         })
     })
 }

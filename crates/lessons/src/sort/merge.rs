@@ -358,18 +358,18 @@ pub fn keys<K: SortKey>(
     if keys.is_empty() {
         return Ok(LaunchCounts::default());
     }
-    let (threads, length) = (configuration.threads, keys.len() as u64);
+    let length = keys.len() as u64;
     let plan = Plan::new(operations, configuration, length)?;
     let order = operations.kernel(configuration, Merge::order_tiles::<K>)?;
     let merge = operations.kernel(configuration, Merge::merge_runs::<K>)?;
     operations.with_scratch(stream, |scratch: &mut MergeScratch<K, u8>| {
         let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let to = plan.first_target(sorted, spare);
-        let mut counts = order.launch(stream, plan.tiles, threads, (keys, to, length))?;
+        let mut counts = order.launch(stream, plan.tiles, (keys, to, length))?;
         for pass in 0..plan.passes {
             let (from, to) = plan.turn(pass, sorted, spare);
             let arguments = (from, to, length, plan.width(pass));
-            counts = both(counts, merge.launch(stream, plan.tiles, threads, arguments)?);
+            counts = both(counts, merge.launch(stream, plan.tiles, arguments)?);
         }
         Ok(counts)
     })
@@ -391,7 +391,7 @@ pub fn pairs<K: SortKey, V: Storable>(
     if keys.is_empty() {
         return Ok(LaunchCounts::default());
     }
-    let (threads, length) = (configuration.threads, keys.len() as u64);
+    let length = keys.len() as u64;
     let plan = Plan::new(operations, configuration, length)?;
     let order = operations.kernel(configuration, Merge::order_tiles_of_pairs::<K, V>)?;
     let merge = operations.kernel(configuration, Merge::merge_runs_of_pairs::<K, V>)?;
@@ -399,12 +399,12 @@ pub fn pairs<K: SortKey, V: Storable>(
         let spare = scratch.keys.at_least(operations.device(), keys.len())?;
         let spare_values = scratch.values.at_least(operations.device(), keys.len())?;
         let to = (plan.first_target(sorted, spare), plan.first_target(sorted_values, spare_values));
-        let mut counts = order.launch(stream, plan.tiles, threads, (keys, values, to.0, to.1, length))?;
+        let mut counts = order.launch(stream, plan.tiles, (keys, values, to.0, to.1, length))?;
         for pass in 0..plan.passes {
             let (from, to) = plan.turn(pass, sorted, spare);
             let (values_from, values_to) = plan.turn(pass, sorted_values, spare_values);
             let arguments = (from, values_from, to, values_to, length, plan.width(pass));
-            counts = both(counts, merge.launch(stream, plan.tiles, threads, arguments)?);
+            counts = both(counts, merge.launch(stream, plan.tiles, arguments)?);
         }
         Ok(counts)
     })

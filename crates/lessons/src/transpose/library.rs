@@ -63,7 +63,7 @@ fn prepare<T: HostNumber>(
     let elements = m as usize * n as usize;
     let operations = Operations::new(device);
     let kernel = operations.kernel(lesson, TileLesson::run::<T>)?;
-    let resources = Resources::of(kernel.function(), &kernel.shape(1, tile::BLOCK))?;
+    let resources = Resources::of(kernel.function(), &kernel.shape(1))?;
     let grid = operations.grid("transpose", tile::grid(m, n))?;
     let prepared = rotating(
         device,
@@ -75,7 +75,7 @@ fn prepare<T: HostNumber>(
         },
         move |stream, (a, b): &mut (Buffer<T>, Buffer<T>)| match grid {
             0 => Ok(Default::default()),
-            grid => Ok(kernel.launch(stream, grid, tile::BLOCK, (&*a, b, m, n))?),
+            grid => Ok(kernel.launch(stream, grid, (&*a, b, m, n))?),
         },
         move |(a, b)| verify(&a.to_vec()?, (m, n), &b.to_vec()?),
     )?;

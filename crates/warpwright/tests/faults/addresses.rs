@@ -142,7 +142,7 @@ fn run_on_an_address(device: &Device, kernel: Staged<(u64, In<u32>, Out<u32>)>) 
     let numbers: Vec<u32> = (0..64).map(input).collect();
     let gone = device.buffer_from(&numbers)?.address();
     let (kept, mut output) = (device.buffer_from(&numbers)?, device.zeros::<u32>(64)?);
-    kernel.launch(&device.stream()?, 1, 64, (gone, &kept, &mut output))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (gone, &kept, &mut output))?;
     assert_eq!(output.to_vec()?, numbers);
     Ok(())
 }

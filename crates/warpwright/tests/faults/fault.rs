@@ -252,7 +252,7 @@ pub(crate) fn run(
         let given = device.buffer_from(&(0..count).map(input).collect::<Vec<_>>())?;
         let mut output = device.zeros::<u32>(count as usize)?;
         let stream = device.stream()?;
-        kernel.launch(&stream, grid, threads, (&given, &mut output))?;
+        kernel.launch(&stream, kernel.shape(grid).block(threads), (&given, &mut output))?;
         assert_eq!(output.to_vec()?, (0..count).map(expected).collect::<Vec<_>>());
         Ok(())
     }

@@ -217,7 +217,11 @@ fn run_with_scratch(ctas: u32) -> impl FnOnce(&Device, WithScratch) -> Result<()
         let numbers: Vec<u32> = (0..32).map(input).collect();
         let given = device.buffer_from(&numbers)?;
         let (mut scratch, mut output) = (device.zeros::<u32>(65)?, device.zeros::<u32>(32)?);
-        kernel.launch(&device.stream()?, ctas, 32, (&given, &mut scratch, &mut output))?;
+        kernel.launch(
+            &device.stream()?,
+            kernel.shape(ctas).block(32),
+            (&given, &mut scratch, &mut output),
+        )?;
         assert_eq!(output.to_vec()?, numbers);
         Ok(())
     }

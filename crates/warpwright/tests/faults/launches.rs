@@ -19,8 +19,8 @@ fn run_twice(device: &Device, kernel: FromArrayToArray) -> Result<(), Error> {
     let given = device.buffer_from(&(0..64).map(input).collect::<Vec<_>>())?;
     let mut sums = device.buffer_from(&[0u32; 64])?;
     let stream = device.stream()?;
-    kernel.launch_as(&stream, kernel.shape(1, 64).overlapping(), (&given, &mut sums))?;
-    kernel.launch_as(&stream, kernel.shape(1, 64).overlapping(), (&given, &mut sums))?;
+    kernel.launch(&stream, kernel.shape(1).block(64).overlapping(), (&given, &mut sums))?;
+    kernel.launch(&stream, kernel.shape(1).block(64).overlapping(), (&given, &mut sums))?;
     assert_eq!(sums.to_vec()?, (0..64).map(|i| 2 * input(i)).collect::<Vec<_>>());
     Ok(())
 }

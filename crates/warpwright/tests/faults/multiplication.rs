@@ -336,7 +336,7 @@ impl Twin {
 fn run(device: &Device, kernel: Staged<(Out<f32>,)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let mut output = device.zeros::<f32>(512)?;
-    kernel.launch(&device.stream()?, 1, 128, (&mut output,))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(128), (&mut output,))?;
     assert_eq!(output.to_vec()?, [64.0; 512]);
     Ok(())
 }

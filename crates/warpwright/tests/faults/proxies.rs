@@ -265,7 +265,7 @@ fn run_on_maps(device: &Device, kernel: Staged<(TensorMap, TensorMap)>) -> Resul
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (_, source) = matrix(device, input)?;
     let (output, target) = matrix(device, |_| 0)?;
-    kernel.launch(&device.stream()?, 1, 64, (&source, &target))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&source, &target))?;
     assert_eq!(output.to_vec()?, (0..64).map(|i| input(i) + 1).collect::<Vec<_>>());
     Ok(())
 }
@@ -277,7 +277,7 @@ fn run_on_a_map_in_memory(device: &Device, kernel: Staged<(In<u8>, Out<u8>, Out<
     let maps = device.buffer_from(&map.as_bytes()[..])?;
     let mut copy = device.zeros::<u8>(256)?;
     let mut output = device.zeros::<u32>(64)?;
-    kernel.launch(&device.stream()?, 1, 64, (&maps, &mut copy, &mut output))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&maps, &mut copy, &mut output))?;
     assert_eq!(output.to_vec()?, (0..64).map(input).collect::<Vec<_>>());
     Ok(())
 }

@@ -410,7 +410,7 @@ impl Twin {
 fn run(device: &Device, kernel: Staged<(Out<u32>,)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let mut output = device.zeros::<u32>(128)?;
-    kernel.launch(&device.stream()?, 1, 128, (&mut output,))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(128), (&mut output,))?;
     assert_eq!(output.to_vec()?, [SUM; 128]);
     Ok(())
 }

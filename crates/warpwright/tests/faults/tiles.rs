@@ -97,7 +97,7 @@ fn matrix(device: &Device) -> Result<(Buffer<u32>, Map), Error> {
 fn run_on_a_map(device: &Device, kernel: Staged<(TensorMap,)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (numbers, map) = matrix(device)?;
-    kernel.launch(&device.stream()?, 1, 64, (&map,))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&map,))?;
     assert_eq!(numbers.to_vec()?, (0..256).collect::<Vec<_>>());
     Ok(())
 }
@@ -106,7 +106,7 @@ fn run_on_a_map(device: &Device, kernel: Staged<(TensorMap,)>) -> Result<(), Err
 fn run_on_a_map_and_its_matrix(device: &Device, kernel: Staged<(TensorMap, Out<u32>)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (mut numbers, map) = matrix(device)?;
-    kernel.launch(&device.stream()?, 1, 64, (&map, &mut numbers))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&map, &mut numbers))?;
     assert_eq!(numbers.to_vec()?, (0..256).collect::<Vec<_>>());
     Ok(())
 }

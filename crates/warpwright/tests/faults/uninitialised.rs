@@ -114,7 +114,7 @@ fn run_on_fresh_memory(device: &Device, kernel: Staged<(In<u32>, Out<u32>, Out<u
     let numbers: Vec<u32> = (0..64).map(input).collect();
     let given = device.buffer_from(&numbers)?;
     let (mut scratch, mut output) = (device.uninitialized::<u32>(64)?, device.zeros::<u32>(64)?);
-    kernel.launch(&device.stream()?, 1, 64, (&given, &mut scratch, &mut output))?;
+    kernel.launch(&device.stream()?, kernel.shape(1).block(64), (&given, &mut scratch, &mut output))?;
     assert_eq!(output.to_vec()?, numbers);
     Ok(())
 }

@@ -161,7 +161,7 @@ pub fn keys<K: SortKey>(
         let passed = plan.passes::<K>(|pass, part, tiles| {
             let (from, to) = turn::<K, _>(pass, keys, sorted, spare);
             let arguments = (from, to, &mut *starts, &mut *chain, &mut *counter, part);
-            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+            Ok(kernel.launch(stream, tiles, arguments)?)
         })?;
         Ok(both(counted, passed))
     })
@@ -193,7 +193,7 @@ pub fn pairs<K: SortKey, V: Storable>(
             let (values_from, values_to) = turn::<K, _>(pass, values, sorted_values, spare_values);
             let arguments =
                 (from, values_from, to, values_to, &mut *starts, &mut *chain, &mut *counter, part);
-            Ok(kernel.launch(stream, tiles, sweep.threads, arguments)?)
+            Ok(kernel.launch(stream, tiles, arguments)?)
         })?;
         Ok(both(counted, passed))
     })
@@ -275,7 +275,7 @@ fn count_digits<K: SortKey>(
     let count = operations.kernel(histogram, Histogram::count::<K>)?;
     let accumulate = operations.kernel(histogram, Histogram::accumulate)?;
     stream.fill_zero(starts)?;
-    let grid = histogram.grid::<K>(keys.len() as u64, operations.resident(&count, histogram.threads)?);
-    let counted = count.launch(stream, grid, histogram.threads, (keys, &mut *starts, keys.len() as u64))?;
-    Ok(both(counted, accumulate.launch(stream, K::BYTES, BINS, (starts,))?))
+    let grid = histogram.grid::<K>(keys.len() as u64, operations.resident(&count)?);
+    let counted = count.launch(stream, grid, (keys, &mut *starts, keys.len() as u64))?;
+    Ok(both(counted, accumulate.launch(stream, K::BYTES, (starts,))?))
 }
