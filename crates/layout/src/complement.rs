@@ -110,7 +110,7 @@ impl Layout {
         let summary =
             format!("{operation} of a layout that is not injective: two coordinates share offset {offset}");
         let note = format!("stride {} lands on offsets of another mode", modes[leaf].stride);
-        let picture = Illustration::new(summary).mark("A", self, leaf, note);
+        let picture = Illustration::new(summary).mark("A", self, self.shape().columns_of_leaf(leaf), note);
         Error::NotInjective(Box::new(
             picture.suggest("give every mode a stride at least the extent times stride of the mode below it"),
         ))

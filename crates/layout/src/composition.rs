@@ -305,8 +305,8 @@ fn refused(modes: &[FlatMode], b: &Layout, leaf: usize, refusal: Refusal) -> Err
     };
     let Ok(shown) = Layout::of_flat_modes(modes.to_vec()) else { return Error::Overflow };
     let picture = Illustration::new(format!("composition is not a layout: {reason}"))
-        .mark("A", &shown, mode, format!("extent {}", modes[mode].extent))
-        .mark("B", b, leaf, note);
+        .mark("A", &shown, shown.shape().columns_of_leaf(mode), format!("extent {}", modes[mode].extent))
+        .mark("B", b, b.shape().columns_of_leaf(leaf), note);
     Error::NotRepresentable(Box::new(match nearest_legal(modes, extent, step) {
         Some(nearest) => picture.suggest(format!("the nearest legal mode is {nearest}")),
         None => picture,
@@ -338,7 +338,9 @@ fn carries(modes: &[FlatMode], a: &Layout, b: &Layout, mode: usize) -> Error {
         "composition is not a layout: modes of B add up past the {extent} elements of a mode of A, so that A(B(c)) is no \
          sum over the modes"
     );
-    let picture = Illustration::new(summary).mark("A", &shown, mode, format!("extent {extent}")).show("B", b);
+    let picture = Illustration::new(summary)
+        .mark("A", &shown, shown.shape().columns_of_leaf(mode), format!("extent {extent}"))
+        .show("B", b);
     let picture = if shown.shape() == a.shape() { picture } else { picture.show("A as given", a) };
     Error::NotRepresentable(Box::new(
         picture.suggest(format!("let at most one mode of B run within {extent}")),

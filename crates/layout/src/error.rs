@@ -1,6 +1,5 @@
 //! What can be wrong with a layout, said with the layouts themselves.
 
-use crate::{Int, Layout, Tuple};
 use std::fmt;
 use std::ops::Range;
 
@@ -115,7 +114,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn needs_known(operation: &'static str, leaf: &Int, reason: &str) -> Error {
+    pub(crate) fn needs_known(operation: &'static str, leaf: impl fmt::Display, reason: &str) -> Error {
         Error::NeedsKnown { operation, leaf: leaf.to_string(), reason: reason.into() }
     }
 
@@ -169,68 +168,26 @@ impl Illustration {
         Illustration { summary: summary.into(), lines: Vec::new(), suggestion: None }
     }
 
-    /// Adds `layout` with its leaf number `leaf` marked in shape.
-    pub(crate) fn mark(mut self, label: &str, layout: &Layout, leaf: usize, note: impl Into<String>) -> Self {
-        let mut next = 0;
-        let mut text = String::new();
-        let span = write_and_find(&mut text, layout.shape(), leaf, &mut next);
-        let text = layout.to_string();
-        self.lines.push(Marked { label: label.into(), text, span, note: note.into() });
-        self
-    }
-
     /// Adds a line without a mark.
-    pub(crate) fn show(mut self, label: &str, text: impl fmt::Display) -> Self {
-        let (text, note) = (text.to_string(), String::new());
-        self.lines.push(Marked { label: label.into(), text, span: None, note });
-        self
+    pub(crate) fn show(self, label: &str, text: impl fmt::Display) -> Self {
+        self.mark(label, text, None, "")
     }
 
     /// Adds a line with a mark on some columns.
-    pub(crate) fn mark_text(
+    pub(crate) fn mark(
         mut self,
         label: &str,
-        text: &str,
-        span: Range<usize>,
+        text: impl fmt::Display,
+        span: Option<Range<usize>>,
         note: impl Into<String>,
     ) -> Self {
-        let marked = Marked { label: label.into(), text: text.into(), span: Some(span), note: note.into() };
-        self.lines.push(marked);
+        self.lines.push(Marked { label: label.into(), text: text.to_string(), span, note: note.into() });
         self
     }
 
     pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
-    }
-}
-
-/// Writes `tuple` and returns the columns of its leaf number `wanted`.
-fn write_and_find<T: fmt::Display>(
-    text: &mut String,
-    tuple: &Tuple<T>,
-    wanted: usize,
-    next: &mut usize,
-) -> Option<Range<usize>> {
-    match tuple {
-        Tuple::Leaf(leaf) => {
-            let start = text.len();
-            text.push_str(&leaf.to_string());
-            *next += 1;
-            (*next - 1 == wanted).then_some(start..text.len())
-        }
-        Tuple::Node(modes) => {
-            let mut found = None;
-            text.push('(');
-            for (position, mode) in modes.iter().enumerate() {
-                if position > 0 {
-                    text.push(',');
-                }
-                found = found.or(write_and_find(text, mode, wanted, next));
-            }
-            text.push(')');
-            found
-        }
     }
 }
 

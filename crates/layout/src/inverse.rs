@@ -108,7 +108,12 @@ impl Layout {
         let leaf = self.stride().leaves().iter().position(|leaf| leaf.scale == *stride).unwrap_or(0);
         let summary =
             format!("left_inverse is not a layout: stride {stride} starts inside the mode of stride {below}");
-        let picture = Illustration::new(summary).mark("L", self, leaf, format!("stride {stride}"));
+        let picture = Illustration::new(summary).mark(
+            "L",
+            self,
+            self.shape().columns_of_leaf(leaf),
+            format!("stride {stride}"),
+        );
         Error::NotRepresentable(Box::new(
             picture.suggest(format!(
                 "the nearest legal stride is a multiple of {below} past the end of that mode"

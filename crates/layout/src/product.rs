@@ -172,7 +172,7 @@ fn block_does_not_divide(block: &Layout, extents: &IntTuple, mode: usize) -> Err
     let leaf = block.modes()[..mode].iter().map(|mode| mode.shape().leaves().len()).sum();
     let summary = format!("tile_to_shape: a block of {size} does not divide {wanted} in mode {mode}");
     let picture = Illustration::new(summary)
-        .mark("block", block, leaf, format!("{size} elements in this mode"))
+        .mark("block", block, block.shape().columns_of_leaf(leaf), format!("{size} elements in this mode"))
         .show("shape", extents);
     let up = Int::Known(wanted)
         .ceil_divided_by(&size.into())

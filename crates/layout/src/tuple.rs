@@ -2,6 +2,7 @@
 
 use crate::{Error, Int};
 use std::fmt;
+use std::ops::Range;
 
 /// A leaf, or a sequence of tuples.
 ///
@@ -176,6 +177,39 @@ impl<T: fmt::Display> fmt::Display for Tuple<T> {
                     mode.fmt(f)?;
                 }
                 f.write_str(")")
+            }
+        }
+    }
+}
+
+impl<T: fmt::Display> Tuple<T> {
+    /// The columns (in characters) of a leaf in the printed tuple.
+    pub(crate) fn columns_of_leaf(&self, leaf: usize) -> Option<Range<usize>> {
+        let (mut column, mut leaves_left) = (0, leaf);
+        self.find_leaf(&mut column, &mut leaves_left)
+    }
+
+    fn find_leaf(&self, column: &mut usize, leaves_left: &mut usize) -> Option<Range<usize>> {
+        match self {
+            Tuple::Leaf(leaf) => {
+                let start = *column;
+                *column += leaf.to_string().chars().count();
+                if *leaves_left == 0 {
+                    return Some(start..*column);
+                }
+                *leaves_left -= 1;
+                None
+            }
+            Tuple::Node(modes) => {
+                for mode in modes {
+                    // The opening parenthesis or a comma.
+                    *column += 1;
+                    if let Some(found) = mode.find_leaf(column, leaves_left) {
+                        return Some(found);
+                    }
+                }
+                *column += if modes.is_empty() { 2 } else { 1 };
+                None
             }
         }
     }

@@ -92,10 +92,10 @@ fn syntax_error(text: &str, at: usize, message: impl Into<String>) -> Error {
     let line: String =
         text.chars().skip(start).take(2 * SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
     let message = format!("{} at column {}", message.into(), column + 1);
-    Error::Syntax(Box::new(Illustration::new(message).mark_text(
+    Error::Syntax(Box::new(Illustration::new(message).mark(
         "in",
         &line,
-        column - start..column - start + 1,
+        Some(column - start..column - start + 1),
         "here",
     )))
 }
