@@ -1,5 +1,7 @@
 //! What every GPU of one compute capability shares.
 
+use crate::limits;
+
 /// The limits of one compute capability.
 ///
 /// Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications; the allocation granularities are
@@ -67,22 +69,22 @@ const SM_80: Capability = Capability {
     compute_capability: (8, 0),
     target: "sm_80",
     ptx_version: (7, 0),
-    warp_size: 32,
-    threads_per_cta: 1024,
+    warp_size: limits::WARP_SIZE,
+    threads_per_cta: limits::THREADS_PER_CTA,
     cta_extents: [1024, 1024, 64],
     grid_extents: [0x7fff_ffff, 65535, 65535],
     ctas_per_cluster: 1,
     ctas_per_cluster_opt_in: 1,
     threads_per_sm: 2048,
     warps_per_sm: 64,
-    ctas_per_sm: 32,
-    registers_per_sm: 64 * KIB,
-    registers_per_cta: 64 * KIB,
-    registers_per_thread: 255,
+    ctas_per_sm: limits::CTAS_PER_SM,
+    registers_per_sm: limits::REGISTERS_PER_SM,
+    registers_per_cta: limits::REGISTERS_PER_SM,
+    registers_per_thread: limits::REGISTERS_PER_THREAD,
     register_granularity: 256,
     partitions_per_sm: 4,
     shared_bytes_per_sm: 164 * KIB,
-    shared_bytes_per_cta: 48 * KIB,
+    shared_bytes_per_cta: limits::STATIC_SHARED_BYTES,
     shared_bytes_per_cta_opt_in: 163 * KIB,
     shared_bytes_reserved: KIB,
     shared_granularity: 128,
@@ -122,28 +124,28 @@ pub static CAPABILITIES: [Capability; 6] = [
         compute_capability: (9, 0),
         target: "sm_90a",
         ptx_version: (8, 0),
-        ctas_per_cluster: 8,
-        ctas_per_cluster_opt_in: 16,
+        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
+        ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
         shared_bytes_per_sm: 228 * KIB,
-        shared_bytes_per_cta_opt_in: 227 * KIB,
+        shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
         ..SM_80
     },
     Capability {
         compute_capability: (10, 0),
         target: "sm_100a",
         ptx_version: (8, 6),
-        ctas_per_cluster: 8,
-        ctas_per_cluster_opt_in: 16,
+        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
+        ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
         shared_bytes_per_sm: 228 * KIB,
-        shared_bytes_per_cta_opt_in: 227 * KIB,
-        tensor_memory_columns: 512,
+        shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
+        tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
         ..SM_80
     },
     Capability {
         compute_capability: (12, 0),
         target: "sm_120a",
         ptx_version: (8, 7),
-        ctas_per_cluster: 8,
+        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
         ctas_per_cluster_opt_in: 8,
         ctas_per_sm: 24,
         ..SMALL_SM
@@ -167,14 +169,14 @@ const THOR: Capability = Capability {
     compute_capability: (11, 0),
     target: "sm_110a",
     ptx_version: (9, 0),
-    ctas_per_cluster: 8,
-    ctas_per_cluster_opt_in: 16,
+    ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
+    ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
     threads_per_sm: 1536,
     warps_per_sm: 48,
     ctas_per_sm: 24,
     shared_bytes_per_sm: 228 * KIB,
-    shared_bytes_per_cta_opt_in: 227 * KIB,
-    tensor_memory_columns: 512,
+    shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
+    tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
     ..SM_80
 };
 
@@ -217,11 +219,11 @@ pub static OTHER_CAPABILITIES: [Capability; 9] = [
         compute_capability: (10, 3),
         target: "sm_103a",
         ptx_version: (8, 8),
-        ctas_per_cluster: 8,
-        ctas_per_cluster_opt_in: 16,
+        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
+        ctas_per_cluster_opt_in: limits::CTAS_PER_CLUSTER,
         shared_bytes_per_sm: 228 * KIB,
-        shared_bytes_per_cta_opt_in: 227 * KIB,
-        tensor_memory_columns: 512,
+        shared_bytes_per_cta_opt_in: limits::SHARED_BYTES_PER_CTA,
+        tensor_memory_columns: limits::TENSOR_MEMORY_COLUMNS,
         ..SM_80
     },
     THOR,
@@ -229,7 +231,7 @@ pub static OTHER_CAPABILITIES: [Capability; 9] = [
         compute_capability: (12, 1),
         target: "sm_121a",
         ptx_version: (8, 8),
-        ctas_per_cluster: 8,
+        ctas_per_cluster: limits::PORTABLE_CTAS_PER_CLUSTER,
         ctas_per_cluster_opt_in: 8,
         ctas_per_sm: 24,
         ..SMALL_SM

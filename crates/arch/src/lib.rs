@@ -18,6 +18,7 @@ mod arch;
 mod capability;
 mod data_type;
 pub mod instructions;
+pub mod limits;
 pub mod mma;
 mod occupancy;
 mod roofs;

@@ -1,5 +1,6 @@
 //! Synchronising the threads of a CTA. PTX ISA, `barrier`.
 
+use warpwright_arch::limits::{NAMED_BARRIERS, THREADS_PER_CTA, WARP_SIZE};
 use warpwright_ir::Operand;
 
 use crate::operation::{compute, perform, refuse};
@@ -40,8 +41,9 @@ impl NamedBarrier {
     /// Barrier `id` (1 to 15) for `threads` threads, a multiple of 32.
     #[track_caller]
     pub fn new(id: u32, threads: u32) -> Self {
-        if !(1..16).contains(&id) {
-            refuse(format!("a CTA has named barriers 1 to 15 (0 is sync_threads()'s); this one is {id}"));
+        if !(1..NAMED_BARRIERS).contains(&id) {
+            let last = NAMED_BARRIERS - 1;
+            refuse(format!("a CTA has named barriers 1 to {last} (0 is sync_threads()'s); this one is {id}"));
         }
         check_threads(threads);
         Self { id, threads }
@@ -75,9 +77,9 @@ pub fn barrier_arrive(id: impl Value<u32>, threads: u32) {
 #[track_caller]
 fn named(opcode: &'static str, id: Operand, threads: u32) {
     if let Operand::Integer(known) = id
-        && !(0..16).contains(&known)
+        && !(0..NAMED_BARRIERS.into()).contains(&known)
     {
-        refuse(format!("a CTA has barriers 0 to 15; this one is {known}"));
+        refuse(format!("a CTA has barriers 0 to {}; this one is {known}", NAMED_BARRIERS - 1));
     }
     check_threads(threads);
     perform(opcode, [id, Operand::Integer(threads.into())]);
@@ -85,9 +87,9 @@ fn named(opcode: &'static str, id: Operand, threads: u32) {
 
 #[track_caller]
 fn check_threads(threads: u32) {
-    if threads == 0 || !threads.is_multiple_of(32) || threads > 1024 {
+    if threads == 0 || !threads.is_multiple_of(WARP_SIZE) || threads > THREADS_PER_CTA {
         refuse(format!(
-            "a named barrier counts whole warps: its threads are a multiple of 32 up to 1024, not {threads}"
+            "a named barrier counts whole warps: its threads are a multiple of {WARP_SIZE} up to {THREADS_PER_CTA}, not {threads}"
         ));
     }
 }

@@ -41,6 +41,7 @@
 //! assert!(double().is_ok());
 //! ```
 
+use warpwright_arch::limits::BULK_COPY_BYTES;
 use warpwright_ir::Operand;
 
 use crate::element::{Element, bf16, f16};
@@ -50,9 +51,6 @@ use crate::pointer::{ClusterShared, Global, Pointer, Shared};
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, SharedSpace, Space};
 use crate::value::{Reg, Value};
-
-/// What the addresses and sizes of bulk copies are multiples of, in bytes.
-const GRANULE: u32 = 16;
 
 /// A space whose addresses name shared memory of the cluster: one's own CTA's is part of it.
 pub trait InCluster: Space {}
@@ -307,13 +305,13 @@ impl Bytes {
         };
         let bytes = elements as u64 * u64::from(T::BYTES);
         match u32::try_from(bytes) {
-            Ok(bytes) if bytes.is_multiple_of(GRANULE) && bytes > 0 => Self::Known(bytes),
+            Ok(bytes) if bytes.is_multiple_of(BULK_COPY_BYTES) && bytes > 0 => Self::Known(bytes),
             _ => {
                 refuse(format!(
-                    "a bulk copy moves a multiple of {GRANULE} bytes; {elements} elements of {} are {bytes}",
+                    "a bulk copy moves a multiple of {BULK_COPY_BYTES} bytes; {elements} elements of {} are {bytes}",
                     T::NAME
                 ));
-                Self::Known(GRANULE)
+                Self::Known(BULK_COPY_BYTES)
             }
         }
     }

@@ -1,6 +1,8 @@
 //! What a kernel demands of its launch, called in a kernel's body at build time; and how it overlaps with the grids launched
 //! before and after it.
 
+use warpwright_arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, REGISTERS_PER_THREAD, THREADS_PER_CTA};
+
 use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
@@ -9,7 +11,7 @@ use crate::requirement::{Feature, require};
 #[track_caller]
 pub fn required_block(x: u32, y: u32, z: u32) {
     let threads = u64::from(x) * u64::from(y) * u64::from(z);
-    refuse_unless((1..=1024).contains(&threads), "a block has 1 to 1024 threads");
+    refuse_outside(threads, THREADS_PER_CTA, |most| format!("a block has 1 to {most} threads"));
     recorder::with(|recorder| recorder.kernel().launch.required_block = Some([x, y, z]));
 }
 
@@ -22,21 +24,21 @@ pub fn threads(count: u32) {
 /// The block has at most this many threads: `.maxntid`.
 #[track_caller]
 pub fn maximum_threads(count: u32) {
-    refuse_unless((1..=1024).contains(&count), "a block has 1 to 1024 threads");
+    refuse_outside(count.into(), THREADS_PER_CTA, |most| format!("a block has 1 to {most} threads"));
     recorder::with(|recorder| recorder.kernel().launch.maximum_threads = Some(count));
 }
 
 /// At least this many blocks should fit on an SM: `.minnctapersm`.
 #[track_caller]
 pub fn blocks_per_sm(count: u32) {
-    refuse_unless((1..=32).contains(&count), "an SM holds 1 to 32 blocks");
+    refuse_outside(count.into(), CTAS_PER_SM, |most| format!("an SM holds 1 to {most} blocks"));
     recorder::with(|recorder| recorder.kernel().launch.minimum_blocks_per_sm = Some(count));
 }
 
 /// Each thread uses at most this many registers: `.maxnreg`.
 #[track_caller]
 pub fn maximum_registers(count: u32) {
-    refuse_unless((1..=255).contains(&count), "a thread has 1 to 255 registers");
+    refuse_outside(count.into(), REGISTERS_PER_THREAD, |most| format!("a thread has 1 to {most} registers"));
     recorder::with(|recorder| recorder.kernel().launch.maximum_registers = Some(count));
 }
 
@@ -44,7 +46,7 @@ pub fn maximum_registers(count: u32) {
 #[track_caller]
 pub fn cluster(x: u32, y: u32, z: u32) {
     let blocks = u64::from(x) * u64::from(y) * u64::from(z);
-    refuse_unless((1..=16).contains(&blocks), "a cluster has 1 to 16 blocks");
+    refuse_outside(blocks, CTAS_PER_CLUSTER, |most| format!("a cluster has 1 to {most} blocks"));
     recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
 }
 
@@ -64,8 +66,8 @@ pub fn grid_dependency_launch() {
 }
 
 #[track_caller]
-fn refuse_unless(holds: bool, message: &str) {
-    if !holds {
-        refuse(message);
+fn refuse_outside(count: u64, most: u32, message: impl Fn(u32) -> String) {
+    if !(1..=u64::from(most)).contains(&count) {
+        refuse(message(most));
     }
 }

@@ -8,6 +8,7 @@
 mod arrival;
 mod phase;
 
+use warpwright_arch::limits::{MBARRIER_BYTES, MBARRIER_MAX_COUNT};
 use warpwright_ir::Operand;
 
 pub use arrival::Arrival;
@@ -23,12 +24,6 @@ use crate::pointer::{ClusterShared, Shared};
 use crate::requirement::{Feature, require, target};
 use crate::shared::shared_bytes;
 use crate::value::{Reg, Value};
-
-/// Size and alignment of an mbarrier object in bytes.
-const MBARRIER_BYTES: u32 = 8;
-
-/// The most arrivals that a phase can wait for. PTX ISA, "Contents of the mbarrier object".
-const MOST_ARRIVALS: u32 = (1 << 20) - 1;
 
 /// A barrier in the CTA's shared memory, by its address.
 ///
@@ -92,8 +87,10 @@ impl Mbarrier {
     /// [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) besides.
     #[track_caller]
     pub fn init(self, count: u32) {
-        if !(1..=MOST_ARRIVALS).contains(&count) {
-            refuse(format!("a phase of an mbarrier waits for 1 to {MOST_ARRIVALS} arrivals, not {count}"));
+        if !(1..=MBARRIER_MAX_COUNT).contains(&count) {
+            refuse(format!(
+                "a phase of an mbarrier waits for 1 to {MBARRIER_MAX_COUNT} arrivals, not {count}"
+            ));
         }
         self.perform("init", &[Operand::Integer(count.into())]);
     }

@@ -1,5 +1,6 @@
 //! Moving registers between the warpgroups of a CTA: `setmaxnreg`, sm_90a. PTX ISA, `setmaxnreg`.
 
+use warpwright_arch::limits;
 use warpwright_ir::Operand;
 
 use crate::operation::{perform, refuse};
@@ -38,7 +39,7 @@ pub fn decrease_registers(count: u32) {
 #[track_caller]
 fn set(direction: &str, count: u32) {
     require(Feature::RegisterReallocation);
-    if !(24..=256).contains(&count) || !count.is_multiple_of(8) {
+    if !limits::setmaxnreg_accepts(count) {
         refuse(format!(
             "a warpgroup's threads have 24 to 256 registers, a multiple of 8; this asks for {count}"
         ));

@@ -5,6 +5,7 @@
 //! threads, and checks that the budgets fit the register file.
 
 use std::cmp::Ordering;
+use warpwright_arch::limits::{self, REGISTERS_PER_SM, SETMAXNREG_STEP};
 
 use crate::DeviceValue;
 use crate::block::{barrier_arrive, barrier_sync};
@@ -16,10 +17,7 @@ use crate::value::Reg;
 use crate::{launch, warp};
 
 /// Threads of a warpgroup: four warps.
-pub const WARPGROUP: u32 = 128;
-
-/// 32-bit registers of an SM. CUDA Programming Guide, "Technical Specifications per Compute Capability".
-const REGISTER_FILE: u32 = 64 * 1024;
+pub const WARPGROUP: u32 = limits::WARPGROUP_SIZE;
 
 /// Neighbouring warpgroups of a CTA that do the same work.
 #[derive(Clone, Copy, DeviceValue)]
@@ -82,16 +80,16 @@ impl RoleSize {
 pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
     let warpgroups: u32 = sizes.iter().map(|size| size.warpgroups).sum();
     let threads = warpgroups * WARPGROUP;
-    let registers_at_launch = REGISTER_FILE / threads.max(1) / 8 * 8;
+    let registers_at_launch = REGISTERS_PER_SM / threads.max(1) / SETMAXNREG_STEP * SETMAXNREG_STEP;
     let registers = sizes.map(|size| size.registers.unwrap_or(registers_at_launch));
     for count in sizes.iter().filter_map(|size| size.registers) {
-        if !(24..=256).contains(&count) || count % 8 != 0 {
+        if !limits::setmaxnreg_accepts(count) {
             refuse(format!("a role has {count} registers per thread: use a multiple of 8 from 24 to 256"));
         }
     }
     let used: u32 = sizes.iter().zip(registers).map(|(size, registers)| size.threads() * registers).sum();
-    if used > REGISTER_FILE {
-        refuse(format!("the roles use {used} registers, and an SM has {REGISTER_FILE}"));
+    if used > REGISTERS_PER_SM {
+        refuse(format!("the roles use {used} registers, and an SM has {REGISTERS_PER_SM}"));
     }
     launch::threads(threads);
     launch::blocks_per_sm(1);

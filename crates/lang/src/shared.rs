@@ -1,6 +1,7 @@
 //! Shared and local memory, asked for by the kernel.
 
 use std::collections::HashMap;
+use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
 
 use warpwright_ir::{Body, DYNAMIC_SHARED, Instruction, Kernel, MemoryVariable, Operand, Statement};
 
@@ -13,9 +14,6 @@ use crate::requirement::target;
 
 /// Bytes that vector accesses and `cp.async` want shared variables aligned to.
 const ALIGN: u32 = 16;
-
-/// Static shared memory per CTA that every driver accepts; more must be dynamic. PTX ISA, "State Spaces".
-const STATIC_LIMIT: u64 = 48 * 1024;
 
 /// Room for `elements` elements in the CTA's shared memory, not initialised.
 #[track_caller]
@@ -42,9 +40,9 @@ pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
                 .sum::<u64>(),
         )
     });
-    if total > STATIC_LIMIT {
+    if total > STATIC_SHARED_BYTES.into() {
         refuse(format!(
-            "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_LIMIT}; take it from dynamic shared memory (`dynamic_shared`)"
+            "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_SHARED_BYTES}; take it from dynamic shared memory (`dynamic_shared`)"
         ));
     }
     pointer_to_shared(name)
@@ -77,7 +75,7 @@ pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T
         kernel.dynamic_shared_align = Some(kernel.dynamic_shared_align.unwrap_or(align).max(align));
         (start, end)
     });
-    let limit = target().map_or(227 * 1024, |capability| capability.shared_bytes_per_cta_opt_in);
+    let limit = target().map_or(SHARED_BYTES_PER_CTA, |capability| capability.shared_bytes_per_cta_opt_in);
     if end > limit.into() {
         refuse(format!(
             "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA may have {limit}; use smaller tiles or fewer stages"

@@ -6,6 +6,7 @@
 //! from its registers. All of that is asynchronous: loads and stores are waited for ([`wait_tensor_loads`]), and threads that have met by a
 //! barrier say so to what follows in tensor memory ([`tensor_fence_after_sync`]).
 
+use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
 
 use crate::DeviceValue;
@@ -14,11 +15,6 @@ use crate::operation::{fresh, perform, record, refuse};
 use crate::pointer::Shared;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
-
-/// Columns of a CTA's tensor memory.
-const COLUMNS: u32 = 512;
-/// The fewest columns that are given.
-const FEWEST: u32 = 32;
 
 /// How many CTAs of a cluster an instruction is for: one, or two neighbours that multiply together. A kernel uses one of them throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,11 +146,12 @@ fn vector(registers: &[Reg<u32>]) -> Operand {
 
 #[track_caller]
 fn is_number_of_columns(columns: u32) -> bool {
-    let legal = columns.is_power_of_two() && (FEWEST..=COLUMNS).contains(&columns);
+    let legal =
+        columns.is_power_of_two() && (TENSOR_MEMORY_MIN_COLUMNS..=TENSOR_MEMORY_COLUMNS).contains(&columns);
     if !legal {
-        let nearest = columns.clamp(FEWEST, COLUMNS).next_power_of_two();
+        let nearest = columns.clamp(TENSOR_MEMORY_MIN_COLUMNS, TENSOR_MEMORY_COLUMNS).next_power_of_two();
         refuse(format!(
-            "tensor memory is given by a power of two of columns from {FEWEST} to {COLUMNS}, not {columns}: take {nearest}"
+            "tensor memory is given by a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to {TENSOR_MEMORY_COLUMNS}, not {columns}: take {nearest}"
         ));
     }
     legal

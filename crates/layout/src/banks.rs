@@ -3,13 +3,14 @@
 use crate::error::Illustration;
 use crate::{ComposedLayout, Error, Layout};
 use std::collections::BTreeSet;
+use warpwright_arch::limits;
 
-/// Shared memory has 32 banks, each 4 bytes wide (CUDA C++ Programming Guide, "Shared Memory").
-pub const BANKS: i64 = 32;
-/// The width of a bank in bytes.
-pub const BANK_BYTES: i64 = 4;
-/// Global memory moves in sectors of 32 bytes.
-pub const SECTOR_BYTES: i64 = 32;
+/// The banks of shared memory.
+pub const BANKS: i64 = limits::BANKS as i64;
+/// Bytes of a bank.
+pub const BANK_BYTES: i64 = limits::BANK_BYTES as i64;
+/// Bytes of a sector, the unit of a global access.
+pub const SECTOR_BYTES: i64 = limits::SECTOR_BYTES as i64;
 
 /// One instruction of a warp on a tile: each lane reads or writes a vector of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]

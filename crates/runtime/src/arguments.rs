@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
-use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
+use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_lang::element::{Element, Kind};
 
 use crate::buffer::{Allocation, Buffer, Storable};
@@ -33,9 +33,6 @@ enum Bytes<'a> {
     Long(Vec<u8>),
     TensorMap(&'a [u8; TENSOR_MAP_BYTES]),
 }
-
-/// What a tensor map's place in a structure is a multiple of. (PTX ISA, "Tensor copy": the object is aligned to 64 bytes.)
-const TENSOR_MAP_ALIGNMENT: usize = 64;
 
 /// Bytes of an argument that lie in place.
 const SHORT_BYTES: usize = 16;
@@ -133,8 +130,8 @@ impl<'a> Argument<'a> {
                 return refuse(format!("bytes {} to {} are another field's", other.start, other.end));
             }
             let is_map = matches!(field.value, Value::TensorMap { .. } | Value::TensorMaps { .. });
-            if is_map && !offset.is_multiple_of(TENSOR_MAP_ALIGNMENT) {
-                return refuse(format!("it must be at a multiple of {TENSOR_MAP_ALIGNMENT} bytes"));
+            if is_map && !offset.is_multiple_of(TENSOR_MAP_ALIGN) {
+                return refuse(format!("it must be at a multiple of {TENSOR_MAP_ALIGN} bytes"));
             }
             bytes[range.clone()].copy_from_slice(field.as_bytes());
             taken.push(range);

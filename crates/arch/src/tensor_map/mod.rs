@@ -29,6 +29,8 @@ pub const TENSOR_MAP_BYTES: usize = 128;
 pub const TENSOR_MAP_ALIGN: usize = 64;
 /// The most axes a tensor has.
 pub const MOST_AXES: usize = 5;
+/// The largest extent of a box, in elements.
+pub const MAX_BOX_EXTENT: u32 = 256;
 
 /// The type of a tensor's elements (`CUtensorMapDataType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

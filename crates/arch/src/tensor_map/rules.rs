@@ -2,7 +2,7 @@
 
 use crate::Capability;
 
-use super::{Access, Description, ElementType, Fill, Interleave, MOST_AXES, Swizzle};
+use super::{Access, Description, ElementType, Fill, Interleave, MAX_BOX_EXTENT, MOST_AXES, Swizzle};
 
 /// A rule of tensor maps that a description breaks. Axes are counted from the contiguous one, 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +82,7 @@ pub enum TensorMapError {
     },
     /// A box extent out of range.
     #[error(
-        "the box has an extent of {extent} along axis {axis}; it must be from 1 to 256: take several boxes"
+        "the box has an extent of {extent} along axis {axis}; it must be from 1 to {MAX_BOX_EXTENT}: take several boxes"
     )]
     BoxExtent {
         /// The axis.
@@ -194,7 +194,7 @@ pub enum TensorMapError {
         axis: usize,
     },
     /// The channels of a copy out of range.
-    #[error("a copy takes {channels} channels of a pixel; it must be from 1 to 256")]
+    #[error("a copy takes {channels} channels of a pixel; it must be from 1 to {MAX_BOX_EXTENT}")]
     Channels {
         /// Channels given.
         channels: u32,
@@ -246,7 +246,7 @@ impl Description {
             Access::Tiled { box_extents } => self.check_box(box_extents),
             Access::Im2col { lower, upper, channels, pixels } => {
                 self.check_bounds(lower, upper)?;
-                if !(1..=256).contains(channels) {
+                if !(1..=MAX_BOX_EXTENT).contains(channels) {
                     return Err(TensorMapError::Channels { channels: *channels });
                 }
                 if !(1..=1024).contains(pixels) {
@@ -403,7 +403,7 @@ impl Description {
 
     fn check_box(&self, box_extents: &[u32]) -> Checked {
         for (axis, &extent) in box_extents.iter().enumerate() {
-            if !(1..=256).contains(&extent) {
+            if !(1..=MAX_BOX_EXTENT).contains(&extent) {
                 return Err(TensorMapError::BoxExtent { axis, extent });
             }
         }

@@ -11,13 +11,11 @@
 //!
 //! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the tensor map.
 
+use warpwright_arch::tensor_map::MAX_BOX_EXTENT;
 use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
 use warpwright_layout::{ComposedLayout, Error, Layout};
 
 use crate::element::Element;
-
-/// The largest extent of a box. (CUDA driver API, `cuTensorMapEncodeTiled`.)
-const MAX_BOX_EXTENT: u32 = 256;
 
 /// A tile (mn, k) of a matrix in shared memory, its boxes and its swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use warpwright_arch::limits::{PORTABLE_CTAS_PER_CLUSTER, STATIC_SHARED_BYTES};
 
 use smallvec::SmallVec;
 use warpwright_arch::Capability;
@@ -15,11 +16,6 @@ use crate::backend::{Handle, KernelAttributes, LaunchCounts, LoadedKernel, Loade
 use crate::device::DeviceProperties;
 use crate::error::Result;
 use crate::launch::Launch;
-
-/// The dynamic shared memory a launch may ask for without opting in, less the kernel's static part.
-const SHARED_BYTES_WITHOUT_OPT_IN: u32 = 48 << 10;
-/// The largest cluster that needs no opting in.
-const PORTABLE_CLUSTER: u32 = 8;
 
 /// A module in a GPU's context.
 pub(super) struct CudaModule {
@@ -123,13 +119,13 @@ impl CudaKernel {
     /// did so last.
     fn opt_in(&self, driver: &Driver, launch: &Launch) -> Result<()> {
         let static_bytes = self.attributes.shared_bytes;
-        let is_large = static_bytes + launch.dynamic_shared_bytes > SHARED_BYTES_WITHOUT_OPT_IN;
+        let is_large = static_bytes + launch.dynamic_shared_bytes > STATIC_SHARED_BYTES;
         if is_large && !self.takes_large_shared.load(Ordering::Relaxed) {
             let most = self.module.limits.shared_bytes_per_cta_opt_in - static_bytes;
             self.set_attribute(driver, function_attribute::MAX_DYNAMIC_SHARED_BYTES, most)?;
             self.takes_large_shared.store(true, Ordering::Relaxed);
         }
-        let is_large = launch.cluster.0.iter().product::<u32>() > PORTABLE_CLUSTER;
+        let is_large = launch.cluster.0.iter().product::<u32>() > PORTABLE_CTAS_PER_CLUSTER;
         if is_large && !self.takes_large_clusters.load(Ordering::Relaxed) {
             self.set_attribute(driver, function_attribute::NON_PORTABLE_CLUSTER, 1)?;
             self.takes_large_clusters.store(true, Ordering::Relaxed);
