@@ -123,9 +123,8 @@ impl Check {
 fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
     error.chain().find_map(|cause| match cause.downcast_ref::<Error>()? {
         Error::Findings { findings } => Some(findings.to_vec()),
-        Error::Fault(fault) => {
-            let before = fault.findings.iter().cloned();
-            Some(std::iter::once(Finding::from(&**fault)).chain(before).collect())
+        Error::Fault { fault, findings } => {
+            Some(std::iter::once(Finding::from(&**fault)).chain(findings.iter().cloned()).collect())
         }
         _ => None,
     })

@@ -1,13 +1,11 @@
 //! The sixteen barriers of a CTA: `bar` and `barrier.cta`.
 
+use warpwright_events::{BARRIERS, Event, FaultKind, lanes};
+
 use crate::collective::Place;
-use crate::fault::FaultKind;
 use crate::memory::Trouble;
 use crate::operation::Execution;
-use crate::registers::{Slot, lanes};
-
-/// Barriers a CTA has (PTX ISA, "bar").
-pub(crate) const BARRIERS: usize = 16;
+use crate::registers::Slot;
 
 /// What arriving at a barrier does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +83,12 @@ impl BarrierOperation {
             let barrier = &mut execution.block.barriers[id as usize];
             let warp = execution.warp as usize;
             let generation = barrier.arrive(id as usize, warp, group, count, truths)?;
-            execution.block.observer.barrier_arrive(execution.actor(group), id, generation, count.is_none());
+            execution.block.observer.report(Event::BarrierArrive {
+                actor: execution.actor(group),
+                barrier: id,
+                generation,
+                all: count.is_none(),
+            });
             if self.action != BarrierAction::Arrive {
                 arrivals.push(Arrival { id, generation, lanes: group });
             }

@@ -1,11 +1,12 @@
 //! Calls of device functions.
 
-use crate::fault::FaultKind;
+use warpwright_events::{FaultKind, LANES, lanes};
+
 use crate::memory::{CODE_WINDOW, Trouble};
 use crate::operation::{Execution, Kind};
 use crate::path::{Path, Wait};
 use crate::program::Formal;
-use crate::registers::{FrameBase, LANES, Slot, blend, lanes};
+use crate::registers::{FrameBase, Slot, blend};
 use crate::special::WarpPosition;
 
 /// How deep calls may nest.

@@ -7,13 +7,14 @@
 
 use std::sync::atomic::Ordering;
 
+use warpwright_events::{AddressNames, Event, Fault, FaultKind};
+
 use crate::asynchronous;
-use crate::check::Observer;
 use crate::cta::{Block, Cta, Round};
 use crate::deadlock::Proof;
-use crate::fault::{Fault, FaultKind};
 use crate::launch::LaunchContext;
 use crate::memory::Trouble;
+use crate::observer::Observer;
 use crate::stillness::Stillness;
 use crate::tensor_memory::pipeline;
 use crate::warp::{Counts, Located, Warp};
@@ -88,7 +89,7 @@ impl<'a> Blocks<'a> {
         let complete = self.iter().any(|block| block.cluster_barrier.any_arrived())
             && self.iter().all(|block| block.cluster_barrier.all_arrived(&block.alive));
         if complete {
-            self.own.observer.cluster_completes();
+            self.own.observer.report(Event::ClusterComplete);
             self.iter_mut().for_each(|block| block.cluster_barrier.complete());
         }
     }
@@ -215,12 +216,13 @@ impl Cluster {
         self.observe(launch);
     }
 
-    /// Lets the checkers and the counters watch, if the launch is checked or counted.
+    /// Lets the launch's observers watch.
     fn observe(&mut self, launch: &LaunchContext<'_>) {
-        let ctas: Vec<(u64, [u32; 3])> =
-            self.blocks.iter().map(|block| (launch.linear_cta(block.index), block.index)).collect();
-        let own_shared = u64::from(launch.reserved_shared_start());
-        let observer = Observer::new(launch.checks.as_ref(), launch.counting.as_ref(), &ctas, own_shared);
+        if launch.observers.is_empty() {
+            return;
+        }
+        let ctas: Vec<u32> = self.blocks.iter().map(|block| launch.linear_cta(block.index) as u32).collect();
+        let observer = Observer::new(launch.observers, &ctas);
         self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
     }
 
@@ -258,7 +260,7 @@ impl Cluster {
                 self.each_cta(launch, |blocks| blocks.own.complete_copies(launch))?;
                 self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
                 self.each_cta(launch, pipeline::finish)?;
-                self.blocks[0].observer.finish();
+                self.blocks[0].observer.report(Event::End);
                 return Ok((ClusterPause::Done, true));
             }
             if launch.stop.load(Ordering::Relaxed) {
@@ -320,11 +322,11 @@ impl Cluster {
     }
 
     pub(crate) fn fault(&self, launch: &LaunchContext<'_>, rank: usize, located: Located) -> Box<Fault> {
-        let origin = &launch.kernel.origins[located.pc as usize];
+        let instruction = launch.kernel.code.instruction(located.pc);
         let mut trouble = *located.trouble;
         let mut memory = Vec::new();
         for &(site, address) in &trouble.addresses {
-            launch.place(site, address).tell(&mut memory, &mut trouble.notes);
+            launch.name(site, address).add_to(&mut memory, &mut trouble.notes);
         }
         Box::new(Fault {
             kind: trouble.kind,
@@ -332,16 +334,15 @@ impl Cluster {
             cta: Some(self.blocks[rank].index),
             warp: Some(located.warp),
             lanes: trouble.lanes,
-            ptx_line: Some(origin.line),
-            ptx_text: Some(origin.text.to_string()),
-            source: origin.location.map(|location| launch.kernel.source(location)),
+            ptx_line: Some(instruction.line),
+            ptx_text: Some(instruction.text.to_string()),
+            source: instruction.source.clone(),
             message: trouble.message,
             what: trouble.what,
-            also: trouble.also.into_iter().map(|(pc, what)| launch.kernel.label(pc, what)).collect(),
+            also: trouble.also.into_iter().map(|(pc, what)| launch.kernel.code.label(pc, what)).collect(),
             memory,
             notes: trouble.notes,
             help: trouble.help,
-            findings: Vec::new(),
         })
     }
 }

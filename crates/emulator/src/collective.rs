@@ -4,7 +4,9 @@
 //! the member mask waits at the same kind of exchange with the same mask, wherever in the program each of them is
 //! (PTX ISA, "Parallel Synchronization and Communication Instructions").
 
-use crate::registers::{LANES, Registers, Slot, lanes};
+use warpwright_events::{LANES, lanes};
+
+use crate::registers::{Registers, Slot};
 
 /// How a shuffle picks its source lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,16 +3,17 @@
 use std::ops::BitOrAssign;
 use std::time::Duration;
 
+use warpwright_events::{Actor, BARRIERS, Event, LANES};
+
 use crate::asynchronous::{CopyQueue, Transfers};
-use crate::barrier::{BARRIERS, BarrierState};
-use crate::check::{Actor, Observer};
+use crate::barrier::BarrierState;
 use crate::cluster::{Blocks, ClusterBarrier};
 use crate::instructions::settle;
 use crate::launch::LaunchContext;
 use crate::mbarrier::MbarrierRecords;
 use crate::memory::SharedMemory;
+use crate::observer::Observer;
 use crate::register_budget::RegisterBudget;
-use crate::registers::LANES;
 use crate::tensor_memory::TensorMemory;
 use crate::tensor_memory::pipeline::Pipeline;
 use crate::warp::{Counts, Located, Pause, Warp};
@@ -122,7 +123,7 @@ impl Block {
 
     /// Lanes exit at an instruction; barriers no longer wait for them.
     pub(crate) fn exit(&mut self, warp: u32, lanes: u32, pc: u32) {
-        self.observer.exit(Actor { rank: self.rank, warp, lanes, pc });
+        self.observer.report(Event::Exit { actor: Actor { rank: self.rank, warp, lanes, pc } });
         self.alive[warp as usize] &= !lanes;
         self.settle();
     }

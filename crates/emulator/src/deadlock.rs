@@ -1,12 +1,12 @@
 //! The story of a deadlock: who waits where, for what, and who could have brought it.
 
-use crate::check::Site;
+use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
+
 use crate::cluster::Cluster;
 use crate::cta::Block;
-use crate::fault::{Fault, FaultKind, lane_list};
 use crate::launch::LaunchContext;
-use crate::mbarrier::{Arrivals, Mbarrier, MbarrierAddress};
-use crate::memory::{Trouble, site};
+use crate::mbarrier::{Arrivals, Mbarrier};
+use crate::memory::{Trouble, memory_space};
 use crate::operation::Kind;
 use crate::path::{Path, Wait, Watched};
 use crate::warp::{Located, Warp};
@@ -73,8 +73,8 @@ impl Cluster {
         // What is waited for where the story begins comes first.
         for waiting in std::iter::once(told).chain(&places).take(MOST_PLACES) {
             trouble = match waiting.path.watched {
-                Some(Watched::Mbarrier { address, .. }) => trouble.at(Site::Shared, address.shared()),
-                Some(Watched::Memory { space, address }) => match site(space) {
+                Some(Watched::Mbarrier { address, .. }) => trouble.at(MemorySpace::Shared, address.shared()),
+                Some(Watched::Memory { space, address }) => match memory_space(space) {
                     Some(site) => trouble.at(site, address),
                     None => trouble,
                 },
@@ -182,10 +182,10 @@ impl Cluster {
 
     /// The source line of an instruction, or of the PTX with its text.
     fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
-        let origin = &launch.kernel.origins[pc as usize];
-        match origin.location {
-            Some(location) => launch.kernel.source(location).to_string(),
-            None => format!("PTX line {} (`{}`)", origin.line, origin.text),
+        let instruction = launch.kernel.code.instruction(pc);
+        match &instruction.source {
+            Some(source) => source.to_string(),
+            None => format!("PTX line {} (`{}`)", instruction.line, instruction.text),
         }
     }
 

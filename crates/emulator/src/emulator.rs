@@ -1,18 +1,15 @@
 //! The emulated device.
 
-use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_arch::Arch;
+use warpwright_events::{Fault, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
-use crate::check::{Checks, InFront, LaunchChecks};
-use crate::count::LaunchCounting;
-use crate::fault::Fault;
 use crate::launch::{self, Launch, LaunchContext, LaunchReport};
 use crate::memory::{Memory, MemoryError};
-use crate::program::{LoadError, Program};
+use crate::program::{Kernel, LoadError, Program};
 use crate::time::LaunchClock;
 
 /// A device that executes PTX on the host's cores.
@@ -22,8 +19,6 @@ pub struct Emulator {
     memory: Memory,
     pool: rayon::ThreadPool,
     launches: AtomicU64,
-    /// What the last checked launch of each stream did, as far as a launch behind it could overlap it.
-    in_front: Mutex<HashMap<usize, Arc<InFront>>>,
 }
 
 /// The host's threads could not be started.
@@ -40,13 +35,7 @@ impl Emulator {
     /// A device on a number of host threads; 0 for one a core.
     pub fn with_threads(arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        Ok(Self {
-            arch,
-            memory: Memory::new(arch.global_bytes),
-            pool,
-            launches: AtomicU64::new(0),
-            in_front: Mutex::default(),
-        })
+        Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
     }
 
     /// What it emulates.
@@ -106,6 +95,42 @@ impl Emulator {
         crate::decode::load(module, self.arch, &mut self.memory)
     }
 
+    /// What observers of a launch are made with, or why the launch is refused.
+    pub fn describe(
+        &self,
+        program: &Program,
+        kernel: &str,
+        launch: &Launch<'_>,
+    ) -> Result<LaunchInfo, Box<Fault>> {
+        let kernel = self.checked(program, kernel, launch)?;
+        let shared_bytes = kernel.shared_bytes(launch.dynamic_shared_bytes);
+        Ok(LaunchInfo {
+            code: kernel.code.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch::cluster_extents(kernel, launch),
+            shared_bytes,
+            system_shared: launch::reserved_shared_start(shared_bytes),
+            initialised: self.memory.initialised().clone(),
+        })
+    }
+
+    /// The kernel of a launch that the device and the kernel allow.
+    fn checked<'p>(
+        &self,
+        program: &'p Program,
+        kernel: &str,
+        launch: &Launch<'_>,
+    ) -> Result<&'p Kernel, Box<Fault>> {
+        let Some(found) = program.kernel(kernel) else {
+            let known: Vec<&str> = program.kernels().collect();
+            let message = format!("The module has no kernel of this name; it has: {}.", known.join(", "));
+            return Err(Box::new(Fault::bad_launch(kernel, message)));
+        };
+        launch::check(found, launch, self.arch)?;
+        Ok(found)
+    }
+
     /// Runs a kernel to its end, or to its first fault.
     pub fn launch(
         &self,
@@ -113,14 +138,8 @@ impl Emulator {
         kernel: &str,
         launch: &Launch<'_>,
     ) -> Result<LaunchReport, Box<Fault>> {
-        let Some(found) = program.kernel(kernel) else {
-            let known: Vec<&str> = program.kernels().collect();
-            let message = format!("The module has no kernel of this name; it has: {}.", known.join(", "));
-            return Err(Box::new(Fault::bad_launch(kernel, message)));
-        };
-        launch::check(found, launch, self.arch)?;
+        let found = self.checked(program, kernel, launch)?;
         let cluster = launch::cluster_extents(found, launch);
-        let in_front = self.in_front().remove(&launch.stream).filter(|_| launch.overlaps);
         let context = LaunchContext {
             kernel: found,
             memory: &self.memory,
@@ -131,35 +150,19 @@ impl Emulator {
             explicit_cluster: found.bounds.required_cluster.is_some() || cluster != [1; 3],
             parameters: launch.parameters,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
-            shared_bytes: found.dynamic_shared_offset.max(found.static_shared_bytes)
-                + launch.dynamic_shared_bytes,
+            shared_bytes: found.shared_bytes(launch.dynamic_shared_bytes),
             schedule: launch.schedule,
-            checks: (launch.checks == Checks::On).then(|| {
-                let initialised = self.memory.initialised().clone();
-                Arc::new(LaunchChecks::new(found, launch.grid, launch.block, initialised, in_front))
-            }),
-            counting: launch.counted.then(|| Arc::new(LaunchCounting::new(found, cluster.iter().product()))),
+            observers: launch.observers,
+            strong_accesses: launch
+                .observers
+                .iter()
+                .any(|observer| observer.orders_strong_accesses())
+                .then(Mutex::default),
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed),
             clock: LaunchClock::start(),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
-        let report = launch::run(&context, &self.pool)?;
-        if let Some(done) = context.checks.and_then(|checks| checks.done()) {
-            self.in_front().insert(launch.stream, done);
-        }
-        Ok(report)
-    }
-
-    fn in_front(&self) -> MutexGuard<'_, HashMap<usize, Arc<InFront>>> {
-        self.in_front.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something else than a launch has come behind the launches of a stream, or of all: none can be overlapped any more.
-    pub fn settle(&self, stream: Option<usize>) {
-        match stream {
-            Some(stream) => drop(self.in_front().remove(&stream)),
-            None => self.in_front().clear(),
-        }
+        launch::run(&context, &self.pool)
     }
 }

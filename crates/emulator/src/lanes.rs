@@ -6,7 +6,9 @@
 
 use std::marker::PhantomData;
 
-use crate::registers::{LANES, Lane, Registers, Slot};
+use warpwright_events::LANES;
+
+use crate::registers::{Lane, Registers, Slot};
 
 /// The registers of a lane operation. Those a shape does not use are zero.
 #[derive(Clone, Copy, Debug, Default)]

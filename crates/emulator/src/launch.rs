@@ -2,15 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpwright_arch::{Arch, KernelResources};
+use warpwright_events::{Fault, LaunchObserver};
 
-use crate::check::{Checks, Finding, LaunchChecks};
 use crate::cluster::{Cluster, ClusterPause};
-use crate::count::{Counters, LaunchCounting};
 use crate::deadlock::Proof;
-use crate::fault::Fault;
 use crate::memory::Memory;
 use crate::program::Kernel;
 use crate::stillness::StillClusters;
@@ -43,14 +41,8 @@ pub struct Launch<'a> {
     pub parameters: &'a [u8],
     /// When asynchronous copies move their data.
     pub schedule: Schedule,
-    /// Whether the checkers watch it.
-    pub checks: Checks,
-    /// Whether what each instruction does is counted.
-    pub counted: bool,
-    /// The number of its stream.
-    pub stream: usize,
-    /// Whether it may begin before the launch in front of it on the stream has ended (programmatic dependent launch).
-    pub overlaps: bool,
+    /// Those who watch it.
+    pub observers: &'a [&'a dyn LaunchObserver],
 }
 
 impl Default for Launch<'_> {
@@ -62,10 +54,7 @@ impl Default for Launch<'_> {
             dynamic_shared_bytes: 0,
             parameters: &[],
             schedule: Schedule::Eager,
-            checks: Checks::Off,
-            counted: false,
-            stream: 0,
-            overlaps: false,
+            observers: &[],
         }
     }
 }
@@ -83,10 +72,6 @@ pub struct LaunchReport {
     pub lane_operations: u64,
     /// Multiply-adds of the matrix instructions.
     pub mma_multiply_adds: u64,
-    /// What the checkers found, if they watched.
-    pub findings: Vec<Finding>,
-    /// What each instruction did, if it was counted.
-    pub counters: Option<Counters>,
 }
 
 /// What all CTAs of a launch share.
@@ -106,10 +91,9 @@ pub(crate) struct LaunchContext<'a> {
     /// Static and dynamic.
     pub(crate) shared_bytes: u32,
     pub(crate) schedule: Schedule,
-    /// The checkers, if any watch.
-    pub(crate) checks: Option<Arc<LaunchChecks>>,
-    /// What counts, if anything does.
-    pub(crate) counting: Option<Arc<LaunchCounting>>,
+    pub(crate) observers: &'a [&'a dyn LaunchObserver],
+    /// Held by the CTA that is within a strong access to global memory, if an observer orders them.
+    pub(crate) strong_accesses: Option<Mutex<()>>,
     pub(crate) grid_id: u64,
     /// What its clocks show.
     pub(crate) clock: LaunchClock,
@@ -121,6 +105,11 @@ pub(crate) struct LaunchContext<'a> {
 
 /// Bytes to a multiple of which the shared memory of the system is aligned.
 const RESERVED_SHARED_ALIGNMENT: u32 = 1024;
+
+/// Where the system's shared memory starts, behind these bytes of the CTA's own.
+pub(crate) fn reserved_shared_start(shared_bytes: u32) -> u32 {
+    shared_bytes.next_multiple_of(RESERVED_SHARED_ALIGNMENT)
+}
 
 impl LaunchContext<'_> {
     pub(crate) fn threads_per_cta(&self) -> u32 {
@@ -168,7 +157,7 @@ impl LaunchContext<'_> {
     /// Where the shared memory that the hardware keeps for the system starts in a CTA's. A device has it before the
     /// kernel's own; here it comes after, so that the kernel's starts at 0.
     pub(crate) fn reserved_shared_start(&self) -> u32 {
-        self.shared_bytes.next_multiple_of(RESERVED_SHARED_ALIGNMENT)
+        reserved_shared_start(self.shared_bytes)
     }
 
     /// The shared memory that a CTA may reach: its own, and the system's if the kernel asks where that is.
@@ -178,6 +167,12 @@ impl LaunchContext<'_> {
         } else {
             self.shared_bytes
         }
+    }
+
+    /// Waits for the turn of a strong access to global memory, if an observer orders them.
+    #[inline(always)]
+    pub(crate) fn strong_access(&self) -> Option<MutexGuard<'_, ()>> {
+        self.strong_accesses.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Clusters that the device holds at once.
@@ -320,19 +315,17 @@ pub(crate) fn run(context: &LaunchContext<'_>, pool: &rayon::ThreadPool) -> Resu
         for _ in 0..workers {
             scope.spawn(|_| {
                 let tally = grid.work();
-                tallies.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(tally);
+                tallies.lock().unwrap_or_else(PoisonError::into_inner).push(tally);
             });
         }
     });
-    let findings = context.checks.as_ref().map_or_else(Vec::new, |checks| checks.findings(context));
-    if let Some(mut fault) = grid.fault.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        fault.findings = findings;
+    context.observers.iter().for_each(|observer| observer.end(context));
+    if let Some(fault) = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(fault);
     }
-    let counters = context.counting.as_ref().map(|counting| counting.counters(context));
-    let mut report = LaunchReport { findings, counters, ..LaunchReport::default() };
+    let mut report = LaunchReport::default();
     let mut output = Vec::new();
-    for tally in tallies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    for tally in tallies.into_inner().unwrap_or_else(PoisonError::into_inner) {
         report.ctas += tally.report.ctas;
         report.warp_instructions += tally.report.warp_instructions;
         report.lane_operations += tally.report.lane_operations;
@@ -399,7 +392,7 @@ impl Grid<'_> {
     /// Stops the launch.
     fn fail(&self, fault: Box<Fault>) {
         self.context.stop.store(true, Ordering::Relaxed);
-        let mut first = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(fault);
     }
 

@@ -37,26 +37,23 @@
 // A loop over lanes indexes several columns, of which none is the one it is about.
 #![allow(clippy::needless_range_loop)]
 
+mod address_names;
 mod asynchronous;
 mod barrier;
-pub mod bench;
 mod call;
-#[allow(dead_code)] // Some events are of parts that come with Hopper.
-mod check;
 mod cluster;
 mod collective;
-mod count;
 mod cta;
 mod deadlock;
 mod decode;
 mod emulator;
-mod fault;
 mod instructions;
 mod lanes;
 mod launch;
 mod mbarrier;
 mod memory;
 pub mod numeric;
+mod observer;
 mod operation;
 mod path;
 mod program;
@@ -73,12 +70,8 @@ mod time;
 mod warp;
 mod warpgroup;
 
-pub use check::{Checks, Finding, FindingKind, Label, SourceFiles, codes, explain, render};
-pub use count::{
-    CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
-};
 pub use emulator::{Emulator, StartError};
-pub use fault::{Fault, FaultKind, Source};
 pub use launch::{Launch, LaunchReport, Schedule};
 pub use memory::{Memory, MemoryError};
 pub use program::{Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, Program};
+pub use warpwright_events::{Fault, FaultKind, LaunchInfo, LaunchObserver, Source};

@@ -13,11 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Site;
+use warpwright_events::{Event, FaultKind, MbarrierAddress, MemorySpace, shared_base};
+
 use crate::cluster::Blocks;
 use crate::cta::Block;
-use crate::fault::FaultKind;
-use crate::memory::{Trouble, shared_base};
+use crate::memory::Trouble;
 
 /// The most arrivals a phase can wait for.
 pub(crate) const MOST_ARRIVALS: u32 = (1 << 20) - 1;
@@ -85,22 +85,6 @@ impl Mbarrier {
     }
 }
 
-/// Where an mbarrier is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct MbarrierAddress {
-    /// The rank of the CTA it belongs to.
-    pub(crate) rank: u32,
-    /// Its offset in that CTA's shared memory.
-    pub(crate) offset: u64,
-}
-
-impl MbarrierAddress {
-    /// Its address in `.shared::cluster`.
-    pub(crate) fn shared(self) -> u64 {
-        shared_base(self.rank) | self.offset
-    }
-}
-
 /// Arrivals of one warp by one instruction in the open phase of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrivals {
@@ -155,7 +139,8 @@ impl Block {
     /// The mbarrier at an aligned offset inside shared memory.
     pub(crate) fn mbarrier(&self, offset: u64) -> Result<Mbarrier, Box<Trouble>> {
         let address = shared_base(self.rank) | offset;
-        let trouble = |message| Err(Trouble::new(FaultKind::Barrier, 0, message).at(Site::Shared, address));
+        let trouble =
+            |message| Err(Trouble::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address));
         if !self.mbarriers.contains_key(&offset) {
             return trouble(format!("There is no initialised mbarrier at shared address {address:#x}."));
         }
@@ -185,12 +170,16 @@ impl Block {
         let address = shared_base(self.rank) | offset;
         let after = after.ok_or_else(|| refused(address, before, change))?;
         if let Change::Complete { bytes } = change {
-            self.observer.mbarrier_bytes_arrive(MbarrierAddress { rank: self.rank, offset }, bytes);
+            self.observer.report(Event::MbarrierBytes {
+                mbarrier: MbarrierAddress { rank: self.rank, offset },
+                bytes,
+            });
         }
         self.shared.write_u64(offset, after.to_bits());
         let record = self.mbarriers.entry(offset).or_default();
         if after.parity != before.parity {
-            self.observer.mbarrier_phase_ends(MbarrierAddress { rank: self.rank, offset });
+            self.observer
+                .report(Event::MbarrierPhaseEnd { mbarrier: MbarrierAddress { rank: self.rank, offset } });
             let arrivals_before = std::mem::take(&mut record.arrivals);
             *record =
                 MbarrierRecord { phase: record.phase + 1, arrivals_before, ..MbarrierRecord::default() };
@@ -251,7 +240,7 @@ fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Trouble> {
             -before.bytes
         ),
     };
-    Trouble::new(FaultKind::Barrier, 0, message).at(Site::Shared, address)
+    Trouble::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address)
 }
 
 /// Tells an mbarrier that bytes of an asynchronous operation have arrived.
@@ -278,7 +267,8 @@ pub(crate) fn running<'b>(
                 address.shared(),
                 address.rank
             );
-            Err(Trouble::new(FaultKind::PeerNotResident, 0, message).at(Site::Shared, address.shared()))
+            Err(Trouble::new(FaultKind::PeerNotResident, 0, message)
+                .at(MemorySpace::Shared, address.shared()))
         }
         None => {
             let message = format!("The cluster has no CTA of rank {}.", address.rank);

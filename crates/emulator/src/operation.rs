@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use warpwright_events::Actor;
+
 use crate::barrier::BarrierOperation;
 use crate::call::Call;
-use crate::check::Actor;
 use crate::cluster::{Blocks, Peers};
 use crate::collective::Collective;
 use crate::cta::Block;

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use warpwright_events::MbarrierAddress;
+
 use crate::call::Caller;
-use crate::mbarrier::MbarrierAddress;
 use crate::memory::Space;
 use crate::registers::FrameBase;
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use warpwright_events::{Code, RegisterUse, Source};
 use warpwright_ptx::syntax::{MemoryObject, SourceLocation};
 
-use crate::check::Label;
-use crate::fault::Source;
 use crate::operation::Operation;
 use crate::registers::{FrameBase, Slot};
 use crate::special::SpecialRegister;
@@ -80,8 +79,8 @@ pub struct Kernel {
     pub(crate) name: String,
     /// All functions' operations, one after another; the kernel's own first.
     pub(crate) operations: Vec<Operation>,
-    /// Where each operation came from.
-    pub(crate) origins: Vec<Origin>,
+    /// The instruction behind each operation.
+    pub(crate) code: Arc<Code>,
     /// The kernel's functions, itself first.
     pub(crate) functions: Vec<CodeFunction>,
     /// From the index of a function in the module to its index here.
@@ -111,13 +110,6 @@ pub(crate) struct SharedVariable {
     /// The line of the PTX text that declares it, and its text.
     pub(crate) line: u32,
     pub(crate) text: String,
-}
-
-/// An instruction's use of a register of up to 32 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RegisterUse {
-    pub(crate) slot: Slot,
-    pub(crate) writes: bool,
 }
 
 /// A kernel's formal parameter.
@@ -188,30 +180,16 @@ impl Kernel {
         self.operations.len()
     }
 
-    /// An instruction as a report points at it.
-    pub(crate) fn label(&self, pc: u32, text: String) -> Label {
-        let origin = &self.origins[pc as usize];
-        Label {
-            source: origin.location.map(|location| self.source(location)),
-            ptx_line: origin.line,
-            ptx_text: origin.text.to_string(),
-            text,
-        }
-    }
-
-    pub(crate) fn source(&self, location: SourceLocation) -> Source {
-        let file =
-            self.files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
-        Source { file, line: location.line, column: location.column }
+    /// Shared memory of a CTA, with dynamic memory of this size.
+    pub(crate) fn shared_bytes(&self, dynamic_shared_bytes: u32) -> u32 {
+        self.dynamic_shared_offset.max(self.static_shared_bytes) + dynamic_shared_bytes
     }
 }
 
-/// Where an operation came from.
-#[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    pub(crate) line: u32,
-    pub(crate) text: Arc<str>,
-    pub(crate) location: Option<SourceLocation>,
+/// A position of the author's source.
+pub(crate) fn source(files: &BTreeMap<u32, String>, location: SourceLocation) -> Source {
+    let file = files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
+    Source { file, line: location.line, column: location.column }
 }
 
 /// One function of a kernel's code.

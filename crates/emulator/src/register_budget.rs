@@ -3,11 +3,11 @@
 //! A CTA starts with as many registers as its kernel may use in every thread. A warp that lowers its limit leaves the rest
 //! in the CTA's pool, and one that raises it waits until the pool has enough.
 
-use crate::fault::FaultKind;
+use warpwright_events::{FaultKind, LANES};
+
 use crate::launch::LaunchContext;
 use crate::memory::Trouble;
 use crate::program::LaunchBounds;
-use crate::registers::LANES;
 
 /// Warps of a warpgroup.
 const WARPS: usize = 4;

@@ -7,11 +7,7 @@
 //! Functions own windows of the three files. Lanes that took different calls may have overlapping windows: they never
 //! meet, since a lane only ever touches its own element of a column.
 
-/// Lanes in a warp.
-pub(crate) const LANES: usize = 32;
-
-/// The mask of a whole warp.
-pub(crate) const FULL: u32 = u32::MAX;
+use warpwright_events::{FULL, LANES};
 
 /// A register's place in its file, counted from the base of the running function.
 pub(crate) type Slot = u32;
@@ -142,18 +138,6 @@ pub(crate) fn blend<T: Stored>(column: &mut [T; LANES], mask: u32, values: [T; L
             column[lane] = T::choose(mask >> lane & 1, values[lane], column[lane]);
         }
     }
-}
-
-/// The lanes of a mask, lowest first.
-pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    let mut left = mask;
-    std::iter::from_fn(move || {
-        (left != 0).then(|| {
-            let lane = left.trailing_zeros() as usize;
-            left &= left - 1;
-            lane
-        })
-    })
 }
 
 /// A type that instructions read from and write to registers.

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use warpwright_events::LANES;
+
 use crate::launch::LaunchContext;
-use crate::registers::LANES;
 
 /// A special register that never changes in a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

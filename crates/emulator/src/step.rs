@@ -1,14 +1,15 @@
 //! One path of a warp, until it meets another's place, waits, yields or ends.
 
+use warpwright_events::{Actor, Event, FULL, FaultKind, LANES, lanes};
+
 use crate::barrier::{Arrival, BarrierOperation};
 use crate::call::{Call, leave};
 use crate::collective::{Collective, Exchange, Inputs};
-use crate::fault::FaultKind;
 use crate::instructions::{Next as Onward, WarpgroupOperation};
 use crate::memory::Trouble;
 use crate::operation::{Attempt, Effect, Execution, Kind, Operation};
 use crate::path::{Path, Wait};
-use crate::registers::{FULL, LANES, Slot, lanes};
+use crate::registers::Slot;
 use crate::warp::{Counts, Located};
 
 /// Rounds of a waiting loop before a path yields.
@@ -32,12 +33,12 @@ enum Next {
     Stop(Stop),
 }
 
-/// Who is told of every instruction.
+/// What is reported of every instruction.
 #[derive(Clone, Copy)]
-struct Told {
-    /// The counters.
-    counters: bool,
-    /// The checkers, of registers that multiplies use, too.
+struct Reported {
+    /// That it executes.
+    instructions: bool,
+    /// How it uses registers that asynchronous work uses, too.
     registers: bool,
 }
 
@@ -62,15 +63,18 @@ impl Step<'_> {
     pub(crate) fn run(&mut self, limit: u32) -> Result<Stop, Located> {
         let observer = &self.execution.block.observer;
         let uses_matter = !self.execution.launch.kernel.register_uses.is_empty();
-        let told = Told { counters: observer.counts(), registers: uses_matter && observer.listens() };
-        match told.counters || told.registers {
-            true => self.go::<true>(limit, told),
-            false => self.go::<false>(limit, told),
+        let reported = Reported {
+            instructions: observer.wants_instructions(),
+            registers: uses_matter && observer.listens(),
+        };
+        match reported.instructions || reported.registers {
+            true => self.go::<true>(limit, reported),
+            false => self.go::<false>(limit, reported),
         }
     }
 
-    /// The same; whom to tell of every instruction is asked only if it is `OBSERVED`.
-    fn go<const OBSERVED: bool>(&mut self, limit: u32, told: Told) -> Result<Stop, Located> {
+    /// The same; whether an instruction is reported is asked only if the path is `OBSERVED`.
+    fn go<const OBSERVED: bool>(&mut self, limit: u32, reported: Reported) -> Result<Stop, Located> {
         let code = self.execution.launch.kernel.operations.as_slice();
         let mut pc = self.paths[self.index].pc;
         self.counted_from = pc;
@@ -78,14 +82,16 @@ impl Step<'_> {
             let operation = &code[pc as usize];
             let active = operation.guard.apply(self.execution.registers, self.mask);
             if OBSERVED
-                && told.counters
+                && reported.instructions
                 && active != self.mask
                 && matches!(operation.kind, Kind::Lanes(_) | Kind::Effect(_))
             {
-                self.execution.block.observer.predicated_off(pc, self.mask & !active);
+                self.execution.pc = pc;
+                let actor = self.execution.actor(self.mask & !active);
+                self.execution.block.observer.report(Event::PredicatedOff { actor });
             }
-            if OBSERVED && told.registers && active != 0 {
-                self.tell_of_registers(pc, active);
+            if OBSERVED && reported.registers && active != 0 {
+                self.report_registers(pc, active);
             }
             match &operation.kind {
                 Kind::Lanes(lanes) => {
@@ -129,12 +135,16 @@ impl Step<'_> {
         }
     }
 
-    fn tell_of_registers(&mut self, pc: u32, active: u32) {
+    fn report_registers(&mut self, pc: u32, active: u32) {
         let uses = &self.execution.launch.kernel.register_uses[pc as usize];
         if !uses.is_empty() {
             self.execution.pc = pc;
             let base = self.execution.registers.base().words;
-            self.execution.block.observer.registers_used(self.execution.actor(active), base, uses);
+            self.execution.block.observer.report(Event::RegistersUsed {
+                actor: self.execution.actor(active),
+                base,
+                uses,
+            });
         }
     }
 
@@ -165,7 +175,10 @@ impl Step<'_> {
         let executed = u64::from(end - self.counted_from);
         self.counts.warp_instructions += executed;
         self.counts.lane_operations += executed * u64::from(self.mask.count_ones());
-        self.execution.block.observer.ran(self.counted_from, end, self.mask);
+        if self.execution.block.observer.wants_instructions() {
+            let actor = Actor { pc: self.counted_from, ..self.execution.actor(self.mask) };
+            self.execution.block.observer.report(Event::Executed { actor, end });
+        }
         self.counted_from = end;
     }
 
@@ -218,7 +231,10 @@ impl Step<'_> {
         {
             if active == FULL {
                 // Nothing is left to wait for: it has happened early.
-                self.execution.block.observer.registers_settled(self.execution.actor(active));
+                self.execution
+                    .block
+                    .observer
+                    .report(Event::RegistersSettled { actor: self.execution.actor(active) });
             }
             return Ok(Next::At(pc + 1));
         }
@@ -254,10 +270,18 @@ impl Step<'_> {
         Ok(Next::Stop(self.stop(pc)))
     }
 
+    /// Lanes part at this instruction.
+    fn diverged(&self) {
+        if self.execution.block.observer.wants_instructions() {
+            let actor = self.execution.actor(self.mask);
+            self.execution.block.observer.report(Event::Diverged { actor });
+        }
+    }
+
     /// Some lanes branch, and some do not.
     fn diverge(&mut self, target: u32, pc: u32, active: u32) -> Next {
         self.count(pc + 1);
-        self.execution.block.observer.diverged(pc);
+        self.diverged();
         let mut other = self.paths[self.index].split(active, target);
         if target <= pc && other.goes_round(&mut self.execution.polled) {
             other.yielded = true;
@@ -283,7 +307,7 @@ impl Step<'_> {
             let choice = column[left.trailing_zeros() as usize];
             let same = lanes(left).filter(|&l| column[l] == choice).fold(0, |m, l| m | 1 << l);
             if left == active && same != self.mask {
-                self.execution.block.observer.diverged(pc);
+                self.diverged();
             }
             left &= !same;
             let Some(&target) = targets.get(choice as usize) else {
@@ -309,7 +333,7 @@ impl Step<'_> {
         let alike = lanes(active).all(|lane| members[lane] == first);
         if alike && first & *self.alive == active {
             if collective.exchange == Exchange::Meet {
-                self.execution.block.observer.warp_meets(self.execution.actor(active));
+                self.execution.block.observer.report(Event::WarpSync { actor: self.execution.actor(active) });
             }
             let mut inputs = Inputs::default();
             collective.gather(self.execution.registers, active, &mut inputs);
@@ -331,7 +355,10 @@ impl Step<'_> {
 
     fn arrive(&mut self, barrier: &BarrierOperation, pc: u32, active: u32) -> Result<Next, Box<Trouble>> {
         if let Some((id, generation)) = barrier.comes_again(&self.execution, active) {
-            self.execution.block.observer.barrier_again(self.execution.actor(active), id);
+            self.execution
+                .block
+                .observer
+                .report(Event::BarrierRearrive { actor: self.execution.actor(active), barrier: id });
             self.count(pc);
             self.paths[self.index].wait = Wait::Again { id, generation };
             return Ok(Next::Stop(self.stop(pc)));
@@ -349,7 +376,7 @@ impl Step<'_> {
     fn wait_for_cluster(&mut self, pc: u32, active: u32) -> Result<Next, Box<Trouble>> {
         self.execution.changes += 1;
         if self.execution.block.cluster_barrier.wait(self.execution.warp, active)? {
-            self.execution.block.observer.cluster_leave(self.execution.actor(active));
+            self.execution.block.observer.report(Event::ClusterLeave { actor: self.execution.actor(active) });
             return Ok(Next::At(pc + 1));
         }
         self.count(pc + 1);

@@ -7,17 +7,18 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::Sum;
 
+use warpwright_events::{Actor, Event, LANES, lanes, shared_base};
+
 use crate::barrier::{BarrierAction, BarrierOperation};
-use crate::check::Actor;
 use crate::cluster::Blocks;
 use crate::collective::{Exchange, Inputs, Place};
 use crate::cta::Block;
 use crate::launch::LaunchContext;
-use crate::memory::{LocalMemory, RegionCache, Trouble, shared_base};
+use crate::memory::{LocalMemory, RegionCache, Trouble};
 use crate::operation::{Execution, Kind};
 use crate::path::{Path, Wait};
 use crate::program::{Preload, PreloadPlace, PreloadValue};
-use crate::registers::{FrameBase, LANES, Registers, blend, lanes};
+use crate::registers::{FrameBase, Registers, blend};
 use crate::special::WarpPosition;
 use crate::step::{Step, Stop};
 
@@ -86,7 +87,7 @@ impl Warp {
         let function = &launch.kernel.functions[0];
         warp.registers.enter(FrameBase::default(), function.frame);
         warp.local.reserve(function.frame.local);
-        if launch.checks.is_some() {
+        if !launch.observers.is_empty() {
             warp.local.track();
         }
         let position = WarpPosition { cta, warp: index };
@@ -225,7 +226,7 @@ impl Warp {
                         path.wait = Wait::Ready;
                         let actor =
                             Actor { rank: blocks.own.rank, warp: self.index, lanes: path.mask, pc: path.pc };
-                        blocks.own.observer.cluster_leave(actor);
+                        blocks.own.observer.report(Event::ClusterLeave { actor });
                         path.pc += 1;
                     }
                 }
@@ -248,7 +249,7 @@ impl Warp {
                         let (base, mask) = (path.base, path.mask);
                         let actor =
                             Actor { rank: blocks.own.rank, warp: self.index, lanes: mask, pc: path.pc - 1 };
-                        blocks.own.observer.barrier_leave(actor, id, generation);
+                        blocks.own.observer.report(Event::BarrierLeave { actor, barrier: id, generation });
                         self.registers.set_base(base);
                         deliver(&mut self.registers, operation, mask, result.population, result.arrived);
                     }
@@ -283,7 +284,9 @@ impl Warp {
         let parties: Vec<usize> = (0..self.paths.len()).filter(|&p| takes_part(&self.paths[p])).collect();
         if exchange == Exchange::Meet {
             let pc = self.paths[index].pc;
-            block.observer.warp_meets(Actor { rank: block.rank, warp: self.index, lanes: present, pc });
+            block.observer.report(Event::WarpSync {
+                actor: Actor { rank: block.rank, warp: self.index, lanes: present, pc },
+            });
         }
         let mut inputs = Inputs::default();
         for &party in &parties {

@@ -7,14 +7,15 @@
 
 use std::collections::VecDeque;
 
+use warpwright_events::{FULL, FaultKind};
+
 use crate::cta::Block;
-use crate::fault::FaultKind;
 use crate::instructions::WarpgroupMultiplication;
 use crate::launch::{LaunchContext, Schedule};
 use crate::memory::Trouble;
 use crate::operation::Kind;
 use crate::random::Random;
-use crate::registers::{FULL, FrameBase, Registers};
+use crate::registers::{FrameBase, Registers};
 use crate::tensor::warpgroup::WARPS;
 use crate::tensor::warpgroup_operands::Operands;
 use crate::warp::Located;

@@ -1,14 +1,14 @@
 //! `cp.async`, mbarriers and the matrix copies, at every schedule.
 
 use crate::common::{Finished, kernel, run, shape, try_run, words};
-use warpwright_emulator::{Checks, FaultKind, Schedule};
+use warpwright_emulator::{FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 5] =
     [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2), Schedule::Random(3)];
 
 /// Runs a kernel that is broken on purpose.
 fn run_broken(text: &str, schedule: Schedule, arguments: &[crate::common::Argument]) -> Finished {
-    run(text, crate::common::Shape { schedule, checks: Checks::Off, ..shape(1, 32) }, arguments)
+    run(text, crate::common::Shape { schedule, checked: false, ..shape(1, 32) }, arguments)
 }
 
 fn run_at(text: &str, schedule: Schedule, arguments: &[crate::common::Argument]) -> Finished {

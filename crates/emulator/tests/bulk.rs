@@ -2,7 +2,7 @@
 
 use crate::common::{Argument, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_arch::tensor_map::{Description, ElementType};
-use warpwright_emulator::{Checks, FaultKind, Schedule, tensor_map};
+use warpwright_emulator::{FaultKind, Schedule, tensor_map};
 
 const SCHEDULES: [Schedule; 5] =
     [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2), Schedule::Random(3)];
@@ -11,7 +11,7 @@ fn run_at(text: &str, schedule: Schedule, arguments: &[Argument]) -> Vec<u32> {
     let mut shape = shape(1, 32);
     shape.schedule = schedule;
     // What these programs do wrong is told by the tests of the checkers; here it must show in the data.
-    shape.checks = Checks::Off;
+    shape.checked = false;
     run(text, shape, arguments).words(arguments.len() - 1)
 }
 

@@ -1,6 +1,7 @@
 //! Launching a kernel on buffers of plain numbers.
 use warpwright_arch::Arch;
-use warpwright_emulator::{Checks, Emulator, Fault, Launch, LaunchReport, Program, Schedule};
+use warpwright_check::{Finding, LaunchChecks};
+use warpwright_emulator::{Emulator, Fault, Launch, LaunchReport, Program, Schedule};
 
 /// An argument of a launch.
 #[derive(Clone, Debug)]
@@ -53,6 +54,22 @@ pub(crate) fn load(device: &mut Emulator, text: &str) -> Program {
     device.load(&module).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Launches under the checkers.
+pub(crate) fn launch_checked(
+    device: &Emulator,
+    program: &Program,
+    kernel: &str,
+    launch: &Launch<'_>,
+) -> (Result<LaunchReport, Box<Fault>>, Vec<Finding>) {
+    let info = match device.describe(program, kernel, launch) {
+        Ok(info) => info,
+        Err(fault) => return (Err(fault), Vec::new()),
+    };
+    let checks = LaunchChecks::new(&info, None);
+    let report = device.launch(program, kernel, &Launch { observers: &[&checks], ..*launch });
+    (report, checks.findings().to_vec())
+}
+
 /// The shape of a launch.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
@@ -62,7 +79,7 @@ pub(crate) struct Shape {
     pub(crate) shared: u32,
     pub(crate) schedule: Schedule,
     /// A kernel that runs is clean, but for those that are broken on purpose.
-    pub(crate) checks: Checks,
+    pub(crate) checked: bool,
 }
 
 pub(crate) fn shape(grid: u32, block: u32) -> Shape {
@@ -72,7 +89,7 @@ pub(crate) fn shape(grid: u32, block: u32) -> Shape {
         cluster: [1; 3],
         shared: 0,
         schedule: Schedule::Eager,
-        checks: Checks::On,
+        checked: true,
     }
 }
 
@@ -108,11 +125,15 @@ pub(crate) fn try_run(text: &str, shape: Shape, arguments: &[Argument]) -> Resul
         dynamic_shared_bytes: shape.shared,
         parameters: &parameters,
         schedule: shape.schedule,
-        checks: shape.checks,
         ..Launch::default()
     };
-    let report = device.launch(&program, &kernel, &launch)?;
-    assert!(report.findings.is_empty(), "{}\n{text}", report.findings[0]);
+    let report = if shape.checked {
+        let (report, findings) = launch_checked(&device, &program, &kernel, &launch);
+        assert!(report.is_err() || findings.is_empty(), "{}\n{text}", findings[0]);
+        report?
+    } else {
+        device.launch(&program, &kernel, &launch)?
+    };
     let buffers = addresses
         .into_iter()
         .map(|(address, length)| {

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::device;
+use crate::common::{device, launch_checked};
 use serde_json::Value;
-use warpwright_emulator::{Checks, Launch, Schedule};
+use warpwright_emulator::{Launch, Schedule};
 use warpwright_testing::corpus::{Case, array};
 
 fn width(dtype: &str) -> usize {
@@ -106,11 +106,11 @@ fn replay(
         dynamic_shared_bytes: launch["dynamic_shared_bytes"].as_u64().unwrap_or(0) as u32,
         parameters: &parameters,
         schedule,
-        checks: Checks::On,
         ..Launch::default()
     };
-    let report = device.launch(&program, entry, &launch).map_err(|fault| fault.to_string())?;
-    if let Some(finding) = report.findings.first() {
+    let (report, findings) = launch_checked(&device, &program, entry, &launch);
+    report.map_err(|fault| fault.to_string())?;
+    if let Some(finding) = findings.first() {
         return Err(format!("the checkers cry wolf: {finding}"));
     }
     // `mul` and `add` without a rounding may be fused or not (PTX ISA, "mad"): compiled for a debugger, they are apart.

@@ -2,7 +2,6 @@
 
 mod asynchronous;
 mod bulk;
-mod checks;
 mod cluster;
 mod common;
 mod compiled;

@@ -1,7 +1,7 @@
 //! `wgmma` in time: what four warps have under way together, under every schedule, and what is wrong with wrong uses of it.
 
 use crate::common::{Finished, Shape, kernel, run, shape, try_run, words};
-use warpwright_emulator::{Checks, Fault, FaultKind, Schedule};
+use warpwright_emulator::{Fault, FaultKind, Schedule};
 
 const SCHEDULES: [Schedule; 5] =
     [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2), Schedule::Random(3)];
@@ -38,7 +38,7 @@ fn outcome(text: &str, threads: u32, schedule: Schedule) -> Result<Finished, Box
 
 /// What a program gives whose mistake must show in the data; the checkers' tests are about what they say of it.
 fn unchecked(text: &str, schedule: Schedule) -> Finished {
-    run(text, Shape { checks: Checks::Off, ..launch(128, schedule) }, &[words((0..128).map(|_| 7))])
+    run(text, Shape { checked: false, ..launch(128, schedule) }, &[words((0..128).map(|_| 7))])
 }
 
 fn fault(text: &str, threads: u32) -> Fault {

@@ -1,7 +1,6 @@
 //! What the emulator counts of a GEMM equals the closed forms.
 
-use warpwright::emulator::{LineCounts, Unit};
-use warpwright::runtime::Device;
+use warpwright::runtime::{Device, LineCounts, Unit};
 use warpwright_kernels::registry::{self, Options};
 
 /// What a launch of a kernel with options given as flags did.

@@ -1,7 +1,7 @@
 //! What the emulator counts equals the closed forms: bank conflicts, sectors, divergence.
 
-use warpwright::emulator::{LineCounts, Unit};
 use warpwright::runtime::Device;
+use warpwright::runtime::{LineCounts, Unit};
 use warpwright_kernels::registry::Options;
 use warpwright_lessons::demonstrations::{BankConflicts, Coalescing};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
-use warpwright_emulator::Counters;
+use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
 use crate::device::DeviceProperties;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
-use warpwright_emulator::{Counters, Schedule};
+use warpwright_count::Counters;
+use warpwright_emulator::Schedule;
 
 use crate::backend::Backend;
 use crate::buffer::{Allocation, Buffer, Storable};

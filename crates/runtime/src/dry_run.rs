@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{ARCHITECTURES, Arch, Capability};
-use warpwright_emulator::{Counters, tensor_map};
+use warpwright_count::Counters;
+use warpwright_emulator::tensor_map;
 use warpwright_ptx::syntax::{Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::backend::{Backend, Handle, KernelAttributes, LaunchCounts, LoadedKernel, LoadedModule, Packed};

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use warpwright_arch::Arch;
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
+use warpwright_check::{LaunchChecks, PreviousLaunch};
+use warpwright_count::{Counters, LaunchCounting};
 use warpwright_emulator::{
-    self as emulator, Checks, Counters, Emulator, FaultKind, MemoryError, Program, Schedule,
+    self as emulator, Emulator, Fault, LaunchObserver, MemoryError, Program, Schedule,
 };
 use warpwright_ptx::syntax;
 
@@ -42,6 +44,8 @@ struct Machine {
     /// Whether launches are counted.
     counted: AtomicBool,
     counters: Mutex<Vec<Counters>>,
+    /// What the last checked launch of each stream did, which the next one may overlap.
+    previous: Mutex<HashMap<usize, Arc<PreviousLaunch>>>,
 }
 
 impl Machine {
@@ -59,7 +63,11 @@ impl Machine {
 
     /// Something else than a launch was asked of a stream, or its end was waited for: what is launched next overlaps nothing.
     fn settle(&self, stream: Handle) {
-        self.read().settle(Some(stream.0));
+        self.previous().remove(&stream.0);
+    }
+
+    fn previous(&self) -> MutexGuard<'_, HashMap<usize, Arc<PreviousLaunch>>> {
+        self.previous.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what a launch did.
@@ -100,6 +108,7 @@ impl Emulated {
                 checked: AtomicBool::new(false),
                 counted: AtomicBool::new(false),
                 counters: Mutex::default(),
+                previous: Mutex::default(),
             }),
             properties,
             next_handle: AtomicUsize::new(1),
@@ -164,17 +173,17 @@ impl Backend for Emulated {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
-        self.machine.read().settle(None);
+        self.machine.previous().clear();
         self.machine.write().write(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
-        self.machine.read().settle(None);
+        self.machine.previous().clear();
         self.machine.read().read(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.machine.read().settle(None);
+        self.machine.previous().clear();
         Ok(())
     }
 
@@ -327,6 +336,7 @@ impl LoadedKernel for EmulatedKernel {
     fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts> {
         let EmulatedModule { machine, program } = &*self.module;
         let parameters = parameter_bank(arguments);
+        let overlaps = launch.overlaps;
         let launch = emulator::Launch {
             grid: launch.grid.0,
             block: launch.block.0,
@@ -334,23 +344,34 @@ impl LoadedKernel for EmulatedKernel {
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             parameters: &parameters,
             schedule: machine.schedule,
-            checks: if machine.checked.load(Ordering::Relaxed) { Checks::On } else { Checks::Off },
-            counted: machine.counted.load(Ordering::Relaxed),
-            stream: stream.0,
-            overlaps: launch.overlaps,
+            observers: &[],
         };
-        let report = machine.read().launch(program, &self.name, &launch);
-        let report = report.map_err(|fault| match fault.kind {
-            // Nothing ran, so nothing is half-written.
-            FaultKind::BadLaunch => Error::BadLaunch { kernel: self.name.clone(), reason: fault.message },
-            _ => Error::Fault(Arc::from(fault)),
-        })?;
-        print!("{}", report.output);
-        if let Some(counters) = report.counters {
-            machine.keep(counters);
+        let previous = machine.previous().remove(&stream.0).filter(|_| overlaps);
+        let emulator = machine.read();
+        let refused =
+            |fault: Box<Fault>| Error::BadLaunch { kernel: self.name.clone(), reason: fault.message };
+        let info = emulator.describe(program, &self.name, &launch).map_err(refused)?;
+        let checked = machine.checked.load(Ordering::Relaxed);
+        let checks = checked.then(|| LaunchChecks::new(&info, previous));
+        let counting = machine.counted.load(Ordering::Relaxed).then(|| LaunchCounting::new(&info));
+        let checks_observe = checks.as_ref().map(|checks| checks as &dyn LaunchObserver);
+        let counting_observes = counting.as_ref().map(|counting| counting as &dyn LaunchObserver);
+        let observers: Vec<_> = checks_observe.into_iter().chain(counting_observes).collect();
+        let launch = emulator::Launch { observers: &observers, ..launch };
+        let report = emulator.launch(program, &self.name, &launch);
+        drop(emulator);
+        let findings: Arc<[_]> = checks.as_ref().map_or(&[][..], LaunchChecks::findings).into();
+        let report =
+            report.map_err(|fault| Error::Fault { fault: fault.into(), findings: findings.clone() })?;
+        if let Some(done) = checks.and_then(|checks| checks.done()) {
+            machine.previous().insert(stream.0, done);
         }
-        if !report.findings.is_empty() {
-            return Err(Error::Findings { findings: report.findings.into() });
+        print!("{}", report.output);
+        if let Some(counting) = counting {
+            machine.keep(counting.counters());
+        }
+        if !findings.is_empty() {
+            return Err(Error::Findings { findings });
         }
         Ok(LaunchCounts {
             warp_instructions: report.warp_instructions,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use warpwright_arch::UnknownArch;
 use warpwright_arch::tensor_map::TensorMapError;
-use warpwright_emulator::{Fault, Finding, LoadError, SourceFiles, render};
+use warpwright_check::{Finding, SourceFiles, render};
+use warpwright_emulator::{Fault, LoadError};
 use warpwright_ir::VerifyError;
 use warpwright_ptx::ParseError;
 
@@ -177,8 +178,13 @@ pub enum Error {
         reason: String,
     },
     /// The emulator stopped the kernel. The device stays usable; the buffers the kernel could write do not, until overwritten.
-    #[error("{0}")]
-    Fault(Arc<Fault>),
+    #[error("{fault}")]
+    Fault {
+        /// What stopped it.
+        fault: Arc<Fault>,
+        /// What the checkers had found before, on a device that checks.
+        findings: Arc<[Finding]>,
+    },
     /// The emulator's checkers found something wrong with a kernel, which ran to its end all the same.
     #[error("{}", told(.findings))]
     Findings {

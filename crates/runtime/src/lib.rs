@@ -57,8 +57,8 @@ pub use signature::{Parameter, ParameterKind};
 pub use stream::{Event, Stream};
 pub use tensor_map::TensorMap;
 pub use tile_maps::TileMaps;
-pub use warpwright_emulator::{
-    CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Source, Unit,
-    Work,
+pub use warpwright_check::{Finding, FindingKind, Label, SourceFiles, codes, explain, render};
+pub use warpwright_count::{
+    CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
 };
-pub use warpwright_emulator::{Finding, FindingKind, Label, Schedule, SourceFiles, codes, explain, render};
+pub use warpwright_emulator::{Schedule, Source};

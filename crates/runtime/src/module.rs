@@ -198,7 +198,7 @@ impl Function {
             .collect();
         backend.launch_log().add(|| self.record(launch));
         let outcome = self.loaded.launch(stream.handle, &launch, &packed);
-        if matches!(outcome, Err(Error::Fault(_))) {
+        if matches!(outcome, Err(Error::Fault { .. })) {
             let written = arguments.iter().flat_map(|argument| argument.written());
             written.for_each(|allocation| allocation.mark(&self.name));
             Allocation::mark_exposed(backend, &self.name);

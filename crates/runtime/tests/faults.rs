@@ -20,7 +20,7 @@ fn after_a_fault_the_emulator_goes_on_and_half_written_buffers_say_so() {
 
     let stray = kernel(&device, FAULT, "stray");
     let fault = stray.launch(&stream, Launch::new(1, 1), (&mut given,)).expect_err("it writes to nowhere");
-    let Error::Fault(_) = &fault else { panic!("{fault}") };
+    let Error::Fault { .. } = &fault else { panic!("{fault}") };
     assert!(fault.to_string().contains("stray"), "{fault}");
 
     let marked = |error: Error| match error {

@@ -213,7 +213,7 @@ fn a_fault_marks_what_the_kernel_could_write_and_nothing_else() {
     let stream = device.stream().expect("a stream");
     let fault =
         stray.launch(&stream, stray.shape(1).block(1), (&x, &mut out)).expect_err("it writes to nowhere");
-    assert!(matches!(fault, Error::Fault(_)), "{fault}");
+    assert!(matches!(fault, Error::Fault { .. }), "{fault}");
     assert!(fault.to_string().contains("language.rs"), "the author's file: {fault}");
     assert!(matches!(out.to_vec(), Err(Error::HalfWritten { .. })));
     assert_eq!(x.to_vec().expect("the kernel only read it"), [1.0]);

@@ -47,7 +47,7 @@ pub(crate) struct Bench {
 /// What is timed.
 #[derive(Clone, Debug)]
 enum What {
-    Emulator,
+    Emulator(emulator::EmulatorBench),
     Launch,
     List(PathBuf),
     Kernel(KernelChoice),
@@ -56,7 +56,10 @@ enum What {
 impl FromArgMatches for What {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
-            Some("emulator") => Ok(Self::Emulator),
+            Some("emulator") => {
+                let matches = matches.subcommand_matches("emulator").expect("it is the subcommand");
+                emulator::EmulatorBench::from_arg_matches(matches).map(Self::Emulator)
+            }
             Some("launch") => Ok(Self::Launch),
             Some("list") => {
                 let matches = matches.subcommand_matches("list").expect("it is the subcommand");
@@ -75,7 +78,8 @@ impl FromArgMatches for What {
 
 impl Subcommand for What {
     fn augment_subcommands(command: Command) -> Command {
-        let emulator = Command::new("emulator").about("How fast the emulator is on this machine");
+        let emulator = emulator::EmulatorBench::augment_args(Command::new("emulator"))
+            .about("How fast the emulator is on this machine");
         let launch =
             Command::new("launch").about("What the host pays for a kernel's first use, and for each launch");
         let file = Arg::new("FILE").required(true).value_parser(clap::value_parser!(PathBuf));
@@ -115,7 +119,7 @@ struct Measured {
 impl Bench {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         match &self.what {
-            What::Emulator => emulator::run(output),
+            What::Emulator(options) => emulator::run(options, output),
             What::Launch => launch::run(&self.device.open()?, output),
             What::List(file) => list::run(self, file, output),
             What::Kernel(choice) => {

@@ -2,7 +2,7 @@
 
 use anyhow::{Error, Result};
 use serde_json::{Value, json};
-use warpwright_emulator::Counts;
+use warpwright_count::Counts;
 use warpwright_kernels::registry::{Ladder, LibraryKernel, Options, Resources, Work};
 use warpwright_runtime::Device;
 

@@ -4,10 +4,11 @@
 //! group, or when nothing else in the CTA can go on. Under `Random` a seeded generator decides, each time a thread has to
 //! do with copies, which of those under way are made.
 
+use warpwright_events::{LANES, lanes};
+
 use crate::launch::Schedule;
 use crate::memory::{Memory, RegionCache, SharedMemory};
 use crate::random::Random;
-use crate::registers::{LANES, lanes};
 
 /// One lane's copy from global to shared memory.
 #[derive(Clone, Copy, Debug)]

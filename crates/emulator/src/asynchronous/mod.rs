@@ -15,6 +15,8 @@ mod transfer;
 
 use std::sync::Arc;
 
+use warpwright_events::{LANES, lanes};
+
 pub(crate) use lane_copy::{CopyQueue, PendingArrival, PendingCopy};
 pub(crate) use reduction::Reduction;
 pub(crate) use transfer::{Completion, Global, Issuer, Motion, Transfer};
@@ -23,7 +25,6 @@ use crate::cluster::Blocks;
 use crate::launch::{LaunchContext, Schedule};
 use crate::memory::Trouble;
 use crate::random::Random;
-use crate::registers::{LANES, lanes};
 use crate::tensor_map::{Encoded, Tensor};
 use crate::warp::Located;
 

@@ -4,14 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpwright_arch::tensor_map::{ElementType, Swizzle};
+use warpwright_events::{AccessKind, ByteRange, Event, FaultKind, MbarrierAddress, MemorySpace};
 
 use super::Reduction;
 use super::shared_tile::SharedTile;
-use crate::check::{self, Site, Touch};
 use crate::cluster::Blocks;
-use crate::fault::FaultKind;
 use crate::launch::LaunchContext;
-use crate::mbarrier::{MbarrierAddress, complete_tx};
+use crate::mbarrier::complete_tx;
 use crate::memory::{Memory, RegionCache, Trouble};
 use crate::numeric::convert::{ConvertMode, Scalar, convert};
 use crate::tensor_map::{Row, Start, Tensor};
@@ -75,11 +74,11 @@ impl Global {
     }
 
     /// Visits what it touches of global memory.
-    pub(super) fn for_ranges(&self, touch: Touch, mut visit: impl FnMut(check::Range)) {
+    pub(super) fn for_ranges(&self, kind: AccessKind, mut visit: impl FnMut(ByteRange)) {
         self.for_rows(0..self.rows(), |row| {
             let bytes = u64::from(self.global_bytes(row.inside.len() as u32));
             if bytes > 0 {
-                visit(check::Range { site: Site::Global, first: row.global, bytes, touch });
+                visit(ByteRange { space: MemorySpace::Global, first: row.global, bytes, kind });
             }
         });
     }
@@ -233,9 +232,12 @@ impl Transfer {
     fn complete(&self, blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Trouble>> {
         let Completion::Mbarriers { offset, ranks } = self.completion else { return Ok(()) };
         for rank in ranks_of(ranks) {
-            blocks.own.observer.mbarrier_copy_completes(MbarrierAddress { rank, offset });
+            blocks
+                .own
+                .observer
+                .report(Event::MbarrierCopyComplete { mbarrier: MbarrierAddress { rank, offset } });
             complete_tx(blocks, MbarrierAddress { rank, offset }, self.bytes()).map_err(|trouble| {
-                let origin = &launch.kernel.origins[self.issuer.pc as usize];
+                let origin = launch.kernel.code.instruction(self.issuer.pc);
                 trouble.note(format!(
                     "the bytes are those of the copy at PTX line {} (`{}`), issued by warp {}, lane {}",
                     origin.line, origin.text, self.issuer.warp, self.issuer.lane
@@ -312,7 +314,8 @@ fn check_global(global: &Global, writes: bool, lane: u32, memory: &Memory) -> Re
         (_, true) => (FaultKind::UseAfterFree, "in memory that was freed"),
         _ => (FaultKind::OutOfBounds, "which are not all inside an allocation"),
     };
-    let mut trouble = Trouble::new(kind, lane, format!("{what}, {where_}.")).at(Site::Global, row.global);
+    let mut trouble =
+        Trouble::new(kind, lane, format!("{what}, {where_}.")).at(MemorySpace::Global, row.global);
     if !live {
         trouble = trouble.note(memory.describe(if freed { row.global } else { end - 1 }));
     }
@@ -346,7 +349,9 @@ fn check_shared(
         "A copy takes {bytes} bytes of shared memory from offset {address:#x} on, and they are not there."
     );
     let note = format!("each CTA has {} bytes of it, static and dynamic", block.shared.size());
-    Err(Trouble::new(FaultKind::OutOfBounds, lane, message).note(note).at(Site::Shared, address.into()))
+    Err(Trouble::new(FaultKind::OutOfBounds, lane, message)
+        .note(note)
+        .at(MemorySpace::Shared, address.into()))
 }
 
 /// The host's bytes of a CTA's shared memory. `check` found them there.

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
+use warpwright_events::{self as events, RegisterUse};
 use warpwright_ptx::syntax::{Function, Instruction, Operand, StateSpace, Statement, Type, Variable};
 
+use super::description::{describe, nothing};
 use super::kernel::KernelDecoder;
 use super::names::{File, Register, Scope, Symbol};
 use super::{DecodeError, Words, variables};
 use crate::instructions::{WarpgroupOperation, accumulators};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::{Guard, Kind, Operation};
-use crate::program::{
-    CodeFunction, Formal, LoadError, Origin, Preload, PreloadPlace, PreloadValue, RegisterUse,
-};
+use crate::program::{CodeFunction, Formal, LoadError, Preload, PreloadPlace, PreloadValue};
 use crate::registers::{FrameBase, Slot};
 
 /// Local frames are multiples of this, so that any variable in them keeps its alignment.
@@ -21,7 +21,9 @@ const FRAME_ALIGNMENT: u32 = 16;
 /// A function's code, before it has a place in a kernel.
 pub(super) struct DecodedFunction {
     pub(super) operations: Vec<Operation>,
-    pub(super) origins: Vec<Origin>,
+    pub(super) instructions: Vec<events::Instruction>,
+    /// The instruction of each operation.
+    pub(super) of_operation: Vec<u32>,
     /// By operation, if the function has a `wgmma` (see [`Kernel`](crate::program::Kernel)).
     pub(super) register_uses: Vec<Box<[RegisterUse]>>,
     pub(super) function: CodeFunction,
@@ -64,12 +66,14 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     /// Where each label stands, once it is known.
     labels: Vec<Option<u32>>,
     operations: Vec<Operation>,
-    origins: Vec<Origin>,
+    instructions: Vec<events::Instruction>,
+    of_operation: Vec<u32>,
     preloads: Vec<Preload>,
     pub(super) constants: HashMap<(File, PreloadValue), Slot>,
     frame: FrameBase,
     guard: Guard,
-    origin: Origin,
+    /// The instruction being decoded, until an operation is emitted for it.
+    next: Option<events::Instruction>,
     carry: Option<Slot>,
     /// The names of the accumulators of `wgmma`.
     accumulators: HashSet<String>,
@@ -91,12 +95,13 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             scopes: vec![scope],
             labels: Vec::new(),
             operations: Vec::new(),
-            origins: Vec::new(),
+            instructions: Vec::new(),
+            of_operation: Vec::new(),
             preloads: Vec::new(),
             constants: HashMap::new(),
             frame: FrameBase::default(),
             guard: Guard::NONE,
-            origin: Origin { line: function.line, text: "".into(), location: None },
+            next: Some(nothing(function.line)),
             carry: None,
             accumulators: HashSet::new(),
             loaded: HashSet::new(),
@@ -127,7 +132,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         Ok(DecodedFunction {
             register_uses,
             operations: self.operations,
-            origins: self.origins,
+            instructions: self.instructions,
+            of_operation: self.of_operation,
             function: CodeFunction {
                 name: function.name.clone(),
                 entry: 0,
@@ -216,11 +222,12 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     }
 
     fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), DecodeError> {
-        self.origin = Origin {
-            line: instruction.line,
-            text: instruction.to_string().into(),
-            location: instruction.location,
-        };
+        let source = instruction.location.map(|location| self.kernel.source(location));
+        let described = describe(instruction, source, |name| match self.symbol(name) {
+            Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
+            _ => None,
+        });
+        self.next = Some(described);
         self.guard = match &instruction.guard {
             None => Guard::NONE,
             Some(guard) => match self.symbol(&guard.predicate)? {
@@ -414,7 +421,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
     /// Appends an operation under the instruction's guard.
     pub(crate) fn emit(&mut self, kind: Kind) {
         self.operations.push(Operation { kind, guard: self.guard });
-        self.origins.push(self.origin.clone());
+        self.instructions.extend(self.next.take());
+        self.of_operation.push(self.instructions.len() as u32 - 1);
     }
 
     /// The slots of an instruction with one destination, which comes first, and up to four sources after it.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use warpwright_events::{Code, Register, Source};
 use warpwright_ptx::syntax::{
-    Function, Initializer, Module, Number, Operand, StateSpace, Statement, Variable,
+    Function, Initializer, Module, Number, Operand, SourceLocation, StateSpace, Statement, Variable,
 };
 
 use super::function::{DecodedFunction, FunctionDecoder};
@@ -13,7 +14,7 @@ use super::names::{Scope, Symbol};
 use super::{DecodeError, variables};
 use crate::operation::Kind;
 use crate::program::{
-    CodeFunction, Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, SharedVariable,
+    CodeFunction, Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, SharedVariable, source,
 };
 
 /// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land there.
@@ -108,6 +109,8 @@ pub(super) struct KernelDecoder<'m> {
     placed: Vec<SharedVariable>,
     shared_bytes: u64,
     dynamic_alignment: u64,
+    /// Numbers of registers, by name.
+    registers: HashMap<String, u32>,
 }
 
 impl<'m> KernelDecoder<'m> {
@@ -119,6 +122,7 @@ impl<'m> KernelDecoder<'m> {
             placed: Vec::new(),
             shared_bytes: 0,
             dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
+            registers: HashMap::new(),
         }
     }
 
@@ -131,6 +135,21 @@ impl<'m> KernelDecoder<'m> {
                 self.reached.len() as u32 - 1
             }
         }
+    }
+
+    /// The number of a register.
+    pub(super) fn number(&mut self, name: &str) -> Register {
+        if let Some(number) = self.registers.get(name) {
+            return Register(*number);
+        }
+        let next = self.registers.len() as u32;
+        self.registers.insert(name.to_owned(), next);
+        Register(next)
+    }
+
+    /// A position, where the module names its file.
+    pub(super) fn source(&self, location: SourceLocation) -> Source {
+        source(&self.names.module.files, location)
     }
 
     /// Reaches every function that a table of addresses names.
@@ -183,7 +202,7 @@ impl<'m> KernelDecoder<'m> {
         let mut kernel = Kernel {
             name: root.name.clone(),
             operations: Vec::new(),
-            origins: Vec::new(),
+            code: Arc::default(),
             functions: Vec::new(),
             by_address: BTreeMap::new(),
             files,
@@ -195,6 +214,7 @@ impl<'m> KernelDecoder<'m> {
             bounds: bounds(root),
             register_uses: Vec::new(),
         };
+        let mut code = Code { kernel: root.name.clone(), ..Code::default() };
         let mut next = 0;
         while next < self.reached.len() {
             let function = &self.names.module.functions[self.reached[next] as usize];
@@ -210,12 +230,13 @@ impl<'m> KernelDecoder<'m> {
                 .at(Some(&kernel.name), function.line, String::new()));
             };
             let decoded = FunctionDecoder::new(&mut self, function, scope).decode(body)?;
-            append(&mut kernel, decoded);
+            append(&mut kernel, &mut code, decoded);
             next += 1;
         }
         for (place, &function) in self.reached.iter().enumerate() {
             kernel.by_address.insert(function, place as u32);
         }
+        kernel.code = Arc::new(code);
         kernel.static_shared_bytes = self.shared_bytes as u32;
         kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
         kernel.shared = self.placed;
@@ -227,7 +248,7 @@ impl<'m> KernelDecoder<'m> {
 }
 
 /// Adds a function's code behind what is there already.
-fn append(kernel: &mut Kernel, mut decoded: DecodedFunction) {
+fn append(kernel: &mut Kernel, code: &mut Code, mut decoded: DecodedFunction) {
     let start = kernel.operations.len() as u32;
     for operation in &mut decoded.operations {
         match &mut operation.kind {
@@ -243,7 +264,9 @@ fn append(kernel: &mut Kernel, mut decoded: DecodedFunction) {
         kernel.register_uses.resize_with(start as usize + decoded.operations.len(), Box::default);
     }
     kernel.operations.append(&mut decoded.operations);
-    kernel.origins.append(&mut decoded.origins);
+    let first = code.instructions.len() as u32;
+    code.of_operation.extend(decoded.of_operation.iter().map(|index| first + index));
+    code.instructions.append(&mut decoded.instructions);
     kernel.functions.push(CodeFunction { entry: start, ..decoded.function });
 }
 

@@ -4,6 +4,7 @@
 //! when a warp starts, so that an operation reads nothing but registers. Every kernel is decoded with copies of the
 //! functions it may call, so that its shared memory is laid out for it alone.
 
+mod description;
 mod function;
 mod grid_workspace;
 mod kernel;

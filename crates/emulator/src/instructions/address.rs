@@ -1,13 +1,14 @@
 //! Addresses: conversion between spaces, frames, and what else reads the machine rather than registers.
 
+use warpwright_events::{LANES, shared_base, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, unsupported};
 use crate::decode::{DecodeError, File, Words};
 use crate::lanes::{Operands, one, two};
-use crate::memory::{Space, Trouble, WINDOW_BYTES, shared_base, split_shared};
+use crate::memory::{Space, Trouble, WINDOW_BYTES};
 use crate::operation::{Effect, Execution};
-use crate::registers::{LANES, Slot, blend};
+use crate::registers::{Slot, blend};
 use crate::special::Clock;
 
 /// The address of a variable in the function's local frame.

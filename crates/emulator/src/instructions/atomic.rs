@@ -6,11 +6,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use warpwright_events::{AccessKind, LANES, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, remote, unsupported};
-use crate::check::Touch;
 use crate::decode::{AddressOperand, DecodeError, File, Register, Words};
 use crate::memory::{Purpose, Space, Trouble, addresses, resolve_ordered, split_generic};
 use crate::numeric::compare::{self, ExtremumMode};
@@ -18,7 +18,7 @@ use crate::numeric::format::Format;
 use crate::numeric::{FloatMode, double, half, single};
 use crate::operation::{Effect, Execution, Kind};
 use crate::path::Watched;
-use crate::registers::{LANES, Registers, lanes};
+use crate::registers::Registers;
 
 /// What an atomic operation does with the old value and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,10 +245,9 @@ impl Atomic {
     ) -> Result<bool, Box<Trouble>> {
         let width = u64::from(self.size) * self.operands.len() as u64;
         let strength = self.ordered.strength;
-        let witness = self.ordered.witness(execution, space);
-        let _turn = witness.turn();
+        let _turn = self.ordered.turn(execution, space);
         let located = resolve_ordered(execution, space, addresses, mask, width, Purpose::Atomic, strength)?;
-        self.ordered.publishes(execution, space, addresses, mask, Touch::Atomic);
+        self.ordered.publishes(execution, space, addresses, mask, AccessKind::Atomic);
         let combine = if space == Space::Global { self.combine_global } else { self.combine };
         let keep = if self.size == 16 { u128::MAX } else { (1 << (8 * self.size)) - 1 };
         let mut changed = false;
@@ -269,7 +268,7 @@ impl Atomic {
                 }
             }
         }
-        self.ordered.acquires(execution, space, addresses, mask, Touch::Atomic);
+        self.ordered.acquires(execution, space, addresses, mask, AccessKind::Atomic);
         Ok(changed)
     }
 }

@@ -1,18 +1,16 @@
 //! Bulk asynchronous copies (PTX ISA, "cp.async.bulk", "cp.reduce.async.bulk", and their groups and prefetches).
 
+use warpwright_events::{AsyncKind, Awaited, Event, FaultKind, LANES, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::atomic::Update;
 use super::memory_words::policy;
 use super::{Decoder, mbarrier, tensor_copy, unsupported};
 use crate::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
-use crate::check::Site;
-use crate::check::{Awaited, GroupKind};
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::fault::FaultKind;
-use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{LANES, Slot, lanes};
+use crate::registers::Slot;
 
 /// `cp.async.bulk...` and `cp.reduce.async.bulk...`, the words `async` and `bulk` taken.
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -157,9 +155,9 @@ impl Effect for Copy {
         for lane in lanes(mask) {
             let (target, source, bytes) = (targets[lane], sources[lane], sizes[lane]);
             let (from, to) = match self.route {
-                Route::Load => (Site::Global, Site::Shared),
-                Route::Store => (Site::Shared, Site::Global),
-                Route::Peer => (Site::Shared, Site::Shared),
+                Route::Load => (MemorySpace::Global, MemorySpace::Shared),
+                Route::Store => (MemorySpace::Shared, MemorySpace::Global),
+                Route::Peer => (MemorySpace::Shared, MemorySpace::Shared),
             };
             for (what, number, site) in [
                 ("target address", target, Some(to)),
@@ -269,7 +267,10 @@ struct Commit;
 impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let (launch, warp) = (execution.launch, execution.warp);
-        execution.block.observer.commit(execution.actor(mask), GroupKind::Bulk);
+        execution
+            .block
+            .observer
+            .report(Event::AsyncCommit { actor: execution.actor(mask), kind: AsyncKind::Bulk });
         execution.block.transfers.commit(warp, mask);
         asynchronous::drift(&mut execution.cluster(), launch)
     }
@@ -286,7 +287,12 @@ impl Effect for Wait {
         let (latest, only_reads) = (self.latest, self.only_reads);
         let awaited = if only_reads { Awaited::Sources } else { Awaited::Everything };
         let actor = execution.actor(mask);
-        execution.block.observer.wait(actor, GroupKind::Bulk, Some(latest), awaited);
+        execution.block.observer.report(Event::AsyncWait {
+            actor,
+            kind: AsyncKind::Bulk,
+            latest: Some(latest),
+            awaited,
+        });
         asynchronous::wait_group(&mut execution.cluster(), launch, (warp, mask), latest, only_reads)
     }
 }

@@ -1,14 +1,13 @@
 //! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
 
+use warpwright_events::{FaultKind, Fence};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type, Variable};
 
 use super::synchronize::FenceOperation;
 use super::{Decoder, print};
 use crate::call::{Call, Callee, Passed};
-use crate::check::Fence;
 use crate::cta::Block;
 use crate::decode::{DecodeError, File, Symbol, Words};
-use crate::fault::FaultKind;
 use crate::memory::Trouble;
 use crate::operation::{Attempt, Effect, Execution, Kind};
 
@@ -48,7 +47,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
                 .choose(&[("launch_dependents", false), ("wait", true)])
                 .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
             if waits {
-                d.emit(Kind::Effect(Box::new(FenceOperation(Fence::LaunchInFront))));
+                d.emit(Kind::Effect(Box::new(FenceOperation(Fence::PreviousLaunch))));
             }
             Ok(())
         }

@@ -1,18 +1,19 @@
 //! `cp.async` from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy").
 
+use warpwright_events::{
+    AccessKind, Actor, AsyncKind, Awaited, ByteRange, Completion, Event, FULL, FaultKind, LANES,
+    MbarrierAddress, MemorySpace, Proxy, lanes,
+};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::{cache_hints, policy};
 use super::{Decoder, bulk, mbarrier};
 use crate::asynchronous::{PendingArrival, PendingCopy};
-use crate::check::{Actor, Awaited, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::fault::FaultKind;
 use crate::launch::Schedule;
-use crate::mbarrier::MbarrierAddress;
 use crate::memory::{Located, Purpose, Space, Trouble, addresses, resolve};
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{FULL, LANES, Slot, lanes};
+use crate::registers::Slot;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("reduce");
@@ -130,7 +131,13 @@ impl EffectBody for Copy {
         };
         if execution.block.observer.listens() {
             let (actor, block) = (execution.actor(mask), &execution.block);
-            block.observer.lane_copies(actor, &sources, &targets, size, reading);
+            block.observer.report(Event::LaneCopies {
+                actor,
+                sources: &sources,
+                targets: &targets,
+                bytes: size,
+                reading,
+            });
             self.observe(execution, mask, &targets, &sources, &read);
         }
         if execution.launch.schedule == Schedule::Eager {
@@ -174,22 +181,27 @@ impl Copy {
         let block = &*execution.block;
         for lane in lanes(mask) {
             let ranges = [
-                Range {
-                    site: Site::Shared,
+                ByteRange {
+                    space: MemorySpace::Shared,
                     first: targets[lane],
                     bytes: self.bytes.into(),
-                    touch: Touch::Write,
+                    kind: AccessKind::Write,
                 },
-                Range {
-                    site: Site::Global,
+                ByteRange {
+                    space: MemorySpace::Global,
                     first: sources[lane],
                     bytes: read[lane].into(),
-                    touch: Touch::Read,
+                    kind: AccessKind::Read,
                 },
             ];
             let ranges = if read[lane] > 0 { &ranges[..] } else { &ranges[..1] };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
-            block.observer.issue(actor, Proxy::Generic, Completion::Group(GroupKind::Copy), ranges);
+            block.observer.report(Event::AsyncIssue {
+                actor,
+                proxy: Proxy::Generic,
+                completion: Completion::Group(AsyncKind::Copy),
+                ranges,
+            });
         }
     }
 
@@ -242,7 +254,10 @@ struct Commit;
 
 impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        execution.block.observer.commit(execution.actor(mask), GroupKind::Copy);
+        execution
+            .block
+            .observer
+            .report(Event::AsyncCommit { actor: execution.actor(mask), kind: AsyncKind::Copy });
         let queue = &mut execution.block.copies[execution.warp as usize];
         queue.commit(mask);
         queue.drift(execution.launch.schedule, execution.launch.memory, &mut execution.block.shared);
@@ -258,7 +273,12 @@ struct Wait {
 impl Effect for Wait {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         let actor = execution.actor(mask);
-        execution.block.observer.wait(actor, GroupKind::Copy, self.latest, Awaited::Everything);
+        execution.block.observer.report(Event::AsyncWait {
+            actor,
+            kind: AsyncKind::Copy,
+            latest: self.latest,
+            awaited: Awaited::Everything,
+        });
         let queue = &mut execution.block.copies[execution.warp as usize];
         queue.wait(mask, self.latest, execution.launch.memory, &mut execution.block.shared);
         mbarrier::settle(execution.block, execution.warp)
@@ -293,7 +313,11 @@ impl Effect for ArriveAfterCopies {
             }
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
-            execution.block.observer.mbarrier_arrive_after(actor, object, GroupKind::Copy);
+            execution.block.observer.report(Event::MbarrierTrack {
+                actor,
+                mbarrier: object,
+                kind: AsyncKind::Copy,
+            });
             let arrival = PendingArrival { lane: lane as u8, barrier: offsets[lane] as u32 };
             execution.block.copies[execution.warp as usize].push_arrival(arrival);
         }

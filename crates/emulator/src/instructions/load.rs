@@ -1,10 +1,10 @@
 //! `ld`, `ldu` (PTX ISA, "Data Movement and Conversion Instructions").
 
+use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, unsupported};
-use crate::check::Touch;
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
 use crate::memory::{
@@ -12,7 +12,7 @@ use crate::memory::{
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
 use crate::path::Watched;
-use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
+use crate::registers::{Registers, Slot, blend};
 
 /// A value in memory, as wide registers see it.
 pub(super) trait Element: Copy + Default + Send + Sync + 'static {
@@ -143,8 +143,7 @@ impl<T: Element> Load<T> {
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
-        let witness = self.ordered.witness(execution, space);
-        let _turn = witness.turn();
+        let _turn = self.ordered.turn(execution, space);
         let located = resolve_ordered(execution, space, addresses, mask, size, Purpose::Load, strength)?;
         for (index, destination) in self.destinations.iter().enumerate() {
             let mut values = [T::default(); LANES];
@@ -175,7 +174,7 @@ impl<T: Element> Load<T> {
             }
             destination.write(execution.registers, mask, values);
         }
-        self.ordered.acquires(execution, space, addresses, mask, Touch::Read);
+        self.ordered.acquires(execution, space, addresses, mask, AccessKind::Read);
         Ok(())
     }
 
@@ -204,8 +203,16 @@ impl<T: Element> Load<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
-        if execution.block.observer.counts() {
-            execution.block.observer.local(execution.actor(mask), addresses, size, Touch::Read);
+        if execution.block.observer.listens() {
+            execution.block.observer.report(Event::Access {
+                actor: execution.actor(mask),
+                addresses,
+                bytes: size,
+                kind: AccessKind::Read,
+                space: MemorySpace::Local,
+                strength: Strength::Weak,
+                values: None,
+            });
         }
         if execution.block.observer.listens() {
             observe_local_load(execution, addresses, mask, size);
@@ -252,7 +259,12 @@ impl<T: Element> Load<T> {
 #[cold]
 fn observe_local_load(execution: &Execution<'_>, addresses: &[u64; LANES], mask: u32, size: u64) {
     let unwritten = execution.local.unwritten(addresses, mask, size);
-    execution.block.observer.local_load(execution.actor(mask), unwritten, addresses, size);
+    execution.block.observer.report(Event::LocalLoad {
+        actor: execution.actor(mask),
+        unwritten,
+        addresses,
+        bytes: size,
+    });
 }
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {

@@ -1,12 +1,13 @@
 //! `mma` and `mma.sp` (PTX ISA, "Warp-level matrix multiply-accumulate instructions").
 
+use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use crate::decode::{DecodeError, FunctionDecoder, Words};
 use crate::memory::Trouble;
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{LANES, Registers, Slot, blend};
+use crate::registers::{Registers, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::float_multiply::FloatMultiply;
 use crate::tensor::fragment::Fragment;

@@ -4,14 +4,14 @@
 //! 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t / 4 when transposed. From sm_100 on there are
 //! matrices of bytes, too, which are always transposed.
 
+use warpwright_events::{LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, address};
-use crate::check::{Strength, Value};
 use crate::decode::{AddressOperand, DecodeError, Words};
 use crate::memory::{Purpose, Space, Trouble, addresses, resolve, resolve_store, split_generic};
 use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{LANES, Registers, Slot, blend};
+use crate::registers::{Registers, Slot, blend};
 
 const ROWS: usize = 8;
 const ROW_BYTES: u64 = 16;
@@ -168,7 +168,7 @@ impl Rows {
         if self.space == Space::Generic {
             for (space, part, addresses) in split_generic(&addresses, mask) {
                 let located = resolve(execution, space, &addresses, part)?;
-                for lane in crate::registers::lanes(part) {
+                for lane in lanes(part) {
                     hosts[lane] = located.lane(lane, &addresses);
                 }
             }

@@ -1,20 +1,19 @@
 //! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 
+use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::Decoder;
 use crate::asynchronous;
-use crate::check::Actor;
 use crate::cta::Block;
 use crate::decode::{AddressOperand, BaseOperand, DecodeError, Words};
-use crate::fault::FaultKind;
 use crate::lanes::{Operands, one};
 use crate::launch::Schedule;
-use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, MbarrierAddress, complete_tx, running};
-use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, complete_tx, running};
+use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
 use crate::path::Watched;
-use crate::registers::{LANES, Slot, lanes};
+use crate::registers::Slot;
 use crate::tensor_memory::pipeline;
 
 /// What an instruction does to the object.
@@ -231,7 +230,11 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Trouble>> {
     }
     for arrival in block.copies[warp as usize].take_arrivals() {
         let object = MbarrierAddress { rank: block.rank, offset: arrival.barrier.into() };
-        block.observer.mbarrier_copies_arrive(warp, arrival.lane.into(), object);
+        block.observer.report(Event::MbarrierTrackedArrive {
+            warp,
+            lane: arrival.lane.into(),
+            mbarrier: object,
+        });
         let change = Change::Arrive { count: 1, drop: false, expect: 0 };
         block.change_mbarrier(arrival.barrier.into(), change).map_err(at(arrival.lane.into()))?;
     }
@@ -268,11 +271,11 @@ impl Effect for Instruct {
             match self.action {
                 Action::Initialise => {
                     let count = word.unwrap_or(0);
-                    execution.block.observer.mbarrier_initialise(actor, object, count);
+                    execution.block.observer.report(Event::MbarrierInit { actor, mbarrier: object, count });
                     initialise(execution.block, offsets[lane], count)
                 }
                 Action::Invalidate => {
-                    execution.block.observer.mbarrier_invalidate(actor, object);
+                    execution.block.observer.report(Event::MbarrierInvalidate { actor, mbarrier: object });
                     execution.block.invalidate_mbarrier(offsets[lane])
                 }
                 _ => self.change(execution, lane, object, word),
@@ -327,11 +330,15 @@ impl Instruct {
         }
         let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
         let arrives = matches!(change, Change::Arrive { .. });
-        execution.block.observer.mbarrier_arrive(actor, object, self.orders && arrives);
+        execution.block.observer.report(Event::MbarrierArrive {
+            actor,
+            mbarrier: object,
+            releases: self.orders && arrives,
+        });
         if let Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } = change
             && bytes > 0
         {
-            execution.block.observer.mbarrier_expect(actor, object, bytes);
+            execution.block.observer.report(Event::MbarrierExpect { actor, mbarrier: object, bytes });
         }
         let mut cluster = execution.cluster();
         let block = running(&mut cluster, object)?;
@@ -376,7 +383,12 @@ impl Instruct {
             truths |= u32::from(ended) << lane;
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
-            execution.block.observer.mbarrier_test(actor, object, ended, self.orders);
+            execution.block.observer.report(Event::MbarrierTest {
+                actor,
+                mbarrier: object,
+                ended,
+                acquires: self.orders,
+            });
             if !ended {
                 execution.watched = Some(Watched::Mbarrier { address: object, parity: phase });
             }

@@ -1,16 +1,16 @@
 //! What `ld`, `st`, `atom` and `red` have in common: spaces, semantics, scopes and cache hints.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering, fence};
 
+use warpwright_events::{AccessKind, Event, LANES, Scope, Strength};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::{Decoder, address};
-use crate::check::{Observer, Scope, Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::lanes::{Operands, one};
-use crate::memory::{Space, site};
+use crate::memory::{Space, memory_space};
 use crate::operation::Execution;
-use crate::registers::LANES;
 
 /// How an access is ordered with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,15 +33,12 @@ impl Ordered {
         }
     }
 
-    /// Who must see an access take place in its turn: CTAs run on several threads, and strong accesses to global memory order them.
-    /// Hold its [`turn`](Observer::turn) from before the access is told of until what it acquired is.
+    /// Waits for the turn of a strong access to global memory, if an observer orders them: CTAs run on
+    /// several threads. Hold it from before the access is reported until what it acquired is.
     #[inline(always)]
-    pub(super) fn witness(self, execution: &Execution<'_>, space: Space) -> Observer {
-        if self.strength != Strength::Weak && space == Space::Global {
-            execution.block.observer.clone()
-        } else {
-            Observer::default()
-        }
+    pub(super) fn turn<'l>(self, execution: &Execution<'l>, space: Space) -> Option<MutexGuard<'l, ()>> {
+        let is_ordered = self.strength != Strength::Weak && space == Space::Global;
+        if is_ordered { execution.launch.strong_access() } else { None }
     }
 
     /// Before lanes store, or read and write as one: tells the checkers what becomes visible with it.
@@ -52,13 +49,19 @@ impl Ordered {
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
-        touch: Touch,
+        kind: AccessKind,
     ) {
         if self.strength != Strength::Weak
             && execution.block.observer.listens()
-            && let Some(site) = site(space)
+            && let Some(site) = memory_space(space)
         {
-            execution.block.observer.publish(execution.actor(mask), site, addresses, touch, self.strength);
+            execution.block.observer.report(Event::Release {
+                actor: execution.actor(mask),
+                space: site,
+                addresses,
+                kind,
+                strength: self.strength,
+            });
         }
     }
 
@@ -70,13 +73,19 @@ impl Ordered {
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
-        touch: Touch,
+        kind: AccessKind,
     ) {
         if self.strength != Strength::Weak
             && execution.block.observer.listens()
-            && let Some(site) = site(space)
+            && let Some(site) = memory_space(space)
         {
-            execution.block.observer.acquire(execution.actor(mask), site, addresses, touch, self.strength);
+            execution.block.observer.report(Event::Acquire {
+                actor: execution.actor(mask),
+                space: site,
+                addresses,
+                kind,
+                strength: self.strength,
+            });
         }
     }
 

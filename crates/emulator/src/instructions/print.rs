@@ -2,15 +2,14 @@
 
 use std::fmt::Write;
 
+use warpwright_events::{FaultKind, lanes};
 use warpwright_ptx::syntax::{Operand, Type};
 
 use super::{Decoder, control};
 use crate::call::Passed;
 use crate::decode::DecodeError;
-use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble};
 use crate::operation::{Effect, Execution};
-use crate::registers::lanes;
 
 /// The effect of calling a function that the module declares and does not define.
 pub(super) fn provided(

@@ -1,18 +1,16 @@
 //! `st.async` and `red.async`: asynchronous stores to the shared memory of a CTA of the cluster, and reductions there
 //! (PTX ISA, "st.async", "red.async").
 
+use warpwright_events::{Actor, Event, FaultKind, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::atomic::{Update, read};
 use super::memory_words::vector;
 use super::{Decoder, mbarrier, unsupported};
 use crate::asynchronous::{self, Completion, Issuer, Motion, Reduction, Transfer};
-use crate::check::Actor;
 use crate::decode::{AddressOperand, DecodeError, Register, Words};
-use crate::fault::FaultKind;
-use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::lanes;
 
 /// The most bytes of one store.
 const MOST_BYTES: usize = 16;
@@ -142,7 +140,7 @@ impl Effect for Remote {
             let transfer = Transfer::new(issuer, motion, completion, None);
             // Issuing it may complete it, and the phase with it.
             let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
-            execution.block.observer.mbarrier_hears(actor, objects[lane]);
+            execution.block.observer.report(Event::MbarrierRelease { actor, mbarrier: objects[lane] });
             asynchronous::issue(&mut execution.cluster(), launch, transfer)?;
         }
         Ok(())

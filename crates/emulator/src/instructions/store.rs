@@ -1,16 +1,16 @@
 //! `st` (PTX ISA, "Data Movement and Conversion Instructions").
 
+use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, Value, lanes};
 use warpwright_ptx::syntax::Instruction;
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
 use super::{Decoder, address, remote, unsupported};
-use crate::check::{Touch, Value};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
 use crate::memory::{
     Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_store, split_generic,
 };
 use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
-use crate::registers::{FULL, LANES, Registers, Slot, blend, lanes};
+use crate::registers::{Registers, Slot, blend};
 
 /// A value in memory, cut from a register.
 trait Element: Copy + Default + Send + Sync + 'static {
@@ -127,12 +127,11 @@ impl<T: Element> Store<T> {
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
-        let witness = self.ordered.witness(execution, space);
-        let _turn = witness.turn();
+        let _turn = self.ordered.turn(execution, space);
         let located = resolve_store(execution, space, addresses, mask, size, strength, |execution| {
             self.values(execution.registers)
         })?;
-        self.ordered.publishes(execution, space, addresses, mask, Touch::Write);
+        self.ordered.publishes(execution, space, addresses, mask, AccessKind::Write);
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);
             let offset = index * size_of::<T>();
@@ -204,8 +203,16 @@ impl<T: Element> Store<T> {
         mask: u32,
     ) -> Result<(), Box<Trouble>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
-        if execution.block.observer.counts() {
-            execution.block.observer.local(execution.actor(mask), addresses, size, Touch::Write);
+        if execution.block.observer.listens() {
+            execution.block.observer.report(Event::Access {
+                actor: execution.actor(mask),
+                addresses,
+                bytes: size,
+                kind: AccessKind::Write,
+                space: MemorySpace::Local,
+                strength: Strength::Weak,
+                values: None,
+            });
         }
         if size_of::<T>() >= 4
             && let Some(start) = common_address(addresses, mask)

@@ -3,17 +3,17 @@
 
 use std::sync::atomic::Ordering;
 
+use warpwright_events::{Event, Fence, FenceOrder, LANES, Scope};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::SCOPES;
 use super::{Decoder, unsupported};
 use crate::barrier::{BarrierAction, BarrierOperation};
-use crate::check::{Fence, FenceOrder, Scope};
 use crate::collective::{Collective, Exchange, Place, Reduction, Shuffle, Vote};
 use crate::decode::{DecodeError, File, Words};
 use crate::memory::Trouble;
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{LANES, Slot, blend};
+use crate::registers::{Slot, blend};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.base() {
@@ -92,7 +92,7 @@ pub(super) struct FenceOperation(pub(super) Fence);
 impl Effect for FenceOperation {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         std::sync::atomic::fence(Ordering::SeqCst);
-        execution.block.observer.fence(execution.actor(mask), self.0);
+        execution.block.observer.report(Event::Fence { actor: execution.actor(mask), fence: self.0 });
         execution.changes_nothing();
         Ok(())
     }
@@ -165,7 +165,10 @@ struct ArriveAtCluster {
 impl Effect for ArriveAtCluster {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         execution.block.cluster_barrier.arrive(execution.warp, mask)?;
-        execution.block.observer.cluster_arrive(execution.actor(mask), self.releases);
+        execution
+            .block
+            .observer
+            .report(Event::ClusterArrive { actor: execution.actor(mask), releases: self.releases });
         execution.cluster().settle_barrier();
         Ok(())
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_events::{FaultKind, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::Decoder;
@@ -11,12 +12,10 @@ use super::atomic::Update;
 use super::bulk::{begin, manner, own_offset, target_ranks};
 use super::memory_words::policy;
 use crate::asynchronous::{Global, Motion, Reduction};
-use crate::check::Site;
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::fault::FaultKind;
-use crate::memory::{Space, Trouble, addresses, split_shared};
+use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{Slot, lanes};
+use crate::registers::Slot;
 use crate::tensor_map::{Encoded, Start, Tensor};
 
 /// What part of the tensor a copy takes.
@@ -330,5 +329,5 @@ fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Trouble>> {
     let message = format!(
         "The tile of a tensor copy is at shared address {address:#x}; it must be at a multiple of 128."
     );
-    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message).at(Site::Shared, address))
+    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message).at(MemorySpace::Shared, address))
 }

@@ -1,17 +1,15 @@
 //! Tensor maps changed and copied by kernels (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
 
 use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
+use warpwright_events::{AccessKind, Event, FaultKind, LANES, Strength, lanes};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::Decoder;
 use super::memory_words::space_of;
-use crate::check::{Strength, Touch};
 use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::fault::FaultKind;
-use crate::memory::{Space, Trouble, addresses, site};
+use crate::memory::{Space, Trouble, addresses, memory_space};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::LANES;
-use crate::registers::{Slot, lanes};
+use crate::registers::Slot;
 use crate::tensor_map::{Code, Encoded};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -124,7 +122,7 @@ impl Effect for Replace {
                 Field::ElementStride => encoded.set_element_stride(self.axis, value as u32),
                 Field::Code(code) => encoded.set_code(code, u8::try_from(value).unwrap_or(u8::MAX)),
             }
-            observe(execution, self.space, address, 1 << lane, Touch::Write);
+            observe(execution, self.space, address, 1 << lane, AccessKind::Write);
             // SAFETY: as above.
             unsafe { host.write(encoded) };
         }
@@ -133,14 +131,22 @@ impl Effect for Replace {
 }
 
 /// Tells the checkers that lanes access a tensor map.
-fn observe(execution: &Execution<'_>, space: Space, address: u64, lanes: u32, touch: Touch) {
+fn observe(execution: &Execution<'_>, space: Space, address: u64, lanes: u32, kind: AccessKind) {
     let (space, address) = if space == Space::Generic { Space::of(address) } else { (space, address) };
     if execution.block.observer.listens()
-        && let Some(site) = site(space)
+        && let Some(site) = memory_space(space)
     {
         let (actor, bytes) = (execution.actor(lanes), TENSOR_MAP_BYTES as u64);
         let addresses = [address; LANES];
-        execution.block.observer.access(actor, site, &addresses, bytes, touch, Strength::Weak, None);
+        execution.block.observer.report(Event::Access {
+            actor,
+            space: site,
+            addresses: &addresses,
+            bytes,
+            kind,
+            strength: Strength::Weak,
+            values: None,
+        });
     }
 }
 
@@ -201,9 +207,9 @@ impl Effect for CopyAndFence {
         let lane = mask.trailing_zeros() as usize & 31;
         let (target, source) =
             (addresses(execution, &self.target)[lane], addresses(execution, &self.source)[lane]);
-        observe(execution, Space::Shared, source, 1 << lane, Touch::Read);
-        observe(execution, Space::Global, target, 1 << lane, Touch::Write);
-        execution.block.observer.warp_meets(execution.actor(mask));
+        observe(execution, Space::Shared, source, 1 << lane, AccessKind::Read);
+        observe(execution, Space::Global, target, 1 << lane, AccessKind::Write);
+        execution.block.observer.report(Event::WarpSync { actor: execution.actor(mask) });
         let source = map_bytes(execution, Space::Shared, source, lane)?;
         let target = map_bytes(execution, Space::Global, target, lane)?;
         // SAFETY: `map_bytes` found 128 bytes of both, which are in different memories.

@@ -1,12 +1,13 @@
 //! `wmma.load`, `wmma.store` and `wmma.mma` (PTX ISA, "Warp-level matrix load", "store" and "multiply and accumulate").
 
+use warpwright_events::{FULL, LANES, lanes};
 use warpwright_ptx::syntax::{Instruction, Type};
 
 use super::{Decoder, address, matrix};
 use crate::decode::{AddressOperand, DecodeError, Words};
 use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{FULL, LANES, Slot, lanes};
+use crate::registers::Slot;
 use crate::tensor::Order;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::warp_matrix::{self, Operand};

@@ -2,17 +2,18 @@
 
 use std::collections::HashSet;
 
+use warpwright_events::{
+    AccessKind, AsyncKind, Awaited, ByteRange, Completion, Event, FULL, FaultKind, LANES, MemorySpace, Proxy,
+};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Statement, Type};
 
 use super::Decoder;
 use super::matrix::element;
-use crate::check::{Awaited, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{DecodeError, Words};
-use crate::fault::FaultKind;
 use crate::lanes::{Vectored, in_vectors};
 use crate::memory::{SharedMemory, Trouble};
 use crate::operation::{Execution, Kind};
-use crate::registers::{FULL, LANES, Registers, Slot};
+use crate::registers::{Registers, Slot};
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
@@ -227,25 +228,33 @@ impl WarpgroupOperation {
         let (warp, eager) = (execution.warp, execution.launch.schedule != crate::launch::Schedule::Latest);
         whole(execution, mask)?;
         if let WarpgroupOperation::Wait(latest) = self {
-            let (actor, kind) = (execution.actor(mask), GroupKind::Multiply);
-            execution.block.observer.wait(actor, kind, Some(*latest as u32), Awaited::Everything);
+            let (actor, kind) = (execution.actor(mask), AsyncKind::Multiply);
+            execution.block.observer.report(Event::AsyncWait {
+                actor,
+                kind,
+                latest: Some(*latest as u32),
+                awaited: Awaited::Everything,
+            });
         }
         let warpgroups = &mut execution.block.warpgroups;
         Ok(match self {
             WarpgroupOperation::Fence => {
-                execution.block.observer.registers_fenced(execution.actor(mask));
+                execution.block.observer.report(Event::RegisterFence { actor: execution.actor(mask) });
                 Next::GoesOn
             }
             WarpgroupOperation::Commit => {
                 warpgroups.commit(warp);
-                execution.block.observer.commit(execution.actor(mask), GroupKind::Multiply);
+                execution
+                    .block
+                    .observer
+                    .report(Event::AsyncCommit { actor: execution.actor(mask), kind: AsyncKind::Multiply });
                 Next::GoesOn
             }
             WarpgroupOperation::Wait(latest) if warpgroups.wait(warp, *latest) => Next::Waits,
             WarpgroupOperation::Wait(_) => Next::GoesOn,
             WarpgroupOperation::Settle => {
                 let waits = warpgroups.wait_for_all(warp);
-                execution.block.observer.registers_settled(execution.actor(mask));
+                execution.block.observer.report(Event::RegistersSettled { actor: execution.actor(mask) });
                 if waits { Next::Waits } else { Next::GoesOn }
             }
             WarpgroupOperation::Multiply(multiplication) => {
@@ -321,12 +330,12 @@ impl WarpgroupMultiplication {
         let base = execution.registers.base().words;
         let columns = |slots: &[Slot]| -> Vec<u32> { slots.iter().map(|slot| base + slot).collect() };
         let Shape { n, k, .. } = self.multiply.shape;
-        execution.block.observer.registers_multiplied(
-            execution.actor(mask),
-            &columns(&self.d),
-            &columns(self.fragments()),
-            (n, k),
-        );
+        execution.block.observer.report(Event::Wgmma {
+            actor: execution.actor(mask),
+            accumulators: &columns(&self.d),
+            fragments: &columns(self.fragments()),
+            shape: (n, k),
+        });
     }
 
     /// Tells the checkers what a warp's share reads of shared memory.
@@ -337,10 +346,20 @@ impl WarpgroupMultiplication {
         let a = operands.a.map(MatrixDescriptor::from_bits);
         self.multiply.pieces(a, MatrixDescriptor::from_bits(operands.b), |piece| {
             let first = base + u64::from(piece);
-            ranges.push(Range { site: Site::Shared, first, bytes: PIECE.into(), touch: Touch::Read });
+            ranges.push(ByteRange {
+                space: MemorySpace::Shared,
+                first,
+                bytes: PIECE.into(),
+                kind: AccessKind::Read,
+            });
         });
-        let completion = Completion::Group(GroupKind::Multiply);
-        execution.block.observer.issue(execution.actor(mask), Proxy::Async, completion, &ranges);
+        let completion = Completion::Group(AsyncKind::Multiply);
+        execution.block.observer.report(Event::AsyncIssue {
+            actor: execution.actor(mask),
+            proxy: Proxy::Async,
+            completion,
+            ranges: &ranges,
+        });
     }
 
     /// Multiplies, for all four warps.

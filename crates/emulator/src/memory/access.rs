@@ -1,8 +1,6 @@
 //! What the 32 addresses of an access have in common, and what goes wrong with them.
 
-use crate::check::Site;
-use crate::fault::FaultKind;
-use crate::registers::{FULL, LANES, lanes};
+use warpwright_events::{FULL, FaultKind, LANES, MemorySpace, lanes};
 
 /// Something that stops the launch, before it is known where it happened.
 #[derive(Debug)]
@@ -19,7 +17,7 @@ pub(crate) struct Trouble {
     /// What to do about it.
     pub(crate) help: Option<String>,
     /// The addresses that it is about.
-    pub(crate) addresses: Vec<(Site, u64)>,
+    pub(crate) addresses: Vec<(MemorySpace, u64)>,
 }
 
 impl Trouble {
@@ -42,7 +40,7 @@ impl Trouble {
     }
 
     /// Says which address it is about, so that what lies there is told. Shared addresses are those of `.shared::cluster`.
-    pub(crate) fn at(mut self: Box<Self>, site: Site, address: u64) -> Box<Self> {
+    pub(crate) fn at(mut self: Box<Self>, site: MemorySpace, address: u64) -> Box<Self> {
         self.addresses.push((site, address));
         self
     }

@@ -3,7 +3,9 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::Arc;
 
-use super::{GLOBAL_BASE, InitialisedBytes};
+use warpwright_events::InitialisedBytes;
+
+use super::GLOBAL_BASE;
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;

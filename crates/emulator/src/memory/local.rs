@@ -3,8 +3,10 @@
 //! Words of the 32 lanes lie next to each other, as they do on the device: when all lanes touch the same offset, as
 //! they do for spills and local arrays, an access is one column.
 
+use warpwright_events::{LANES, lanes};
+
 use super::global::POISON;
-use crate::registers::{Column, LANES, lanes};
+use crate::registers::Column;
 
 /// The local memory of 32 threads, grown as their stacks grow.
 #[derive(Debug, Default, Hash)]

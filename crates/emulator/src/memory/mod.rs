@@ -10,7 +10,7 @@
 
 mod access;
 mod global;
-mod initialised;
+
 mod local;
 mod resolve;
 mod shared;
@@ -18,12 +18,13 @@ mod shared;
 pub(crate) use access::{Trouble, common_address};
 pub use global::{Memory, MemoryError};
 pub(crate) use global::{Region, RegionCache};
-pub(crate) use initialised::{InitialisedBytes, PAGE as INITIALISED_PAGE};
+
 pub(crate) use local::LocalMemory;
 pub(crate) use resolve::{
-    Located, Purpose, addresses, bad_access, resolve, resolve_ordered, resolve_store, site, split_generic,
+    Located, Purpose, addresses, bad_access, memory_space, resolve, resolve_ordered, resolve_store,
+    split_generic,
 };
-pub(crate) use shared::{SharedMemory, shared_base, split_shared};
+pub(crate) use shared::SharedMemory;
 
 /// Generic addresses of shared memory begin here.
 pub(crate) const SHARED_WINDOW: u64 = 0x7e00_0000_0000;

@@ -1,12 +1,13 @@
 //! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
 
+use warpwright_events::{
+    AccessKind, Event, FaultKind, LANES, MemorySpace, Strength, Value, lanes, split_shared,
+};
+
+use super::Space;
 use super::access::{Trouble, span};
-use super::{Space, split_shared};
-use crate::check::{Site, Strength, Touch, Value};
 use crate::decode::{AddressOperand, BaseOperand};
-use crate::fault::FaultKind;
 use crate::operation::Execution;
-use crate::registers::{LANES, lanes};
 
 /// What an instruction does with memory, for the words of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +34,13 @@ impl Purpose {
         matches!(self, Purpose::Store | Purpose::Atomic)
     }
 
-    /// What checkers are told; asynchronous copies tell of themselves.
-    fn touch(self) -> Option<Touch> {
+    /// What is reported; asynchronous copies report themselves.
+    fn kind(self) -> Option<AccessKind> {
         match self {
-            Purpose::Load => Some(Touch::Read),
-            Purpose::LoadTile => Some(Touch::ReadTile),
-            Purpose::Store => Some(Touch::Write),
-            Purpose::Atomic => Some(Touch::Atomic),
+            Purpose::Load => Some(AccessKind::Read),
+            Purpose::LoadTile => Some(AccessKind::ReadTile),
+            Purpose::Store => Some(AccessKind::Write),
+            Purpose::Atomic => Some(AccessKind::Atomic),
             Purpose::Copy => None,
         }
     }
@@ -180,12 +181,12 @@ pub(crate) fn resolve_store(
     Ok(located)
 }
 
-/// Where the checkers look for an access.
-pub(crate) fn site(space: Space) -> Option<Site> {
+/// The space of an access in events.
+pub(crate) fn memory_space(space: Space) -> Option<MemorySpace> {
     match space {
-        Space::Global => Some(Site::Global),
-        Space::Shared | Space::ClusterShared => Some(Site::Shared),
-        Space::Local => Some(Site::Local),
+        Space::Global => Some(MemorySpace::Global),
+        Space::Shared | Space::ClusterShared => Some(MemorySpace::Shared),
+        Space::Local => Some(MemorySpace::Local),
         Space::Constant | Space::Parameter | Space::Generic => None,
     }
 }
@@ -203,16 +204,16 @@ fn observe(
     strength: Strength,
     values: Option<&[Value; LANES]>,
 ) {
-    if let (Some(site), Some(touch)) = (site(space), purpose.touch()) {
-        execution.block.observer.access(
-            execution.actor(mask),
-            site,
+    if let (Some(observed), Some(kind)) = (memory_space(space), purpose.kind()) {
+        execution.block.observer.report(Event::Access {
+            actor: execution.actor(mask),
+            space: observed,
             addresses,
-            size,
-            touch,
+            bytes: size,
+            kind,
             strength,
             values,
-        );
+        });
     }
 }
 
@@ -275,8 +276,8 @@ pub(crate) fn bad_access(
     purpose: Purpose,
 ) -> Box<Trouble> {
     let trouble = explain_access(execution, space, addresses, bad, size, purpose);
-    match site(space) {
-        Some(site) => trouble.at(site, addresses[bad.trailing_zeros() as usize]),
+    match memory_space(space) {
+        Some(space) => trouble.at(space, addresses[bad.trailing_zeros() as usize]),
         None => trouble,
     }
 }

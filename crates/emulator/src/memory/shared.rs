@@ -1,22 +1,11 @@
 //! Shared memory of a CTA, and the addresses that the CTAs of a cluster have of it.
 
 use super::global::POISON;
+use warpwright_events::shared_base;
+
 use crate::registers::Column;
 
 const POISONED: Column<u32> = Column([u32::from_ne_bytes([POISON; 4]); 32]);
-
-/// The rank of a CTA stands above this bit of an address of its shared memory (measured on H200).
-const RANK_SHIFT: u32 = 24;
-
-/// The first address of the shared memory of the CTA of a rank.
-pub(crate) fn shared_base(rank: u32) -> u64 {
-    u64::from(rank) << RANK_SHIFT
-}
-
-/// The rank and the offset in an address of `.shared::cluster`.
-pub(crate) fn split_shared(address: u64) -> (u32, u64) {
-    ((address >> RANK_SHIFT) as u32, address & ((1 << RANK_SHIFT) - 1))
-}
 
 /// The bytes of one CTA's shared memory, poisoned at first.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Who has which columns of a CTA's tensor memory (PTX ISA, "tcgen05.alloc").
 
-use super::COLUMNS;
+use warpwright_events::TENSOR_COLUMNS;
 
 /// What an allocation starts at a multiple of, and the fewest columns of one.
 const UNIT: u32 = 32;
@@ -25,7 +25,7 @@ pub(crate) struct Columns {
 
 /// Whether so many columns may be asked for.
 pub(crate) fn is_legal(columns: u32) -> bool {
-    columns.is_power_of_two() && (UNIT..=COLUMNS).contains(&columns)
+    columns.is_power_of_two() && (UNIT..=TENSOR_COLUMNS).contains(&columns)
 }
 
 impl Columns {
@@ -37,7 +37,7 @@ impl Columns {
         let is_free = |&first: &u32| {
             let overlaps =
                 |held: &Allocation| held.first < first + columns && first < held.first + held.columns;
-            first + columns <= COLUMNS && !self.allocations.iter().any(overlaps)
+            first + columns <= TENSOR_COLUMNS && !self.allocations.iter().any(overlaps)
         };
         let first = starts.into_iter().find(is_free)?;
         let place = self.allocations.partition_point(|held| held.first < first);
@@ -64,7 +64,7 @@ impl Columns {
 
     /// Columns that nobody has.
     pub(crate) fn free_columns(&self) -> u32 {
-        COLUMNS - self.allocations.iter().map(|held| held.columns).sum::<u32>()
+        TENSOR_COLUMNS - self.allocations.iter().map(|held| held.columns).sum::<u32>()
     }
 
     /// `the CTA has columns 0 to 63`

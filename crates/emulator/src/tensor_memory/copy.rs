@@ -1,6 +1,8 @@
 //! Copies from shared to tensor memory (PTX ISA, "tcgen05.cp").
 
-use super::{Area, Cell, outside, partner, ranks};
+use warpwright_events::Cell;
+
+use super::{Area, outside, partner, ranks};
 use crate::cluster::Blocks;
 use crate::cta::Block;
 use crate::memory::Trouble;

@@ -20,47 +20,17 @@ pub(crate) mod pipeline;
 pub(crate) mod shape;
 
 use columns::Columns;
+use warpwright_events::{Cell, FULL, FaultKind, TENSOR_COLUMNS, TENSOR_ROWS};
 
 use crate::cluster::Blocks;
 use crate::cta::Block;
-use crate::fault::FaultKind;
-use crate::memory::{Trouble, shared_base};
-use crate::registers::FULL;
+use crate::memory::Trouble;
 use crate::tensor::warpgroup_operands::Outside;
 
-/// Rows of a CTA's tensor memory.
-pub(crate) const ROWS: u32 = 128;
-/// Its columns.
-pub(crate) const COLUMNS: u32 = 512;
 /// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA, "Access restrictions").
 pub(crate) const ROWS_OF_WARP: u32 = 32;
 /// What columns hold that nothing has written.
 const POISON: u32 = u32::MAX;
-
-/// A cell's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
-    pub(crate) row: u32,
-    pub(crate) column: u32,
-}
-
-impl Cell {
-    /// The cell of an address.
-    pub(crate) fn of(address: u32) -> Self {
-        Self { row: address >> 16, column: address & 0xffff }
-    }
-
-    /// What the checkers call the cell in the CTA of a rank: bytes of rows one after another.
-    pub(crate) fn byte(self, rank: u32) -> u64 {
-        shared_base(rank) | u64::from((self.row * COLUMNS + self.column) * 4)
-    }
-
-    /// The cell of what the checkers call it in its CTA.
-    pub(crate) fn at_byte(offset: u64) -> Self {
-        let cell = offset as u32 / 4;
-        Self { row: cell / COLUMNS, column: cell % COLUMNS }
-    }
-}
 
 /// A rectangle of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +55,10 @@ impl TensorMemory {
 
     /// Gives a number of columns away; the first of them, if so many are free.
     pub(crate) fn allocate(&mut self, columns: u32) -> Option<u32> {
-        self.cells.resize((ROWS * COLUMNS) as usize, POISON);
+        self.cells.resize((TENSOR_ROWS * TENSOR_COLUMNS) as usize, POISON);
         let first = self.columns.allocate(columns)?;
-        for row in 0..ROWS {
-            let start = (row * COLUMNS + first) as usize;
+        for row in 0..TENSOR_ROWS {
+            let start = (row * TENSOR_COLUMNS + first) as usize;
             self.cells[start..start + columns as usize].fill(POISON);
         }
         Some(first)
@@ -97,9 +67,9 @@ impl TensorMemory {
     /// Holds cells to those that somebody has asked for.
     pub(crate) fn check(&self, what: &str, area: Area) -> Result<(), Box<Trouble>> {
         let Area { first: Cell { row, column }, rows, columns } = area;
-        if row + rows > ROWS {
+        if row + rows > TENSOR_ROWS {
             let message = format!(
-                "{what} reaches rows {row} to {} of tensor memory, which has {ROWS}.",
+                "{what} reaches rows {row} to {} of tensor memory, which has {TENSOR_ROWS}.",
                 row + rows - 1
             );
             return Err(Trouble::new(FaultKind::OutOfBounds, FULL, message));
@@ -120,13 +90,13 @@ impl TensorMemory {
     /// What a cell that was checked holds.
     #[inline(always)]
     pub(crate) fn get(&self, row: u32, column: u32) -> u32 {
-        self.cells[(row * COLUMNS + column) as usize]
+        self.cells[(row * TENSOR_COLUMNS + column) as usize]
     }
 
     /// Writes a cell that was checked.
     #[inline(always)]
     pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
-        self.cells[(row * COLUMNS + column) as usize] = value;
+        self.cells[(row * TENSOR_COLUMNS + column) as usize] = value;
     }
 }
 

@@ -1,8 +1,10 @@
 //! Loads and stores of cells that a warp has under way.
 
+use warpwright_events::{Cell, LANES};
+
+use super::TensorMemory;
 use super::shape::Move;
-use super::{Cell, TensorMemory};
-use crate::registers::{FrameBase, LANES, Slot};
+use crate::registers::{FrameBase, Slot};
 
 /// A load whose registers are written when its warp waits for it.
 #[derive(Debug)]

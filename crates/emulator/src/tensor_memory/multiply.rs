@@ -1,6 +1,8 @@
 //! Multiplies of tensor cores: from shared memory, or tensor memory, into tensor memory (PTX ISA, "tcgen05.mma").
 
-use super::{Area, Cell, TensorMemory, outside, partner, ranks};
+use warpwright_events::Cell;
+
+use super::{Area, TensorMemory, outside, partner, ranks};
 use crate::cluster::Blocks;
 use crate::cta::Block;
 use crate::lanes::{Vectored, in_vectors};

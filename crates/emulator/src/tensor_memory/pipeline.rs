@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use warpwright_events::MbarrierAddress;
+
 use super::copy::Copy;
 use super::moves::{Load, Store};
 use super::multiply::Multiply;
@@ -14,7 +16,7 @@ use crate::asynchronous::Issuer;
 use crate::cluster::Blocks;
 use crate::cta::Block;
 use crate::launch::{LaunchContext, Schedule};
-use crate::mbarrier::{Arrivals, Change, MbarrierAddress, running};
+use crate::mbarrier::{Arrivals, Change, running};
 use crate::memory::Trouble;
 use crate::random::Random;
 use crate::tensor::warpgroup_operands::Operands;

@@ -1,7 +1,8 @@
 //! Which register of which lane goes to which cell of tensor memory (PTX ISA, "Data Movement Shape").
 
-use super::{Area, Cell};
-use crate::registers::LANES;
+use warpwright_events::{Cell, LANES};
+
+use super::Area;
 
 /// How `tcgen05.ld` and `tcgen05.st` deal cells out to the lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

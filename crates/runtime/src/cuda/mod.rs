@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use warpwright_arch::tensor_map::{Description, TENSOR_MAP_BYTES};
 use warpwright_arch::{CAPABILITIES, Capability};
-use warpwright_emulator::Counters;
+use warpwright_count::Counters;
 use warpwright_ptx::syntax;
 
 use crate::backend::{Backend, Handle, LoadedModule};

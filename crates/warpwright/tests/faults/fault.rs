@@ -98,8 +98,8 @@ impl Fault {
         for schedule in SCHEDULES {
             let findings = match (self.run)(&checked(self.gpu, schedule), Twin { mended: false }) {
                 Err(Error::Findings { findings }) => findings.to_vec(),
-                Err(Error::Fault(fault)) => {
-                    fault.findings.iter().cloned().chain([Finding::from(&*fault)]).collect()
+                Err(Error::Fault { fault, findings }) => {
+                    findings.iter().cloned().chain([Finding::from(&*fault)]).collect()
                 }
                 Err(error) => panic!("the broken `{}` at {schedule:?}:\n{error}", self.name),
                 Ok(()) => panic!("nothing is wrong with the broken `{}` at {schedule:?}", self.name),

@@ -1,13 +1,13 @@
 //! Columns are asked for and given back (PTX ISA, "Tensor Memory Allocation and Management Instructions").
 
+use warpwright_events::{Cell, Event, FULL, FaultKind};
+
 use super::{agree, trouble, uniform, whole};
 use crate::cta::Block;
 use crate::decode::AddressOperand;
-use crate::fault::FaultKind;
 use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
 use crate::operation::{Attempt, Effect, Execution};
-use crate::registers::{FULL, Slot};
-use crate::tensor_memory::Cell;
+use crate::registers::Slot;
 use crate::tensor_memory::columns::is_legal;
 
 /// `tcgen05.alloc`: waits until so many columns are free.
@@ -62,8 +62,8 @@ impl Attempt for Allocate {
         unsafe { located.lane(0, &addresses).cast::<u32>().write_unaligned(first) };
         let actor = execution.actor(mask);
         // The lanes execute it together (`.sync`), and any of them may read what one of them wrote.
-        execution.block.observer.warp_meets(actor);
-        execution.block.observer.tensor_allocated(actor, first, columns);
+        execution.block.observer.report(Event::WarpSync { actor });
+        execution.block.observer.report(Event::TensorAllocate { actor, first, columns });
         Ok(true)
     }
 
@@ -99,7 +99,7 @@ impl Effect for Free {
             return Err(Trouble::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));
         }
         let actor = execution.actor(mask);
-        execution.block.observer.tensor_freed(actor, first.column, columns);
+        execution.block.observer.report(Event::TensorFree { actor, first: first.column, columns });
         Ok(())
     }
 }

@@ -10,17 +10,15 @@ mod work;
 use warpwright_ptx::syntax::{Instruction, Type};
 
 use super::Decoder;
-use crate::check::{GroupKind, Range, Site, Touch};
 use crate::cta::Block;
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::fault::FaultKind;
 use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Execution, Kind};
-use crate::registers::{FULL, LANES};
+use crate::tensor_memory::Area;
 use crate::tensor_memory::copy::CopyShape;
-use crate::tensor_memory::{Area, Cell};
 use columns::{Allocate, Free, Relinquish};
 use moves::{ThreadFence, Wait};
+use warpwright_events::{AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace};
 use work::{Commit, CopyIn};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -30,9 +28,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     } else if w.take("fence::after_thread_sync") {
         Kind::Effect(Box::new(ThreadFence { after: true }))
     } else if w.take("wait::ld") {
-        Kind::Aligned(Box::new(Wait { kind: GroupKind::TensorLoad }))
+        Kind::Aligned(Box::new(Wait { kind: AsyncKind::TensorLoad }))
     } else if w.take("wait::st") {
-        Kind::Aligned(Box::new(Wait { kind: GroupKind::TensorStore }))
+        Kind::Aligned(Box::new(Wait { kind: AsyncKind::TensorStore }))
     } else if w.take("ld") {
         moves::load(d, i, w)?
     } else if w.take("st") {
@@ -151,13 +149,13 @@ fn cell(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> Cel
 }
 
 /// What the checkers call areas of the tensor memory of a CTA: a range for each row.
-fn ranges(areas: &[Area], rank: u32, touch: Touch) -> Vec<Range> {
+fn ranges(areas: &[Area], rank: u32, kind: AccessKind) -> Vec<ByteRange> {
     let rows = areas.iter().flat_map(|area| (0..area.rows).map(move |row| (area, row)));
-    rows.map(|(area, row)| Range {
-        site: Site::Tensor,
+    rows.map(|(area, row)| ByteRange {
+        space: MemorySpace::Tensor,
         first: Cell { row: area.first.row + row, ..area.first }.byte(rank),
         bytes: u64::from(area.columns * 4),
-        touch,
+        kind,
     })
     .collect()
 }

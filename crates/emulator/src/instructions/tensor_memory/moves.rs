@@ -1,20 +1,21 @@
 //! Loads and stores of cells, the waits for them, and the fences (PTX ISA, "Tensor Memory and Register Load/Store Instructions").
 
+use warpwright_events::{
+    AccessKind, AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy,
+};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::super::Decoder;
 use super::{cell, ranges, uniform, whole};
-use crate::check::{Awaited, Completion, Fence, GroupKind, Proxy, Touch};
 use crate::cta::Block;
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::fault::FaultKind;
 use crate::memory::{Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{FULL, Slot};
+use crate::registers::Slot;
+use crate::tensor_memory::ROWS_OF_WARP;
 use crate::tensor_memory::moves::{Load, Store};
 use crate::tensor_memory::pipeline::is_at_once;
 use crate::tensor_memory::shape::{Move, Shape};
-use crate::tensor_memory::{Cell, ROWS_OF_WARP};
 
 /// The shape, the count, the packing, and the registers of a move.
 fn moves(
@@ -66,7 +67,10 @@ pub(super) struct ThreadFence {
 impl Effect for ThreadFence {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
         if self.after {
-            execution.block.observer.fence(execution.actor(mask), Fence::TensorMemory);
+            execution
+                .block
+                .observer
+                .report(Event::Fence { actor: execution.actor(mask), fence: Fence::TensorMemory });
         }
         Ok(())
     }
@@ -127,11 +131,16 @@ impl Effect for LoadCells {
         let from = first_cell(execution, mask, "tcgen05.ld", self.moves, &self.from)?;
         let (actor, rank, base) = (execution.actor(mask), execution.block.rank, execution.registers.base());
         if execution.block.observer.listens() {
-            let ranges = ranges(&self.moves.areas(from), rank, Touch::Read);
-            let completion = Completion::Group(GroupKind::TensorLoad);
-            execution.block.observer.issue(actor, Proxy::TensorMemory, completion, &ranges);
+            let ranges = ranges(&self.moves.areas(from), rank, AccessKind::Read);
+            let completion = Completion::Group(AsyncKind::TensorLoad);
+            execution.block.observer.report(Event::AsyncIssue {
+                actor,
+                proxy: Proxy::TensorMemory,
+                completion,
+                ranges: &ranges,
+            });
             let columns: Vec<u32> = self.slots.iter().map(|slot| base.words + slot).collect();
-            execution.block.observer.registers_loaded(actor, &columns);
+            execution.block.observer.report(Event::TensorLoad { actor, columns: &columns });
         }
         let load = Load { base, slots: self.slots.clone(), moves: self.moves, from };
         let pipeline = &mut execution.block.tensor_pipeline;
@@ -166,9 +175,14 @@ impl Effect for StoreCells {
         let to = first_cell(execution, mask, "tcgen05.st", self.moves, &self.to)?;
         let actor = execution.actor(mask);
         if execution.block.observer.listens() {
-            let ranges = ranges(&self.moves.areas(to), execution.block.rank, Touch::Write);
-            let completion = Completion::Group(GroupKind::TensorStore);
-            execution.block.observer.issue(actor, Proxy::TensorMemory, completion, &ranges);
+            let ranges = ranges(&self.moves.areas(to), execution.block.rank, AccessKind::Write);
+            let completion = Completion::Group(AsyncKind::TensorStore);
+            execution.block.observer.report(Event::AsyncIssue {
+                actor,
+                proxy: Proxy::TensorMemory,
+                completion,
+                ranges: &ranges,
+            });
         }
         let values = self.slots.iter().map(|&slot| *execution.registers.word(slot)).collect();
         let store = Store { values, moves: self.moves, to };
@@ -184,7 +198,7 @@ impl Effect for StoreCells {
 
 /// `tcgen05.wait`
 pub(super) struct Wait {
-    pub(super) kind: GroupKind,
+    pub(super) kind: AsyncKind,
 }
 
 impl Effect for Wait {
@@ -192,8 +206,13 @@ impl Effect for Wait {
         whole(mask)?;
         let warp = execution.warp as usize;
         let actor = execution.actor(mask);
-        execution.block.observer.wait(actor, self.kind, None, Awaited::Everything);
-        if self.kind == GroupKind::TensorLoad {
+        execution.block.observer.report(Event::AsyncWait {
+            actor,
+            kind: self.kind,
+            latest: None,
+            awaited: Awaited::Everything,
+        });
+        if self.kind == AsyncKind::TensorLoad {
             for load in std::mem::take(&mut execution.block.tensor_pipeline.loads[warp]) {
                 write_registers(execution, &load)?;
             }

@@ -1,18 +1,19 @@
 //! What a thread gives the tensor core to do: multiplies, copies, and whom to tell of them.
 
+use warpwright_events::{
+    AccessKind, Actor, AsyncKind, ByteRange, Completion, Event, FaultKind, MbarrierAddress, MemorySpace,
+    Proxy, lanes, shared_base,
+};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::super::Decoder;
 use super::super::mbarrier::objects;
 use super::{agree, cell, ranges, trouble};
 use crate::asynchronous::Issuer;
-use crate::check::{Actor, Completion, GroupKind, Proxy, Range, Site, Touch};
 use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::fault::FaultKind;
-use crate::mbarrier::MbarrierAddress;
-use crate::memory::{Space, Trouble, addresses, shared_base};
+use crate::memory::{Space, Trouble, addresses};
 use crate::operation::{Effect, Execution, Kind};
-use crate::registers::{Slot, lanes};
+use crate::registers::Slot;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::tensor_memory_multiply::{self as multiply, RowLayout, TensorMemoryMultiply};
 use crate::tensor_memory::copy::{Copy, CopyShape};
@@ -99,7 +100,11 @@ impl Effect for Commit {
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             for rank in (0..16).filter(|rank| ranks >> rank & 1 != 0) {
                 let object = MbarrierAddress { rank, ..objects[lane] };
-                execution.block.observer.mbarrier_arrive_after(actor, object, GroupKind::TensorCore);
+                execution.block.observer.report(Event::MbarrierTrack {
+                    actor,
+                    mbarrier: object,
+                    kind: AsyncKind::TensorCore,
+                });
             }
             issue(execution, lane, Work::Commit { offset: objects[lane].offset, ranks }).map_err(at(lane))?;
         }
@@ -138,7 +143,7 @@ impl Effect for CopyIn {
                         .map(|(row, piece)| from.address(Major::K, row, piece))
                         .collect();
                     observe_shared(execution, actor, rank, &mut pieces);
-                    observe_cells(execution, actor, &ranges(&areas, rank, Touch::Write));
+                    observe_cells(execution, actor, &ranges(&areas, rank, AccessKind::Write));
                 }
             }
             issue(execution, lane, Work::Copy(copy)).map_err(at(lane))?;
@@ -150,24 +155,39 @@ impl Effect for CopyIn {
 /// Tells the checkers of pieces of shared memory that the tensor core reads.
 fn observe_shared(execution: &Execution<'_>, actor: Actor, rank: u32, pieces: &mut [u32]) {
     pieces.sort_unstable();
-    let mut found: Vec<Range> = Vec::new();
+    let mut found: Vec<ByteRange> = Vec::new();
     for &mut piece in pieces {
         let first = shared_base(rank) + u64::from(piece);
         match found.last_mut() {
             Some(last) if first <= last.first + last.bytes => {
                 last.bytes = first + u64::from(PIECE) - last.first
             }
-            _ => found.push(Range { site: Site::Shared, first, bytes: PIECE.into(), touch: Touch::Read }),
+            _ => found.push(ByteRange {
+                space: MemorySpace::Shared,
+                first,
+                bytes: PIECE.into(),
+                kind: AccessKind::Read,
+            }),
         }
     }
-    let completion = Completion::Group(GroupKind::TensorCore);
-    execution.block.observer.issue(actor, Proxy::Async, completion, &found);
+    let completion = Completion::Group(AsyncKind::TensorCore);
+    execution.block.observer.report(Event::AsyncIssue {
+        actor,
+        proxy: Proxy::Async,
+        completion,
+        ranges: &found,
+    });
 }
 
 /// Tells the checkers of cells that the tensor core uses.
-fn observe_cells(execution: &Execution<'_>, actor: Actor, ranges: &[Range]) {
-    let completion = Completion::Group(GroupKind::TensorCore);
-    execution.block.observer.issue(actor, Proxy::TensorMemory, completion, ranges);
+fn observe_cells(execution: &Execution<'_>, actor: Actor, ranges: &[ByteRange]) {
+    let completion = Completion::Group(AsyncKind::TensorCore);
+    execution.block.observer.report(Event::AsyncIssue {
+        actor,
+        proxy: Proxy::TensorMemory,
+        completion,
+        ranges,
+    });
 }
 
 fn descriptor(what: &str, bits: u64, lane: usize) -> Result<MatrixDescriptor, Box<Trouble>> {
@@ -290,10 +310,10 @@ impl IssueMultiply {
         let mut pieces = Vec::new();
         work.multiply.pieces(a, work.b, |piece| pieces.push(piece));
         observe_shared(execution, actor, rank, &mut pieces);
-        observe_cells(execution, actor, &ranges(&work.left_area(), rank, Touch::Read));
+        observe_cells(execution, actor, &ranges(&work.left_area(), rank, AccessKind::Read));
         if work.accumulates {
-            observe_cells(execution, actor, &ranges(&work.area(), rank, Touch::Read));
+            observe_cells(execution, actor, &ranges(&work.area(), rank, AccessKind::Read));
         }
-        observe_cells(execution, actor, &ranges(&work.area(), rank, Touch::Write));
+        observe_cells(execution, actor, &ranges(&work.area(), rank, AccessKind::Write));
     }
 }

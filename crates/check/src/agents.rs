@@ -1,0 +1,82 @@
+//! The numbers of a CTA's agents.
+
+use crate::clock::Agent;
+use warpwright_events::{AsyncKind, Awaited};
+
+/// Warps a CTA has at most (1024 threads).
+const WARPS: u16 = 32;
+/// The first mbarrier's number.
+const MBARRIERS: u16 = WARPS * (ISSUERS + 1);
+/// The row of agents that stand for the issue of work to tensor cores.
+const ISSUERS: u16 = 1 + 2 * AsyncKind::ALL.len() as u16;
+
+/// What an agent stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The lanes of a warp.
+    Warp(u32),
+    /// Work of a warp's lanes that groups are waited for with: reads of sources, or all of it.
+    Group(u32, AsyncKind, Awaited),
+    /// That a warp's lanes have issued work to the tensor core, which executes what it is given in order.
+    Issuer(u32),
+    /// Work that an mbarrier's phases tell of; its number among those of the CTA.
+    Mbarrier(u32),
+}
+
+impl Role {
+    /// Who stands for work of a kind that a warp issues. A multiply is its whole warpgroup's: who has waited for it in one
+    /// warp knows of it.
+    pub(crate) fn of_work(warp: u32, kind: AsyncKind, awaited: Awaited) -> Self {
+        Role::Group(if kind == AsyncKind::Multiply { warp & !3 } else { warp }, kind, awaited)
+    }
+
+    pub(crate) fn agent(self) -> Agent {
+        Agent(match self {
+            Role::Warp(warp) => warp as u16,
+            Role::Group(warp, kind, awaited) => {
+                let row = 1 + 2 * kind as u16 + u16::from(awaited == Awaited::Sources);
+                row * WARPS + warp as u16
+            }
+            Role::Issuer(warp) => ISSUERS * WARPS + warp as u16,
+            Role::Mbarrier(index) => MBARRIERS + index as u16,
+        })
+    }
+
+    pub(crate) fn of(agent: Agent) -> Self {
+        let (row, warp) = (agent.0 / WARPS, u32::from(agent.0 % WARPS));
+        match row {
+            0 => Role::Warp(warp),
+            ISSUERS => Role::Issuer(warp),
+            1..ISSUERS => {
+                let kind = AsyncKind::ALL[usize::from((row - 1) / 2)];
+                let awaited = if row % 2 == 0 { Awaited::Sources } else { Awaited::Everything };
+                Role::Group(warp, kind, awaited)
+            }
+            _ => Role::Mbarrier(u32::from(agent.0 - MBARRIERS)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_has_a_number_of_its_own() {
+        let mut roles: Vec<Role> = (0..32).map(Role::Warp).collect();
+        for kind in AsyncKind::ALL {
+            for awaited in [Awaited::Everything, Awaited::Sources] {
+                roles.extend((0..32).map(|warp| Role::Group(warp, kind, awaited)));
+            }
+        }
+        roles.extend((0..32).map(Role::Issuer));
+        roles.extend((0..5).map(Role::Mbarrier));
+        for role in &roles {
+            assert_eq!(Role::of(role.agent()), *role);
+        }
+        let mut agents: Vec<Agent> = roles.iter().map(|role| role.agent()).collect();
+        agents.sort();
+        agents.dedup();
+        assert_eq!(agents.len(), roles.len());
+    }
+}

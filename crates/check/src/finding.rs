@@ -1,0 +1,154 @@
+//! What the checkers found.
+
+use std::fmt;
+use warpwright_events::{Fault, FaultKind, Label, lane_list, write_details};
+
+/// The kinds of finding. Each has a page: `warpwright check --explain CODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// Two threads access the same bytes, at least one writes, and nothing orders them.
+    Race,
+    /// Something touches bytes that asynchronous work under way still reads or writes.
+    InFlight,
+    /// Two proxies access the same bytes with no proxy fence between them.
+    ProxyFence,
+    /// Threads that have met use the same cells of tensor memory with no `tcgen05.fence::after_thread_sync` between.
+    TensorFence,
+    /// Memory is read that nothing has written.
+    Uninitialised,
+    /// The kernel ends with asynchronous work under way that it has not waited for.
+    Leak,
+    /// Something touches what the launch in front may still use, before it has waited for its end.
+    Overlap,
+    /// A barrier or an mbarrier is used in a way that it does not allow, or counts wrong.
+    Barrier,
+    /// What stopped the kernel.
+    Fault(FaultKind),
+}
+
+impl FindingKind {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = FindingKind> {
+        let found = [
+            FindingKind::Race,
+            FindingKind::InFlight,
+            FindingKind::ProxyFence,
+            FindingKind::TensorFence,
+            FindingKind::Uninitialised,
+            FindingKind::Leak,
+            FindingKind::Overlap,
+            FindingKind::Barrier,
+        ];
+        found.into_iter().chain(FaultKind::ALL.map(FindingKind::Fault))
+    }
+
+    /// Its code.
+    pub fn code(self) -> &'static str {
+        match self {
+            FindingKind::Race => "race",
+            FindingKind::InFlight => "in-flight",
+            FindingKind::ProxyFence => "proxy-fence",
+            FindingKind::TensorFence => "tensor-fence",
+            FindingKind::Uninitialised => "uninitialised",
+            FindingKind::Leak => "leak",
+            FindingKind::Overlap => "overlap",
+            FindingKind::Barrier => FaultKind::Barrier.code(),
+            FindingKind::Fault(kind) => kind.code(),
+        }
+    }
+}
+
+/// Something that is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing is wrong.
+    pub kind: FindingKind,
+    /// The kernel.
+    pub kernel: String,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// Where: first the access that was found out, then what it is at odds with.
+    pub labels: Vec<Label>,
+    /// What lies at the addresses it is about, and where the kernel asks for that memory.
+    pub memory: Vec<Label>,
+    /// What helps to understand it.
+    pub notes: Vec<String>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// How often it was found.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {}", self.kind.code(), self.message)?;
+        write!(f, "\n  in kernel `{}`", self.kernel)?;
+        for label in &self.labels {
+            write!(f, "\n  at {label}")?;
+        }
+        write_details(f, &self.memory, &self.notes, self.help.as_deref())?;
+        if self.count > 1 {
+            write!(f, "\n  found {} times", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// What to do about any fault of a kind, where there is something to say of all of them.
+fn general_help(kind: FaultKind) -> Option<&'static str> {
+    match kind {
+        FaultKind::LaneMask => {
+            Some("name in the mask exactly the lanes that execute the instruction together")
+        }
+        FaultKind::Warpgroup => Some(
+            "let the four whole warps of the warpgroup execute it together: threads with nothing to do come along, and leave later",
+        ),
+        _ => None,
+    }
+}
+
+/// The first sentence of a message as a title: without a capital, and a full stop.
+fn as_title(message: &str) -> String {
+    let message = message.strip_prefix("Deadlock: ").unwrap_or(message);
+    let message = message.strip_suffix('.').unwrap_or(message);
+    let mut letters = message.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain(message.chars().skip(1)).collect()
+        }
+        _ => message.to_owned(),
+    }
+}
+
+impl From<&Fault> for Finding {
+    /// A faultas a finding.
+    fn from(fault: &Fault) -> Self {
+        let mut who = String::new();
+        if let Some(warp) = fault.warp {
+            who = format!("warp {warp}");
+        }
+        if fault.lanes != 0 {
+            who = format!("{who}{}{}", if who.is_empty() { "" } else { ", " }, lane_list(fault.lanes));
+        }
+        if let Some([x, y, z]) = fault.cta {
+            who = format!("{who}{}CTA ({x}, {y}, {z})", if who.is_empty() { "" } else { " of " });
+        }
+        let label = fault.ptx_line.map(|ptx_line| Label {
+            source: fault.source.clone(),
+            ptx_line,
+            ptx_text: fault.ptx_text.clone().unwrap_or_default(),
+            text: fault.what.clone().unwrap_or(who),
+        });
+        Self {
+            kind: FindingKind::Fault(fault.kind),
+            kernel: fault.kernel.clone(),
+            message: as_title(&fault.message),
+            labels: label.into_iter().chain(fault.also.iter().cloned()).collect(),
+            memory: fault.memory.clone(),
+            notes: fault.notes.clone(),
+            help: fault.help.clone().or_else(|| general_help(fault.kind).map(str::to_owned)),
+            count: 1,
+        }
+    }
+}

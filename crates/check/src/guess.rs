@@ -1,0 +1,82 @@
+//! Reads that are guesses: `old = *address; do old = atomicCAS(address, old, ...)`. A plain read of what others update
+//! atomically is a race, but a harmless one where the reader goes on to an atomic operation on the same address, which sees
+//! whether the guess was right (CUDA C++ Programming Guide, "Atomic Functions").
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use warpwright_events::{AccessKind, Actor, LANES, Strength, lanes};
+
+use crate::finding::FindingKind;
+use crate::report::{Conflict, Party};
+
+/// Races of a plain read with an atomic operation, until the reader's own atomic operation, by the reader's CTA and warp.
+#[derive(Debug, Default)]
+pub(crate) struct Guesses {
+    held: Mutex<HashMap<(u32, u32), Vec<Conflict>>>,
+    count: AtomicUsize,
+    /// Instructions whose reads have turned out to be guesses. One that is not followed up there was found good enough: a
+    /// maximum that is not raised, say.
+    sites: Mutex<HashSet<u32>>,
+}
+
+/// The side of a held conflict that reads.
+fn reader(conflict: &Conflict) -> &Party {
+    if conflict.later.touch == AccessKind::Read { &conflict.later } else { &conflict.earlier }
+}
+
+fn is_guess(party: &Party, other: &Party) -> bool {
+    party.touch == AccessKind::Read
+        && party.strength == Strength::Weak
+        && party.proxy.is_none()
+        && other.touch == AccessKind::Atomic
+}
+
+impl Guesses {
+    /// Holds a conflict if one side of it may be a guess, and gives it back if not. Where others reach the granule too, this is done
+    /// while it is locked: by the time the reader's own atomic operation is recorded there, the guess that it confirms is held.
+    pub(crate) fn hold(&self, conflict: Conflict) -> Option<Conflict> {
+        let (later, earlier) = (&conflict.later, &conflict.earlier);
+        let reader = match () {
+            () if conflict.kind != FindingKind::Race => None,
+            () if is_guess(later, earlier) => Some(later),
+            () if is_guess(earlier, later) => Some(earlier),
+            () => None,
+        };
+        let Some((cta, warp)) = reader.and_then(|reader| Some((reader.cta, reader.warp?))) else {
+            return Some(conflict);
+        };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.entry((cta, warp)).or_default().push(conflict);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Lanes have executed an atomic operation, which is recorded: what they read there before was a guess.
+    pub(crate) fn confirm(&self, cta: u32, actor: Actor, addresses: &[u64; LANES], size: u64) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(conflicts) = held.get_mut(&(cta, actor.warp)) else { return };
+        let before = conflicts.len();
+        conflicts.retain(|conflict| {
+            let reader = reader(conflict);
+            let confirmed = lanes(reader.lanes & actor.lanes)
+                .any(|lane| (addresses[lane]..addresses[lane] + size).contains(&conflict.address));
+            if confirmed {
+                self.sites.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.pc);
+            }
+            !confirmed
+        });
+        self.count.fetch_sub(before - conflicts.len(), Ordering::Relaxed);
+    }
+
+    /// The reads that turned out to be no guesses.
+    pub(crate) fn take(&self) -> Vec<Conflict> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let conflicts = held.drain().flat_map(|(_, conflicts)| conflicts);
+        conflicts.filter(|conflict| !sites.contains(&reader(conflict).pc)).collect()
+    }
+}

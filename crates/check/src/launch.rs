@@ -1,0 +1,188 @@
+//! What the checkers of all clusters of a launch share.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warpwright_events::{AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace};
+
+use crate::clock::Clock;
+use crate::finding::{Finding, FindingKind};
+use crate::firsts::Firsts;
+use crate::guess::Guesses;
+use crate::locations::SyncLocations;
+use crate::memory::GlobalShadow;
+use crate::misuse::Misuse;
+use crate::overlap::{Overlap, PreviousLaunch};
+use crate::report::Conflict;
+use crate::trusting::trusting_loads;
+
+/// What the checkers of all clusters of a launch share.
+#[derive(Debug)]
+pub(crate) struct LaunchState {
+    pub(crate) launch: LaunchInfo,
+    /// Whether the kernel fences what it does in tensor memory. One that never does is not asked to: Triton and CUTLASS write none, and rely on
+    /// the waits.
+    pub(crate) fences_tensor_memory: bool,
+    /// The lanes of a CTA's warps.
+    pub(crate) populations: Vec<u32>,
+    /// What strong accesses to global memory have released.
+    locations: Mutex<SyncLocations>,
+    pub(crate) global: GlobalShadow,
+    pub(crate) guesses: Guesses,
+    /// By kind, between two lines.
+    conflicts: Firsts<(FindingKind, u32, u32), Conflict>,
+    misuses: Firsts<(FindingKind, u32, u32), Misuse>,
+    /// The launch that this one may overlap.
+    pub(crate) previous: Option<Arc<PreviousLaunch>>,
+    /// By a line of this launch, and one of the launch in front.
+    overlaps: Firsts<(u32, u32), Overlap>,
+    /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
+    /// tile that a problem does not fill, whose values nobody uses.
+    good_reads: Mutex<BTreeSet<u32>>,
+    /// Loads that take what they find.
+    pub(crate) trusting: HashSet<u32>,
+    /// If there are any: what a thread has heard of that reads a location which strong accesses have written.
+    rumours: Mutex<HashMap<u64, Clock>>,
+}
+
+/// Locations at which threads hear of others at most. Of more of them nothing is told.
+const MOST_RUMOURS: usize = 1 << 16;
+
+impl LaunchState {
+    /// The checkers of a launch, which may begin before the `previous` one has ended.
+    pub(crate) fn new(launch: LaunchInfo, previous: Option<Arc<PreviousLaunch>>) -> Self {
+        let threads = launch.threads_per_cta();
+        let warps = threads.div_ceil(LANES as u32);
+        let population = |warp: u32| match threads - warp * LANES as u32 {
+            left if left >= LANES as u32 => u32::MAX,
+            left => (1 << left) - 1,
+        };
+        let fences = |instruction: &Instruction| instruction.class == Class::TensorMemoryFence;
+        Self {
+            fences_tensor_memory: launch.code.instructions.iter().any(fences),
+            populations: (0..warps).map(population).collect(),
+            locations: Mutex::default(),
+            global: GlobalShadow::new(launch.initialised.clone()),
+            guesses: Guesses::default(),
+            conflicts: Firsts::default(),
+            misuses: Firsts::default(),
+            previous,
+            overlaps: Firsts::default(),
+            good_reads: Mutex::default(),
+            trusting: trusting_loads(&launch.code),
+            rumours: Mutex::default(),
+            launch,
+        }
+    }
+
+    pub(crate) fn locations(&self) -> MutexGuard<'_, SyncLocations> {
+        self.locations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread hears that reads a location.
+    pub(crate) fn heard_at(&self, address: u64) -> Option<Clock> {
+        self.rumours.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
+    }
+
+    /// A location is written by a thread that knows and has heard so much: by a store, which `replaces` what was told there, or by an
+    /// atomic operation, which adds to it.
+    pub(crate) fn tell(&self, address: u64, replaces: bool, heard: Clock) {
+        let mut rumours = self.rumours.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = rumours.len() < MOST_RUMOURS;
+        match rumours.get_mut(&address) {
+            Some(told) if replaces => *told = heard,
+            Some(told) => told.join(&heard),
+            None if has_room => drop(rumours.insert(address, heard)),
+            None => {}
+        }
+    }
+
+    /// `CTA (1, 0, 0)`
+    pub(crate) fn cta_name(&self, linear: u32) -> String {
+        let [x, y, z] = self.launch.cta_index(linear);
+        format!("CTA ({x}, {y}, {z})")
+    }
+
+    pub(crate) fn report(&self, conflict: Conflict) {
+        self.conflicts.note(conflict.key(), conflict, Conflict::rank);
+    }
+
+    pub(crate) fn report_misuse(&self, misuse: Misuse) {
+        self.misuses.note(misuse.key(), misuse, Misuse::rank);
+    }
+
+    pub(crate) fn report_overlap(&self, overlap: Overlap) {
+        self.overlaps.note(overlap.key(), overlap, Overlap::rank);
+    }
+
+    pub(crate) fn note_good_reads(&self, instructions: impl Iterator<Item = u32>) {
+        self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
+    }
+
+    /// All that was found, in the order of the program, and what a launch behind this one may overlap.
+    pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
+        let code = &*self.launch.code;
+        let mut done = PreviousLaunch::new(code);
+        self.global.finish(|number, page| done.keep(code, number, page));
+        self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
+        let conflicts = self.conflicts.lock();
+        let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
+        // A line that is unrolled is one load: the last of a pipeline may look ahead to a tile that never comes.
+        let line = |pc: u32| code.instruction(pc).source.as_ref().map(|source| (&source.file, source.line));
+        let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
+        let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
+        let of_padding = |conflict: &Conflict| {
+            conflict.kind == FindingKind::Uninitialised
+                && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
+                && conflict.later.touch == AccessKind::Read
+                && is_good(conflict.later.pc)
+        };
+        let misuses = self.misuses.lock();
+        // One who initialises an mbarrier again races with who did before.
+        let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
+            misuses.contains_key(&(FindingKind::Barrier, later, earlier))
+        };
+        let told = conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
+        let told =
+            told.map(|(key, (conflict, count))| (*key, conflict.at(), conflict.finding(self, code, *count)));
+        let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
+        let misused = misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(code, *count)));
+        let overlaps = self.overlaps.lock();
+        let overlapping = self.previous.iter().flat_map(|previous| {
+            overlaps.iter().map(|(&(later, earlier), (overlap, count))| {
+                let finding = overlap.finding(self, code, previous, *count);
+                ((FindingKind::Overlap, later, earlier), Some(overlap.at()), finding)
+            })
+        });
+        let mut findings: Vec<_> = told.chain(misused).chain(overlapping).collect();
+        findings.sort_by_key(|&((kind, later, earlier), ..)| (later, earlier, kind));
+        let told = told_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
+        let with_place = |(mut finding, at): (Finding, Option<(MemorySpace, u64)>)| {
+            if let Some((space, address)) = at {
+                names.name(space, address).add_to(&mut finding.memory, &mut finding.notes);
+            }
+            finding
+        };
+        (told.into_iter().map(with_place).collect(), done)
+    }
+}
+
+/// Findings of the same kind at the same places of the author's source are one: of several instructions that a line became.
+fn told_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
+    let mut told: Vec<(Finding, At)> = Vec::new();
+    for (finding, at) in findings {
+        let alike = |(other, _): &&mut (Finding, At)| {
+            other.kind == finding.kind
+                && other.labels.len() == finding.labels.len()
+                && other
+                    .labels
+                    .iter()
+                    .zip(&finding.labels)
+                    .all(|(a, b)| a.source.is_some() && a.source == b.source)
+        };
+        match told.iter_mut().find(alike) {
+            Some((known, _)) => known.count += finding.count,
+            None => told.push((finding, at)),
+        }
+    }
+    told
+}

@@ -1,0 +1,99 @@
+//! Where the granules of the two shared spaces are kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use warpwright_events::{GRANULE, InitialisedBytes, PAGE};
+
+use crate::shadow::{Granule, Page, Piece, blank_page};
+
+/// The granules of one CTA's shared memory.
+#[derive(Debug, Default)]
+pub(crate) struct SharedShadow {
+    pages: Vec<Option<Page>>,
+    /// Where the part of it starts that is the system's.
+    first_of_system: Option<u64>,
+}
+
+fn index_in_page(address: u64) -> usize {
+    (address % PAGE / GRANULE) as usize
+}
+
+impl SharedShadow {
+    /// That of a CTA whose memory from an offset on is the system's, which wrote it.
+    pub(crate) fn of_system_from(offset: u64) -> Self {
+        Self { first_of_system: Some(offset), ..Self::default() }
+    }
+
+    /// The granules that were accessed.
+    pub(crate) fn granules(&self) -> impl Iterator<Item = &Granule> {
+        self.pages.iter().flatten().flat_map(|page| page.iter())
+    }
+
+    pub(crate) fn granule(&mut self, offset: u64) -> &mut Granule {
+        let page = (offset / PAGE) as usize;
+        if self.pages.len() <= page {
+            self.pages.resize(page + 1, None);
+        }
+        let first_of_system = self.first_of_system.unwrap_or(u64::MAX);
+        let start = offset - offset % PAGE;
+        let written = |index| if start + index as u64 * GRANULE < first_of_system { 0 } else { u16::MAX };
+        let page = self.pages[page].get_or_insert_with(|| blank_page(written));
+        &mut page[index_in_page(offset)]
+    }
+}
+
+/// Locks that global memory's pages are spread over.
+const SHARDS: u64 = 256;
+/// Pages that a shard holds at most: 64 Ki pages in all, the shadow of 256 MiB.
+const PAGES_PER_SHARD: usize = 256;
+
+/// The granules of global memory, shared by all clusters of a launch.
+#[derive(Debug)]
+pub(crate) struct GlobalShadow {
+    shards: Vec<Mutex<HashMap<u64, Page>>>,
+    initialised: Arc<InitialisedBytes>,
+}
+
+impl GlobalShadow {
+    pub(crate) fn new(initialised: Arc<InitialisedBytes>) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), initialised }
+    }
+
+    fn page(&self, number: u64) -> Page {
+        let written = self.initialised.load(number);
+        blank_page(|index| written.as_ref().map_or(u16::MAX, |written| written[index]))
+    }
+
+    /// Hands what the launch has written to the memory, and each page to `keep`.
+    pub(crate) fn finish(&self, mut keep: impl FnMut(u64, &Page)) {
+        for shard in &self.shards {
+            let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (number, page) in pages.drain() {
+                self.store(number, &page);
+                keep(number, &page);
+            }
+        }
+    }
+
+    fn store(&self, number: u64, page: &Page) {
+        self.initialised.store(number, page.iter().map(|granule| granule.initialised));
+    }
+
+    /// Gives each piece's granule to `act`. Pieces of the same page that follow each other take one lock.
+    pub(crate) fn each(&self, pieces: &[Piece], mut act: impl FnMut(&Piece, &mut Granule)) {
+        for of_page in pieces.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
+            let number = of_page[0].granule / PAGE;
+            let shard = &self.shards[(number % SHARDS) as usize];
+            let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            if pages.len() >= PAGES_PER_SHARD && !pages.contains_key(&number) {
+                // What is forgotten can hide a race, and never makes one up.
+                let oldest = pages.keys().min().copied();
+                if let Some((number, page)) = oldest.and_then(|oldest| pages.remove_entry(&oldest)) {
+                    self.store(number, &page);
+                }
+            }
+            let page = pages.entry(number).or_insert_with(|| self.page(number));
+            of_page.iter().for_each(|piece| act(piece, &mut page[index_in_page(piece.granule)]));
+        }
+    }
+}

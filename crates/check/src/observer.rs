@@ -1,0 +1,49 @@
+//! The observer of a launch.
+
+use std::sync::{Arc, OnceLock};
+
+use warpwright_events::{AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
+
+use crate::checker::Checker;
+use crate::finding::Finding;
+use crate::launch::LaunchState;
+use crate::overlap::PreviousLaunch;
+
+/// Finds data races and misuse of barriers, asynchronous copies and memory in a launch.
+#[derive(Debug)]
+pub struct LaunchChecks {
+    state: Arc<LaunchState>,
+    done: OnceLock<(Vec<Finding>, Arc<PreviousLaunch>)>,
+}
+
+impl LaunchChecks {
+    /// Checkers of a launch, which may begin before the `previous` one of its stream has ended.
+    pub fn new(launch: &LaunchInfo, previous: Option<Arc<PreviousLaunch>>) -> Self {
+        Self { state: Arc::new(LaunchState::new(launch.clone(), previous)), done: OnceLock::new() }
+    }
+
+    /// All that was found, in the order of the program, once the launch has ended.
+    pub fn findings(&self) -> &[Finding] {
+        self.done.get().map_or(&[], |(findings, _)| findings)
+    }
+
+    /// What the launch did, once it has ended, for a launch behind it that may overlap it.
+    pub fn done(&self) -> Option<Arc<PreviousLaunch>> {
+        self.done.get().map(|(_, done)| done.clone())
+    }
+}
+
+impl LaunchObserver for LaunchChecks {
+    fn orders_strong_accesses(&self) -> bool {
+        true
+    }
+
+    fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {
+        Box::new(Checker::new(self.state.clone(), ctas))
+    }
+
+    fn end(&self, names: &dyn AddressNames) {
+        let (findings, done) = self.state.end(names);
+        self.done.get_or_init(|| (findings, Arc::new(done)));
+    }
+}

@@ -1,0 +1,480 @@
+//! Whether an access came after those it is at odds with.
+
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+use warpwright_events::{
+    AccessKind, Actor, AsyncKind, Awaited, ByteRange, Completion, LANES, MemorySpace, Proxy, Scope, Strength,
+    Value, lanes, split_shared,
+};
+
+use crate::agents::Role;
+use crate::checker::{Checker, OBJECT};
+use crate::clock::{Agent, Clock, Time};
+use crate::finding::FindingKind;
+use crate::misuse::Mark;
+use crate::overlap::{self, Overlap};
+use crate::report::{Conflict, Party};
+use crate::shadow::{Access, Granule, Piece, Verdict, cut, cut_range};
+use crate::warp::{Knowledge, WarpState};
+
+/// Who accesses, and what they know.
+struct Accessor<'a> {
+    actor: Actor,
+    cta: u32,
+    warp: &'a WarpState,
+    knowledge: &'a Knowledge,
+    /// The linear indices of the cluster's CTAs.
+    cluster: &'a [u32],
+    fences_tensor_memory: bool,
+    /// Loads that take what they find.
+    trusting: &'a HashSet<u32>,
+}
+
+impl Accessor<'_> {
+    /// The lanes that made an earlier access and of which the accessor does not know by itself that it is over: it must have
+    /// been told.
+    fn asked(&self, earlier: &Access, access: &Access) -> u32 {
+        let role = Role::of(earlier.agent);
+        let own = earlier.cta == self.cta;
+        let lanes_of_it = earlier.lanes_of(access.bytes);
+        match role {
+            Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
+            Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
+                // What a whole warp does together, its lanes have waited for together. A copy that overwrites the operands of a multiply is
+                // held to a barrier nevertheless: its issuer must know besides that others have seen the last phase of its mbarrier.
+                let together = kind.is_of_warp() && (kind != AsyncKind::Multiply || access.proxy.is_none());
+                let strangers = if together { 0 } else { earlier.strangers(access) };
+                let busy = lanes(lanes_of_it)
+                    .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
+                    .fold(0, |mask, lane| mask | 1 << lane);
+                strangers | busy
+            }
+            _ => lanes_of_it,
+        }
+    }
+
+    /// Whether an earlier access is known to be over.
+    fn knows(&self, earlier: &Access, access: &Access) -> bool {
+        let asked = self.asked(earlier, access);
+        self.knowledge.known.covers(earlier.cta, earlier.agent, asked, earlier.time)
+    }
+
+    /// Who issued an earlier access of the tensor core, if this one is of the same core: it executes what it is given in order, so
+    /// that only of the issue an accessor must have been told.
+    fn issuer_to_same_core(earlier: &Access, access: &Access) -> Option<Agent> {
+        let Role::Group(warp, AsyncKind::TensorCore, _) = Role::of(earlier.agent) else { return None };
+        let is_same = matches!(Role::of(access.agent), Role::Group(_, AsyncKind::TensorCore, _))
+            && earlier.cta == access.cta;
+        is_same.then(|| Role::Issuer(warp).agent())
+    }
+
+    /// Whether lanes of one bulk store write the same bytes: one of them wins. CUTLASS lets all lanes of a warp store the same
+    /// tile.
+    fn is_same_store(earlier: &Access, access: &Access) -> bool {
+        let of = |access: &Access| (access.cta, access.agent, access.time, access.pc, access.touch);
+        matches!(Role::of(access.agent), Role::Group(_, AsyncKind::Bulk, Awaited::Everything))
+            && access.touch == AccessKind::Write
+            && of(earlier) == of(access)
+            && earlier.lanes & access.lanes == 0
+    }
+
+    /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
+    fn reaches(&self, cta: u32, scope: Scope) -> bool {
+        cta == self.cta || scope >= Scope::Gpu || scope == Scope::Cluster && self.cluster.contains(&cta)
+    }
+
+    /// What an earlier access is to this one, and what kind of thing is wrong if any is. Of the bytes of their granule,
+    /// threads have read those of `seen` since the last write.
+    fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
+        let conflicts = earlier.touch.writes() || access.touch.writes();
+        let mut asked = self.asked(earlier, access);
+        let mut agent = earlier.agent;
+        let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, asked, earlier.time);
+        if unknown != 0
+            && let Some(issuer) = Self::issuer_to_same_core(earlier, access)
+        {
+            agent = issuer;
+            let is_own = issuer == Role::Issuer(self.actor.warp).agent() && earlier.lanes == access.lanes;
+            if is_own {
+                (asked, unknown) = (0, 0);
+            } else {
+                unknown = self.knowledge.known.uncovered(earlier.cta, issuer, earlier.lanes, earlier.time);
+            }
+        }
+        if unknown == 0 {
+            let in_tensor_memory = [earlier.proxy, access.proxy] == [Some(Proxy::TensorMemory); 2];
+            if conflicts
+                && in_tensor_memory
+                && self.fences_tensor_memory
+                && !self.knowledge.tensor.covers(earlier.cta, agent, asked, earlier.time)
+            {
+                return (Verdict::Wrong, FindingKind::TensorFence);
+            }
+            // What was written through the generic proxy crosses to another one with a fence.
+            let fences = match access.proxy {
+                Some(Proxy::Async) => Some(&self.knowledge.proxied),
+                Some(Proxy::Tensormap) => Some(&self.knowledge.mapped),
+                Some(Proxy::Generic | Proxy::TensorMemory) | None => None,
+            };
+            // Bytes that a thread has read are there, and a copy that overwrites them comes after. What is left of an mbarrier
+            // is no data: Triton lays tiles over those that it is done with.
+            let is_over = earlier.touch == AccessKind::Object || earlier.bytes & access.bytes & !seen == 0;
+            let overwritten = access.touch == AccessKind::Write && is_over;
+            let crosses = earlier.proxy.is_none() && earlier.touch.writes() && !overwritten;
+            let lanes = earlier.lanes_of(access.bytes);
+            let missed = crosses
+                && fences
+                    .is_some_and(|fences| !fences.covers(earlier.cta, earlier.agent, lanes, earlier.time));
+            let verdict = if missed { Verdict::Wrong } else { Verdict::Before };
+            return (verdict, FindingKind::ProxyFence);
+        }
+        let same_instruction = earlier.cta == access.cta && earlier.serial == access.serial;
+        if !conflicts || same_instruction || Self::is_same_store(earlier, access) {
+            return (Verdict::Tolerated, FindingKind::Race);
+        }
+        if let (Strength::Strong { scope: first, .. }, Strength::Strong { scope: second, .. }) =
+            (earlier.strength, access.strength)
+            && self.reaches(earlier.cta, first.min(second))
+        {
+            let covers = |clock: &Clock| clock.covers(earlier.cta, earlier.agent, unknown, earlier.time);
+            let relies = access.touch == AccessKind::Read
+                && self.trusting.contains(&access.pc)
+                && covers(&self.knowledge.heard)
+                && !covers(&self.knowledge.promised);
+            if relies {
+                return (Verdict::Wrong, FindingKind::Race);
+            }
+            return (Verdict::Tolerated, FindingKind::Race);
+        }
+        let kind = if earlier.proxy.is_some() { FindingKind::InFlight } else { FindingKind::Race };
+        (Verdict::Wrong, kind)
+    }
+}
+
+/// Bytes of the pieces of a granule that both touch, as an address and a length: the first run of them.
+fn first_common(granule: u64, common: u16) -> (u64, u64) {
+    let first = common.trailing_zeros();
+    let length = (!(u32::from(common) >> first)).trailing_zeros();
+    (granule + u64::from(first), u64::from(length))
+}
+
+impl Checker {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a fact of one access, passed on as the observer got it"
+    )]
+    pub(crate) fn access(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        size: u64,
+        touch: AccessKind,
+        strength: Strength,
+        values: Option<&[Value; LANES]>,
+    ) {
+        if space == MemorySpace::Local {
+            return;
+        }
+        self.serial += 1;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let groups: Vec<u32> = self.ctas[actor.rank as usize].warps[actor.warp as usize]
+            .parts(actor.lanes)
+            .map(|(m, _)| m)
+            .collect();
+        let touched = if touch == AccessKind::ReadTile { AccessKind::Read } else { touch };
+        let access = Access { strength, ..self.own_access(actor, touched) };
+        self.unwritten.begin(touch == AccessKind::ReadTile);
+        for lanes in groups {
+            pieces.clear();
+            cut(addresses, lanes, size, |piece| pieces.push(piece));
+            self.record(Actor { lanes, ..actor }, space, &pieces, access, None, values);
+        }
+        self.pieces = pieces;
+        if touch == AccessKind::Atomic {
+            self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
+        }
+        self.report_unwritten(actor, space, access);
+    }
+
+    /// An access by the warp itself, as part of the instruction that is being checked.
+    fn own_access(&self, actor: Actor, touch: AccessKind) -> Access {
+        let cta = &self.ctas[actor.rank as usize];
+        let time = cta.warps[actor.warp as usize].time;
+        let who = (cta.linear, Role::Warp(actor.warp).agent(), time);
+        Access::of_instruction(who, actor.pc, self.serial, touch)
+    }
+
+    pub(crate) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[ByteRange]) {
+        if let Completion::Mbarrier(address) = completion {
+            self.touch_object(actor, address, AccessKind::Atomic, OBJECT);
+            if address.rank != actor.rank {
+                self.remote_copies.insert(actor.pc);
+            }
+            if proxy != Proxy::Tensormap {
+                self.mbarrier_expects_copy(actor, address);
+            }
+        }
+        self.serial += 1;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        // Copies may move what nothing has written; multiplies use it.
+        let uses = matches!(
+            completion,
+            Completion::Group(AsyncKind::Multiply | AsyncKind::TensorCore | AsyncKind::TensorLoad)
+        );
+        self.unwritten.begin(true);
+        let mut last = None;
+        for range in ranges {
+            let Some((cta, role, time)) = self.worker(actor, completion, range.kind) else { break };
+            let access = Access {
+                strength: match range.kind {
+                    AccessKind::Atomic => {
+                        Strength::Strong { scope: Scope::Gpu, acquire: false, release: false }
+                    }
+                    _ => Strength::Weak,
+                },
+                proxy: Some(proxy),
+                ..Access::of_instruction((cta, role.agent(), time), actor.pc, self.serial, range.kind)
+            };
+            pieces.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
+            self.record(actor, range.space, &pieces, access, Some(completion), None);
+            last = Some((range.space, access));
+        }
+        self.pieces = pieces;
+        if let Some((space, access)) = last
+            && uses
+        {
+            self.report_unwritten(actor, space, access);
+        }
+    }
+
+    /// A warp takes memory away from whoever used it: by then that must be over.
+    pub(crate) fn check_freed(&mut self, actor: Actor, ranges: &[ByteRange]) {
+        self.serial += 1;
+        let access = self.own_access(actor, AccessKind::Object);
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for range in ranges {
+            pieces.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
+            self.record(actor, range.space, &pieces, access, None, None);
+        }
+        self.pieces = pieces;
+    }
+
+    /// Records an access of lanes that know the same, and notes what it is at odds with.
+    fn record(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        pieces: &[Piece],
+        blank: Access,
+        completion: Option<Completion>,
+        values: Option<&[Value; LANES]>,
+    ) {
+        let mut times = SmallVec::<[Time; 2]>::new();
+        let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, .. } = self;
+        let cta = &ctas[actor.rank as usize];
+        let warp = &cta.warps[actor.warp as usize];
+        let knowledge = warp.knowledge(actor.lanes.trailing_zeros());
+        let accessor = Accessor {
+            actor,
+            cta: cta.linear,
+            warp,
+            knowledge,
+            cluster: cluster.as_slice(),
+            fences_tensor_memory: launch.fences_tensor_memory,
+            trusting: &launch.trusting,
+        };
+        let overlaps = launch
+            .previous
+            .as_deref()
+            .filter(|_| space == MemorySpace::Global && !overlap::has_ended(&knowledge.known));
+        let mut act = |piece: &Piece, granule: &mut Granule| {
+            let access = Access {
+                lanes: piece.lanes,
+                bytes: piece.bytes,
+                spread: piece.spread,
+                start: piece.start,
+                ..blank
+            };
+            if let Some((bytes, pc, wrote)) = overlaps.and_then(|front| front.met_by(&access, piece.granule))
+            {
+                let later = Party::of(&access, bytes, actor.warp, accessor.cta, completion);
+                let (address, length) = first_common(piece.granule, bytes);
+                launch.report_overlap(Overlap { later, address, length, pc, wrote });
+            }
+            let written = values.map(|values| piece.value(values));
+            let knows = |earlier: &Access| accessor.knows(earlier, &access);
+            let unread = granule.record(access, written, knows, |earlier, seen| {
+                let (verdict, kind) = accessor.judge(earlier, &access, seen);
+                if verdict == Verdict::Wrong {
+                    let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
+                    let common = earlier.bytes & access.bytes;
+                    let conflict = Conflict {
+                        kind,
+                        space,
+                        address,
+                        length,
+                        later: Party::of(&access, common, actor.warp, accessor.cta, completion),
+                        earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
+                        issuer_waited: accessor.issuer_waited(earlier),
+                        phases: None,
+                    };
+                    if let Some(conflict) = launch.guesses.hold(conflict) {
+                        times.push(earlier.time);
+                        conflicts.push(conflict);
+                    }
+                }
+                verdict
+            });
+            unwritten.note(&access, piece.granule, unread);
+        };
+        match space {
+            MemorySpace::Global => launch.global.each(pieces, act),
+            MemorySpace::Shared => {
+                for piece in pieces {
+                    let (rank, offset) = split_shared(piece.granule);
+                    if let Some(shadow) = shadows.get_mut(rank as usize) {
+                        act(piece, shadow.granule(offset));
+                    }
+                }
+            }
+            MemorySpace::Tensor => {
+                for piece in pieces {
+                    let (rank, offset) = split_shared(piece.granule);
+                    if let Some(shadow) = tensor.get_mut(rank as usize) {
+                        act(piece, shadow.granule(offset));
+                    }
+                }
+            }
+            MemorySpace::Local => {}
+        }
+        for (index, time) in times.into_iter().enumerate() {
+            let phases = self.phases_of(actor, &self.conflicts[index], time);
+            self.conflicts[index].phases = phases;
+        }
+        self.report_conflicts();
+    }
+
+    /// Tells of what an access reads that nothing has written.
+    fn report_unwritten(&mut self, actor: Actor, space: MemorySpace, access: Access) {
+        let cta = self.ctas[actor.rank as usize].linear;
+        if space == MemorySpace::Shared && access.touch == AccessKind::Read {
+            self.unwritten.end(access.pc);
+        }
+        if let Some((address, length, lanes)) = self.unwritten.take() {
+            let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
+            let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
+            self.launch.report(Conflict {
+                kind: FindingKind::Uninitialised,
+                space,
+                address,
+                length,
+                later: reader,
+                earlier: reader,
+                issuer_waited: false,
+                phases: None,
+            });
+        }
+    }
+
+    /// Tells of lanes that load local memory of which they have written nothing.
+    pub(crate) fn local_load(&mut self, actor: Actor, unwritten: u32, addresses: &[u64; LANES], size: u64) {
+        if unwritten != actor.lanes {
+            self.unwritten.note_good(actor.pc);
+        }
+        if unwritten == 0 {
+            return;
+        }
+        let reader = Party {
+            cta: self.ctas[actor.rank as usize].linear,
+            role: Role::Warp(actor.warp),
+            warp: Some(actor.warp),
+            lanes: unwritten,
+            pc: actor.pc,
+            touch: AccessKind::Read,
+            strength: Strength::Weak,
+            proxy: None,
+        };
+        self.launch.report(Conflict {
+            kind: FindingKind::Uninitialised,
+            space: MemorySpace::Local,
+            address: addresses[unwritten.trailing_zeros() as usize],
+            length: size,
+            later: reader,
+            earlier: reader,
+            issuer_waited: false,
+            phases: None,
+        });
+    }
+
+    /// Tells of work that a warp has not waited for when the cluster ends.
+    pub(crate) fn finish(&mut self) {
+        self.launch.note_good_reads(self.unwritten.good());
+        self.finish_mbarriers();
+        self.finish_tensor_memory();
+        self.finish_peers();
+        for cta in &self.ctas {
+            for (warp, index) in cta.warps.iter().zip(0..) {
+                for (lanes, pc, kind) in warp.leaks() {
+                    let worker = Party {
+                        cta: cta.linear,
+                        role: Role::of_work(index, kind, Awaited::Everything),
+                        warp: Some(index),
+                        lanes,
+                        pc,
+                        touch: AccessKind::Write,
+                        strength: Strength::Weak,
+                        proxy: Some(Proxy::Async),
+                    };
+                    self.launch.report(Conflict {
+                        kind: FindingKind::Leak,
+                        space: MemorySpace::Shared,
+                        address: 0,
+                        length: 0,
+                        later: worker,
+                        earlier: worker,
+                        issuer_waited: false,
+                        phases: None,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Tells of accesses of a CTA's shared memory by its peers that nothing made it stay for.
+    fn finish_peers(&self) {
+        for (cta, shadow) in self.ctas.iter().zip(&self.shadows) {
+            for access in shadow.granules().flat_map(|granule| &granule.accesses) {
+                let (Role::Warp(warp) | Role::Group(warp, ..)) = Role::of(access.agent) else { continue };
+                let lanes = access.lanes_of(access.bytes);
+                let missed = cta.outlived.uncovered(access.cta, access.agent, lanes, access.time);
+                let is_issue = access.strength == OBJECT && self.remote_copies.contains(&access.pc);
+                if access.cta != cta.linear && missed != 0 && !is_issue {
+                    let mark = Mark { cta: access.cta, warp, lanes: missed, pc: access.pc };
+                    self.report_early_exit(mark, cta.linear);
+                }
+            }
+        }
+    }
+
+    /// Sends what was found on its way.
+    fn report_conflicts(&mut self) {
+        for conflict in self.conflicts.drain(..) {
+            self.launch.report(conflict);
+        }
+    }
+}
+
+impl Accessor<'_> {
+    /// Of asynchronous work: whether the thread that issued it has waited for it, as far as that can be told from here.
+    fn issuer_waited(&self, earlier: &Access) -> bool {
+        let role = Role::of(earlier.agent);
+        let Role::Group(_, kind, awaited) = role else { return false };
+        earlier.cta == self.cta
+            && role == Role::of_work(self.actor.warp, kind, awaited)
+            && lanes(earlier.lanes).all(|lane| self.warp.done(lane, kind, awaited) >= earlier.time)
+    }
+}

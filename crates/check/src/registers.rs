@@ -1,0 +1,142 @@
+//! The registers of a warp that its multiplies use by themselves: accumulators, and fragments of A.
+//!
+//! PTX ISA, "wgmma": a warpgroup fences before its first multiply, and again wherever a thread has accessed registers that the
+//! next multiply uses, unless that was as the accumulators of another multiply of the same shape. From its issue until a wait for
+//! its group, nothing but such a multiply touches them.
+
+use std::collections::HashMap;
+use warpwright_events::{Actor, AsyncKind, Awaited, RegisterUse};
+
+use crate::checker::Checker;
+use crate::clock::Time;
+use crate::misuse::Touched;
+
+/// A register that a multiply under way uses.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    pc: u32,
+    /// The time of the warp's multiplies when it was issued.
+    time: Time,
+    /// What must be alike for multiplies to share accumulators; nothing where the register is only read.
+    shape: Option<(usize, usize)>,
+}
+
+/// What the checkers know of a warp's registers, by column.
+#[derive(Debug, Default)]
+pub(crate) struct RegisterState {
+    under_way: HashMap<u32, Flight>,
+    /// Written by ordinary instructions since the last fence, and where.
+    written: HashMap<u32, u32>,
+    /// Whether there was a fence.
+    fenced: bool,
+    /// What `tcgen05.ld` writes before the wait for it, and where that is.
+    loading: HashMap<u32, u32>,
+}
+
+impl Checker {
+    /// A `wgmma.fence`.
+    pub(crate) fn registers_fenced(&mut self, actor: Actor) {
+        let registers = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize].registers;
+        registers.written.clear();
+        registers.fenced = true;
+    }
+
+    /// A multiply is issued, with these columns for its accumulators and its A; `shape` is the columns and the depth of its tile.
+    pub(crate) fn registers_multiplied(
+        &mut self,
+        actor: Actor,
+        accumulators: &[u32],
+        fragments: &[u32],
+        shape: (usize, usize),
+    ) {
+        let mark = self.mark(actor);
+        let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
+        // Work of one time is that between two commits.
+        let time = warp.work(AsyncKind::Multiply).issue(actor.lanes, actor.pc);
+        let state = &mut warp.registers;
+        let written = |columns: &[u32]| columns.iter().find_map(|column| state.written.get(column).copied());
+        let unfenced = match (written(accumulators), written(fragments)) {
+            (Some(pc), _) => Some((Some(pc), true)),
+            (None, Some(pc)) => Some((Some(pc), false)),
+            (None, None) if !state.fenced => Some((None, true)),
+            (None, None) => None,
+        };
+        let mut touched = None;
+        for column in accumulators {
+            let flight = Flight { pc: actor.pc, time, shape: Some(shape) };
+            match state.under_way.insert(*column, flight) {
+                Some(Flight { shape: None, pc, .. }) if pc != actor.pc => {
+                    touched = Some((pc, Touched::Written))
+                }
+                Some(Flight { shape: Some(other), pc, .. }) if other != shape => {
+                    touched = Some((pc, Touched::Multiplied));
+                }
+                _ => {}
+            }
+        }
+        for column in fragments {
+            match state.under_way.get(column) {
+                Some(Flight { shape: Some(_), pc, .. }) => touched = Some((*pc, Touched::Multiplicand)),
+                _ => drop(state.under_way.insert(*column, Flight { pc: actor.pc, time, shape: None })),
+            }
+        }
+        if let Some((pc, accumulators)) = unfenced {
+            self.report_unfenced(mark, pc, accumulators);
+        }
+        if let Some((pc, touched)) = touched {
+            self.report_touched(mark, pc, touched);
+        }
+    }
+
+    /// A warp has waited for groups of multiplies: what they use is its own again.
+    pub(crate) fn registers_awaited(&mut self, actor: Actor) {
+        let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
+        let lane = actor.lanes.trailing_zeros() as usize;
+        let done = warp.done(lane, AsyncKind::Multiply, Awaited::Everything);
+        warp.registers.under_way.retain(|_, flight| flight.time > done);
+    }
+
+    /// A warp has waited for all its multiplies.
+    pub(crate) fn registers_settled(&mut self, actor: Actor) {
+        let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
+        warp.registers.under_way.clear();
+    }
+
+    /// A load of tensor memory is issued into these columns.
+    pub(crate) fn registers_loaded(&mut self, actor: Actor, columns: &[u32]) {
+        let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
+        warp.registers.loading.extend(columns.iter().map(|column| (*column, actor.pc)));
+    }
+
+    /// A warp has waited for its loads of tensor memory.
+    pub(crate) fn registers_arrived(&mut self, actor: Actor) {
+        self.ctas[actor.rank as usize].warps[actor.warp as usize].registers.loading.clear();
+    }
+
+    /// An ordinary instruction uses registers that multiplies use, too; their columns count from `base`.
+    pub(crate) fn registers_used(&mut self, actor: Actor, base: u32, uses: &[RegisterUse]) {
+        let mark = self.mark(actor);
+        let state = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize].registers;
+        let (mut touched, mut loading) = (None, None);
+        for used in uses {
+            let column = base + used.slot;
+            loading = state.loading.get(&column).map(|load| (*load, used.writes)).or(loading);
+            match state.under_way.get(&column) {
+                Some(flight) if used.writes => touched = Some((flight.pc, Touched::Written)),
+                Some(flight) if flight.shape.is_some() => {
+                    touched = touched.or(Some((flight.pc, Touched::Read)))
+                }
+                _ => {}
+            }
+            if used.writes {
+                state.written.insert(column, actor.pc);
+            }
+        }
+        if let Some((pc, touched)) = touched {
+            self.report_touched(mark, pc, touched);
+        }
+        if let Some((load, writes)) = loading {
+            self.report_loading(mark, load, writes);
+        }
+    }
+}

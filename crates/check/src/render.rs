@@ -1,0 +1,220 @@
+//! Findings as a compiler would tell them: the author's lines, underlined, with notes and help.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use warpwright_events::{Label, Source};
+
+use crate::finding::Finding;
+
+/// The author's source files, read as they are needed. Their paths are those that the compiler was given, so that they are
+/// looked for in a root and in the folders above it.
+#[derive(Debug)]
+pub struct SourceFiles {
+    root: PathBuf,
+    texts: HashMap<String, Option<String>>,
+}
+
+impl SourceFiles {
+    /// Files whose paths are relative to a folder or to one above it.
+    pub fn under(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), texts: HashMap::new() }
+    }
+
+    /// Files whose paths are relative to the current folder or to one above it.
+    pub fn here() -> Self {
+        Self::under(std::env::current_dir().unwrap_or_default())
+    }
+
+    /// All of a file; `None` where it cannot be found.
+    pub fn file(&mut self, file: &str) -> Option<&str> {
+        self.load(file);
+        self.text(file)
+    }
+
+    /// A line of a file, from 1.
+    pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
+        self.file(file)?.lines().nth((line as usize).checked_sub(1)?)
+    }
+
+    /// The same, and a text that stands for the file of that path, wherever that is.
+    #[must_use]
+    pub fn with(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
+        self.texts.insert(path.into(), Some(text.into()));
+        self
+    }
+
+    fn load(&mut self, file: &str) {
+        let root = &self.root;
+        self.texts.entry(file.to_owned()).or_insert_with(|| {
+            let mut places = root.ancestors().map(|folder| folder.join(Path::new(file)));
+            places.find_map(|path| std::fs::read_to_string(path).ok())
+        });
+    }
+
+    fn text(&self, file: &str) -> Option<&str> {
+        self.texts.get(file)?.as_deref()
+    }
+}
+
+/// What is underlined of a position: the expression that it names, as far as that is on its line.
+fn span(text: &str, source: &Source) -> Option<Range<usize>> {
+    let line = (source.line as usize).checked_sub(1)?;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let text = text.split_inclusive('\n').nth(line)?.trim_end();
+    let indent = text.len() - text.trim_start().len();
+    let column = (source.column as usize).saturating_sub(1).max(indent);
+    let from = if text.is_char_boundary(column) && column < text.len() { column } else { indent };
+    let (from, to) = (receiver(text, from).max(indent), expression(text, from));
+    let whole = text.split(" // ").next().unwrap_or(text).trim_end_matches([';', '{', ',', ' ']).len();
+    let to = if to > from { to } else { whole };
+    Some(start + from..start + to.max(from + 1).min(text.len()))
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Where the expression begins whose method, or whose index in brackets, stands at a position.
+fn receiver(text: &str, position: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = position;
+    if bytes.get(at) != Some(&b'[') && (at == 0 || bytes[at - 1] != b'.') {
+        return at;
+    }
+    let mut depth = 0;
+    while let Some(&byte) = at.checked_sub(1).and_then(|before| bytes.get(before)) {
+        match byte {
+            b')' | b']' => depth += 1,
+            b'(' | b'[' if depth == 0 => break,
+            b'(' | b'[' => depth -= 1,
+            _ if depth > 0 || is_of_name(byte) || byte == b'.' || byte == b':' => {}
+            _ => break,
+        }
+        at -= 1;
+    }
+    at
+}
+
+/// Where the expression ends that a position is in: a path, and the calls and indices that follow it.
+fn expression(text: &str, position: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = position;
+    let (mut depth, mut generics) = (0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'<' if depth == 0 && (generics > 0 || bytes[..at].ends_with(b"::")) => generics += 1,
+            b'>' if generics > 0 => generics -= 1,
+            _ if generics > 0 => {}
+            b'(' | b'[' => depth += 1,
+            b')' | b']' if depth == 0 => break,
+            b')' | b']' => {
+                depth -= 1;
+                // A method of the result is another expression.
+                if depth == 0 && !matches!(bytes.get(at + 1), Some(b'[' | b'(')) {
+                    return at + 1;
+                }
+            }
+            _ if depth > 0 || is_of_name(byte) || byte == b':' => {}
+            _ => break,
+        }
+        at += 1;
+    }
+    if depth > 0 { text.len() } else { at }
+}
+
+/// A finding as text; `styled` for a terminal that shows colours.
+pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
+    for label in finding.labels.iter().chain(&finding.memory) {
+        if let Some(source) = &label.source {
+            files.load(&source.file);
+        }
+    }
+    let mut group = Level::ERROR
+        .primary_title(&finding.message)
+        .id(finding.kind.code())
+        .elements(snippets(finding, files));
+    for note in &finding.notes {
+        group = group.element(Level::NOTE.message(note));
+    }
+    if let Some(help) = &finding.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    let found = if finding.count > 1 { format!(", found {} times", finding.count) } else { String::new() };
+    group = group.element(Level::NOTE.message(format!("in kernel `{}`{found}", finding.kernel)));
+    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let groups: [Group<'_>; 1] = [group];
+    renderer.render(&groups)
+}
+
+/// One snippet a file; lines of PTX, where the source is not known or not at hand, by themselves.
+fn snippets<'a>(
+    finding: &'a Finding,
+    files: &'a SourceFiles,
+) -> Vec<Snippet<'a, annotate_snippets::Annotation<'a>>> {
+    let mut by_file: Vec<(&str, &str, Vec<annotate_snippets::Annotation<'a>>)> = Vec::new();
+    let mut alone = Vec::new();
+    for (index, label) in finding.labels.iter().chain(&finding.memory).enumerate() {
+        let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+        let known = label.source.as_ref().and_then(|source| {
+            let text = files.text(&source.file)?;
+            Some((source.file.as_str(), text, span(text, source)?))
+        });
+        match known {
+            Some((file, text, span)) => {
+                let annotation = kind.span(span).label(&label.text);
+                match by_file.iter_mut().find(|(found, ..)| *found == file) {
+                    Some((_, _, annotations)) => annotations.push(annotation),
+                    None => by_file.push((file, text, vec![annotation])),
+                }
+            }
+            None => alone.push(of_ptx(label, kind)),
+        }
+    }
+    let of_files = by_file
+        .into_iter()
+        .map(|(file, text, annotations)| Snippet::source(text).path(file).annotations(annotations));
+    of_files.chain(alone).collect()
+}
+
+fn of_ptx(label: &Label, kind: AnnotationKind) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+    let path = match &label.source {
+        Some(source) => format!("{source}, in PTX"),
+        None => "PTX".to_owned(),
+    };
+    Snippet::source(&label.ptx_text)
+        .line_start(label.ptx_line as usize)
+        .path(path)
+        .annotation(kind.span(0..label.ptx_text.trim_end_matches(';').len()).label(&label.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expression_at_a_position_is_underlined() {
+        let cases = [
+            ("    a[i] = b[63 - i] + 1; // note", "[63", "b[63 - i]"),
+            ("    full.at(slot).wait_parity(parity ^ 1);", "wait", "full.at(slot).wait_parity(parity ^ 1)"),
+            ("    sync_threads();", "sync", "sync_threads()"),
+            (
+                "    bulk::load(*input + 32, 32, tile, full);",
+                "bulk",
+                "bulk::load(*input + 32, 32, tile, full)",
+            ),
+            ("    tile[thread] = input[thread];", "tile", "tile[thread]"),
+            ("    f(a[i], b);", "[i]", "a[i]"),
+            ("    x.store(", "store", "x.store("),
+            ("    let [a] = load::<f16, 1>(row);", "load", "load::<f16, 1>(row)"),
+        ];
+        for (line, at, underlined) in cases {
+            let column = line.find(at).expect("it is there") as u32 + 1;
+            let text = format!("first\n{line}\nlast\n");
+            let span = span(&text, &Source { file: String::new(), line: 2, column }).expect("a line");
+            assert_eq!(&text[span], underlined, "{line}");
+        }
+    }
+}

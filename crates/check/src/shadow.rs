@@ -1,0 +1,410 @@
+//! What the checkers remember of each byte of memory: who accessed it last.
+//!
+//! Memory is cut into granules of 16 bytes, each with a short list of accesses: of every byte the last write, and the reads
+//! since that no later read by someone who knew of them has replaced. An access of a granule says which of its bytes it
+//! touched and which lane touched each of them.
+
+use smallvec::SmallVec;
+use warpwright_events::{AccessKind, GRANULE, LANES, PAGE, Proxy, Strength, Value, lanes};
+
+use crate::clock::{Agent, Time};
+
+/// Accesses that a granule remembers at most.
+const MOST_ACCESSES: usize = 16;
+
+/// An access of some bytes of a granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// The linear index of the CTA of the agent.
+    pub(crate) cta: u32,
+    pub(crate) agent: Agent,
+    pub(crate) time: Time,
+    pub(crate) pc: u32,
+    /// Tells instructions that a cluster executed apart.
+    pub(crate) serial: u32,
+    pub(crate) lanes: u32,
+    /// The bytes, as a mask.
+    pub(crate) bytes: u16,
+    /// Bytes a lane, from `start` on and lane by lane; 0 if every lane touches all bytes.
+    pub(crate) spread: u8,
+    pub(crate) start: u8,
+    pub(crate) touch: AccessKind,
+    pub(crate) strength: Strength,
+    /// The proxy, if it is asynchronous work.
+    pub(crate) proxy: Option<Proxy>,
+}
+
+impl Access {
+    /// A weak access by an instruction, of no bytes yet.
+    pub(crate) fn of_instruction(
+        (cta, agent, time): (u32, Agent, Time),
+        pc: u32,
+        serial: u32,
+        touch: AccessKind,
+    ) -> Self {
+        let strength = Strength::Weak;
+        Self {
+            cta,
+            agent,
+            time,
+            pc,
+            serial,
+            lanes: 0,
+            bytes: 0,
+            spread: 0,
+            start: 0,
+            touch,
+            strength,
+            proxy: None,
+        }
+    }
+
+    /// The lanes that touch any of some bytes of the granule.
+    pub(crate) fn lanes_of(&self, bytes: u16) -> u32 {
+        let bytes = bytes & self.bytes;
+        if self.spread == 0 {
+            return if bytes == 0 { 0 } else { self.lanes };
+        }
+        let mut result = 0;
+        let first = self.lanes.trailing_zeros();
+        let mut left = bytes;
+        while left != 0 {
+            let byte = left.trailing_zeros();
+            left &= left - 1;
+            result |= 1 << (first + (byte - u32::from(self.start)) / u32::from(self.spread));
+        }
+        result
+    }
+
+    /// Whether the same lanes touch the same bytes of both.
+    fn is_alike(&self, other: &Access) -> bool {
+        (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start)
+            && (self.spread != 0 || self.lanes.is_power_of_two())
+    }
+
+    /// Whether every lane touches all bytes of the granule in this access that it touches in the other one.
+    fn includes(&self, other: &Access) -> bool {
+        let same = (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start);
+        let all_of_all = self.spread == 0 && other.spread == 0 && other.lanes & !self.lanes == 0;
+        other.bytes & !self.bytes == 0 && (same || all_of_all)
+    }
+
+    /// Of the lanes of this access that touch bytes which the other one touches, too, those that are not just the lane
+    /// that does so: for all others, program order says nothing.
+    pub(crate) fn strangers(&self, other: &Access) -> u32 {
+        let mut common = self.bytes & other.bytes;
+        if self.is_alike(other) {
+            return 0;
+        }
+        if self.spread == 0 && other.spread == 0 {
+            return if other.lanes.is_power_of_two() { self.lanes & !other.lanes } else { self.lanes };
+        }
+        let mut strangers = 0;
+        while common != 0 {
+            let byte = common & common.wrapping_neg();
+            common &= !byte;
+            let (own, others) = (self.lanes_of(byte), other.lanes_of(byte));
+            strangers |= if others.is_power_of_two() { own & !others } else { own };
+        }
+        strangers
+    }
+}
+
+/// Sixteen bytes of memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Granule {
+    pub(crate) accesses: SmallVec<[Access; 2]>,
+    /// Bytes that have been written.
+    pub(crate) initialised: u16,
+    /// What was written last, of the bytes of which that is known.
+    value: Value,
+    known: u16,
+}
+
+/// What an earlier access is to a later one of the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It came before.
+    Before,
+    /// It did not, and that is all right.
+    Tolerated,
+    /// It did not, and that is wrong.
+    Wrong,
+}
+
+impl Granule {
+    /// Records an access. `judge` says of an earlier one that touches some of its bytes whether it came before; it is given
+    /// the bytes that threads have read since the last write, too. Of two reads nothing is wrong, but an earlier one that
+    /// came before need not be remembered.
+    ///
+    /// A write of the value that a plain write left there, `written` if it is known, is harmless. Returns the bytes it reads
+    /// that nothing has written.
+    pub(crate) fn record(
+        &mut self,
+        access: Access,
+        written: Option<Value>,
+        knows: impl Fn(&Access) -> bool,
+        mut judge: impl FnMut(&Access, u16) -> Verdict,
+    ) -> u16 {
+        let writes = access.touch.writes();
+        let reads = !matches!(access.touch, AccessKind::Write | AccessKind::Object);
+        let uninitialised = if reads { access.bytes & !self.initialised } else { 0 };
+        let unchanged = written.map_or(0, |written| self.known & equal_bytes(&written, &self.value));
+        let is_seen = |earlier: &&Access| earlier.touch == AccessKind::Read && earlier.proxy.is_none();
+        let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
+        let mut subsumed = false;
+        // Atomic operations on the same bytes come one after the other, whatever else orders them: who knows of one comes after those
+        // before it (PTX ISA, "Coherence").
+        let is_atomic = |earlier: &Access| {
+            earlier.touch == AccessKind::Atomic
+                && earlier.proxy.is_none()
+                && access.bytes & !earlier.bytes == 0
+        };
+        let mut before = match access.strength {
+            Strength::Weak => {
+                self.accesses.iter().rposition(|earlier| is_atomic(earlier) && knows(earlier)).unwrap_or(0)
+            }
+            Strength::Strong { .. } => 0,
+        };
+        self.accesses.retain(|earlier| {
+            let comes_before = before > 0 && is_atomic(earlier);
+            before = before.saturating_sub(1);
+            if comes_before {
+                return true;
+            }
+            let mut common = earlier.bytes & access.bytes;
+            if earlier.touch == AccessKind::Write && access.touch == AccessKind::Write {
+                common &= !unchanged;
+            }
+            if common == 0 {
+                return true;
+            }
+            if !writes && !earlier.touch.writes() {
+                let same =
+                    (earlier.cta, earlier.agent, earlier.time) == (access.cta, access.agent, access.time);
+                if same && earlier.includes(&access) {
+                    subsumed = true;
+                    return true;
+                }
+                if judge(earlier, seen) != Verdict::Before {
+                    return true;
+                }
+            } else {
+                let replaces = writes || !earlier.touch.writes();
+                if judge(earlier, seen) == Verdict::Tolerated || !replaces {
+                    return true;
+                }
+            }
+            earlier.bytes &= !access.bytes;
+            earlier.bytes != 0
+        });
+        if writes {
+            self.initialised |= access.bytes;
+            self.known &= !access.bytes;
+            if let Some(written) = written {
+                self.known |= access.bytes;
+                let bytes = (0..GRANULE as usize).filter(|byte| access.bytes >> byte & 1 != 0);
+                bytes.for_each(|byte| self.value[byte] = written[byte]);
+            }
+        }
+        if subsumed {
+            return uninitialised;
+        }
+        if self.accesses.len() >= MOST_ACCESSES {
+            // The first stays, as a witness of what happened long ago; then those that have just happened.
+            self.accesses.remove(1);
+        }
+        self.accesses.push(access);
+        uninitialised
+    }
+}
+
+/// The bytes that two values have in common, as a mask.
+fn equal_bytes(a: &Value, b: &Value) -> u16 {
+    a.iter().zip(b).enumerate().fold(0, |mask, (byte, (a, b))| mask | u16::from(a == b) << byte)
+}
+
+/// A page of memory.
+pub(crate) type Page = Box<[Granule; (PAGE / GRANULE) as usize]>;
+
+/// A page of which nothing is known but the bytes that have been written.
+pub(crate) fn blank_page(initialised: impl Fn(usize) -> u16) -> Page {
+    let granules: Vec<Granule> = (0..(PAGE / GRANULE) as usize)
+        .map(|index| Granule { initialised: initialised(index), ..Granule::default() })
+        .collect();
+    granules.try_into().expect("a page has this many granules")
+}
+
+/// The bytes of a range that lie in the granule at an address, as a mask.
+fn bytes_in(granule: u64, first: u64, end: u64) -> u16 {
+    let from = first.max(granule) - granule;
+    let to = end.min(granule + GRANULE) - granule;
+    (((1u32 << to) - 1) & !((1u32 << from) - 1)) as u16
+}
+
+/// What lanes touch of one granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// The address of the granule.
+    pub(crate) granule: u64,
+    pub(crate) lanes: u32,
+    pub(crate) bytes: u16,
+    pub(crate) spread: u8,
+    pub(crate) start: u8,
+}
+
+impl Piece {
+    /// What lanes write to the granule, of what each of them writes. Of lanes that write the same bytes the last one wins.
+    pub(crate) fn value(&self, values: &[Value; LANES]) -> Value {
+        let mut result = Value::default();
+        if self.spread == 0 {
+            let lane = 31 - self.lanes.leading_zeros();
+            let first = self.bytes.trailing_zeros() as usize;
+            let count = self.bytes.count_ones() as usize;
+            result[first..first + count].copy_from_slice(&values[lane as usize][..count]);
+        } else {
+            let spread = usize::from(self.spread);
+            for (index, lane) in lanes(self.lanes).enumerate() {
+                let at = usize::from(self.start) + index * spread;
+                result[at..at + spread].copy_from_slice(&values[lane][..spread]);
+            }
+        }
+        result
+    }
+}
+
+/// Cuts a range that lanes touch all of into granules.
+pub(crate) fn cut_range(first: u64, bytes: u64, lanes: u32, mut act: impl FnMut(Piece)) {
+    let end = first + bytes;
+    let mut granule = first & !(GRANULE - 1);
+    while granule < end {
+        act(Piece { granule, lanes, bytes: bytes_in(granule, first, end), spread: 0, start: 0 });
+        granule += GRANULE;
+    }
+}
+
+/// The lanes of a mask that follow its first one and have its address: they touch the same bytes.
+fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
+    let first = addresses[mask.trailing_zeros() as usize & 31];
+    let differing = lanes(mask).find(|&lane| addresses[lane] != first);
+    differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
+}
+
+/// Cuts what the lanes of a mask touch at their addresses into granules. Neighbouring lanes that touch the same bytes are one
+/// piece, and so are those that touch bytes one after another.
+pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Piece)) {
+    let mut left = mask;
+    let mut open: Option<(Piece, usize, u64)> = None;
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize;
+        let address = addresses[lane];
+        let group = alike(addresses, left);
+        left &= !group;
+        // Addresses are multiples of the size, so that bytes of less than a granule do not lie in two.
+        if size >= GRANULE || group != 1 << lane {
+            if let Some((piece, ..)) = open.take() {
+                act(piece);
+            }
+            cut_range(address, size, group, &mut act);
+            continue;
+        }
+        let granule = address & !(GRANULE - 1);
+        let bytes = bytes_in(granule, address, address + size);
+        if let Some((piece, last, next)) = &mut open {
+            if piece.granule == granule && *last + 1 == lane && *next == address {
+                piece.bytes |= bytes;
+                piece.lanes |= 1 << lane;
+                piece.spread = size as u8;
+                (*last, *next) = (lane, address + size);
+                continue;
+            }
+            act(*piece);
+        }
+        let start = (address - granule) as u8;
+        open = Some((Piece { granule, lanes: 1 << lane, bytes, spread: 0, start }, lane, address + size));
+    }
+    if let Some((piece, ..)) = open {
+        act(piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpwright_events::FULL;
+
+    /// The lanes that touch each byte, by brute force.
+    fn touched(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u32)> {
+        let mut bytes = std::collections::BTreeMap::new();
+        for lane in lanes(mask) {
+            for byte in addresses[lane]..addresses[lane] + size {
+                *bytes.entry(byte).or_insert(0) |= 1 << lane;
+            }
+        }
+        bytes.into_iter().collect()
+    }
+
+    fn access(piece: Piece) -> Access {
+        Access {
+            cta: 0,
+            agent: Agent(0),
+            time: 1,
+            pc: 0,
+            serial: 0,
+            lanes: piece.lanes,
+            bytes: piece.bytes,
+            spread: piece.spread,
+            start: piece.start,
+            touch: AccessKind::Read,
+            strength: Strength::Weak,
+            proxy: None,
+        }
+    }
+
+    #[test]
+    fn pieces_hold_every_byte_of_every_lane() {
+        type Pattern = (&'static str, fn(u64) -> u64, u64);
+        let patterns: [Pattern; 10] = [
+            ("contiguous words", |lane| 0x1004 + 4 * lane, 4),
+            ("contiguous bytes", |lane| 0x2000 + lane, 1),
+            ("one word for all", |_| 0x1008, 4),
+            ("rows of 16", |lane| 0x4000 + 64 * lane, 16),
+            ("pairs of 16", |lane| 0x4000 + 32 * lane, 32),
+            ("backwards", |lane| 0x8000 - 8 * lane, 8),
+            ("two lanes to each", |lane| 0x1000 + lane / 2 * 2, 2),
+            ("half a warp to each", |lane| 0x1000 + lane / 16 * 4, 4),
+            ("a vector for each half", |lane| 0x1000 + lane / 16 * 64, 16),
+            ("the same again", |lane| 0x1000 + lane % 16 * 4, 4),
+        ];
+        for (name, address, size) in patterns {
+            for mask in [FULL, 0x0000_ff0f, 1 << 7, 0xaaaa_aaaa] {
+                let addresses = std::array::from_fn(|lane| address(lane as u64));
+                let mut found = std::collections::BTreeMap::new();
+                cut(&addresses, mask, size, |piece| {
+                    let access = access(piece);
+                    for byte in 0..GRANULE {
+                        let lanes = access.lanes_of(1 << byte);
+                        if lanes != 0 {
+                            *found.entry(piece.granule + byte).or_insert(0) |= lanes;
+                        }
+                    }
+                });
+                let found: Vec<(u64, u32)> = found.into_iter().collect();
+                assert_eq!(found, touched(&addresses, mask, size), "{name} in {mask:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_are_the_lanes_that_another_lane_meets() {
+        let piece = |lanes, bytes, spread, start| access(Piece { granule: 0, lanes, bytes, spread, start });
+        let words = piece(0b1111, 0xffff, 4, 0);
+        assert_eq!(words.strangers(&words), 0);
+        assert_eq!(words.strangers(&piece(0b0010, 0x00f0, 0, 0)), 0);
+        assert_eq!(words.strangers(&piece(0b0100, 0x00f0, 0, 0)), 0b0010);
+        assert_eq!(words.strangers(&piece(0b11_1100, 0xffff, 4, 0)), 0b1111);
+        let all = piece(FULL, 0x000f, 0, 0);
+        assert_eq!(all.strangers(&piece(1, 0x000f, 0, 0)), FULL & !1);
+        assert_eq!(piece(1, 0x000f, 0, 0).strangers(&all), 1);
+    }
+}

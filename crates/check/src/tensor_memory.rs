@@ -1,0 +1,70 @@
+//! Columns of tensor memory: who has them, and who has used them.
+
+use crate::checker::Checker;
+use crate::finding::FindingKind;
+use crate::memory::SharedShadow;
+use crate::misuse::{Mark, Misuse};
+use crate::shadow::Granule;
+use warpwright_events::{AccessKind, Actor, ByteRange, Cell, GRANULE, MemorySpace, TENSOR_ROWS};
+
+/// The granules of one CTA's tensor memory, and the columns that it has.
+#[derive(Debug, Default)]
+pub(crate) struct TensorShadow {
+    granules: SharedShadow,
+    /// The first column, how many, and who asked for them.
+    held: Vec<(u32, u32, Mark)>,
+}
+
+impl TensorShadow {
+    pub(crate) fn granule(&mut self, offset: u64) -> &mut Granule {
+        self.granules.granule(offset)
+    }
+}
+
+/// Columns, as a range for each row.
+fn ranges(rank: u32, first: u32, columns: u32) -> Vec<ByteRange> {
+    let first = |row: u32| Cell { row, column: first }.byte(rank);
+    let bytes = u64::from(columns * 4);
+    (0..TENSOR_ROWS)
+        .map(|row| ByteRange {
+            space: MemorySpace::Tensor,
+            first: first(row),
+            bytes,
+            kind: AccessKind::Object,
+        })
+        .collect()
+}
+
+impl Checker {
+    pub(crate) fn tensor_allocated(&mut self, actor: Actor, first: u32, columns: u32) {
+        let mark = self.mark(actor);
+        self.tensor[actor.rank as usize].held.push((first, columns, mark));
+    }
+
+    /// Who used the columns must be done with them; what they hold is forgotten.
+    pub(crate) fn tensor_freed(&mut self, actor: Actor, first: u32, columns: u32) {
+        self.check_freed(actor, &ranges(actor.rank, first, columns));
+        let shadow = &mut self.tensor[actor.rank as usize];
+        shadow.held.retain(|(held, ..)| *held != first);
+        for row in 0..TENSOR_ROWS {
+            let start = Cell { row, column: first }.byte(0);
+            for granule in (start..start + u64::from(columns * 4)).step_by(GRANULE as usize) {
+                *shadow.granule(granule) = Granule::default();
+            }
+        }
+    }
+
+    /// Tells of columns that nobody has given back when the cluster ends.
+    pub(crate) fn finish_tensor_memory(&self) {
+        for (_, columns, mark) in self.tensor.iter().flat_map(|shadow| &shadow.held) {
+            self.launch.report_misuse(Misuse {
+                kind: FindingKind::Leak,
+                message: format!("the kernel ends with {columns} columns of tensor memory that it has not given back"),
+                places: vec![(*mark, format!("allocated by {}", mark.who(&self.launch)))],
+                mbarrier: None,
+                note: "a CTA that comes to this multiprocessor later waits for them for ever (PTX ISA, \"tcgen05.dealloc\")".to_owned(),
+                help: "give them back with `tcgen05.dealloc`, in one warp, after a barrier that all who use them have come to".to_owned(),
+            });
+        }
+    }
+}

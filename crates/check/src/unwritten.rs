@@ -1,0 +1,77 @@
+//! What an access reads that nothing has written.
+
+use crate::shadow::Access;
+
+/// The unwritten bytes of one instruction's reads.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    /// Ranges, by address and length, and the lanes that read them.
+    found: Vec<(u64, u64, u32)>,
+    /// Whether anything it reads was written.
+    any_written: bool,
+    /// Whether it reads a tile, of which parts may stay unused: then nothing is wrong as long as any of it was written.
+    of_tile: bool,
+    /// Instructions that have read something which was written, a bit each.
+    good: Vec<u64>,
+}
+
+impl Unwritten {
+    /// An instruction begins.
+    pub(crate) fn begin(&mut self, of_tile: bool) {
+        self.found.clear();
+        (self.any_written, self.of_tile) = (false, of_tile);
+    }
+
+    /// The instruction has read. Those that read something written are remembered.
+    pub(crate) fn end(&mut self, pc: u32) {
+        if self.any_written {
+            self.note_good(pc);
+        }
+    }
+
+    /// An instruction has read something which was written.
+    pub(crate) fn note_good(&mut self, pc: u32) {
+        let word = (pc / 64) as usize;
+        if self.good.len() <= word {
+            self.good.resize(word + 1, 0);
+        }
+        self.good[word] |= 1 << (pc % 64);
+    }
+
+    /// The instructions that have read something which was written.
+    pub(crate) fn good(&self) -> impl Iterator<Item = u32> {
+        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
+        self.good.iter().zip(0..).flat_map(move |(&word, index)| bits(word).map(move |bit| index * 64 + bit))
+    }
+
+    /// An access of a granule found bytes unwritten. Of a lane that reads several elements, some may be padding that it
+    /// does not use: it is at fault only where all it reads is unwritten.
+    pub(crate) fn note(&mut self, access: &Access, granule: u64, unwritten: u16) {
+        if unwritten == 0 {
+            self.any_written = true;
+            return;
+        }
+        self.any_written |= unwritten != access.bytes;
+        let at_fault = if access.spread == 0 {
+            if unwritten == access.bytes { access.lanes } else { 0 }
+        } else {
+            let written = access.lanes_of(access.bytes & !unwritten);
+            access.lanes_of(unwritten) & !written
+        };
+        if at_fault != 0 {
+            let first = unwritten.trailing_zeros();
+            let length = (!(u32::from(unwritten) >> first)).trailing_zeros();
+            self.found.push((granule + u64::from(first), length.into(), at_fault));
+        }
+    }
+
+    /// What is wrong: the lowest address of it, and all lanes that are at fault.
+    pub(crate) fn take(&mut self) -> Option<(u64, u64, u32)> {
+        if self.of_tile && self.any_written {
+            return None;
+        }
+        let found = std::mem::take(&mut self.found);
+        let all = found.iter().fold(0, |mask, (.., lanes)| mask | lanes);
+        found.into_iter().min().map(|(address, length, _)| (address, length, all))
+    }
+}

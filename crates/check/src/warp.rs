@@ -1,0 +1,317 @@
+//! What the checkers know of a warp: its time, what its lanes have learnt, and the work they have under way.
+
+use crate::agents::Role;
+use crate::clock::{Clock, Time};
+use crate::locations::Releases;
+use crate::registers::RegisterState;
+use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
+
+/// What has happened before, as someone knows it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Knowledge {
+    /// What happened before.
+    pub(crate) known: Clock,
+    /// Of that, what a fence lies after that makes it visible to the asynchronous proxy.
+    pub(crate) proxied: Clock,
+    /// The same of the proxy that reads tensor maps.
+    pub(crate) mapped: Clock,
+    /// Of what is known, what `tcgen05.fence::after_thread_sync` lies after.
+    pub(crate) tensor: Clock,
+    /// Of what is known, what lies before a `fence.sc` of the GPU's threads, whichever thread executed it.
+    pub(crate) sequenced: Clock,
+    /// What lies before a `fence.sc` that something seen came after: known, after a `fence.sc` of one's own.
+    pub(crate) observed: Clock,
+    /// What would be known if every strong access released and acquired.
+    pub(crate) heard: Clock,
+    /// The same of every strong read, and only of what writers did release.
+    pub(crate) promised: Clock,
+}
+
+impl Knowledge {
+    pub(crate) fn join(&mut self, other: &Knowledge) {
+        self.known.join(&other.known);
+        self.proxied.join(&other.proxied);
+        self.mapped.join(&other.mapped);
+        self.tensor.join(&other.tensor);
+        self.sequenced.join(&other.sequenced);
+        self.observed.join(&other.observed);
+        self.heard.join(&other.heard);
+        self.promised.join(&other.promised);
+    }
+}
+
+/// Asynchronous work of one kind that the lanes of a warp have issued.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// The time of what is issued now. It moves on when a group is committed.
+    time: Time,
+    /// Groups committed, by the lanes that did, and the time of their work.
+    commits: Vec<(u32, Time)>,
+    /// Up to when each lane knows that its work is done: all of it, and the reading of its sources.
+    done: [[Time; LANES]; 2],
+    /// The last time at which each lane issued work, and where.
+    issued: [Time; LANES],
+    last: u32,
+    /// Whether `done` has changed since it was last passed on.
+    news: bool,
+}
+
+impl Work {
+    fn new() -> Self {
+        Self { time: 1, commits: Vec::new(), done: [[0; LANES]; 2], issued: [0; LANES], last: 0, news: false }
+    }
+
+    /// Work is issued; returns its time.
+    pub(crate) fn issue(&mut self, mask: u32, pc: u32) -> Time {
+        self.last = pc;
+        lanes(mask).for_each(|lane| self.issued[lane] = self.time);
+        self.time
+    }
+
+    /// An mbarrier tells of the work that lanes have issued so far; returns its time.
+    pub(crate) fn hand_over(&mut self, mask: u32) -> Time {
+        lanes(mask).for_each(|lane| self.issued[lane] = 0);
+        self.close()
+    }
+
+    /// The time of what was issued so far, if anything was; what is issued from now on is later.
+    fn close_issued(&mut self) -> Option<Time> {
+        if self.issued.contains(&self.time) {
+            self.close();
+        }
+        (self.time > 1).then_some(self.time - 1)
+    }
+
+    /// What was issued so far can be told from what is issued from now on; returns its time.
+    pub(crate) fn close(&mut self) -> Time {
+        self.time += 1;
+        self.time - 1
+    }
+
+    pub(crate) fn commit(&mut self, mask: u32) {
+        let time = self.close();
+        self.commits.push((mask, time));
+    }
+
+    pub(crate) fn wait(&mut self, mask: u32, latest: Option<u32>, awaited: Awaited) {
+        let closed = if latest.is_none() { self.close() } else { 0 };
+        for lane in lanes(mask) {
+            let time = match latest {
+                None => closed,
+                Some(latest) => {
+                    let mut own = self.commits.iter().rev().filter(|(mask, _)| mask >> lane & 1 != 0);
+                    own.nth(latest as usize).map_or(0, |(_, time)| *time)
+                }
+            };
+            let [everything, sources] = &mut self.done;
+            sources[lane] = sources[lane].max(time);
+            if awaited == Awaited::Everything {
+                everything[lane] = everything[lane].max(time);
+            }
+        }
+        self.news = true;
+        let everything = &self.done[0];
+        self.commits.retain(|(mask, time)| lanes(*mask).any(|lane| everything[lane] < *time));
+    }
+
+    /// Up to when a lane knows that its work is done.
+    pub(crate) fn done(&self, lane: usize, awaited: Awaited) -> Time {
+        self.done[awaited as usize][lane]
+    }
+
+    /// Lanes whose work is under way, as far as they know.
+    pub(crate) fn under_way(&self, awaited: Awaited) -> u32 {
+        (0..LANES)
+            .filter(|&lane| self.issued[lane] > self.done(lane, awaited))
+            .fold(0, |m, lane| m | 1 << lane)
+    }
+}
+
+/// Lanes that know the same.
+#[derive(Clone, Debug)]
+struct Group {
+    lanes: u32,
+    knowledge: Knowledge,
+}
+
+/// One warp.
+#[derive(Debug)]
+pub(crate) struct WarpState {
+    /// Moves on whenever any lane passes on what it did.
+    pub(crate) time: Time,
+    /// Lanes that there were at the start.
+    population: u32,
+    groups: Vec<Group>,
+    work: [Work; AsyncKind::ALL.len()],
+    /// What lanes knew at their last fence, for the strong stores after it.
+    fences: Vec<(u32, Scope, Knowledge)>,
+    /// What lanes have read with strong loads, and learn of at their next fence.
+    read: Vec<(u32, Releases)>,
+    pub(crate) registers: RegisterState,
+}
+
+impl WarpState {
+    pub(crate) fn new(population: u32) -> Self {
+        Self {
+            time: 1,
+            population,
+            groups: vec![Group { lanes: FULL, knowledge: Knowledge::default() }],
+            work: AsyncKind::ALL.map(|_| Work::new()),
+            fences: Vec::new(),
+            read: Vec::new(),
+            registers: RegisterState::default(),
+        }
+    }
+
+    pub(crate) fn work(&mut self, kind: AsyncKind) -> &mut Work {
+        &mut self.work[kind as usize]
+    }
+
+    /// Up to when a lane knows that its own work is done.
+    pub(crate) fn done(&self, lane: usize, kind: AsyncKind, awaited: Awaited) -> Time {
+        self.work[kind as usize].done(lane, awaited)
+    }
+
+    /// Lanes that have not waited for work they issued, where they issued it last, and its kind. Of bulk copies it is
+    /// enough that their sources were read.
+    pub(crate) fn leaks(&self) -> impl Iterator<Item = (u32, u32, AsyncKind)> {
+        AsyncKind::ALL.into_iter().filter_map(|kind| {
+            let awaited = if kind == AsyncKind::Bulk { Awaited::Sources } else { Awaited::Everything };
+            let work = &self.work[kind as usize];
+            let lanes = work.under_way(awaited);
+            (lanes != 0).then_some((lanes, work.last, kind))
+        })
+    }
+
+    /// What a lane has learnt from others.
+    pub(crate) fn knowledge(&self, lane: u32) -> &Knowledge {
+        let group = self.groups.iter().find(|group| group.lanes >> lane & 1 != 0);
+        &group.expect("every lane is in a group").knowledge
+    }
+
+    /// The lanes of a mask, by what they know.
+    pub(crate) fn parts(&self, mask: u32) -> impl Iterator<Item = (u32, &Knowledge)> {
+        self.groups
+            .iter()
+            .map(move |group| (group.lanes & mask, &group.knowledge))
+            .filter(|(lanes, _)| *lanes != 0)
+    }
+
+    /// What lanes pass on: all they know, and what they did up to now. What they do from now on is not in it.
+    pub(crate) fn release(&mut self, cta: u32, warp: u32, mask: u32) -> Knowledge {
+        let mut released = Knowledge::default();
+        for (_, knowledge) in self.parts(mask) {
+            released.join(knowledge);
+        }
+        // Lanes that never were did nothing.
+        let doers = if mask | !self.population == FULL { FULL } else { mask };
+        released.known.raise(cta, Role::Warp(warp).agent(), doers, self.time);
+        self.time += 1;
+        if let Some(time) = self.work[AsyncKind::TensorCore as usize].close_issued() {
+            released.known.raise(cta, Role::Issuer(warp).agent(), mask, time);
+        }
+        for kind in AsyncKind::ALL {
+            let work = &mut self.work[kind as usize];
+            if !work.news {
+                continue;
+            }
+            for awaited in [Awaited::Everything, Awaited::Sources] {
+                let agent = Role::of_work(warp, kind, awaited).agent();
+                let done = work.done[awaited as usize];
+                for lane in lanes(mask) {
+                    // What the whole warp does and waits for: what one lane knows to be over is over for all.
+                    let over = if kind.is_of_warp() { FULL } else { 1 << lane };
+                    released.known.raise(cta, agent, over, done[lane]);
+                }
+            }
+        }
+        released
+    }
+
+    /// Lanes learn something, each in addition to what it knows.
+    pub(crate) fn learn(&mut self, mask: u32, knowledge: &Knowledge) {
+        let mut split = Vec::new();
+        for group in &mut self.groups {
+            let learning = group.lanes & mask;
+            if learning == 0 {
+                continue;
+            }
+            if learning != group.lanes {
+                group.lanes &= !learning;
+                let mut part = Group { lanes: learning, knowledge: group.knowledge.clone() };
+                part.knowledge.join(knowledge);
+                split.push(part);
+            } else {
+                group.knowledge.join(knowledge);
+            }
+        }
+        self.groups.extend(split);
+    }
+
+    /// Lanes come to know the same: what they knew is in it.
+    pub(crate) fn agree(&mut self, mask: u32, knowledge: Knowledge) {
+        // Lanes that never were, or have exited, know whatever is convenient.
+        let mask = if mask | !self.population == FULL { FULL } else { mask };
+        self.groups.retain_mut(|group| {
+            group.lanes &= !mask;
+            group.lanes != 0
+        });
+        self.groups.push(Group { lanes: mask, knowledge });
+    }
+
+    /// Lanes fence: their next strong stores release what they know now, and what they have read is acquired.
+    pub(crate) fn fence(&mut self, cta: u32, warp: u32, mask: u32, scope: Scope) {
+        let mut acquired = Vec::new();
+        self.read.retain_mut(|(lanes, release)| {
+            if *lanes & mask != 0 {
+                acquired.push((*lanes & mask, release.knowledge.clone()));
+            }
+            *lanes &= !mask;
+            *lanes != 0
+        });
+        for (lanes, knowledge) in acquired {
+            self.learn(lanes, &knowledge);
+        }
+        let released = self.release(cta, warp, mask);
+        self.fences.retain_mut(|(lanes, ..)| {
+            *lanes &= !mask;
+            *lanes != 0
+        });
+        self.fences.push((mask, scope, released));
+    }
+
+    /// What a strong store of a lane releases on account of a fence before it.
+    pub(crate) fn fenced(&self, lane: usize, cta: u32, scope: Scope) -> Vec<Releases> {
+        let of_lane = self.fences.iter().filter(|(lanes, ..)| lanes >> lane & 1 != 0);
+        of_lane
+            .map(|(_, fence, knowledge)| Releases {
+                cta,
+                scope: (*fence).min(scope),
+                knowledge: knowledge.clone(),
+            })
+            .collect()
+    }
+
+    /// What a strong store of a lane passes on to another thread's `fence.sc` on account of those that came before it, other
+    /// threads' included: the one that was reached first is first in the order of all such fences, or the store would not
+    /// have been seen (PTX ISA, "Fence-SC Order"). So a thread may write for others that have fenced and met it.
+    pub(crate) fn sequenced(&self, lane: usize, cta: u32, scope: Scope) -> Option<Releases> {
+        let sequenced = &self.knowledge(lane as u32).sequenced;
+        let knowledge = Knowledge { observed: sequenced.clone(), ..Knowledge::default() };
+        (!sequenced.is_empty()).then_some(Releases { cta, scope, knowledge })
+    }
+
+    /// Lanes execute a `fence.sc` of the GPU's threads, having known `before`.
+    pub(crate) fn sequence(&mut self, mask: u32, before: Clock) {
+        self.learn(mask, &Knowledge { sequenced: before, ..Knowledge::default() });
+        for group in self.groups.iter_mut().filter(|group| group.lanes & mask != 0) {
+            let observed = group.knowledge.observed.clone();
+            group.knowledge.known.join(&observed);
+        }
+    }
+
+    /// Lanes have read what was released; they learn of it at their next fence.
+    pub(crate) fn learn_at_fence(&mut self, mask: u32, release: Releases) {
+        self.read.push((mask, release));
+    }
+}

@@ -1,0 +1,147 @@
+//! Rows 6, 19, 21, 22 and 24 of the catalogue: tensor memory.
+
+use warpwright_check::FindingKind::{InFlight, Leak, ProxyFence, TensorFence, Uninitialised};
+
+use crate::checks::harness::{Grid, clean, found};
+
+const FOUR_WARPS: Grid = Grid { ctas: 1, threads: 128, cluster: 1 };
+
+fn body(parts: &[&str]) -> String {
+    format!("//sm_100a\n{}", parts.join("\n"))
+}
+
+/// Warp 0 gets 64 columns, whose address all have in `%r1`; `%r2` is that of the warp's rows, `%r8` an mbarrier for one
+/// arrival, with another one 16 bytes after it.
+const ALLOCATE: &str = "
+    mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; setp.lt.u32 %p2, %tid, 32; add.u32 %r9, %r8, 8;
+    @%p1 mbarrier.init.shared.b64 [%r8], 1; @%p1 mbarrier.init.shared.b64 [%r8+16], 1;
+    @!%p2 bra allocated; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r9], 64; allocated:
+    tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
+    ld.shared.u32 %r1, [%r9]; shl.b32 %r2, %warp, 21; add.u32 %r2, %r2, %r1;";
+const FREE: &str =
+    "bar.sync 0; @!%p2 bra freed; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64; freed:";
+/// Zeros in the shared memory that a multiply reads, and descriptors of it.
+const FILL: &str = "
+    mov.u32 %r3, 0; mov.u32 %r4, %own;
+    fill: st.shared.u32 [%r4], %r3; add.u32 %r4, %r4, 512; setp.lt.u32 %p3, %r4, 4096; @%p3 bra fill;
+    shr.u32 %r4, %tile, 4; cvt.u64.u32 %rd1, %r4; or.b64 %rd1, %rd1, 0x0000400800400000;";
+const PROXY: &str = "fence.proxy.async;";
+const SYNC: &str = "bar.sync 0;";
+const BEFORE: &str = "tcgen05.fence::before_thread_sync;";
+const AFTER: &str = "tcgen05.fence::after_thread_sync;";
+/// Rows 64, columns 16, bf16 into f32; the product replaces what is there, or is added to it.
+const MULTIPLY: &str =
+    "setp.eq.u32 %p4, 0, 1; @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd1, 0x4040490, %p4;";
+const ADD: &str = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd1, 0x4040490, %p1;";
+const COMMIT: &str = "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r8];";
+const WAIT: &str = "wait: mbarrier.try_wait.parity.shared.b64 %p5, [%r8], 0; @!%p5 bra wait;";
+/// The same with another mbarrier.
+const COMMIT_AGAIN: &str =
+    "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r8+16];";
+const WAIT_AGAIN: &str = "again: mbarrier.try_wait.parity.shared.b64 %p5, [%r8+16], 0; @!%p5 bra again;";
+const LOAD: &str = "tcgen05.ld.sync.aligned.16x64b.x1.b32 {%r5}, [%r2];";
+const LOADED: &str = "tcgen05.wait::ld.sync.aligned;";
+const STORE: &str = "tcgen05.st.sync.aligned.16x64b.x1.b32 [%r2], {%r3};";
+const STORED: &str = "tcgen05.wait::st.sync.aligned;";
+const USE: &str = "st.global.u32 [%mine], %r5;";
+
+/// A whole kernel around a part, with a product in tensor memory at its start.
+fn product(parts: &[&str]) -> String {
+    let start = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY, COMMIT];
+    body(&[&start[..], parts, &[FREE]].concat())
+}
+
+#[test]
+fn a_product_is_read_after_its_commit_and_a_fence() {
+    clean(&product(&[WAIT, AFTER, LOAD, LOADED, USE]), FOUR_WARPS);
+    let places = ["tcgen05.ld", "tcgen05.mma"];
+    found(&product(&[WAIT, LOAD, LOADED, USE]), FOUR_WARPS, TensorFence, places);
+    found(&product(&[AFTER, LOAD, LOADED, USE, WAIT]), FOUR_WARPS, InFlight, places);
+    found(&product(&[SYNC, AFTER, LOAD, LOADED, USE, WAIT]), FOUR_WARPS, InFlight, places);
+}
+
+#[test]
+fn a_loaded_register_is_used_after_its_wait() {
+    found(&product(&[WAIT, AFTER, LOAD, USE, LOADED]), FOUR_WARPS, InFlight, ["st.global", "tcgen05.ld"]);
+    found(
+        &product(&[WAIT, AFTER, LOAD, "mov.u32 %r5, 0;", LOADED]),
+        FOUR_WARPS,
+        InFlight,
+        ["mov", "tcgen05.ld"],
+    );
+    found(
+        &product(&[WAIT, AFTER, LOAD, SYNC, USE, LOADED]),
+        FOUR_WARPS,
+        InFlight,
+        ["st.global", "tcgen05.ld"],
+    );
+}
+
+#[test]
+fn multiplies_of_one_thread_keep_their_order() {
+    clean(&product(&[ADD, ADD, COMMIT_AGAIN, WAIT_AGAIN, AFTER, LOAD, LOADED, USE]), FOUR_WARPS);
+}
+
+#[test]
+fn cells_are_read_before_they_are_written_again() {
+    let read = [WAIT, AFTER, LOAD, LOADED, BEFORE, SYNC];
+    let again = [MULTIPLY, COMMIT_AGAIN, WAIT_AGAIN];
+    clean(&product(&[&read[..], &[AFTER], &again].concat()), FOUR_WARPS);
+    let places = ["tcgen05.mma", "tcgen05.ld"];
+    found(&product(&[&read[..], &again].concat()), FOUR_WARPS, TensorFence, places);
+    // The first warp comes first: it issues the multiply before the others read.
+    let unmet = [&[WAIT, AFTER, LOAD, LOADED], &again[..]].concat();
+    found(&product(&unmet), FOUR_WARPS, InFlight, ["tcgen05.ld", "tcgen05.mma"]);
+    let unloaded = [WAIT, AFTER, LOAD, BEFORE, SYNC, AFTER];
+    found(&product(&[&unloaded[..], &again, &[LOADED]].concat()), FOUR_WARPS, InFlight, places);
+}
+
+#[test]
+fn stores_are_waited_for() {
+    let added = [BEFORE, SYNC, AFTER, ADD, COMMIT_AGAIN, WAIT_AGAIN];
+    let stored = [WAIT, AFTER, STORE, STORED];
+    clean(&product(&[&stored[..], &added].concat()), FOUR_WARPS);
+    let places = ["tcgen05.mma", "tcgen05.st"];
+    found(&product(&[&stored[..3], &added, &[STORED]].concat()), FOUR_WARPS, InFlight, places);
+    clean(&product(&[WAIT, AFTER, STORE, STORED, LOAD, LOADED, USE]), FOUR_WARPS);
+    found(
+        &product(&[WAIT, AFTER, STORE, LOAD, LOADED, STORED]),
+        FOUR_WARPS,
+        InFlight,
+        ["tcgen05.ld", "tcgen05.st"],
+    );
+}
+
+#[test]
+fn operands_are_written_through_a_fence_and_kept_until_the_commit() {
+    let start =
+        |fence: &[&str]| body(&[&[ALLOCATE, FILL], fence, &[SYNC, MULTIPLY, COMMIT, WAIT, FREE]].concat());
+    clean(&start(&[PROXY]), FOUR_WARPS);
+    found(&start(&[]), FOUR_WARPS, ProxyFence, ["tcgen05.mma", "st.shared"]);
+    let write = "st.shared.u32 [%own], %tid;";
+    found(&product(&[write, WAIT]), FOUR_WARPS, InFlight, ["st.shared", "tcgen05.mma"]);
+    clean(&product(&[WAIT, write]), FOUR_WARPS);
+}
+
+#[test]
+fn columns_hold_nothing_at_first() {
+    let whole = |parts: &[&str]| body(&[&[ALLOCATE], parts, &[FREE]].concat());
+    found(&whole(&[LOAD, LOADED]), FOUR_WARPS, Uninitialised, ["tcgen05.ld"]);
+    let add = [FILL, PROXY, SYNC, ADD, COMMIT, WAIT];
+    found(&whole(&add), FOUR_WARPS, Uninitialised, ["tcgen05.mma"]);
+    clean(&whole(&[STORE, STORED, LOAD, LOADED]), FOUR_WARPS);
+}
+
+#[test]
+fn columns_are_given_back_when_all_are_done() {
+    let parts = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY, COMMIT, WAIT, AFTER, LOAD, LOADED];
+    let finding = found(&body(&parts), FOUR_WARPS, Leak, ["tcgen05.alloc"]);
+    assert!(finding.message.contains("64 columns"), "{finding}");
+    let early = "@!%p2 bra freed; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64; freed:";
+    let late = [&parts[..7], &[early]].concat();
+    clean(&body(&late), FOUR_WARPS);
+    let unwaited = [&parts[..6], &[early, WAIT]].concat();
+    found(&body(&unwaited), FOUR_WARPS, InFlight, ["tcgen05.dealloc", "tcgen05.mma"]);
+    let uncommitted = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY];
+    found(&body(&uncommitted), FOUR_WARPS, Leak, ["tcgen05.mma"]);
+}

@@ -1,0 +1,121 @@
+//! Bank conflicts of shared memory.
+//!
+//! There are 32 banks; neighbouring words of 4 bytes are in neighbouring banks, and in a pass each bank serves one word, to
+//! every lane that wants it (CUDA C++ Programming Guide, "Shared Memory"). Lanes that take up to 4 bytes go all together, of 8
+//! bytes in two halves of the warp, of 16 bytes in four quarters: 128 bytes a pass at the most. Loads of 8 and 16 bytes go twice
+//! as many lanes at a time where all pairs of neighbours, or all pairs of lanes two apart, want the same; stores never do
+//! (measured on H200: `banks_h200.txt` has what the profiler counted). The rows of `ldmatrix` and `stmatrix` are 16 bytes each,
+//! given by 8 lanes for a matrix, so that each matrix is a pass.
+
+use warpwright_events::{LANES, lanes};
+
+const BANKS: u64 = 32;
+const BANK_BYTES: u64 = 4;
+
+/// Passes that an access makes, and those that its lanes need at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passes {
+    pub(crate) wavefronts: u64,
+    pub(crate) ideal: u64,
+}
+
+/// Whether lanes may go together with others that want the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Loads.
+    Pairs,
+    /// Stores, atomics, matrices.
+    Nothing,
+}
+
+/// The passes of lanes that access `size` bytes each.
+pub(crate) fn passes(addresses: &[u64; LANES], mask: u32, size: u64, sharing: Sharing) -> Passes {
+    let mut together = (BANKS * BANK_BYTES / size.max(BANK_BYTES)).max(1) as usize;
+    if together < LANES && sharing == Sharing::Pairs {
+        let alike = |apart: usize| {
+            lanes(mask)
+                .all(|lane| mask >> (lane ^ apart) & 1 == 0 || addresses[lane] == addresses[lane ^ apart])
+        };
+        together *= if alike(1) || alike(2) { 2 } else { 1 };
+    }
+    let group = if together == LANES { u32::MAX } else { (1 << together) - 1 };
+    let mut passes = Passes { wavefronts: 0, ideal: 0 };
+    for first in (0..LANES).step_by(together) {
+        let active = mask & group << first;
+        if active != 0 {
+            passes.ideal += size.div_ceil(BANKS * BANK_BYTES);
+            passes.wavefronts += most_words_of_a_bank(addresses, active, size);
+        }
+    }
+    passes
+}
+
+/// The most words that any bank serves.
+fn most_words_of_a_bank(addresses: &[u64; LANES], active: u32, size: u64) -> u64 {
+    let mut wanted: Vec<u64> = Vec::with_capacity(LANES);
+    for lane in lanes(active) {
+        wanted.extend(addresses[lane] / BANK_BYTES..(addresses[lane] + size).div_ceil(BANK_BYTES));
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut load = [0; BANKS as usize];
+    wanted.iter().for_each(|word| load[(word % BANKS) as usize] += 1);
+    load.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ways(stride: u64, size: u64, mask: u32) -> (u64, u64) {
+        let addresses = std::array::from_fn(|lane| lane as u64 * stride);
+        let Passes { wavefronts, ideal } = passes(&addresses, mask, size, Sharing::Pairs);
+        (wavefronts, ideal)
+    }
+
+    #[test]
+    fn words_with_a_stride_meet_as_often_as_stride_and_banks_have_in_common() {
+        let gcd = |mut a: u64, mut b: u64| {
+            while a != 0 {
+                (a, b) = (b % a, a);
+            }
+            b
+        };
+        assert_eq!(ways(0, 4, u32::MAX), (1, 1), "a broadcast");
+        for stride in 1..100 {
+            assert_eq!(ways(4 * stride, 4, u32::MAX), (gcd(stride, 32), 1), "stride {stride}");
+        }
+    }
+
+    #[test]
+    fn wide_accesses_go_by_halves_and_quarters() {
+        assert_eq!(ways(8, 8, u32::MAX), (2, 2));
+        assert_eq!(ways(16, 16, u32::MAX), (4, 4));
+        assert_eq!(ways(16, 16, 0xff), (1, 1), "the rows of one matrix");
+        assert_eq!(ways(64, 16, 0xff), (4, 1), "rows of 64 bytes");
+        assert_eq!(ways(128, 16, u32::MAX), (32, 4));
+        assert_eq!(ways(2, 2, u32::MAX), (1, 1), "halves of a word are one word");
+    }
+
+    /// Each line: what the lanes do and with how many bytes, the wavefronts and bank conflicts that the profiler counted, the
+    /// lanes' addresses (`-` for a lane that takes no part).
+    #[test]
+    fn the_profiler_counts_the_same() {
+        for line in include_str!("banks_h200.txt").lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |index: usize| words[index].parse::<u64>().expect("a number");
+            let mut addresses = [0; LANES];
+            let mut mask = 0;
+            for (lane, word) in words[4..].iter().enumerate().filter(|(_, word)| **word != "-") {
+                (addresses[lane], mask) = (word.parse().expect("an address"), mask | 1 << lane);
+            }
+            let sharing = if words[0] == "load" { Sharing::Pairs } else { Sharing::Nothing };
+            let passes = passes(&addresses, mask, number(1), sharing);
+            assert_eq!(
+                (passes.wavefronts, passes.wavefronts - passes.ideal),
+                (number(2), number(3)),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What was counted: plain data, by instruction, by source line and in all.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use serde::Serialize;
+
+use warpwright_events::{Source, Unit, Work};
+
+/// A struct of counts, which add up field by field.
+macro_rules! counts {
+    ($(#[$of_struct:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty,)* }) => {
+        $(#[$of_struct])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct $name {
+            $($(#[$of_field])* pub $field: $ty,)*
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+counts! {
+    /// Accesses to shared memory by loads, stores, atomics, `ldmatrix`, `stmatrix` and `cp.async`.
+    SharedCounts {
+        /// Accesses, counted once a warp.
+        requests: u64,
+        /// Passes that the memory made: in each, a bank serves one word of 4 bytes.
+        wavefronts: u64,
+        /// Passes that the same lanes need at least.
+        ideal: u64,
+        /// Bytes that lanes asked for.
+        bytes: u64,
+    }
+}
+
+impl SharedCounts {
+    /// Passes made because lanes met in a bank.
+    pub fn conflicts(&self) -> u64 {
+        self.wavefronts - self.ideal
+    }
+}
+
+counts! {
+    /// Accesses to global or local memory by loads, stores, atomics and `cp.async`.
+    SectorCounts {
+        /// Accesses, counted once a warp.
+        requests: u64,
+        /// Sectors of 32 bytes that the accesses touched, each access by itself.
+        sectors: u64,
+        /// Sectors that the bytes of each access need at least.
+        ideal: u64,
+        /// Bytes of each access, those that several lanes share counted once.
+        bytes: u64,
+    }
+}
+
+impl SectorCounts {
+    /// Sectors touched beyond what the bytes need.
+    pub fn excess(&self) -> u64 {
+        self.sectors - self.ideal
+    }
+}
+
+counts! {
+    /// Bulk and tensor copies, reductions and asynchronous stores.
+    CopyCounts {
+        /// Copies issued; one that goes to several CTAs counts once for each.
+        copies: u64,
+        /// Bytes written at their targets.
+        bytes: u64,
+        /// Sectors of global memory that they touched.
+        sectors: u64,
+        /// Sectors that their bytes need at least.
+        ideal: u64,
+    }
+}
+
+counts! {
+    /// What happened at one instruction, at one line, or in a launch.
+    Counts {
+        /// Executions, counted once a warp.
+        executions: u64,
+        /// Lanes that executed: 32 an execution where none is elsewhere, gone or predicated off.
+        lanes: u64,
+        /// Branches at which lanes of a warp parted.
+        divergent_branches: u64,
+        /// Shared memory.
+        shared: SharedCounts,
+        /// Global memory.
+        global: SectorCounts,
+        /// Local memory. Spills are not here: the assembler makes them, from registers.
+        local: SectorCounts,
+        /// Atomic operations, counted once a lane.
+        atomics: u64,
+        /// Those of them that had to wait for another lane of the warp at the same address.
+        atomic_conflicts: u64,
+        /// Bulk and tensor copies.
+        copies: CopyCounts,
+        /// Barriers of the CTA, counted once a CTA.
+        barriers: u64,
+        /// Those that no data crossed: nothing that a thread touched just before was touched by another just after.
+        idle_barriers: u64,
+        /// Loads and stores that could have been part of the one before, had it been wider. Counted once a warp.
+        narrow: u64,
+    }
+}
+
+impl Counts {
+    /// Lanes that were elsewhere, gone or predicated off.
+    pub fn lanes_lost(&self) -> u64 {
+        32 * self.executions - self.lanes
+    }
+}
+
+/// One PTX instruction of a kernel, and what it did in a launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstructionCounts {
+    /// The line of the PTX text.
+    pub ptx_line: u32,
+    /// The instruction.
+    pub text: String,
+    /// The position in the kernel's source, where the PTX tells it.
+    pub source: Option<Source>,
+    /// What one execution of it computes.
+    pub work: Work,
+    /// What it did.
+    pub counts: Counts,
+}
+
+impl InstructionCounts {
+    /// Arithmetic operations that it did.
+    pub fn operations(&self) -> u64 {
+        self.work.operations(self.counts.executions, self.counts.lanes)
+    }
+}
+
+/// What one launch did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// The kernel.
+    pub kernel: String,
+    /// CTAs along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA along x, y and z.
+    pub block: [u32; 3],
+    /// CTAs of a cluster along x, y and z.
+    pub cluster: [u32; 3],
+    /// Shared memory of a CTA, static and dynamic, in bytes.
+    pub shared_bytes: u32,
+    /// Launches that this is the sum of.
+    pub launches: u64,
+    /// Sectors of 32 bytes of global memory that were read, each counted once a launch: what must come from memory where
+    /// the caches start empty and forget nothing.
+    pub sectors_read: u64,
+    /// Sectors written, each counted once a launch.
+    pub sectors_written: u64,
+    /// The kernel's instructions in the order of the PTX, those that nothing executed as well.
+    pub instructions: Vec<InstructionCounts>,
+}
+
+/// A source line, and what its instructions did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LineCounts {
+    /// The file; `None` where the PTX has no `.loc`, and the line is the PTX text's.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: u32,
+    /// What its instructions did; `executions` and `lanes` are theirs together.
+    pub counts: Counts,
+    /// Arithmetic operations by the unit that did them.
+    pub operations: BTreeMap<Unit, u64>,
+    /// Executions of instructions by the unit that they keep busy, counted once a warp.
+    pub issued: BTreeMap<Unit, u64>,
+}
+
+impl LineCounts {
+    fn add(&mut self, instruction: &InstructionCounts) {
+        self.counts += instruction.counts;
+        *self.issued.entry(instruction.work.unit).or_default() += instruction.counts.executions;
+        let operations = instruction.operations();
+        if operations > 0 {
+            *self.operations.entry(instruction.work.unit).or_default() += operations;
+        }
+    }
+}
+
+impl Counters {
+    /// By source line, in the order of files and lines; lines of which nothing was executed are left out.
+    pub fn lines(&self) -> Vec<LineCounts> {
+        let mut lines: BTreeMap<(Option<&str>, u32), LineCounts> = BTreeMap::new();
+        for instruction in self.instructions.iter().filter(|instruction| instruction.counts.executions > 0) {
+            let file = instruction.source.as_ref().map(|source| source.file.as_str());
+            let line = instruction.source.as_ref().map_or(instruction.ptx_line, |source| source.line);
+            let of_line = lines.entry((file, line)).or_insert_with(|| LineCounts {
+                file: file.map(str::to_owned),
+                line,
+                ..LineCounts::default()
+            });
+            of_line.add(instruction);
+        }
+        lines.into_values().collect()
+    }
+
+    /// All of it together.
+    pub fn total(&self) -> LineCounts {
+        let mut total = LineCounts::default();
+        self.instructions.iter().for_each(|instruction| total.add(instruction));
+        total
+    }
+
+    /// Threads of a CTA.
+    pub fn threads_per_cta(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// CTAs of the launch.
+    pub fn ctas(&self) -> u64 {
+        self.grid.iter().map(|&extent| u64::from(extent)).product()
+    }
+
+    /// Whether another launch is of the same code with the same extents.
+    fn is_like(&self, other: &Self) -> bool {
+        let shape = |counters: &Self| {
+            (
+                counters.grid,
+                counters.block,
+                counters.cluster,
+                counters.shared_bytes,
+                counters.instructions.len(),
+            )
+        };
+        let same =
+            |(a, b): (&InstructionCounts, &InstructionCounts)| (a.ptx_line, &a.text) == (b.ptx_line, &b.text);
+        self.kernel == other.kernel
+            && shape(self) == shape(other)
+            && self.instructions.iter().zip(&other.instructions).all(same)
+    }
+
+    /// Adds another launch of the same kernel with the same extents; gives it back where it is not one.
+    pub fn absorb(&mut self, other: Self) -> Result<(), Box<Self>> {
+        if !self.is_like(&other) {
+            return Err(Box::new(other));
+        }
+        self.launches += other.launches;
+        self.sectors_read += other.sectors_read;
+        self.sectors_written += other.sectors_written;
+        for (instruction, more) in self.instructions.iter_mut().zip(other.instructions) {
+            instruction.counts += more.counts;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Those who watch a cluster. When nobody does, an event costs one branch.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use warpwright_events::{ClusterObserver, Event, LaunchObserver};
+
+/// Where the CTAs of a cluster report what they do.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Option<Rc<Observers>>);
+
+struct Observers {
+    observers: RefCell<Vec<Box<dyn ClusterObserver>>>,
+    wants_instructions: bool,
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer(on)" } else { "Observer(off)" })
+    }
+}
+
+impl Observer {
+    /// That of a cluster, given the linear indices of its CTAs by rank. Its CTAs share it, by cloning.
+    pub(crate) fn new(observers: &[&dyn LaunchObserver], ctas: &[u32]) -> Self {
+        if observers.is_empty() {
+            return Self(None);
+        }
+        Self(Some(Rc::new(Observers {
+            observers: RefCell::new(observers.iter().map(|observer| observer.cluster(ctas)).collect()),
+            wants_instructions: observers.iter().any(|observer| observer.wants_instructions()),
+        })))
+    }
+
+    /// Whether anyone watches. Where collecting what an event holds takes work, ask this first.
+    #[inline(always)]
+    pub(crate) fn listens(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether anyone wants to know of every instruction.
+    #[inline(always)]
+    pub(crate) fn wants_instructions(&self) -> bool {
+        self.0.as_ref().is_some_and(|observers| observers.wants_instructions)
+    }
+
+    /// Reports an event.
+    #[inline(always)]
+    pub(crate) fn report(&self, event: Event<'_>) {
+        if let Some(observers) = &self.0 {
+            observers.report(&event);
+        }
+    }
+}
+
+impl Observers {
+    #[cold]
+    fn report(&self, event: &Event<'_>) {
+        self.observers.borrow_mut().iter_mut().for_each(|observer| observer.event(event));
+    }
+}

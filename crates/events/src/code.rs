@@ -1,0 +1,95 @@
+//! The program being executed, as far as observers need it.
+
+use std::sync::Arc;
+
+use crate::fault::{Label, Source};
+use crate::work::Work;
+
+/// The code of a kernel, with the device functions that it calls.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The instructions, in the order of the PTX; functions one after another.
+    pub instructions: Vec<Instruction>,
+    /// The instruction of each operation. An instruction may be decoded to several operations.
+    pub of_operation: Vec<u32>,
+}
+
+impl Code {
+    /// The instruction behind an operation.
+    pub fn instruction(&self, pc: u32) -> &Instruction {
+        &self.instructions[self.of_operation[pc as usize] as usize]
+    }
+
+    /// The instruction behind an operation, as a report points at it.
+    pub fn label(&self, pc: u32, text: String) -> Label {
+        let instruction = self.instruction(pc);
+        Label {
+            source: instruction.source.clone(),
+            ptx_line: instruction.line,
+            ptx_text: instruction.text.to_string(),
+            text,
+        }
+    }
+}
+
+/// One PTX instruction.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// The line of the PTX text.
+    pub line: u32,
+    /// The instruction, for display.
+    pub text: Arc<str>,
+    /// The position in the author's source, where the PTX names one.
+    pub source: Option<Source>,
+    /// What it does, as far as observers tell instructions apart.
+    pub class: Class,
+    /// Whether it accesses the `.param` space. Parameters of device functions are in the emulator's
+    /// local memory, and in the hardware's registers.
+    pub is_parameter_access: bool,
+    /// What one execution of it computes.
+    pub work: Work,
+    /// The registers that it writes.
+    pub writes: Box<[Register]>,
+    /// The registers that it reads, those of addresses included, its guard excluded.
+    pub reads: Box<[Register]>,
+}
+
+/// A register of the kernel, by a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Register(pub u32);
+
+/// What an instruction does, as far as observers tell instructions apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `ld` and its kin; `relaxed` if `.relaxed` or `.volatile`.
+    Load {
+        /// Whether it is strong and acquires nothing.
+        relaxed: bool,
+    },
+    /// `st` and its kin.
+    Store,
+    /// `atom`.
+    Atomic,
+    /// `red`.
+    Reduction,
+    /// `set` and `setp`.
+    Compare,
+    /// `bar` and `barrier.cta`.
+    CtaBarrier {
+        /// Whether all lanes of a warp execute it together.
+        aligned: bool,
+    },
+    /// `barrier.cluster`.
+    ClusterBarrier {
+        /// Whether all lanes of a warp execute it together.
+        aligned: bool,
+    },
+    /// `mbarrier.init`.
+    MbarrierInit,
+    /// `tcgen05.fence::after_thread_sync`.
+    TensorMemoryFence,
+    /// Anything else.
+    Other,
+}

@@ -1,0 +1,346 @@
+//! Events: who did what, in the terms of the PTX memory model.
+//!
+//! | an instruction that | reports |
+//! |---|---|
+//! | loads, stores, or updates memory in the generic proxy | [`Event::Access`]; strong ones [`Event::Release`] before and [`Event::Acquire`] after |
+//! | issues asynchronous work | [`Event::AsyncIssue`], once, with every range of bytes that it will access |
+//! | commits a group, waits for groups | [`Event::AsyncCommit`], [`Event::AsyncWait`] |
+//! | operates on an mbarrier | `Event::Mbarrier..` |
+//! | arrives at or leaves a barrier of the CTA or of the cluster | `Event::Barrier..`, `Event::Cluster..` |
+//! | fences | [`Event::Fence`] |
+//!
+//! Asynchronous work is reported when it is issued, whatever the schedule: it may access its bytes at
+//! any moment until the program has observed its completion.
+
+use crate::address::MbarrierAddress;
+use crate::initialised::GRANULE;
+use crate::lanes::LANES;
+
+/// Barriers of a CTA (PTX ISA, "bar").
+pub const BARRIERS: usize = 16;
+
+/// The most bytes that a lane stores at once.
+pub const VALUE_BYTES: usize = GRANULE as usize;
+
+/// What a lane stores.
+pub type Value = [u8; VALUE_BYTES];
+
+/// Lanes of one warp at one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The rank in its cluster of the CTA.
+    pub rank: u32,
+    /// The warp in its CTA.
+    pub warp: u32,
+    /// The lanes, as a mask.
+    pub lanes: u32,
+    /// The operation (see [`Code`](crate::Code)).
+    pub pc: u32,
+}
+
+/// Where bytes are. Addresses in shared memory are those of `.shared::cluster`, which hold the rank of the CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MemorySpace {
+    /// Global memory.
+    Global,
+    /// Shared memory.
+    Shared,
+    /// Local memory.
+    Local,
+    /// Tensor memory: rows of cells one after another, and the rank of the CTA as in shared memory.
+    Tensor,
+}
+
+/// What an access does to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AccessKind {
+    /// Reads.
+    Read,
+    /// Reads a tile of which parts may stay unused, so that not all of them need be initialised.
+    ReadTile,
+    /// Writes.
+    Write,
+    /// Makes or unmakes an mbarrier: a write of bytes that are no data.
+    Object,
+    /// Reads and writes as one.
+    Atomic,
+}
+
+impl AccessKind {
+    /// Whether it changes the bytes.
+    pub fn writes(self) -> bool {
+        !matches!(self, AccessKind::Read | AccessKind::ReadTile)
+    }
+}
+
+/// The threads that an ordered access or a fence is ordered for (PTX ISA, "Scope").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Threads of the CTA.
+    #[default]
+    Cta,
+    /// Threads of the cluster.
+    Cluster,
+    /// Threads of the GPU.
+    Gpu,
+    /// All threads.
+    System,
+}
+
+/// How an access takes part in synchronisation (PTX ISA, "Operation types").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strength {
+    /// It does not.
+    #[default]
+    Weak,
+    /// `.relaxed`, `.acquire`, `.release`, `.acq_rel`, `.volatile`.
+    Strong {
+        /// The threads it is ordered for.
+        scope: Scope,
+        /// Whether later accesses come after it.
+        acquire: bool,
+        /// Whether earlier accesses come before it.
+        release: bool,
+    },
+}
+
+/// A fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// `fence.{sc, acq_rel, acquire, release}` and `membar`.
+    Memory(Scope, FenceOrder),
+    /// `fence.proxy.async`: between the generic and the asynchronous proxy.
+    AsyncProxy,
+    /// `fence.proxy.tensormap`: between the generic proxy and the one that reads tensor maps.
+    TensormapProxy,
+    /// `griddepcontrol.wait`: the previous launch of the stream has ended.
+    PreviousLaunch,
+    /// `tcgen05.fence::after_thread_sync`: of what is known, what is done in tensor memory comes before what follows there.
+    TensorMemory,
+    /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.
+    Other,
+}
+
+/// Whether fences are ordered among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceOrder {
+    /// Only with what a thread writes after, and another has read before it.
+    Acquire,
+    /// `fence.sc` and `membar`: all such fences are in one order, too.
+    Sequential,
+}
+
+/// The proxy that asynchronous work accesses memory through (PTX ISA, "Proxies").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Proxy {
+    /// `cp.async`
+    Generic,
+    /// `cp.async.bulk` and its kin, `wgmma`, `st.async`.
+    Async,
+    /// Reading the tensor map of a copy.
+    Tensormap,
+    /// `tcgen05`, of tensor memory.
+    TensorMemory,
+}
+
+/// The kinds of asynchronous work that a program commits, to groups or to an mbarrier, and waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AsyncKind {
+    /// `cp.async.commit_group`, a thread's own.
+    Copy,
+    /// `cp.async.bulk.commit_group`, a thread's own.
+    Bulk,
+    /// `wgmma.commit_group`, a warp's.
+    Multiply,
+    /// `tcgen05.mma` and `tcgen05.cp`, a thread's own, which `tcgen05.commit` tells an mbarrier of.
+    TensorCore,
+    /// `tcgen05.ld`, a warp's.
+    TensorLoad,
+    /// `tcgen05.st`, a warp's.
+    TensorStore,
+}
+
+impl AsyncKind {
+    /// All of them.
+    pub const ALL: [AsyncKind; 6] = [
+        AsyncKind::Copy,
+        AsyncKind::Bulk,
+        AsyncKind::Multiply,
+        AsyncKind::TensorCore,
+        AsyncKind::TensorLoad,
+        AsyncKind::TensorStore,
+    ];
+
+    /// Whether all lanes of a warp do it, and wait for it, together.
+    pub fn is_of_warp(self) -> bool {
+        matches!(self, AsyncKind::Multiply | AsyncKind::TensorLoad | AsyncKind::TensorStore)
+    }
+}
+
+/// How the program can learn that a piece of asynchronous work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Completion {
+    /// By waiting for the group it is committed to.
+    Group(AsyncKind),
+    /// By waiting for the phase of an mbarrier, to whose count of bytes its completion adds.
+    Mbarrier(MbarrierAddress),
+}
+
+/// A range of bytes that asynchronous work accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// The space they are in.
+    pub space: MemorySpace,
+    /// The first address.
+    pub first: u64,
+    /// How many.
+    pub bytes: u64,
+    /// What is done to them.
+    pub kind: AccessKind,
+}
+
+/// What waiting for a group promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// All that the groups do.
+    Everything,
+    /// Only that they have read their sources (`.read`).
+    Sources,
+}
+
+/// An instruction's use of a register of up to 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterUse {
+    /// The register's number in the frame of its function.
+    pub slot: u32,
+    /// Whether it writes the register.
+    pub writes: bool,
+}
+
+/// What happens in a cluster. Events of a warp come in the order of its execution.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // Each event's text says what its fields are.
+pub enum Event<'a> {
+    /// The lanes of the actor have executed the operations from `actor.pc` up to `end`, one after
+    /// the other. Of events of these operations, those in this stretch come before.
+    Executed { actor: Actor, end: u32 },
+    /// Lanes were on the path of an operation and did not execute it, on account of its predicate.
+    PredicatedOff { actor: Actor },
+    /// Lanes of a warp parted at a branch.
+    Diverged { actor: Actor },
+
+    /// Lanes access `bytes` bytes each, in the generic proxy. `values` are what a store writes, where
+    /// that is known.
+    Access {
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &'a [u64; LANES],
+        bytes: u64,
+        kind: AccessKind,
+        strength: Strength,
+        values: Option<&'a [Value; LANES]>,
+    },
+    /// Lanes load from local memory, of which the lanes of `unwritten` have written no byte.
+    LocalLoad { actor: Actor, unwritten: u32, addresses: &'a [u64; LANES], bytes: u64 },
+    /// `cp.async` of lanes, from global to shared memory; the lanes of `reading` read their sources,
+    /// the others fill with zeros. Each lane's copy is an [`AsyncIssue`](Event::AsyncIssue) besides.
+    LaneCopies {
+        actor: Actor,
+        sources: &'a [u64; LANES],
+        targets: &'a [u64; LANES],
+        bytes: u64,
+        reading: u32,
+    },
+    /// Before a strong store or an atomic operation: what it releases becomes visible with it.
+    Release {
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &'a [u64; LANES],
+        kind: AccessKind,
+        strength: Strength,
+    },
+    /// After a strong load or an atomic operation: what it acquires has happened before.
+    Acquire {
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &'a [u64; LANES],
+        kind: AccessKind,
+        strength: Strength,
+    },
+    /// Lanes execute a fence.
+    Fence { actor: Actor, fence: Fence },
+
+    /// All lanes of the actor meet (`bar.warp.sync`), wherever in the program each of them is.
+    WarpSync { actor: Actor },
+    /// Lanes arrive at a barrier of the CTA, in this generation; whether it waits for `all` threads
+    /// of the CTA.
+    BarrierArrive { actor: Actor, barrier: u32, generation: u32, all: bool },
+    /// Lanes come to a barrier of the CTA at which they have arrived, before it has completed.
+    BarrierRearrive { actor: Actor, barrier: u32 },
+    /// Lanes continue, since this generation of a barrier has completed.
+    BarrierLeave { actor: Actor, barrier: u32, generation: u32 },
+    /// Lanes arrive at the barrier of the cluster; `releases` unless it is `.relaxed`.
+    ClusterArrive { actor: Actor, releases: bool },
+    /// All threads of the cluster have arrived at its barrier.
+    ClusterComplete,
+    /// Lanes continue from `barrier.cluster.wait`.
+    ClusterLeave { actor: Actor },
+    /// Lanes exit.
+    Exit { actor: Actor },
+
+    /// A lane initialises an mbarrier for `count` arrivals a phase.
+    MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
+    /// A lane invalidates an mbarrier.
+    MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },
+    /// A lane arrives at an mbarrier, or adds to the bytes that it expects; `releases` unless it is
+    /// `.relaxed`.
+    MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool },
+    /// A lane has issued a store that completes at an mbarrier of the cluster, which is a release.
+    MbarrierRelease { actor: Actor, mbarrier: MbarrierAddress },
+    /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier tracks the asynchronous work
+    /// that a lane has issued so far.
+    MbarrierTrack { actor: Actor, mbarrier: MbarrierAddress, kind: AsyncKind },
+    /// The arrival of a lane that waited for its copies takes place.
+    MbarrierTrackedArrive { warp: u32, lane: u32, mbarrier: MbarrierAddress },
+    /// A lane announces bytes to an mbarrier (`expect_tx`).
+    MbarrierExpect { actor: Actor, mbarrier: MbarrierAddress, bytes: u32 },
+    /// Bytes arrive at an mbarrier (`complete_tx`); before its phase ends on account of that.
+    MbarrierBytes { mbarrier: MbarrierAddress, bytes: u32 },
+    /// A copy that completes at an mbarrier has moved its bytes, which arrive next.
+    MbarrierCopyComplete { mbarrier: MbarrierAddress },
+    /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
+    MbarrierPhaseEnd { mbarrier: MbarrierAddress },
+    /// A lane asks whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if it has,
+    /// the lane `acquires` unless it is `.relaxed`.
+    MbarrierTest { actor: Actor, mbarrier: MbarrierAddress, ended: bool, acquires: bool },
+
+    /// The one lane of the actor issues asynchronous work that accesses these ranges (of `wgmma`: the
+    /// whole warp does).
+    AsyncIssue { actor: Actor, proxy: Proxy, completion: Completion, ranges: &'a [ByteRange] },
+    /// Lanes commit the work that they have issued to a group.
+    AsyncCommit { actor: Actor, kind: AsyncKind },
+    /// Lanes have waited until at most `latest` of the groups that they committed are in flight;
+    /// `None` for all work, committed or not (`cp.async.wait_all`).
+    AsyncWait { actor: Actor, kind: AsyncKind, latest: Option<u32>, awaited: Awaited },
+
+    /// A warp executes `wgmma.fence`.
+    RegisterFence { actor: Actor },
+    /// A warp waits for all its `wgmma`, as ptxas makes it do before it moves accumulators.
+    RegistersSettled { actor: Actor },
+    /// A warp issues a `wgmma` that uses these columns of its registers as accumulators and as A;
+    /// `shape` is the columns and the depth of its tile.
+    Wgmma { actor: Actor, accumulators: &'a [u32], fragments: &'a [u32], shape: (usize, usize) },
+    /// A warp executes an ordinary instruction on registers that asynchronous work uses, too. Their
+    /// columns count from `base`.
+    RegistersUsed { actor: Actor, base: u32, uses: &'a [RegisterUse] },
+
+    /// A warp allocates columns of its CTA's tensor memory.
+    TensorAllocate { actor: Actor, first: u32, columns: u32 },
+    /// A warp frees columns of its CTA's tensor memory.
+    TensorFree { actor: Actor, first: u32, columns: u32 },
+    /// A warp issues a load of tensor memory into these columns of its registers.
+    TensorLoad { actor: Actor, columns: &'a [u32] },
+
+    /// All CTAs of the cluster have ended.
+    End,
+}

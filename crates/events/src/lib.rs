@@ -1,0 +1,45 @@
+//! What an execution of PTX is made of, as plain data, and the traits of those that watch it.
+//!
+//! The emulator executes and reports [`Event`]s; it knows none of its observers. The checkers, the
+//! counters and a timing model are observers: a [`LaunchObserver`] makes a [`ClusterObserver`] for
+//! each cluster, and merges what they found when the launch ends. An observer is tested by handing
+//! it a list of events.
+//!
+//! Events name instructions by the index of a decoded operation. [`Code`] describes the instruction
+//! behind each index: its source line, its text for display, its class, the registers that it reads
+//! and writes, and the arithmetic that it does. No observer parses PTX.
+//!
+//! ```
+//! use warpwright_events::{ClusterObserver, Event};
+//!
+//! /// Counts branches at which the lanes of a warp part.
+//! #[derive(Default)]
+//! struct Divergence(u64);
+//!
+//! impl ClusterObserver for Divergence {
+//!     fn event(&mut self, event: &Event<'_>) {
+//!         self.0 += u64::from(matches!(event, Event::Diverged { .. }));
+//!     }
+//! }
+//! ```
+
+mod address;
+mod code;
+mod event;
+mod fault;
+mod initialised;
+mod lanes;
+mod observer;
+mod work;
+
+pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_base, split_shared};
+pub use code::{Class, Code, Instruction, Register};
+pub use event::{
+    AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
+    MemorySpace, Proxy, RegisterUse, Scope, Strength, VALUE_BYTES, Value,
+};
+pub use fault::{Fault, FaultKind, Label, Source, write_details};
+pub use initialised::{GRANULE, InitialisedBytes, PAGE};
+pub use lanes::{FULL, LANES, lane_list, lanes};
+pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use work::{Unit, Work};

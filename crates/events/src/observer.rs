@@ -1,0 +1,107 @@
+//! The traits of those that watch launches.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::event::{Event, MemorySpace};
+use crate::fault::Label;
+use crate::initialised::InitialisedBytes;
+
+/// A launch, before it runs.
+#[derive(Clone, Debug)]
+pub struct LaunchInfo {
+    /// The kernel's code.
+    pub code: Arc<Code>,
+    /// CTAs along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA along x, y and z.
+    pub block: [u32; 3],
+    /// CTAs of a cluster along x, y and z.
+    pub cluster: [u32; 3],
+    /// Shared memory of a CTA, static and dynamic, in bytes.
+    pub shared_bytes: u32,
+    /// The offset in shared memory from which on it is the system's, which initialises it.
+    pub system_shared: u32,
+    /// The bytes of global memory that have been written.
+    pub initialised: Arc<InitialisedBytes>,
+}
+
+impl LaunchInfo {
+    /// Threads of a CTA.
+    pub fn threads_per_cta(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// CTAs of a cluster.
+    pub fn ctas_per_cluster(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// The index in the grid of a CTA, by its linear index.
+    pub fn cta_index(&self, linear: u32) -> [u32; 3] {
+        let [width, height, _] = self.grid;
+        [linear % width, linear / width % height, linear / (width * height)]
+    }
+}
+
+/// Watches a launch. Clusters run on several threads of the host.
+pub trait LaunchObserver: Sync + Debug {
+    /// Whether it wants to know of every instruction: [`Event::Executed`], [`Event::PredicatedOff`]
+    /// and [`Event::Diverged`].
+    fn wants_instructions(&self) -> bool {
+        false
+    }
+
+    /// Whether strong accesses to global memory take turns, so that it sees them in the order in
+    /// which they take place. Without, accesses of CTAs on different threads of the host may be
+    /// reported in another order than theirs.
+    fn orders_strong_accesses(&self) -> bool {
+        false
+    }
+
+    /// An observer of a cluster that starts, given the linear indices in the grid
+    /// of its CTAs, by rank. It is dropped when the cluster
+    /// has ended, or the launch has failed.
+    fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver>;
+
+    /// The launch has ended, or failed. `names` tells what lies at an address while the launch's
+    /// arguments are at hand.
+    fn end(&self, names: &dyn AddressNames) {
+        let _ = names;
+    }
+}
+
+/// Watches a cluster of CTAs, which runs on one thread of the host at a time.
+pub trait ClusterObserver {
+    /// Something happened.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// Tells what lies at an address.
+pub trait AddressNames {
+    /// What lies at an address; or before it, where nothing does. Shared addresses are those of
+    /// `.shared::cluster`.
+    fn name(&self, space: MemorySpace, address: u64) -> AddressName;
+}
+
+/// What lies at an address: which element of which tile, or of which buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressName {
+    /// Where the kernel asks for the memory, and which element of it the address is.
+    pub labels: Vec<Label>,
+    /// The same in a sentence, where the kernel's source does not tell.
+    pub note: Option<String>,
+}
+
+impl AddressName {
+    /// Adds what is not there yet.
+    pub fn add_to(self, memory: &mut Vec<Label>, notes: &mut Vec<String>) {
+        for label in self.labels {
+            if !memory.contains(&label) {
+                memory.push(label);
+            }
+        }
+        notes.extend(self.note.filter(|note| !notes.contains(note)));
+    }
+}
