@@ -6,6 +6,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::{Device, TensorMap as Map, ptx};
 
 use crate::faults::fault::{Staged, Twin};
+use crate::faults::reports;
 
 /// Something that cannot be built.
 pub(crate) struct Refusal {
@@ -102,9 +103,7 @@ impl Refusal {
         let messages: Vec<String> = said.into_iter().map(|(_, message)| message).collect();
         let text = messages.join("\n");
         assert!(text.contains(self.legal), "nothing legal is suggested (`{}`):\n{text}", self.legal);
-        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-            insta::assert_snapshot!(self.name, text);
-        });
+        reports::expect(file!(), self.name, &text);
     }
 }
 

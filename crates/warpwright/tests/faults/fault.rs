@@ -8,6 +8,8 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Error, Extents, Finding, Label, Schedule, SourceFiles, render};
 
+use crate::faults::reports;
+
 /// Which of a kernel's two texts is staged.
 #[derive(Clone, Copy)]
 pub(crate) struct Twin {
@@ -119,13 +121,12 @@ impl Fault {
                 );
             }
         }
-        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-            insta::assert_snapshot!(self.name, told.expect("what was to be found is, at some schedule"));
-            if self.otherwise.is_some() {
-                let told = told_otherwise.expect("what is found otherwise is, at some schedule");
-                insta::assert_snapshot!(format!("{}_otherwise", self.name), told);
-            }
-        });
+        let told = told.expect("what was to be found is, at some schedule");
+        reports::expect(self.file, self.name, &told);
+        if self.otherwise.is_some() {
+            let told = told_otherwise.expect("what is found otherwise is, at some schedule");
+            reports::expect(self.file, &format!("{}_otherwise", self.name), &told);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! one thing put right that [`Twin`](fault::Twin) is asked about. Lines at which the report must point, and at no others, end in
 //! `// (1)` and `// (2)`: at (1) for what is found out, at (2) for what it is at odds with (where the schedule makes it the other way
 //! round, the other way round). Where another schedule lets another consequence come first, that one's lines are marked (a)
-//! and (b). Snapshots hold the reports as they are read.
+//! and (b). `reports` holds the reports as they are read.
 
 mod addresses;
 mod barriers;
@@ -17,6 +17,7 @@ mod launches;
 mod mbarriers;
 mod multiplication;
 mod proxies;
+mod reports;
 mod shared_memory;
 mod tensor_memory;
 mod tiles;
@@ -67,6 +68,20 @@ fn rows_of_execution_have_several_faults() {
         assert!(count > 1, "row {row} has {count} broken kernels");
     }
     assert!(all().count() + build_time::REFUSALS.len() >= 60);
+}
+
+#[test]
+fn every_report_is_of_a_fault() {
+    for fault in all() {
+        for name in reports::names(fault.file) {
+            let (name, is_otherwise) =
+                name.strip_suffix("_otherwise").map_or((&*name, false), |name| (name, true));
+            let has_report = |of: &Fault| {
+                of.file == fault.file && of.name == name && (!is_otherwise || of.otherwise.is_some())
+            };
+            assert!(all().any(has_report), "`{name}` is no fault");
+        }
+    }
 }
 
 #[test]
