@@ -91,6 +91,13 @@ pub struct Types {
     pub d: DataType,
 }
 
+impl Types {
+    /// A and B of one type, C and D of another.
+    pub const fn new(input: DataType, accumulator: DataType) -> Types {
+        Types { a: input, b: input, c: accumulator, d: accumulator }
+    }
+}
+
 /// A row of [`MMA_TABLE`]: one shape and the data types it exists for.
 #[derive(Clone, Copy, Debug)]
 pub struct MmaRow {

@@ -65,7 +65,8 @@ fn the_block_is_stated_once() {
     let stated = device.compile(&states_its_block().expect("it has no mistakes")).expect("it compiles");
     stated.launch(&stream, 1, ()).expect("the kernel states 64 threads");
     stated.launch(&stream, stated.shape(1).block(64), ()).expect("the launch agrees");
-    let refused = stated.launch(&stream, stated.shape(1).block(32), ()).expect_err("it disagrees").to_string();
+    let refused =
+        stated.launch(&stream, stated.shape(1).block(32), ()).expect_err("it disagrees").to_string();
     assert!(refused.contains("[32, 1, 1] threads, and the kernel states [64, 1, 1]"), "{refused}");
     let unstated = device.compile(&speaks().expect("it has no mistakes")).expect("it compiles");
     let refused = unstated.launch(&stream, 1, (7,)).expect_err("nobody states it").to_string();

@@ -25,7 +25,7 @@ pub use accumulate::Accumulate;
 pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
-pub use multiply::{ThreadMma, TiledMma, gemm};
+pub use multiply::{IntoMmaAtom, ThreadMma, TiledMma, gemm};
 pub(crate) use staged::PipelineId;
 pub use staged::{MappedMatrix, StagedOperand, StoreBuffers, TileLoad};
 pub use tensor_core::{TensorCoreMma, TensorCoreTypes};

@@ -3,7 +3,7 @@
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
-use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
+use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout};
 
 use super::warpgroup_multiply::Modifiers;
 use super::{Coordinates, Fragment, Tensor, known, legal};
@@ -11,6 +11,24 @@ use crate::element::Element;
 use crate::operation::{record, refuse};
 use crate::space::Space;
 use crate::value::Reg;
+
+/// An MMA atom, given by CuTe's name or as a value: [`MmaAtom::wgmma`].
+pub trait IntoMmaAtom {
+    /// The atom, or why it does not exist.
+    fn into_atom(self) -> Result<MmaAtom, Error>;
+}
+
+impl<N: AsRef<str> + ?Sized> IntoMmaAtom for &N {
+    fn into_atom(self) -> Result<MmaAtom, Error> {
+        MmaAtom::named(self.as_ref())
+    }
+}
+
+impl IntoMmaAtom for Result<MmaAtom, Error> {
+    fn into_atom(self) -> Result<MmaAtom, Error> {
+        self
+    }
+}
 
 /// A plan for multiplying a tile: an MMA atom repeated over warps.
 ///
@@ -22,11 +40,11 @@ pub struct TiledMma {
 }
 
 impl TiledMma {
-    /// The atom of CuTe's name, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along (m, n), neighbouring
+    /// The atom, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along (m, n), neighbouring
     /// warps along m; each warp's tile of N is widened to `n` columns so that one `ldmatrix.x4` fills two atoms' worth of B.
     #[track_caller]
-    pub fn new(atom: &str, warps: (u32, u32)) -> Self {
-        let plan = MmaAtom::named(atom).and_then(|atom| {
+    pub fn new(atom: impl IntoMmaAtom, warps: (u32, u32)) -> Self {
+        let plan = atom.into_atom().and_then(|atom| {
             let (_, n, _) = atom.shape;
             let layout = Layout::column_major((warps.0, warps.1, 1))?;
             let wider_n = Int::from(2 * n * i64::from(warps.1)).into();
@@ -36,10 +54,11 @@ impl TiledMma {
         Self::of_plan(legal(plan.map(Some), || None))
     }
 
-    /// The atom of CuTe's name alone: one instruction, one warp.
+    /// The atom alone: one instruction, one warp.
     #[track_caller]
-    pub fn atom(name: &str) -> Self {
-        let plan = MmaAtom::named(name)
+    pub fn atom(atom: impl IntoMmaAtom) -> Self {
+        let plan = atom
+            .into_atom()
             .and_then(|atom| warpwright_layout::TiledMma::new(atom, &Layout::column_major((1, 1, 1))?));
         Self::of_plan(legal(plan.map(Some), || None))
     }

@@ -9,7 +9,7 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
-use super::multiply::{extent, packed};
+use super::multiply::{IntoMmaAtom, extent, packed};
 use super::{Tensor, TiledMma, legal};
 use crate::element::Element;
 use crate::operation::{compute, refuse};
@@ -20,15 +20,18 @@ use crate::value::{Reg, constant};
 impl TiledMma {
     /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups` along m.
     #[track_caller]
-    pub fn warpgroups(atom: &str, warpgroups: u32) -> Self {
-        let plan = MmaAtom::named(atom).and_then(|atom| {
+    pub fn warpgroups(atom: impl IntoMmaAtom, warpgroups: u32) -> Self {
+        let plan = atom.into_atom().and_then(|atom| {
             warpwright_layout::TiledMma::new(atom, &Layout::column_major((warpgroups, 1, 1))?)
         });
         let plan = legal(plan.map(Some), || None);
         if let Some(plan) = &plan
             && !plan.atom().family.is_warpgroup()
         {
-            refuse(format!("{atom} is a warp's instruction, not a warpgroup's; take one of SM90_64x.."));
+            refuse(format!(
+                "{} is a warp's instruction, not a warpgroup's; take one of SM90_64x..",
+                plan.atom().name()
+            ));
             return Self::of_plan(None);
         }
         Self::of_plan(plan)

@@ -13,4 +13,4 @@ pub use copy::{COPY_TABLE, CopyAtom, CopyRow, TmaBox};
 pub use descriptor::SharedDescriptor;
 pub use mma::{Metadata, MmaAtom};
 pub use shared_tile::{Major, SharedSwizzle, SharedTile};
-pub use warpwright_arch::mma::{Family, Operand};
+pub use warpwright_arch::mma::{Family, Operand, Types};

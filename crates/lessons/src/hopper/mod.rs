@@ -37,6 +37,8 @@ pub mod tile_copy;
 pub mod tma_store;
 pub mod two_consumers;
 
+use warpwright::arch::DataType;
+use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
 pub(crate) use library::Library;
@@ -47,6 +49,11 @@ pub const DEPTH: u32 = 64;
 /// A tile of `rows` rows of A or B, k contiguous, swizzled over 128 bytes.
 pub(crate) fn tile(rows: u32) -> TmaTile {
     TmaTile::new::<bf16>((rows, DEPTH), Major::K).expect("a lesson's rows are a multiple of 8")
+}
+
+/// The `wgmma` of 64 x `columns`, bf16 into f32.
+pub(crate) fn wgmma(columns: u32) -> Result<MmaAtom, warpwright::layout::Error> {
+    MmaAtom::wgmma(columns, Types::new(DataType::Bf16, DataType::F32))
 }
 
 /// Tiles of A or B in shared memory.

@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 
 use warpwright::prelude::*;
 
-use super::{DEPTH, SharedTiles};
+use super::{DEPTH, SharedTiles, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 /// Threads of a CTA: one warpgroup.
@@ -56,7 +56,7 @@ impl<C: GemmOutput> OneTile<C> {
         }
         sync_threads();
 
-        let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 1);
+        let mma = TiledMma::warpgroups(wgmma(wide), 1);
         let a_operand = mma.a_operand(a_tile.tensor(), 0).slice((All, All, 0));
         let b_operand = mma.b_operand(b_tile.tensor()).slice((All, All, 0));
         let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high.into(), wide.into()));

@@ -17,7 +17,7 @@ use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
 use super::persistent::Walk;
-use super::{DEPTH, tile};
+use super::{DEPTH, tile, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::cluster::{CLUSTER, THREADS, TILE};
@@ -68,7 +68,7 @@ impl<C: GemmOutput> Overlapped<C> {
             consumer.begin();
             let mut pipeline = pipeline.consumer();
             let part = consumer.warpgroup();
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 2);
+            let mma = TiledMma::warpgroups(wgmma(wide), 2);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), part), mma.b_operand(b_tiles.tensor()));
             let mut sums: Fragment<f32> =

@@ -21,7 +21,7 @@ use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
 use super::two_consumers::{REGISTERS, STAGES, WARPGROUPS};
-use super::{DEPTH, SharedTiles};
+use super::{DEPTH, SharedTiles, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::two_consumers::{THREADS, TILE};
@@ -107,7 +107,7 @@ impl<C: GemmOutput> Persistent<C> {
             increase_registers(REGISTERS.1);
             let part = warpgroup - 1;
             let thread = thread_idx().x % 128;
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), WARPGROUPS.into());
+            let mma = TiledMma::warpgroups(wgmma(wide), WARPGROUPS.into());
             let a_operand = mma.a_operand(a_tiles.tensor(), part);
             let b_operand = mma.b_operand(b_tiles.tensor());
             let mut sums: Fragment<f32> =

@@ -16,7 +16,7 @@ use warpwright::prelude::*;
 
 use super::persistent::Walk;
 use super::tma_store::{BUFFERS, store_boxes};
-use super::{DEPTH, tile};
+use super::{DEPTH, tile, wgmma};
 
 pub use super::cluster::{CLUSTER, THREADS};
 
@@ -67,7 +67,7 @@ impl Pingpong {
         } else {
             consumer.begin();
             let mut pipeline = pipeline.consumer();
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 1);
+            let mma = TiledMma::warpgroups(wgmma(wide), 1);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), 0), mma.b_operand(b_tiles.tensor()));
             let mut sums: Fragment<f32> =

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
-use super::{DEPTH, SharedTiles};
+use super::{DEPTH, SharedTiles, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 /// The tile's rows and columns.
@@ -74,7 +74,7 @@ impl<C: GemmOutput> Queue<C> {
             }
         } else {
             let thread = thread_idx().x - 128;
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 1);
+            let mma = TiledMma::warpgroups(wgmma(wide), 1);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), 0), mma.b_operand(b_tiles.tensor()));
             let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high.into(), wide.into()));

@@ -16,7 +16,7 @@
 use warpwright::prelude::*;
 
 use super::persistent::Walk;
-use super::{DEPTH, tile};
+use super::{DEPTH, tile, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::cluster::{CLUSTER, THREADS, TILE};
@@ -72,7 +72,7 @@ impl TmaStored {
             consumer.begin();
             let mut pipeline = pipeline.consumer();
             let part = consumer.warpgroup();
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), 2);
+            let mma = TiledMma::warpgroups(wgmma(wide), 2);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), part), mma.b_operand(b_tiles.tensor()));
             let mut sums: Fragment<f32> =
@@ -114,7 +114,7 @@ pub(super) fn store_boxes(
     leads: Reg<bool>,
     (row, column): (Reg<u32>, Reg<u32>),
 ) {
-    let mma = TiledMma::warpgroups(&format!("SM90_64x{PIECE}x16_F32BF16BF16_SS"), 1);
+    let mma = TiledMma::warpgroups(wgmma(PIECE), 1);
     let copy = TiledCopy::from_c::<bf16>("SM90_U32x4_STSM_N", &mma).thread(consumer.thread() % 128);
     let pieces = wide / PIECE;
     for index in 0..blocks * pieces {

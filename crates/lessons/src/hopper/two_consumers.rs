@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use warpwright::prelude::*;
 
 use super::one_tile::store_elements;
-use super::{DEPTH, SharedTiles};
+use super::{DEPTH, SharedTiles, wgmma};
 use warpwright_kernels::gemm::GemmOutput;
 
 /// The tile's rows and columns.
@@ -85,7 +85,7 @@ impl<C: GemmOutput> TwoConsumers<C> {
             increase_registers(REGISTERS.1);
             let part = warpgroup - 1;
             let thread = thread_idx().x % 128;
-            let mma = TiledMma::warpgroups(&format!("SM90_64x{wide}x16_F32BF16BF16_SS"), WARPGROUPS.into());
+            let mma = TiledMma::warpgroups(wgmma(wide), WARPGROUPS.into());
             let a_operand = mma.a_operand(a_tiles.tensor(), part);
             let b_operand = mma.b_operand(b_tiles.tensor());
             let mut sums: Fragment<f32> =

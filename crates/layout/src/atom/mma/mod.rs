@@ -87,6 +87,36 @@ impl MmaAtom {
         }
     }
 
+    /// The `wgmma` of 64 x `n`, with A and B in shared memory.
+    ///
+    /// ```
+    /// use warpwright_arch::DataType::{Bf16, F32};
+    /// use warpwright_layout::atom::{MmaAtom, Types};
+    /// let atom = MmaAtom::wgmma(128, Types::new(Bf16, F32))?;
+    /// assert_eq!(atom.name(), "SM90_64x128x16_F32BF16BF16_SS");
+    /// # Ok::<(), warpwright_layout::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If PTX has no `wgmma` of these types, or none of that width.
+    pub fn wgmma(n: u32, types: Types) -> Result<MmaAtom, Error> {
+        let rows = MMA_TABLE.iter().filter(|row| row.family == Family::Warpgroup);
+        let mut rows = rows.filter(|row| row.types().any(|own| own == types));
+        let found = rows.next().and_then(|row| {
+            let shape = row.shapes().find(|shape| shape.n == n)?;
+            Some(MmaAtom { a_from_shared: true, ..Self::of(row.sm, row.family, shape, types) })
+        });
+        let Types { a, b, d, .. } = types;
+        found.ok_or_else(|| {
+            let given = format!("64 x {n} of {a} and {b} into {d}");
+            Error::bad_argument(
+                "the wgmma",
+                given,
+                "of types and a width that PTX has: 8 to 256 in steps of 8",
+            )
+        })
+    }
+
     /// The atom of CuTe's name, such as `SM80_16x8x16_F32F16F16F32_TN` or `SM90_64x128x16_F32F16F16_SS`.
     ///
     /// # Errors
