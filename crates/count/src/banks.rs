@@ -7,10 +7,11 @@
 //! (measured on H200: `banks_h200.txt` has what the profiler counted). The rows of `ldmatrix` and `stmatrix` are 16 bytes each,
 //! given by 8 lanes for a matrix, so that each matrix is a pass.
 
+use warpwright_arch::limits;
 use warpwright_events::{LANES, lanes};
 
-const BANKS: u64 = 32;
-const BANK_BYTES: u64 = 4;
+const BANKS: u64 = limits::BANKS as u64;
+const BANK_BYTES: u64 = limits::BANK_BYTES as u64;
 
 /// Passes that an access makes, and those that its lanes need at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use warpwright_events::{LANES, lanes};
 
-pub(crate) const SECTOR_BYTES: u64 = 32;
+pub(crate) const SECTOR_BYTES: u64 = warpwright_arch::limits::SECTOR_BYTES as u64;
 /// Sectors that share a word of bits.
 const PAGE_SECTORS: u64 = 128;
 

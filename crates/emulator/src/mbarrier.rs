@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use warpwright_arch::limits::MBARRIER_MAX_COUNT;
 use warpwright_events::{Event, FaultKind, MbarrierAddress, MemorySpace, shared_base};
 
 use crate::cluster::Blocks;
@@ -20,10 +21,10 @@ use crate::cta::Block;
 use crate::memory::Trouble;
 
 /// The most arrivals a phase can wait for.
-pub(crate) const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+pub(crate) const MOST_ARRIVALS: u32 = MBARRIER_MAX_COUNT;
 /// The most bytes a phase can wait for, or have too many of.
-pub(crate) const MOST_BYTES: i32 = (1 << 20) - 1;
-const ARRIVALS: u64 = (1 << 20) - 1;
+pub(crate) const MOST_BYTES: i32 = MBARRIER_MAX_COUNT as i32;
+const ARRIVALS: u64 = MBARRIER_MAX_COUNT as u64;
 const BYTES: u64 = (1 << 21) - 1;
 
 /// An initialised mbarrier.

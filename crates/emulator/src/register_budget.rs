@@ -3,6 +3,7 @@
 //! A CTA starts with as many registers as its kernel may use in every thread. A warp that lowers its limit leaves the rest
 //! in the CTA's pool, and one that raises it waits until the pool has enough.
 
+use warpwright_arch::limits::SETMAXNREG_STEP;
 use warpwright_events::{FaultKind, LANES};
 
 use crate::launch::LaunchContext;
@@ -13,8 +14,6 @@ use crate::program::LaunchBounds;
 const WARPS: usize = 4;
 /// Parts of an SM, each with a quarter of its registers, that warps are dealt out to.
 const PARTITIONS: u32 = 4;
-/// Registers are handed out by this many a thread.
-const GRANULE: u32 = 8;
 
 /// What the warps of a CTA hold.
 #[derive(Clone, Debug)]
@@ -39,7 +38,7 @@ fn initial(bounds: &LaunchBounds, registers_per_sm: u32) -> Option<u32> {
     let fitting = threads.zip(bounds.least_ctas_per_sm).map(|(threads, ctas)| {
         let warps = threads.div_ceil(LANES as u32).saturating_mul(ctas).div_ceil(PARTITIONS).max(1);
         let of_warp = registers_per_sm / PARTITIONS / warps;
-        of_warp / LANES as u32 / GRANULE * GRANULE
+        of_warp / LANES as u32 / SETMAXNREG_STEP * SETMAXNREG_STEP
     });
     let requested = bounds.most_requested_registers.unwrap_or(u32::MAX);
     bounds.most_registers.or(fitting).map(|initial| initial.min(requested))

@@ -1,12 +1,14 @@
 //! Addresses in shared memory and in tensor memory.
 
+use warpwright_arch::limits;
+
 /// The rank of a CTA stands above this bit of an address of its shared memory (measured on H200).
 const RANK_SHIFT: u32 = 24;
 
 /// Rows of a CTA's tensor memory.
-pub const TENSOR_ROWS: u32 = 128;
+pub const TENSOR_ROWS: u32 = limits::TENSOR_MEMORY_LANES;
 /// Columns of a CTA's tensor memory.
-pub const TENSOR_COLUMNS: u32 = 512;
+pub const TENSOR_COLUMNS: u32 = limits::TENSOR_MEMORY_COLUMNS;
 
 /// The first address of the shared memory of the CTA of a rank.
 #[inline]

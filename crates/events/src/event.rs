@@ -17,7 +17,7 @@ use crate::initialised::GRANULE;
 use crate::lanes::LANES;
 
 /// Barriers of a CTA (PTX ISA, "bar").
-pub const BARRIERS: usize = 16;
+pub const BARRIERS: usize = warpwright_arch::limits::NAMED_BARRIERS as usize;
 
 /// The most bytes that a lane stores at once.
 pub const VALUE_BYTES: usize = GRANULE as usize;

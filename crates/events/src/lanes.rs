@@ -1,7 +1,7 @@
 //! Lanes of a warp, and masks of them.
 
 /// Lanes in a warp.
-pub const LANES: usize = 32;
+pub const LANES: usize = warpwright_arch::limits::WARP_SIZE as usize;
 
 /// The mask of a whole warp.
 pub const FULL: u32 = u32::MAX;

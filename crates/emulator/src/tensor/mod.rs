@@ -39,8 +39,7 @@ pub mod warp_matrix;
 pub mod warpgroup;
 pub mod warpgroup_operands;
 
-/// Lanes in a warp.
-pub const LANES: usize = 32;
+pub use warpwright_events::LANES;
 
 /// One 32-bit register of all lanes.
 pub type Column = [u32; LANES];

@@ -1,9 +1,10 @@
 //! Who has which columns of a CTA's tensor memory (PTX ISA, "tcgen05.alloc").
 
+use warpwright_arch::limits;
 use warpwright_events::TENSOR_COLUMNS;
 
 /// What an allocation starts at a multiple of, and the fewest columns of one.
-const UNIT: u32 = 32;
+const UNIT: u32 = limits::TENSOR_MEMORY_MIN_COLUMNS;
 
 /// Columns that were asked for and not given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
