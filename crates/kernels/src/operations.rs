@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
 use rustc_hash::FxHashMap;
+use warpwright::arch::limits::{STATIC_SHARED_BYTES, THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::{Kernel, StagingErrors};
 use warpwright::runtime::{self, Buffer, Compiled, Device, LaunchCounts, Storable, Stream};
 
@@ -77,39 +78,35 @@ pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Resul
     if expected == given { Ok(()) } else { Err(OperationError::Length { what, expected, given }) }
 }
 
-/// The most threads of a CTA (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-const MOST_THREADS: u32 = 1024;
-
-/// Bytes of the arrays in shared memory that a kernel may declare with their sizes, on every GPU (the same table).
-const DECLARED_SHARED: u64 = 48 << 10;
-
 /// Refuses a kernel's configuration whose CTAs do not have a power of two of threads, from `least` on.
 pub fn expect_power_of_two_threads(what: &'static str, least: u32, threads: u32) -> Result<()> {
-    if threads.is_power_of_two() && (least..=MOST_THREADS).contains(&threads) {
+    if threads.is_power_of_two() && (least..=THREADS_PER_CTA).contains(&threads) {
         return Ok(());
     }
-    let reason =
-        format!("its CTAs have {threads} threads; give them a power of two from {least} to {MOST_THREADS}");
+    let reason = format!(
+        "its CTAs have {threads} threads; give them a power of two from {least} to {THREADS_PER_CTA}"
+    );
     Err(OperationError::Shape { what, reason })
 }
 
 /// Refuses a kernel's configuration whose CTAs do not have whole warps, from `least` threads on.
 pub fn expect_whole_warps(what: &'static str, least: u32, threads: u32) -> Result<()> {
-    if threads.is_multiple_of(32) && (least..=MOST_THREADS).contains(&threads) {
+    if threads.is_multiple_of(WARP_SIZE) && (least..=THREADS_PER_CTA).contains(&threads) {
         return Ok(());
     }
-    let reason =
-        format!("its CTAs have {threads} threads; give them a multiple of 32 from {least} to {MOST_THREADS}");
+    let reason = format!(
+        "its CTAs have {threads} threads; give them a multiple of 32 from {least} to {THREADS_PER_CTA}"
+    );
     Err(OperationError::Shape { what, reason })
 }
 
 /// Refuses a kernel's configuration whose arrays take more shared memory than a kernel may declare.
 pub fn expect_declared_shared(what: &'static str, bytes: u64) -> Result<()> {
-    if bytes <= DECLARED_SHARED {
+    if bytes <= u64::from(STATIC_SHARED_BYTES) {
         return Ok(());
     }
     let reason = format!(
-        "its CTAs take {bytes} bytes of shared memory, and have {DECLARED_SHARED}; give them fewer threads or elements"
+        "its CTAs take {bytes} bytes of shared memory, and have {STATIC_SHARED_BYTES}; give them fewer threads or elements"
     );
     Err(OperationError::Shape { what, reason })
 }

@@ -1,6 +1,7 @@
 //! Who holds a row: the choice by its length.
 
 use warpwright::arch::Capability;
+use warpwright::arch::limits::{CTAS_PER_CLUSTER, THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Compiled, Launch};
 
@@ -215,11 +216,12 @@ impl Plan {
         let steps = if steps == 0 { STEPS } else { steps };
         let refuse = |reason| Err(OperationError::Shape { what: "a plan for rows", reason });
         let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
-        let whole_warps = threads.is_multiple_of(32) && (32..=1024).contains(&threads);
+        let whole_warps =
+            threads.is_multiple_of(WARP_SIZE) && (WARP_SIZE..=THREADS_PER_CTA).contains(&threads);
         if !parts_of_a_warp && !whole_warps {
             return refuse(format!("{threads} threads are neither a part of a warp nor up to 32 whole ones"));
         }
-        if !(1..=16).contains(&ctas) || (ctas > 1 && threads <= 32) {
+        if !(1..=CTAS_PER_CLUSTER).contains(&ctas) || (ctas > 1 && threads <= 32) {
             return refuse(format!(
                 "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
             ));

@@ -1,6 +1,7 @@
 //! What is chosen for rows by measuring, and what may be tried instead.
 
 use warpwright::arch::Capability;
+use warpwright::arch::limits::CTAS_PER_SM;
 use warpwright::lang::element::Element;
 
 use super::plan::{MOST_STEPS, Plan, Traffic, Turnover};
@@ -95,9 +96,8 @@ const SPREAD_THREADS: u32 = 256;
 const SPREAD_CTAS: u32 = 128;
 const SPREAD_STAGES: u32 = 5;
 
-/// Threads of an SM, and its CTAs, at most, on every GPU with clusters.
+/// Threads of an SM, at most, on every GPU with clusters.
 const MOST_SM_THREADS: u32 = 2048;
-const MOST_SM_CTAS: u32 = 32;
 
 impl Plan {
     /// What was measured to be best for rows of this length.
@@ -136,7 +136,7 @@ impl Plan {
         let shares = [or(tuning.threads, self.threads), or(tuning.ctas, self.ctas)];
         let plan = self.shared_by::<T>(shares, tuning.steps, traffic, capability)?;
         let ctas_per_sm = or(tuning.ctas_per_sm, plan.ctas_per_sm);
-        if ctas_per_sm > MOST_SM_CTAS || ctas_per_sm * plan.cta_threads() > MOST_SM_THREADS {
+        if ctas_per_sm > CTAS_PER_SM || ctas_per_sm * plan.cta_threads() > MOST_SM_THREADS {
             let threads = plan.cta_threads();
             return refuse(format!("no SM holds {ctas_per_sm} CTAs of {threads} threads"));
         }

@@ -10,6 +10,8 @@
 //!            <------- BN ------->  <------ WN ------>
 //! ```
 
+use warpwright::arch::limits::THREADS_PER_CTA;
+
 use std::fmt;
 
 /// The tiles of a product: rows and columns of C, and for a CTA how deep a slice of A and B it holds at a time.
@@ -60,7 +62,7 @@ pub enum TilesError {
         across: u32,
     },
     /// A CTA of too many threads.
-    #[error("BM / WM x BN / WN warps are {threads} threads, and a CTA has at most 1024")]
+    #[error("BM / WM x BN / WN warps are {threads} threads, and a CTA has at most {THREADS_PER_CTA}")]
     Threads {
         /// How many.
         threads: u32,
@@ -194,7 +196,7 @@ impl Tiles {
             return Err(TilesError::Lanes { down, across });
         }
         let threads = self.threads();
-        if threads > 1024 {
+        if threads > THREADS_PER_CTA {
             return Err(TilesError::Threads { threads });
         }
         Ok(())

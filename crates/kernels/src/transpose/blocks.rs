@@ -15,6 +15,7 @@
 //! vector each into eight blocks below one another, which one phase of a 16-byte access serves, hit eight bank groups, as do
 //! the eight that later read along a row. Elements narrower than 32 bits are exchanged within words by `prmt`.
 
+use warpwright::arch::limits::{THREADS_PER_CTA, WARP_SIZE};
 use warpwright::prelude::*;
 
 use crate::operations::{OperationError, Result};
@@ -56,11 +57,11 @@ impl BlockTranspose {
         }
         if self.blocks == 0
             || !self.side.is_multiple_of(self.blocks)
-            || !(32..=1024).contains(&self.threads())
+            || !(WARP_SIZE..=THREADS_PER_CTA).contains(&self.threads())
         {
             let blocks = self.side * self.side;
             return refuse(format!(
-                "{} blocks a thread do not divide {blocks} among 32 to 1024 threads",
+                "{} blocks a thread do not divide {blocks} among {WARP_SIZE} to {THREADS_PER_CTA} threads",
                 self.blocks
             ));
         }
