@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
 
-use crate::gemm::Order;
-use crate::gemm::epilogue::as_it_is;
-use crate::gemm::hopper::{Consumers, HopperGemm};
-use crate::gemm::linear::{Activation, Linear};
-use crate::gemm::multiply::Product;
-use crate::gemm::products::Products;
+use crate::gemm::Gemm;
+use crate::gemm::device::epilogue::identity;
+use crate::gemm::device::mainloop::wgmma::{Schedule, WgmmaGemm};
+use crate::gemm::device::problems::Problems;
+use crate::gemm::problem::epilogue::Activation;
+use crate::gemm::problem::types::MatrixLayout;
 use crate::operations::Operations;
 use crate::registry::Result;
 
@@ -30,7 +30,7 @@ impl VectorAdd {
     }
 }
 
-/// The problem that is launched: one slot of a few tiles, so that the device keeps up with the host.
+/// The problem that is launched: one stage of a few tiles, so that the device keeps up with the host.
 const LAUNCHED: (u32, u32, u32) = (256, 256, 64);
 /// Launches between two waits for the device, fewer than its queue holds (1024): the host never waits in between. A burst is timed as a
 /// whole, because reading the clock takes a part of the time of a launch.
@@ -102,28 +102,29 @@ impl PlainGemm {
         a: &TensorMap,
         b: &TensorMap,
         c: &TensorMap,
-        slots: &mut Global<f32>,
+        parts: &mut Global<f32>,
         arrived: &mut Global<u32>,
         m: u32,
         n: u32,
         k: u32,
     ) {
-        let products = Products::one(a, b, (m, n, k));
-        PRODUCT.store_boxes::<bf16, bf16, bf16>(&products, c, (slots, arrived), &as_it_is());
+        let problems = Problems::one(a, b, (m, n, k));
+        GEMM.run_with::<bf16, bf16, bf16>(&problems, c, (parts, arrived), &identity());
     }
 }
 
-/// Its configuration: a large tile, a cluster of two, a ring of three slots.
-const PRODUCT: HopperGemm = HopperGemm {
-    a: Order::RowMajor,
-    b: Order::ColumnMajor,
-    c: Order::RowMajor,
+/// Its configuration: a large tile, a cluster of two CTAs, three stages.
+const GEMM: WgmmaGemm = WgmmaGemm {
+    a: MatrixLayout::RowMajor,
+    b: MatrixLayout::ColumnMajor,
+    c: MatrixLayout::RowMajor,
     tile: (128, 256, 64),
-    consumers: Consumers::Cooperate,
+    schedule: Schedule::Cooperative,
     cluster: (2, 1),
     stages: 3,
     raster: 8,
-    split: false,
+    stream_k: false,
+    scales: None,
 };
 
 /// A kernel that does nothing: what its launch takes is the driver's.
@@ -168,29 +169,29 @@ pub fn launch_costs(device: &Device, launches: usize) -> Result<Vec<LaunchCost>>
     let (a, b, mut c) = (a?, b?, c?);
     let bias = device.zeros::<f32>(n as usize)?;
     let operations = Operations::new(device);
-    let product = Product::new(m, n, k);
-    time("operations.multiply", "three buffers; it finds the kernel and three tensor maps", &mut || {
-        operations.multiply(&stream, product, &a, &b, &mut c)?;
+    let gemm = Gemm::new(m, n, k);
+    time("operations.gemm", "three buffers; it finds the kernel and three tensor maps", &mut || {
+        operations.gemm(&stream, &gemm, &a, &b, &mut c)?;
         Ok(())
     })?;
-    let linear = Linear { bias: Some(&bias), activation: Activation::Relu, ..Linear::default() };
-    time("operations.linear", "as multiply, and a bias", &mut || {
-        operations.linear(&stream, product, &linear, &a, &b, &mut c)?;
+    let with_bias = gemm.bias(&bias).activation(Activation::Relu);
+    time("operations.gemm", "the same with a bias", &mut || {
+        operations.gemm(&stream, &with_bias, &a, &b, &mut c)?;
         Ok(())
     })?;
 
     let extents = |rows: u32, columns: u32| (u64::from(rows), u64::from(columns));
-    let a = runtime::TensorMap::of_tile(&a, extents(m, k), &PRODUCT.a_tile::<bf16>()?)?;
-    let b = runtime::TensorMap::of_tile(&b, extents(n, k), &PRODUCT.b_tile::<bf16>()?)?;
-    let c = runtime::TensorMap::of_tile(&c, extents(m, n), &PRODUCT.c_tile::<bf16>()?)?;
+    let a = runtime::TensorMap::of_tile(&a, extents(m, k), &GEMM.a_tile::<bf16>()?)?;
+    let b = runtime::TensorMap::of_tile(&b, extents(n, k), &GEMM.b_tile::<bf16>()?)?;
+    let c = runtime::TensorMap::of_tile(&c, extents(m, n), &GEMM.c_tile::<bf16>()?)?;
     let multiply = device.compile(&PlainGemm.run()?)?;
-    let (mut slots, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
-    let ctas = PRODUCT.cluster.0 * PRODUCT.cluster.1;
+    let (mut parts, mut arrived) = (device.zeros::<f32>(1)?, device.zeros::<u32>(1)?);
+    let ctas = GEMM.cluster.0 * GEMM.cluster.1;
     time(
         "gemm",
         "three tensor maps, two buffers, three scalars; a cluster, 200 KB of shared memory",
         &mut || {
-            multiply.launch(&stream, ctas, (&a, &b, &c, &mut slots, &mut arrived, m, n, k))?;
+            multiply.launch(&stream, ctas, (&a, &b, &c, &mut parts, &mut arrived, m, n, k))?;
             Ok(())
         },
     )?;

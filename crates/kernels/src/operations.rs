@@ -26,6 +26,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Cache;
+use crate::gemm::problem::error::GemmError;
 use rustc_hash::FxHashMap;
 use warpwright::arch::limits::{STATIC_SHARED_BYTES, THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::{Kernel, StagingErrors};
@@ -62,6 +63,9 @@ pub enum OperationError {
         /// What was asked for.
         what: &'static str,
     },
+    /// A GEMM was refused.
+    #[error(transparent)]
+    Gemm(#[from] GemmError),
     /// The kernel cannot be built for these types.
     #[error(transparent)]
     Staging(#[from] StagingErrors),

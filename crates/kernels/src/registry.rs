@@ -35,12 +35,7 @@ pub fn all() -> &'static [&'static dyn LibraryKernel] {
         &crate::rows::LayerNormLibrary,
         &crate::rows::CrossEntropyLibrary,
         &crate::sgemm::Library,
-        &crate::gemm::Library,
-        &crate::gemm::ExpertsLibrary,
-        &crate::gemm::GroupedLibrary,
-        &crate::gemm::ScaledLibrary,
-        &crate::gemm::ScaledExpertsLibrary,
-        &crate::gemm::ScaledGroupedLibrary,
+        &crate::gemm::library::Library,
     ]
 }
 

@@ -32,13 +32,13 @@ impl Counted {
 #[test]
 fn tensor_cores_and_copies_do_what_the_product_takes() {
     let (m, n, k) = (256u64, 256u64, 128u64);
-    for instruction in ["mma", "wgmma"] {
+    for instruction in ["mma-sync", "wgmma"] {
         let counted = Counted::of(&format!("gemm --m {m} --n {n} --k {k} --instruction {instruction}"));
         let counts = counted.total.counts;
         let operations = counted.total.operations[&Unit::TensorBf16];
         assert_eq!(counted.sectors_read, (m * k + n * k) * 2 / 32, "{instruction}: A and B, once each");
         assert_eq!(counted.sectors_written, m * n * 4 / 32, "{instruction}: C");
-        if instruction == "mma" {
+        if instruction == "mma-sync" {
             assert_eq!(operations, 2 * m * n * k, "whole tiles");
             assert!(counts.shared.requests > 0 && counts.copies.copies == 0);
             assert_eq!(counts.shared.conflicts(), 0, "cp.async and ldmatrix through swizzled tiles");

@@ -2,9 +2,11 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -13,27 +15,27 @@ use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A product's matrices on the host and on a device.
+/// A problem's matrices on the host and on a device.
 struct Case<T, C> {
-    product: Product,
+    problem: Problem,
     expected: Vec<f32>,
     a: Buffer<T>,
     b: Buffer<T>,
     c: Buffer<C>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
         device: &Device,
-        product: Product,
+        problem: Problem,
         input: impl Fn(f32) -> T,
         before: C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
         let (a, b) = (whole(m * k, 1), whole(k * n, 2));
         Ok(Self {
-            product,
-            expected: multiplied(product, &a, &b),
+            problem,
+            expected: multiplied(problem, &a, &b),
             a: sent(device, &a, &input)?,
             b: sent(device, &b, &input)?,
             c: device.buffer_from(&vec![before; m * n])?,
@@ -45,19 +47,24 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Way,
+        way: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
         for _ in 0..2 {
-            operations.multiply_by(stream, self.product, way, &self.a, &self.b, &mut self.c)?;
+            operations.gemm(
+                stream,
+                &Gemm::from(self.problem).algorithm(way),
+                &self.a,
+                &self.b,
+                &mut self.c,
+            )?;
         }
-        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.product))?)
+        Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.problem))?)
     }
 }
 
-fn all_ways<T: Factor, C: Element>(device: &Device, product: Product) -> Vec<Way> {
-    let properties = device.properties();
-    ways::<T, C>(product, properties.capability, properties.sm_count)
+fn all_ways<T: MultipliesWith<T>, C: Element>(device: &Device, problem: Problem) -> Vec<Algorithm> {
+    Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(problem), None)
 }
 
 #[test]
@@ -70,11 +77,11 @@ fn every_way_of_the_plan_is_right() -> Outcome {
     ] {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
-        let product = Product::new(m, n, k);
-        let mut case = Case::<bf16, bf16>::new(&device, product, bf16::from_f32, bf16::NAN)?;
+        let problem = Problem::new(m, n, k);
+        let mut case = Case::<bf16, bf16>::new(&device, problem, bf16::from_f32, bf16::NAN)?;
         // Sums of whole numbers are whole, and those above 256 are rounded once.
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
-        let ways = all_ways::<bf16, bf16>(&device, product);
+        let ways = all_ways::<bf16, bf16>(&device, problem);
         assert!(ways.len() > 8, "{} ways", ways.len());
         for way in ways {
             case.check(&operations, &stream, way, bf16::to_f32)?;
@@ -87,16 +94,16 @@ fn every_way_of_the_plan_is_right() -> Outcome {
 fn every_way_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let product = Product::new(72, 200, 328);
-    let mut case = Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?;
-    for way in all_ways::<f16, f32>(&device, product) {
+    let problem = Problem::new(72, 200, 328);
+    let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
+    for way in all_ways::<f16, f32>(&device, problem) {
         case.check(&operations, &stream, way, |found| found)?;
     }
     Ok(())
 }
 
-fn orders() -> [(Order, Order); 4] {
-    let both = [Order::RowMajor, Order::ColumnMajor];
+fn orders() -> [(MatrixLayout, MatrixLayout); 4] {
+    let both = [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor];
     [(both[0], both[0]), (both[0], both[1]), (both[1], both[0]), (both[1], both[1])]
 }
 
@@ -108,9 +115,9 @@ fn every_order_is_right_on_both_generations() -> Outcome {
         for (a, b) in orders() {
             // Rows of 16-byte multiples, and rows that TMA cannot read.
             for (m, n, k) in [(144, 136, 72), (131, 67, 37)] {
-                let product = Product { m, n, k, a, b };
-                let mut case = Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?;
-                let way = all_ways::<f16, f32>(&device, product)[0];
+                let problem = Problem { m, n, k, a, b };
+                let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
+                let way = all_ways::<f16, f32>(&device, problem)[0];
                 case.check(&operations, &stream, way, |found| found)?;
             }
         }
@@ -120,12 +127,12 @@ fn every_order_is_right_on_both_generations() -> Outcome {
 
 #[test]
 fn every_type_is_right() -> Outcome {
-    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+    fn check<T: MultipliesWith<T>>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
-        let product = Product::new(136, 264, 272);
-        let mut case = Case::<T, f32>::new(device, product, input, f32::NAN)?;
-        for way in all_ways::<T, f32>(device, product).into_iter().step_by(9) {
-            if !matches!(way, Way::Warps(_)) {
+        let problem = Problem::new(136, 264, 272);
+        let mut case = Case::<T, f32>::new(device, problem, input, f32::NAN)?;
+        for way in all_ways::<T, f32>(device, problem).into_iter().step_by(9) {
+            if !matches!(way, Algorithm::MmaSync(_)) {
                 case.check(&operations, &stream, way, |found| found)?;
             }
         }
@@ -140,23 +147,27 @@ fn every_type_is_right() -> Outcome {
 }
 
 /// The cheapest way by warpgroups.
-fn warpgroups<T: Factor, C: Element>(device: &Device, product: Product) -> Way {
-    all_ways::<T, C>(device, product)
+fn warpgroups<T: MultipliesWith<T>, C: Element>(device: &Device, problem: Problem) -> Algorithm {
+    all_ways::<T, C>(device, problem)
         .into_iter()
-        .find(|way| !matches!(way, Way::Warps(_)))
+        .find(|way| !matches!(way, Algorithm::MmaSync(_)))
         .expect("Hopper has one")
 }
 
 /// Rows that are no multiples of 16 bytes, and k that is not contiguous, in every type and order.
 #[test]
 fn what_tma_cannot_read_is_copied_first() -> Outcome {
-    fn check<T: Factor>(device: &Device, shapes: &[(u32, u32, u32)], input: impl Fn(f32) -> T) -> Outcome {
+    fn check<T: MultipliesWith<T>>(
+        device: &Device,
+        shapes: &[(u32, u32, u32)],
+        input: impl Fn(f32) -> T,
+    ) -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         for &(m, n, k) in shapes {
             for (a, b) in orders() {
-                let product = Product { m, n, k, a, b };
-                let mut case = Case::<T, f32>::new(device, product, &input, f32::NAN)?;
-                case.check(&operations, &stream, warpgroups::<T, f32>(device, product), |found| found)?;
+                let problem = Problem { m, n, k, a, b };
+                let mut case = Case::<T, f32>::new(device, problem, &input, f32::NAN)?;
+                case.check(&operations, &stream, warpgroups::<T, f32>(device, problem), |found| found)?;
             }
         }
         Ok(())
@@ -176,12 +187,12 @@ fn what_tma_cannot_read_is_copied_first() -> Outcome {
 #[test]
 fn copies_are_made_where_they_pay() -> Outcome {
     let device = hopper(Schedule::Eager)?;
-    let is_copied = |product| matches!(all_ways::<bf16, bf16>(&device, product)[0], Way::Warpgroups(_));
-    assert!(is_copied(Product::new(4096, 4096, 4097)));
-    assert!(is_copied(Product { a: Order::ColumnMajor, ..Product::new(8191, 8192, 8192) }));
-    assert!(!is_copied(Product::new(131, 67, 37)));
+    let is_copied = |problem| matches!(all_ways::<bf16, bf16>(&device, problem)[0], Algorithm::Wgmma(_));
+    assert!(is_copied(Problem::new(4096, 4096, 4097)));
+    assert!(is_copied(Problem { a: MatrixLayout::ColumnMajor, ..Problem::new(8191, 8192, 8192) }));
+    assert!(!is_copied(Problem::new(131, 67, 37)));
     // mma.sync has no 8-bit floats here.
-    assert!(matches!(all_ways::<e4m3, bf16>(&device, Product::new(3, 3, 3))[0], Way::Warpgroups(_)));
+    assert!(matches!(all_ways::<e4m3, bf16>(&device, Problem::new(3, 3, 3))[0], Algorithm::Wgmma(_)));
     Ok(())
 }
 
@@ -189,12 +200,12 @@ fn copies_are_made_where_they_pay() -> Outcome {
 fn epilogues_follow_copied_factors() -> Outcome {
     let device = hopper(Schedule::Latest)?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let product = Product { a: Order::ColumnMajor, ..Product::new(37, 51, 29) };
+    let problem = Problem { a: MatrixLayout::ColumnMajor, ..Problem::new(37, 51, 29) };
     let bias = whole(51, 5);
     let biases = device.buffer_from(&bias)?;
-    let mut case = Case::<e5m2, f32>::new(&device, product, e5m2::from_f32, 2.0)?;
+    let mut case = Case::<e5m2, f32>::new(&device, problem, e5m2::from_f32, 2.0)?;
     let linear = Linear { beta: 3.0, bias: Some(&biases), ..Linear::default() };
-    operations.linear(&stream, product, &linear, &case.a, &case.b, &mut case.c)?;
+    operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &case.a, &case.b, &mut case.c)?;
     for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
         assert_eq!(found, sum + bias[place % 51] + 6.0, "element {place}");
     }
@@ -219,7 +230,7 @@ fn epilogues_are_right_in_every_part() -> Outcome {
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         // A C of 16-byte rows, one of others, and one that is computed transposed.
         for (m, n, k) in [(136, 72, 64), (130, 67, 64), (3, 264, 128)] {
-            let product = Product::new(m, n, k);
+            let problem = Problem::new(m, n, k);
             let rows = whole(m as usize, 3);
             let (columns, bias) = (whole(n as usize, 4), whole(n as usize, 5));
             let there = |values: &[f32]| device.buffer_from(values);
@@ -235,8 +246,14 @@ fn epilogues_are_right_in_every_part() -> Outcome {
                     bias: biased.then_some(&biases),
                     activation,
                 };
-                let mut case = Case::<bf16, f32>::new(&device, product, bf16::from_f32, 3.0)?;
-                operations.linear(&stream, product, &linear, &case.a, &case.b, &mut case.c)?;
+                let mut case = Case::<bf16, f32>::new(&device, problem, bf16::from_f32, 3.0)?;
+                operations.gemm(
+                    &stream,
+                    &Gemm::from(problem).epilogue(linear),
+                    &case.a,
+                    &case.b,
+                    &mut case.c,
+                )?;
                 for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
                     let (row, column) = (place / n as usize, place % n as usize);
                     let scale = if scales { rows[row] * columns[column] } else { 1.0 };
@@ -266,14 +283,21 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let ampere = Device::named("emu:a100")?;
     let ones = ampere.buffer_from(&[e4m3::from_f32(1.0); 64])?;
     let mut nowhere = ampere.uninitialized::<f32>(64)?;
-    let (product, elsewhere) = (Product::new(8, 8, 8), Operations::new(&ampere));
-    let words = refused(elsewhere.multiply(&ampere.stream()?, product, &ones, &ones, &mut nowhere));
-    assert!(words.contains("by wgmma needs sm_90a"), "{words}");
-    let words = refused(operations.multiply(&stream, Product::new(8, 8, 16), &bytes, &bytes, &mut c));
+    let (problem, elsewhere) = (Problem::new(8, 8, 8), Operations::new(&ampere));
+    let words = refused(elsewhere.gemm(&ampere.stream()?, &Gemm::from(problem), &ones, &ones, &mut nowhere));
+    assert!(words.contains("e4m3 operands need wgmma (sm_90a)"), "{words}");
+    let words =
+        refused(operations.gemm(&stream, &Gemm::from(Problem::new(8, 8, 16)), &bytes, &bytes, &mut c));
     assert!(words.contains("A has 64 elements where 128 are needed"), "{words}");
     let linear = Linear { bias: Some(&c.device().buffer_from(&[1f32; 3])?), ..Linear::default() };
     let halves = device.buffer_from(&[f16::from_f32(1.0); 64])?;
-    let words = refused(operations.linear(&stream, Product::new(8, 8, 8), &linear, &halves, &halves, &mut c));
+    let words = refused(operations.gemm(
+        &stream,
+        &Gemm::from(Problem::new(8, 8, 8)).epilogue(linear),
+        &halves,
+        &halves,
+        &mut c,
+    ));
     assert!(words.contains("the bias has 3 elements where 8 are needed"), "{words}");
     Ok(())
 }
@@ -284,10 +308,10 @@ fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let none = device.uninitialized::<bf16>(0)?;
     let mut c = device.buffer_from(&[7f32; 64])?;
-    operations.multiply(&stream, Product::new(8, 8, 0), &none, &none, &mut c)?;
+    operations.gemm(&stream, &Gemm::from(Problem::new(8, 8, 0)), &none, &none, &mut c)?;
     assert_eq!(c.to_vec()?, [0.0; 64]);
     let mut empty = device.uninitialized::<f32>(0)?;
     let b = device.buffer_from(&[bf16::ONE; 64])?;
-    operations.multiply(&stream, Product::new(0, 8, 8), &none, &b, &mut empty)?;
+    operations.gemm(&stream, &Gemm::from(Problem::new(0, 8, 8)), &none, &b, &mut empty)?;
     Ok(())
 }

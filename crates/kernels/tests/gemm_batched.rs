@@ -2,10 +2,11 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::batched::Batch;
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -24,13 +25,13 @@ fn length(batch: &Batch, stride: u64, matrix: usize) -> usize {
 
 /// All of C, with the gaps, from what was there before.
 fn expected(batch: &Batch, a: &[f32], b: &[f32], before: f32) -> Vec<f32> {
-    let matrix = batch.product.m as usize * batch.product.n as usize;
+    let matrix = batch.problem.m as usize * batch.problem.n as usize;
     let mut c = vec![before; length(batch, batch.c_stride, matrix)];
-    for product in 0..u64::from(batch.count) {
+    for problem in 0..u64::from(batch.count) {
         let [a, b] = [(a, batch.a_stride), (b, batch.b_stride)]
-            .map(|(all, stride)| &all[(product * stride) as usize..]);
-        let first = (product * batch.c_stride) as usize;
-        c[first..][..matrix].copy_from_slice(&multiplied(batch.product, a, b));
+            .map(|(all, stride)| &all[(problem * stride) as usize..]);
+        let first = (problem * batch.c_stride) as usize;
+        c[first..][..matrix].copy_from_slice(&multiplied(batch.problem, a, b));
     }
     c
 }
@@ -44,14 +45,14 @@ struct Case<T, C> {
     c: Buffer<C>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
         device: &Device,
         batch: Batch,
         input: impl Fn(f32) -> T,
         output: impl Fn(f32) -> C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let [m, n, k] = [batch.product.m, batch.product.n, batch.product.k].map(|extent| extent as usize);
+        let [m, n, k] = [batch.problem.m, batch.problem.n, batch.problem.k].map(|extent| extent as usize);
         let a = whole(length(&batch, batch.a_stride, m * k), 1);
         let b = whole(length(&batch, batch.b_stride, k * n), 2);
         let expected = expected(&batch, &a, &b, GAP);
@@ -65,19 +66,18 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Way,
+        way: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
         for _ in 0..2 {
-            operations.multiply_batched_by(stream, &self.batch, way, &self.a, &self.b, &mut self.c)?;
+            operations.gemm(stream, &Gemm::from(self.batch).algorithm(way), &self.a, &self.b, &mut self.c)?;
         }
         Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", self.batch))?)
     }
 }
 
-fn all_ways<T: Factor, C: Element>(device: &Device, batch: Batch) -> Vec<Way> {
-    let properties = device.properties();
-    ways::<T, C>(batch, properties.capability, properties.sm_count)
+fn all_ways<T: MultipliesWith<T>, C: Element>(device: &Device, batch: Batch) -> Vec<Algorithm> {
+    Operations::new(device).gemm_algorithms::<T, C>(&Gemm::from(batch), None)
 }
 
 /// With gaps that TMA can step over.
@@ -89,11 +89,11 @@ fn with_gaps(batch: Batch) -> Batch {
 #[test]
 fn every_way_of_the_plan_is_right() -> Outcome {
     for (schedule, batch) in [
-        (Schedule::Eager, Batch::new(Product::new(72, 72, 136), 7)),
-        (Schedule::Latest, with_gaps(Batch::new(Product::new(5, 136, 264), 2))),
-        (Schedule::Random(7), Batch::new(Product::new(136, 136, 72), 2).sharing_b()),
-        (Schedule::Random(8), Batch::new(Product::new(1, 136, 72), 7).sharing_a()),
-        (Schedule::Random(9), Batch::new(Product::new(72, 72, 72), 1)),
+        (Schedule::Eager, Batch::new(Problem::new(72, 72, 136), 7)),
+        (Schedule::Latest, with_gaps(Batch::new(Problem::new(5, 136, 264), 2))),
+        (Schedule::Random(7), Batch::new(Problem::new(136, 136, 72), 2).sharing_b()),
+        (Schedule::Random(8), Batch::new(Problem::new(1, 136, 72), 7).sharing_a()),
+        (Schedule::Random(9), Batch::new(Problem::new(72, 72, 72), 1)),
     ] {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
@@ -114,7 +114,7 @@ fn every_way_of_the_plan_is_right() -> Outcome {
 fn every_way_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let batch = with_gaps(Batch::new(Product::new(72, 200, 72), 3));
+    let batch = with_gaps(Batch::new(Problem::new(72, 200, 72), 3));
     let mut case = Case::<f16, f32>::new(&device, batch, f16::from_f32, |value| value)?;
     for way in all_ways::<f16, f32>(&device, batch) {
         case.check(&operations, &stream, way, |found| found)?;
@@ -128,14 +128,14 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
 
 #[test]
 fn every_order_is_right_on_both_generations() -> Outcome {
-    let both = [Order::RowMajor, Order::ColumnMajor];
+    let both = [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor];
     for name in ["emu:a100", "emu:h200"] {
         let device = Device::named(name)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
             // Rows of 16-byte multiples; rows that TMA cannot read; and matrices that begin where it cannot.
             for (m, n, k, gap) in [(72, 136, 40, 0), (67, 35, 37, 0), (64, 72, 40, 1)] {
-                let batch = Batch::new(Product { m, n, k, a, b }, 3);
+                let batch = Batch::new(Problem { m, n, k, a, b }, 3);
                 let Batch { a_stride, b_stride, c_stride, .. } = batch;
                 let (a_stride, b_stride, c_stride) = (a_stride + gap, b_stride + gap, c_stride + gap);
                 let batch = Batch { a_stride, b_stride, c_stride, ..batch };
@@ -150,12 +150,12 @@ fn every_order_is_right_on_both_generations() -> Outcome {
 
 #[test]
 fn every_type_is_right() -> Outcome {
-    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+    fn check<T: MultipliesWith<T>>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
-        let batch = Batch::new(Product::new(72, 136, 80), 2);
+        let batch = Batch::new(Problem::new(72, 136, 80), 2);
         let mut case = Case::<T, f32>::new(device, batch, input, |value| value)?;
         for way in all_ways::<T, f32>(device, batch).into_iter().step_by(9) {
-            if !matches!(way, Way::Warps(_)) {
+            if !matches!(way, Algorithm::MmaSync(_)) {
                 case.check(&operations, &stream, way, |found| found)?;
             }
         }
@@ -176,7 +176,7 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         // A C of 16-byte rows, one of others, and one that is computed transposed.
         for (m, n, k) in [(136, 72, 64), (130, 67, 64), (3, 264, 128)] {
-            let (batch, count) = (Batch::new(Product::new(m, n, k), 3), 3);
+            let (batch, count) = (Batch::new(Problem::new(m, n, k), 3), 3);
             let rows = whole(count * m as usize, 3);
             let (columns, bias) = (whole(count * n as usize, 4), whole(count * n as usize, 5));
             let there = |values: &[f32]| device.buffer_from(values);
@@ -190,7 +190,7 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
                 activation: Activation::Relu,
             };
             let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
-            operations.linear_batched(&stream, &batch, &linear, &case.a, &case.b, &mut case.c)?;
+            operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), &case.a, &case.b, &mut case.c)?;
             for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
                 let (line, column) = (place / n as usize, place % n as usize);
                 let of_columns = line / m as usize * n as usize + column;
@@ -208,9 +208,9 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
 fn a_batch_may_have_more_products_than_a_grid_has_rows() -> Outcome {
     let device = Device::named("emu:a100")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let batch = Batch::new(Product::new(1, 1, 1), 65_537);
+    let batch = Batch::new(Problem::new(1, 1, 1), 65_537);
     let mut case = Case::<bf16, f32>::new(&device, batch, bf16::from_f32, |value| value)?;
-    case.check(&operations, &stream, Way::Warps(Default::default()), |found| found)
+    case.check(&operations, &stream, Algorithm::MmaSync(Default::default()), |found| found)
 }
 
 #[test]
@@ -221,16 +221,17 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let mut c = device.buffer_from(&[0f32; 192])?;
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    let batch = Batch::new(Product::new(8, 8, 8), 3);
-    let long = Batch::new(Product::new(8, 8, 8), 4);
-    let words = refused(operations.multiply_batched(&stream, &long, &halves, &halves, &mut c));
+    let batch = Batch::new(Problem::new(8, 8, 8), 3);
+    let long = Batch::new(Problem::new(8, 8, 8), 4);
+    let words = refused(operations.gemm(&stream, &Gemm::from(long), &halves, &halves, &mut c));
     assert!(words.contains("A has 192 elements where 256 are needed"), "{words}");
     let overlapping = Batch { c_stride: 63, ..batch };
-    let words = refused(operations.multiply_batched(&stream, &overlapping, &halves, &halves, &mut c));
+    let words = refused(operations.gemm(&stream, &Gemm::from(overlapping), &halves, &halves, &mut c));
     assert!(words.contains("64 elements are 63 apart"), "{words}");
     let bias = device.buffer_from(&[1f32; 8])?;
     let linear = Linear { bias: Some(&bias), ..Linear::default() };
-    let words = refused(operations.linear_batched(&stream, &batch, &linear, &halves, &halves, &mut c));
+    let words =
+        refused(operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), &halves, &halves, &mut c));
     assert!(words.contains("the bias has 8 elements where 24 are needed"), "{words}");
     Ok(())
 }
@@ -241,11 +242,11 @@ fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let none = device.uninitialized::<bf16>(0)?;
     let mut c = device.buffer_from(&[7f32; 128])?;
-    operations.multiply_batched(&stream, &Batch::new(Product::new(8, 8, 0), 2), &none, &none, &mut c)?;
+    operations.gemm(&stream, &Gemm::new(8, 8, 0).batch(2), &none, &none, &mut c)?;
     assert_eq!(c.to_vec()?, [0.0; 128]);
     let mut empty = device.uninitialized::<f32>(0)?;
-    operations.multiply_batched(&stream, &Batch::new(Product::new(8, 8, 8), 0), &none, &none, &mut empty)?;
+    operations.gemm(&stream, &Gemm::new(8, 8, 8).batch(0), &none, &none, &mut empty)?;
     let b = device.buffer_from(&[bf16::ONE; 128])?;
-    operations.multiply_batched(&stream, &Batch::new(Product::new(0, 8, 8), 2), &none, &b, &mut empty)?;
+    operations.gemm(&stream, &Gemm::new(0, 8, 8).batch(2), &none, &b, &mut empty)?;
     Ok(())
 }

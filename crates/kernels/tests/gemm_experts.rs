@@ -3,10 +3,11 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::experts::Experts;
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -28,18 +29,18 @@ struct Case<T, C> {
     offsets: Buffer<u32>,
     n: u32,
     k: u32,
-    order: Order,
+    order: MatrixLayout,
     expected: Vec<f32>,
     a: Buffer<T>,
     b: Buffer<T>,
     c: Buffer<C>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
         device: &Device,
         sizes: &[u32],
-        (n, k, order): (u32, u32, Order),
+        (n, k, order): (u32, u32, MatrixLayout),
         input: impl Fn(f32) -> T,
         output: impl Fn(f32) -> C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
@@ -50,8 +51,8 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         let mut expected = Vec::new();
         for (group, &size) in sizes.iter().enumerate() {
             let (rows, others) = left.split_at(size as usize * deep);
-            let product = Product { b: order, ..Product::new(size, n, k) };
-            expected.extend(multiplied(product, rows, &b[group * wide * deep..]));
+            let problem = Problem { b: order, ..Problem::new(size, n, k) };
+            expected.extend(multiplied(problem, rows, &b[group * wide * deep..]));
             left = others;
         }
         let sums = sizes.iter().scan(0, |sum, size| {
@@ -64,13 +65,14 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         Ok(Self { offsets: device.buffer_from(&offsets)?, n, k, order, expected, a, b, c })
     }
 
-    fn ways(&self, operations: &Operations) -> Vec<Way> {
-        let rows = self.a.len() as u32 / self.k;
-        operations.ways_of_experts::<T, C>(&self.experts(), rows)
+    fn ways(&self, operations: &Operations) -> Vec<Algorithm> {
+        operations.gemm_algorithms::<T, C>(&self.gemm(), None)
     }
 
-    fn experts(&self) -> Experts<'_> {
-        Experts { b: self.order, ..Experts::new(&self.offsets, self.n, self.k) }
+    fn gemm(&self) -> Gemm<'_> {
+        Gemm::new(self.a.len() as u32 / self.k, self.n, self.k)
+            .layouts(MatrixLayout::RowMajor, self.order)
+            .along_m(&self.offsets)
     }
 
     /// Multiplies in a way, twice, so that what the first left in the workspace is met by the second; and compares.
@@ -78,18 +80,20 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: Way,
+        way: Algorithm,
         of: impl Fn(C) -> f32,
     ) -> Outcome {
-        let experts = Experts { b: self.order, ..Experts::new(&self.offsets, self.n, self.k) };
+        let groups = Gemm::new(self.a.len() as u32 / self.k, self.n, self.k)
+            .layouts(MatrixLayout::RowMajor, self.order)
+            .along_m(&self.offsets);
         for _ in 0..2 {
-            operations.multiply_experts_by(stream, &experts, way, &self.a, &self.b, &mut self.c)?;
+            operations.gemm(stream, &groups.algorithm(way), &self.a, &self.b, &mut self.c)?;
         }
         Ok(compare(&self.c, of, &self.expected, &format!("{:?} by {way:?}", (self.n, self.k, self.order)))?)
     }
 }
 
-const WEIGHTS: Order = Order::ColumnMajor;
+const WEIGHTS: MatrixLayout = MatrixLayout::ColumnMajor;
 
 #[test]
 fn every_way_of_the_plan_is_right() -> Outcome {
@@ -150,7 +154,7 @@ fn both_orders_and_generations_are_right() -> Outcome {
     for name in ["emu:a100", "emu:h200"] {
         let device = Device::named(name)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
-        for order in [Order::RowMajor, Order::ColumnMajor] {
+        for order in [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor] {
             // Rows of 16-byte multiples, and rows that TMA cannot read.
             for (n, k) in [(136, 40), (35, 37)] {
                 let sizes = [130, 0, 7];
@@ -166,12 +170,12 @@ fn both_orders_and_generations_are_right() -> Outcome {
 
 #[test]
 fn every_type_is_right() -> Outcome {
-    fn check<T: Factor>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
+    fn check<T: MultipliesWith<T>>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {
         let (operations, stream) = (Operations::new(device), device.stream()?);
         let mut case = Case::<T, bf16>::new(device, &[9, 72], (72, 80, WEIGHTS), input, bf16::from_f32)?;
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
         let way = case.ways(&operations)[0];
-        assert!(!matches!(way, Way::Warps(_)));
+        assert!(!matches!(way, Algorithm::MmaSync(_)));
         case.check(&operations, &stream, way, bf16::to_f32)
     }
     let device = Device::named("emu:h200")?;
@@ -204,8 +208,8 @@ fn each_group_has_its_own_part_of_an_epilogue() -> Outcome {
             };
             let shape = (n as u32, 64, WEIGHTS);
             let mut case = Case::<bf16, f32>::new(&device, sizes, shape, bf16::from_f32, |value| value)?;
-            let experts = Experts::new(&case.offsets, n as u32, 64);
-            operations.linear_experts(&stream, &experts, &linear, &case.a, &case.b, &mut case.c)?;
+            let groups = Gemm::new(rows.len() as u32, n as u32, 64).along_m(&case.offsets);
+            operations.gemm(&stream, &groups.epilogue(linear), &case.a, &case.b, &mut case.c)?;
             for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
                 let (row, column) = (place / n, rows[place / n] * n + place % n);
                 let inner = 0.125 * scales[row] * columns[column] * sum + bias[column];
@@ -226,18 +230,13 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
     let offsets = device.buffer_from(&[0u32, 3, 16])?;
-    let words = refused(operations.multiply_experts(
-        &stream,
-        &Experts::new(&offsets, 16, 8),
-        &halves,
-        &halves,
-        &mut c,
-    ));
+    let words =
+        refused(operations.gemm(&stream, &Gemm::new(16, 16, 8).along_m(&offsets), &halves, &halves, &mut c));
     assert!(words.contains("B has 128 elements where 256 are needed"), "{words}");
     let none = device.buffer_from(&[0u32; 0])?;
     let words =
-        refused(operations.multiply_experts(&stream, &Experts::new(&none, 8, 8), &halves, &halves, &mut c));
-    assert!(words.contains("0 offsets: n groups of rows have n + 1"), "{words}");
+        refused(operations.gemm(&stream, &Gemm::new(16, 8, 8).along_m(&none), &halves, &halves, &mut c));
+    assert!(words.contains("0 offsets: n groups along m have n + 1"), "{words}");
     Ok(())
 }
 
@@ -249,6 +248,6 @@ fn no_rows_are_no_work() -> Outcome {
     let mut empty = device.uninitialized::<f32>(0)?;
     let offsets = device.buffer_from(&[0u32, 0, 0])?;
     let b = device.buffer_from(&[bf16::ONE; 128])?;
-    operations.multiply_experts(&stream, &Experts::new(&offsets, 8, 8), &none, &b, &mut empty)?;
+    operations.gemm(&stream, &Gemm::new(0, 8, 8).along_m(&offsets), &none, &b, &mut empty)?;
     Ok(())
 }

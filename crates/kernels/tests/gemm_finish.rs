@@ -2,28 +2,30 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::batched::Batch;
-use warpwright_kernels::gemm::epilogue::{
-    Epilogue, Place, biased, element, plus, relu, scaled, scaled_by_row,
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::device::epilogue::{
+    Coordinate, EpilogueInputs, EpilogueOp, FusedEpilogue, Inline, biased, element, plus, relu, scaled,
+    scaled_by_row,
 };
-use warpwright_kernels::gemm::finish::{Finish, FusedEpilogue, Inline, Terms};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
+use warpwright_kernels::gemm::problem::epilogue::EpilogueArguments;
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::matrices::{place, whole};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A·B of each product of a batch without gaps, on the host.
+/// A·B of each problem of a batch without gaps, on the host.
 fn sums(batch: Batch, a: &[f32], b: &[f32]) -> Vec<f32> {
-    let Product { m, n, k, .. } = batch.product;
+    let Problem { m, n, k, .. } = batch.problem;
     let (m, n, k) = (m as usize, n as usize, k as usize);
     let mut all = Vec::with_capacity(batch.count as usize * m * n);
     for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
         for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
             let term = |step| {
-                a[place(batch.product.a, row, step, (m, k))] * b[place(batch.product.b, step, column, (k, n))]
+                a[place(batch.problem.a, row, step, (m, k))] * b[place(batch.problem.b, step, column, (k, n))]
             };
             all.push((0..k).map(term).sum());
         }
@@ -47,14 +49,14 @@ struct Case<T, C> {
     device_bias: Buffer<f32>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
         device: &Device,
         batch: Batch,
         input: impl Fn(f32) -> T,
         output: impl Fn(f32) -> C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let Product { m, n, k, .. } = batch.product;
+        let Problem { m, n, k, .. } = batch.problem;
         let [m, n, k, count] = [m, n, k, batch.count].map(|extent| extent as usize);
         let (a, b) = (whole(count * m * k, 1), whole(count * k * n, 2));
         let (before, residual) = (whole(count * m * n, 3), whole(count * m * n, 4));
@@ -88,17 +90,16 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
         stream: &Stream,
         epilogue: E,
     ) -> Result<Vec<C>, Box<dyn std::error::Error>> {
-        let finish = Finish {
+        let finish = EpilogueArguments {
             numbers: [0.5, 2.0, 3.0, -1.0],
             rows: Some(&self.device_rows),
             columns: [None, Some(&self.device_bias)],
             matrix: Some(&self.device_residual),
-            ..Finish::by(epilogue)
+            ..EpilogueArguments::new(epilogue)
         };
-        operations.multiply_with(
+        operations.gemm(
             stream,
-            self.batch,
-            &finish,
+            &Gemm::from(self.batch).epilogue(finish),
             &self.device_a,
             &self.device_b,
             &mut self.device_c,
@@ -108,19 +109,19 @@ impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
 
     /// What a function of sum, row, column and index makes of the sums.
     fn expected(&self, of: impl Fn(&Self, f32, usize, usize, usize) -> f32) -> Vec<f32> {
-        let (m, n) = (self.batch.product.m as usize, self.batch.product.n as usize);
+        let (m, n) = (self.batch.problem.m as usize, self.batch.problem.n as usize);
         let each = self.sums.iter().enumerate();
         // Rows and columns are counted through all products.
         let one = |(index, &sum): (usize, &f32)| {
-            let (product, place) = (index / (m * n), index % (m * n));
-            of(self, sum, product * m + place / n, product * n + place % n, index)
+            let (problem, place) = (index / (m * n), index % (m * n));
+            of(self, sum, problem * m + place / n, problem * n + place % n, index)
         };
         each.map(one).collect()
     }
 }
 
 /// relu(alpha · rows · A·B + bias + residual) + beta · C, of the functions there are.
-fn whole_layer<C: GemmOutput>(given: Terms<C>) -> impl Epilogue + use<C> {
+fn whole_layer<C: GemmOutput>(given: EpilogueInputs<C>) -> impl EpilogueOp + use<C> {
     let one = constant(1.0f32);
     scaled_by_row(given.rows())
         .then(scaled(given.number(0)))
@@ -138,9 +139,9 @@ struct Triangle {
 }
 
 impl<C: GemmOutput> FusedEpilogue<C> for Triangle {
-    fn epilogue(&self, given: Terms<C>) -> impl Epilogue {
+    fn operation(&self, given: EpilogueInputs<C>) -> impl EpilogueOp {
         let (is_lower, factor, matrix) = (self.is_lower, given.number(2), given.matrix());
-        move |sum: Reg<f32>, at: Place| {
+        move |sum: Reg<f32>, at: Coordinate| {
             let is_inside = if is_lower { at.row.ge(at.column) } else { at.row.le(at.column) };
             is_inside.select(sum * factor, element(matrix, at))
         }
@@ -153,11 +154,11 @@ type Conversions<T, C> = (fn(f32) -> T, fn(f32) -> C, fn(C) -> f32);
 /// The batch on a device, by a closure and by a type.
 fn check<T, C>(device: &Device, batch: Batch, (input, output, value): Conversions<T, C>) -> Outcome
 where
-    T: Factor,
+    T: MultipliesWith<T>,
     C: GemmOutput + Storable,
 {
     let (operations, stream) = (Operations::new(device), device.stream()?);
-    let (m, n) = (batch.product.m as usize, batch.product.n as usize);
+    let (m, n) = (batch.problem.m as usize, batch.problem.n as usize);
     let compare = |found: Vec<C>, expected: Vec<f32>, what: &str| {
         let found = found.into_iter().map(value);
         let expected = expected.into_iter().map(|expected| value(output(expected)));
@@ -202,19 +203,18 @@ fn devices() -> Result<Vec<Device>, Box<dyn std::error::Error>> {
 }
 
 /// The way that the library takes.
-fn way(device: &Device, batch: impl Into<Batch>) -> Way {
-    let properties = device.properties();
-    ways::<bf16, f32>(batch, properties.capability, properties.sm_count)[0]
+fn way(device: &Device, batch: impl Into<Batch>) -> Algorithm {
+    Operations::new(device).gemm_algorithms::<bf16, f32>(&Gemm::from(batch.into()), None)[0]
 }
 
 #[test]
 fn a_single_product_is_finished() -> Outcome {
     for device in devices()? {
         // One that TMA stores, one that it can neither read nor store, and one of columns.
-        check_outputs(&device, Product::new(130, 136, 72))?;
-        check_outputs(&device, Product::new(67, 45, 31))?;
-        let (a, b) = (Order::ColumnMajor, Order::RowMajor);
-        check_outputs(&device, Product { a, b, ..Product::new(72, 200, 40) })?;
+        check_outputs(&device, Problem::new(130, 136, 72))?;
+        check_outputs(&device, Problem::new(67, 45, 31))?;
+        let (a, b) = (MatrixLayout::ColumnMajor, MatrixLayout::RowMajor);
+        check_outputs(&device, Problem { a, b, ..Problem::new(72, 200, 40) })?;
     }
     Ok(())
 }
@@ -222,10 +222,10 @@ fn a_single_product_is_finished() -> Outcome {
 #[test]
 fn places_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
     for device in devices()? {
-        let product = Product::new(3, 264, 128);
-        assert!(matches!(way(&device, product), Way::Warpgroups(configuration) if configuration.transposed));
-        check_outputs(&device, product)?;
-        check_outputs(&device, Batch::new(product, 3))?;
+        let problem = Problem::new(3, 264, 128);
+        assert!(matches!(way(&device, problem), Algorithm::Wgmma(configuration) if configuration.transposed));
+        check_outputs(&device, problem)?;
+        check_outputs(&device, Batch::new(problem, 3))?;
     }
     Ok(())
 }
@@ -233,10 +233,10 @@ fn places_are_those_of_c_where_its_transpose_is_computed() -> Outcome {
 #[test]
 fn split_tiles_are_finished_once() -> Outcome {
     for device in devices()? {
-        let is_split = |product: &Product| matches!(way(&device, *product), Way::Warpgroups(configuration) if configuration.split);
-        let products = [512, 1024, 2048, 4096].map(|k| Product::new(72, 40, k));
-        let product = products.into_iter().find(is_split).expect("few tiles and long k are split");
-        check_outputs(&device, product)?;
+        let is_split = |problem: &Problem| matches!(way(&device, *problem), Algorithm::Wgmma(configuration) if configuration.stream_k);
+        let products = [512, 1024, 2048, 4096].map(|k| Problem::new(72, 40, k));
+        let problem = products.into_iter().find(is_split).expect("few tiles and long k are split");
+        check_outputs(&device, problem)?;
     }
     Ok(())
 }
@@ -244,8 +244,8 @@ fn split_tiles_are_finished_once() -> Outcome {
 #[test]
 fn each_product_of_a_batch_has_its_own_vectors_and_matrix() -> Outcome {
     for device in devices()? {
-        check_outputs(&device, Batch::new(Product::new(66, 72, 40), 3))?;
-        check_outputs(&device, Batch::new(Product::new(33, 35, 37), 3))?;
+        check_outputs(&device, Batch::new(Problem::new(66, 72, 40), 3))?;
+        check_outputs(&device, Batch::new(Problem::new(33, 35, 37), 3))?;
     }
     Ok(())
 }
@@ -253,14 +253,14 @@ fn each_product_of_a_batch_has_its_own_vectors_and_matrix() -> Outcome {
 #[test]
 fn mma_sync_takes_them_too() -> Outcome {
     let device = Device::named("emu:a100")?.checked()?;
-    check_outputs(&device, Product::new(130, 67, 45))?;
-    check_outputs(&device, Batch::new(Product::new(64, 33, 40), 3))
+    check_outputs(&device, Problem::new(130, 67, 45))?;
+    check_outputs(&device, Batch::new(Problem::new(64, 33, 40), 3))
 }
 
 #[test]
 fn other_types_of_factors_take_them_too() -> Outcome {
     let device = Device::named("emu:h200")?;
-    let batch = Batch::new(Product::new(40, 72, 64), 2);
+    let batch = Batch::new(Problem::new(40, 72, 64), 2);
     check::<f16, f16>(&device, batch, (f16::from_f32, f16::from_f32, f16::to_f32))?;
     check::<e4m3, bf16>(&device, batch, (e4m3::from_f32, bf16::from_f32, bf16::to_f32))
 }
@@ -272,24 +272,32 @@ fn what_an_epilogue_lacks_is_said_at_its_line() -> Outcome {
     let ones = device.buffer_from(&[bf16::ONE; 64])?;
     let three = device.buffer_from(&[1.0f32; 3])?;
     let mut c = device.buffer_from(&[0.0f32; 64])?;
-    let product = Product::new(8, 8, 8);
+    let problem = Problem::new(8, 8, 8);
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    let closure = Inline::new(|given: Terms<f32>| plus(given.number(0), given.matrix()));
-    let finish = Finish::by(closure);
-    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
-    assert!(words.contains("the epilogue is not given a matrix: set `Finish::matrix`"), "{words}");
-    assert!(words.contains(file!()), "{words}");
-    let finish = Finish { matrix: Some(&three), ..Finish::by(closure) };
-    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
-    assert!(words.contains("the epilogue's matrix has 3 elements where 64 are needed"), "{words}");
-    let finish = Finish { columns: [Some(&three), None], ..Finish::by(closure) };
-    let words = refused(operations.multiply_with(&stream, product, &finish, &ones, &ones, &mut c));
-    assert!(words.contains("the first vector of the columns has 3 elements where 8"), "{words}");
-    let nothing = device.uninitialized::<bf16>(0)?;
-    let flat = Product::new(8, 8, 0);
+    let closure = Inline::new(|given: EpilogueInputs<f32>| plus(given.number(0), given.matrix()));
+    let finish = EpilogueArguments::new(closure);
     let words =
-        refused(operations.multiply_with(&stream, flat, &Finish::by(closure), &nothing, &nothing, &mut c));
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+    assert!(words.contains("the epilogue is not given a matrix: set `EpilogueArguments::matrix`"), "{words}");
+    assert!(words.contains(file!()), "{words}");
+    let finish = EpilogueArguments { matrix: Some(&three), ..EpilogueArguments::new(closure) };
+    let words =
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+    assert!(words.contains("the epilogue's matrix has 3 elements where 64 are needed"), "{words}");
+    let finish = EpilogueArguments { columns: [Some(&three), None], ..EpilogueArguments::new(closure) };
+    let words =
+        refused(operations.gemm(&stream, &Gemm::from(problem).epilogue(finish), &ones, &ones, &mut c));
+    assert!(words.contains("the epilogue's first vector of columns has 3 elements where 8"), "{words}");
+    let nothing = device.uninitialized::<bf16>(0)?;
+    let flat = Problem::new(8, 8, 0);
+    let words = refused(operations.gemm(
+        &stream,
+        &Gemm::from(flat).epilogue(EpilogueArguments::new(closure)),
+        &nothing,
+        &nothing,
+        &mut c,
+    ));
     assert!(words.contains("k is 0"), "{words}");
     Ok(())
 }

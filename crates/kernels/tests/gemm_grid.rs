@@ -1,4 +1,4 @@
-//! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a product in f64.
+//! Every form of the GEMM over a grid of shapes, types, orders and epilogues, held to a problem in f64.
 //!
 //! Inputs are small whole numbers and scales are powers of two, so that every sum is exact and results must be what the reference rounds
 //! to; an activation by `tanh.approx` may be off by what the PTX ISA allows. A failure prints its case, which names its seed.
@@ -7,12 +7,11 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::batched::Batch;
-use warpwright_kernels::gemm::experts::Experts;
-use warpwright_kernels::gemm::grouped::GroupMember;
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
+use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
@@ -50,11 +49,11 @@ const SHAPES: [(u32, u32, u32); 8] = [
     (127, 31, 100),
 ];
 
-const ORDERS: [(Order, Order); 4] = [
-    (Order::RowMajor, Order::ColumnMajor),
-    (Order::RowMajor, Order::RowMajor),
-    (Order::ColumnMajor, Order::ColumnMajor),
-    (Order::ColumnMajor, Order::RowMajor),
+const ORDERS: [(MatrixLayout, MatrixLayout); 4] = [
+    (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor),
+    (MatrixLayout::RowMajor, MatrixLayout::RowMajor),
+    (MatrixLayout::ColumnMajor, MatrixLayout::ColumnMajor),
+    (MatrixLayout::ColumnMajor, MatrixLayout::RowMajor),
 ];
 
 const INPUTS: [&str; 5] = ["bf16", "f16", "tf32", "e4m3", "e5m2"];
@@ -85,7 +84,7 @@ const EPILOGUES: [Parts; 5] = [
 struct Case {
     form: Form,
     shape: (u32, u32, u32),
-    orders: (Order, Order),
+    orders: (MatrixLayout, MatrixLayout),
     input: &'static str,
     output: &'static str,
     epilogue: Parts,
@@ -94,7 +93,7 @@ struct Case {
 
 /// One of several products, on the host.
 struct Part {
-    product: Product,
+    problem: Problem,
     a: Vec<f32>,
     b: Vec<f32>,
     before: Vec<f32>,
@@ -104,11 +103,11 @@ struct Part {
 }
 
 impl Part {
-    fn new(product: Product, seed: u64) -> Self {
-        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    fn new(problem: Problem, seed: u64) -> Self {
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
         let powers = |count, seed| whole(count, seed).into_iter().map(f32::exp2).collect();
         Self {
-            product,
+            problem,
             a: whole(m * k, seed),
             b: whole(k * n, seed + 1),
             before: whole(m * n, seed + 2),
@@ -120,7 +119,7 @@ impl Part {
 
     /// What C should hold, and how far it may be from it before it is rounded.
     fn expected(&self, epilogue: Parts) -> Vec<(f64, f64)> {
-        let Product { m, n, k, a, b } = self.product;
+        let Problem { m, n, k, a, b } = self.problem;
         let [m, n, k] = [m, n, k].map(|extent| extent as usize);
         let element = |row: usize, column: usize| {
             let terms = (0..k).map(|step| {
@@ -181,7 +180,7 @@ outputs! {
 
 /// Compares a C, gaps left out, with what it should be.
 fn compare<C: Output>(found: &[C], part: &Part, epilogue: Parts, what: &str) -> Result<()> {
-    let n = part.product.n as usize;
+    let n = part.problem.n as usize;
     for (place, (found, (expected, slack))) in found.iter().zip(part.expected(epilogue)).enumerate() {
         let found = found.exact();
         let is_right = match slack {
@@ -221,7 +220,7 @@ impl Vectors {
     }
 }
 
-impl<T: Factor, C: Output> Bench<'_, T, C> {
+impl<T: MultipliesWith<T>, C: Output> Bench<'_, T, C> {
     fn factor(&self, values: &[f32]) -> Result<Buffer<T>> {
         let values: Vec<T> = values.iter().map(|&value| (self.input)(value)).collect();
         Ok(self.operations.device().buffer_from(&values)?)
@@ -246,20 +245,19 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
     /// By the library's choice, and where there is no epilogue, by the first way of warpgroups as well.
     fn each_way(
         &self,
-        ways: &[Way],
-        mut choose: impl FnMut(Option<Way>) -> Result<LaunchCounts>,
+        ways: &[Algorithm],
+        mut choose: impl FnMut(Option<Algorithm>) -> Result<LaunchCounts>,
     ) -> Result<()> {
         if self.epilogue == PLAIN
-            && let Some(way) = ways.iter().find(|way| !matches!(way, Way::Warps(_)))
+            && let Some(way) = ways.iter().find(|way| !matches!(way, Algorithm::MmaSync(_)))
         {
             choose(Some(*way))?;
         }
         choose(None).map(|_| ())
     }
 
-    fn ways(&self, batch: Batch) -> Vec<Way> {
-        let properties = self.operations.device().properties();
-        ways::<T, C>(batch, properties.capability, properties.sm_count)
+    fn ways(&self, batch: Batch) -> Vec<Algorithm> {
+        self.operations.gemm_algorithms::<T, C>(&Gemm::from(batch), None)
     }
 
     /// Products of one shape, whose matrices lie one after another.
@@ -282,14 +280,18 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
         self.each_way(&self.ways(batch), |way| {
             let mut c = self.before(&before)?;
             let counts = match (way, batch.count) {
-                (Some(way), _) => operations.multiply_batched_by(stream, &batch, way, &a, &b, &mut c)?,
-                (None, 1) => operations.linear(stream, batch.product, &linear, &a, &b, &mut c)?,
-                (None, _) => operations.linear_batched(stream, &batch, &linear, &a, &b, &mut c)?,
+                (Some(way), _) => {
+                    operations.gemm(stream, &Gemm::from(batch).algorithm(way), &a, &b, &mut c)?
+                }
+                (None, 1) => {
+                    operations.gemm(stream, &Gemm::from(batch.problem).epilogue(linear), &a, &b, &mut c)?
+                }
+                (None, _) => operations.gemm(stream, &Gemm::from(batch).epilogue(linear), &a, &b, &mut c)?,
             };
             let c = c.to_vec()?;
             for (number, part) in parts.iter().enumerate() {
                 let start = number * batch.c_stride as usize;
-                let what = format!("product {number} by {way:?}");
+                let what = format!("problem {number} by {way:?}");
                 compare(&c[start..][..part.before.len()], part, self.epilogue, &what)?;
                 // What lies between the matrices is as it was.
                 let gap = start + part.before.len()..c.len().min(start + batch.c_stride as usize);
@@ -307,18 +309,18 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
         };
         let (a, b) = (self.factor(&all(|part| &part.a))?, self.factor(&all(|part| &part.b))?);
         let mut offsets = vec![0];
-        parts.iter().for_each(|part| offsets.push(offsets[offsets.len() - 1] + part.product.m));
+        parts.iter().for_each(|part| offsets.push(offsets[offsets.len() - 1] + part.problem.m));
         let rows = offsets[parts.len()];
         let offsets = operations.device().buffer_from(&offsets)?;
-        let Product { n, k, b: order, .. } = parts[0].product;
-        let experts = Experts { b: order, ..Experts::new(&offsets, n, k) };
+        let Problem { n, k, b: order, .. } = parts[0].problem;
+        let groups = Gemm::new(rows, n, k).layouts(MatrixLayout::RowMajor, order).along_m(&offsets);
         let vectors = self.vectors(&parts.iter().collect::<Vec<_>>(), true)?;
         let linear = vectors.linear(self.epilogue);
-        self.each_way(&operations.ways_of_experts::<T, C>(&experts, rows), |way| {
+        self.each_way(&operations.gemm_algorithms::<T, C>(&groups, None), |way| {
             let mut c = self.before(&all(|part| &part.before))?;
             let counts = match way {
-                Some(way) => operations.multiply_experts_by(stream, &experts, way, &a, &b, &mut c)?,
-                None => operations.linear_experts(stream, &experts, &linear, &a, &b, &mut c)?,
+                Some(way) => operations.gemm(stream, &groups.algorithm(way), &a, &b, &mut c)?,
+                None => operations.gemm(stream, &groups.epilogue(linear), &a, &b, &mut c)?,
             };
             let (c, mut start) = (c.to_vec()?, 0);
             for (number, part) in parts.iter().enumerate() {
@@ -338,24 +340,23 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
         for part in parts {
             factors.push((self.factor(&part.a)?, self.factor(&part.b)?, self.vectors(&[part], true)?));
         }
-        let mut ways = None;
-        for _ in 0..2 {
+        let problems: Vec<_> = parts.iter().map(|part| part.problem).collect();
+        let algorithms = operations.grouped_algorithms::<T, C>(&problems, None);
+        // The second time by wgmma, if the device has it.
+        for way in [None, algorithms.into_iter().find(|algorithm| algorithm.is_wgmma())] {
             let before = parts.iter().map(|part| self.before(&part.before));
             let mut cs = before.collect::<Result<Vec<_>>>()?;
             let mut members = Vec::new();
             for (number, ((part, (a, b, vectors)), c)) in parts.iter().zip(&factors).zip(&mut cs).enumerate()
             {
-                let member = GroupMember::new(part.product, a, b, c);
-                let is_plain = epilogue(number) == PLAIN;
-                members.push(if is_plain { member } else { member.with(vectors.linear(self.epilogue)) });
+                let mut gemm = Gemm::from(part.problem);
+                if epilogue(number) != PLAIN {
+                    gemm = gemm.epilogue(vectors.linear(self.epilogue));
+                }
+                let gemm = way.map_or(gemm, |way| gemm.algorithm(way));
+                members.push(GroupMember::new(gemm, a, b, c));
             }
-            let way = ways.take();
-            match way {
-                Some(way) => operations.multiply_grouped_by(stream, &mut members, way)?,
-                None => operations.multiply_grouped(stream, &mut members)?,
-            };
-            // The second time by warpgroups, if there are some.
-            ways = operations.ways_of_group(&members).into_iter().find(|way| !matches!(way, Way::Warps(_)));
+            operations.gemm_grouped(stream, &mut members)?;
             for (number, (c, part)) in cs.iter().zip(parts).enumerate() {
                 compare(&c.to_vec()?, part, epilogue(number), &format!("member {number} by {way:?}"))?;
             }
@@ -364,7 +365,11 @@ impl<T: Factor, C: Output> Bench<'_, T, C> {
     }
 }
 
-fn run_typed<T: Factor, C: Output>(device: &Device, case: Case, input: fn(f32) -> T) -> Result<()> {
+fn run_typed<T: MultipliesWith<T>, C: Output>(
+    device: &Device,
+    case: Case,
+    input: fn(f32) -> T,
+) -> Result<()> {
     let (operations, stream) = (Operations::new(device), device.stream()?);
     let bench = Bench::<T, C> {
         operations: &operations,
@@ -374,36 +379,36 @@ fn run_typed<T: Factor, C: Output>(device: &Device, case: Case, input: fn(f32) -
         output: std::marker::PhantomData,
     };
     let ((m, n, k), (a, b), seed) = (case.shape, case.orders, case.seed);
-    let product = Product { m, n, k, a, b };
-    let parts = |products: &[Product]| -> Vec<Part> {
-        products.iter().zip(0..).map(|(&product, number)| Part::new(product, seed + 10 * number)).collect()
+    let problem = Problem { m, n, k, a, b };
+    let parts = |products: &[Problem]| -> Vec<Part> {
+        products.iter().zip(0..).map(|(&problem, number)| Part::new(problem, seed + 10 * number)).collect()
     };
     match case.form {
-        Form::Single => bench.batch(product.into(), &parts(&[product])),
+        Form::Single => bench.batch(problem.into(), &parts(&[problem])),
         Form::Batch(gap) => {
-            let Batch { a_stride, b_stride, c_stride, .. } = Batch::new(product, 3);
+            let Batch { a_stride, b_stride, c_stride, .. } = Batch::new(problem, 3);
             let (a_stride, b_stride, c_stride) = (a_stride + gap, b_stride + gap, c_stride + gap);
-            bench.batch(Batch { product, count: 3, a_stride, b_stride, c_stride }, &parts(&[product; 3]))
+            bench.batch(Batch { problem, count: 3, a_stride, b_stride, c_stride }, &parts(&[problem; 3]))
         }
         Form::Shared => {
-            let mut parts = parts(&[product; 3]);
+            let mut parts = parts(&[problem; 3]);
             let shared = parts[0].b.clone();
             parts.iter_mut().for_each(|part| part.b.clone_from(&shared));
-            bench.batch(Batch::new(product, 3).sharing_b(), &parts)
+            bench.batch(Batch::new(problem, 3).sharing_b(), &parts)
         }
         Form::Experts => {
-            let group = |m| Product { m, a: Order::RowMajor, ..product };
+            let group = |m| Problem { m, a: MatrixLayout::RowMajor, ..problem };
             bench.experts(&parts(&[group(m), group(0), group(m / 2 + 1), group(3)]))
         }
         Form::Group => {
-            let (wide, high) = (Product { m: n, n: m, ..product }, Product { k: k + 9, ..product });
-            bench.group(&parts(&[product, wide, Product { a: b, b: a, ..high }]))
+            let (wide, high) = (Problem { m: n, n: m, ..problem }, Problem { k: k + 9, ..problem });
+            bench.group(&parts(&[problem, wide, Problem { a: b, b: a, ..high }]))
         }
     }
 }
 
 fn run(device: &Device, case: Case) -> Result<()> {
-    fn with_output<T: Factor>(device: &Device, case: Case, input: fn(f32) -> T) -> Result<()> {
+    fn with_output<T: MultipliesWith<T>>(device: &Device, case: Case, input: fn(f32) -> T) -> Result<()> {
         match case.output {
             "f32" => run_typed::<T, f32>(device, case, input),
             "bf16" => run_typed::<T, bf16>(device, case, input),

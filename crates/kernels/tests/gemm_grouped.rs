@@ -2,10 +2,10 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::grouped::GroupMember;
-use warpwright_kernels::gemm::linear::Linear;
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::GroupMember;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -14,51 +14,62 @@ use crate::products::{compare, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A product's matrices on the host and on a device.
+/// A problem's matrices on the host and on a device.
 struct Case<T, C> {
-    product: Product,
+    problem: Problem,
     expected: Vec<f32>,
     a: Buffer<T>,
     b: Buffer<T>,
     c: Buffer<C>,
 }
 
-impl<T: Factor, C: GemmOutput + Storable> Case<T, C> {
+impl<T: MultipliesWith<T>, C: GemmOutput + Storable> Case<T, C> {
     fn new(
         device: &Device,
-        product: Product,
+        problem: Problem,
         input: impl Fn(f32) -> T,
         before: C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
-        let (a, b) = (whole(m * k, u64::from(product.m)), whole(k * n, u64::from(product.n) + 100));
-        let expected = multiplied(product, &a, &b);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
+        let (a, b) = (whole(m * k, u64::from(problem.m)), whole(k * n, u64::from(problem.n) + 100));
+        let expected = multiplied(problem, &a, &b);
         let (a, b) = (sent(device, &a, &input)?, sent(device, &b, &input)?);
         let c = device.buffer_from(&vec![before; m * n])?;
-        Ok(Self { product, expected, a, b, c })
+        Ok(Self { problem, expected, a, b, c })
     }
 }
 
-fn members<T, C>(cases: &mut [Case<T, C>]) -> Vec<GroupMember<'_, T, C>> {
+fn members<T, C>(cases: &mut [Case<T, C>]) -> Vec<GroupMember<'_, &Buffer<T>, &Buffer<T>, C>> {
     let member = |case| {
-        let Case { product, a, b, c, .. }: &mut Case<T, C> = case;
-        GroupMember::new(*product, a, b, c)
+        let Case { problem, a, b, c, .. }: &mut Case<T, C> = case;
+        GroupMember::new(*problem, &*a, &*b, c)
     };
     cases.iter_mut().map(member).collect()
 }
 
-/// Multiplies in a way, twice, and compares.
-fn check<T: Factor, C: GemmOutput + Storable>(
+/// The algorithms for a group.
+fn algorithms<T: MultipliesWith<T>, C: Element>(
+    operations: &Operations,
+    cases: &[Case<T, C>],
+) -> Vec<Algorithm> {
+    let problems: Vec<_> = cases.iter().map(|case| case.problem).collect();
+    operations.grouped_algorithms::<T, C>(&problems, None)
+}
+
+/// Multiplies by an algorithm, twice, and compares.
+fn check<T: MultipliesWith<T>, C: GemmOutput + Storable>(
     cases: &mut [Case<T, C>],
     (operations, stream): (&Operations, &Stream),
-    way: Way,
+    way: Algorithm,
     of: impl Fn(C) -> f32,
 ) -> Outcome {
     for _ in 0..2 {
-        operations.multiply_grouped_by(stream, &mut members(cases), way)?;
+        let mut group = members(cases);
+        group.iter_mut().for_each(|member| member.gemm = member.gemm.algorithm(way));
+        operations.gemm_grouped(stream, &mut group)?;
     }
     for (number, case) in cases.iter().enumerate() {
-        let what = format!("member {number}, {:?}, by {way:?}", case.product);
+        let what = format!("member {number}, {:?}, by {way:?}", case.problem);
         compare(&case.c, &of, &case.expected, &what)?;
     }
     Ok(())
@@ -76,12 +87,12 @@ fn every_way_of_the_plan_is_right() -> Outcome {
         let rounded = |value: f32| bf16::from_f32(value);
         let mut cases = Vec::new();
         for (m, n, k) in EXTENTS {
-            let mut case = Case::<bf16, bf16>::new(&device, Product::new(m, n, k), rounded, bf16::NAN)?;
+            let mut case = Case::<bf16, bf16>::new(&device, Problem::new(m, n, k), rounded, bf16::NAN)?;
             // Sums of whole numbers are whole, and those above 256 are rounded once.
             case.expected.iter_mut().for_each(|sum| *sum = rounded(*sum).to_f32());
             cases.push(case);
         }
-        let ways = operations.ways_of_group(&members(&mut cases));
+        let ways = algorithms(&operations, &cases);
         assert!(ways.len() > 8, "{} ways", ways.len());
         for way in ways {
             check(&mut cases, (&operations, &stream), way, bf16::to_f32)?;
@@ -96,16 +107,16 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut cases = Vec::new();
     for (m, n, k) in EXTENTS {
-        cases.push(Case::<f16, f32>::new(&device, Product::new(m, n, k), f16::from_f32, f32::NAN)?);
+        cases.push(Case::<f16, f32>::new(&device, Problem::new(m, n, k), f16::from_f32, f32::NAN)?);
     }
-    for way in operations.ways_of_group(&members(&mut cases)) {
+    for way in algorithms(&operations, &cases) {
         check(&mut cases, (&operations, &stream), way, |found| found)?;
     }
     let mut cases = Vec::new();
     for (m, n, k) in EXTENTS {
-        cases.push(Case::<f16, f16>::new(&device, Product::new(m, n, k), f16::from_f32, f16::NAN)?);
+        cases.push(Case::<f16, f16>::new(&device, Problem::new(m, n, k), f16::from_f32, f16::NAN)?);
     }
-    for way in operations.ways_of_group(&members(&mut cases)).into_iter().step_by(3) {
+    for way in algorithms(&operations, &cases).into_iter().step_by(3) {
         check(&mut cases, (&operations, &stream), way, f16::to_f32)?;
     }
     Ok(())
@@ -119,10 +130,10 @@ fn both_generations_and_rows_that_tma_cannot_read_are_right() -> Outcome {
         for (n, k) in [(40, 72), (35, 37)] {
             let mut cases = Vec::new();
             for m in [70, 1] {
-                let product = Product { b: Order::RowMajor, ..Product::new(m, n, k) };
-                cases.push(Case::<f16, f32>::new(&device, product, f16::from_f32, f32::NAN)?);
+                let problem = Problem { b: MatrixLayout::RowMajor, ..Problem::new(m, n, k) };
+                cases.push(Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?);
             }
-            let way = operations.ways_of_group(&members(&mut cases))[0];
+            let way = algorithms(&operations, &cases)[0];
             check(&mut cases, (&operations, &stream), way, |found| found)?;
         }
     }
@@ -135,10 +146,10 @@ fn more_members_than_a_launch_takes_are_several() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let mut cases = Vec::new();
     for number in 0..515 {
-        let product = Product::new(1 + number % 3, 8, 8);
-        cases.push(Case::<bf16, f32>::new(&device, product, bf16::from_f32, f32::NAN)?);
+        let problem = Problem::new(1 + number % 3, 8, 8);
+        cases.push(Case::<bf16, f32>::new(&device, problem, bf16::from_f32, f32::NAN)?);
     }
-    let way = operations.ways_of_group(&members(&mut cases))[0];
+    let way = algorithms(&operations, &cases)[0];
     check(&mut cases, (&operations, &stream), way, |found| found)
 }
 
@@ -146,20 +157,20 @@ fn more_members_than_a_launch_takes_are_several() -> Outcome {
 fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let mut cases = vec![Case::<f16, f32>::new(&device, Product::new(8, 16, 8), f16::from_f32, 0.0)?];
+    let mut cases = vec![Case::<f16, f32>::new(&device, Problem::new(8, 16, 8), f16::from_f32, 0.0)?];
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    cases[0].product.m = 9;
-    let words = refused(operations.multiply_grouped(&stream, &mut members(&mut cases)));
+    cases[0].problem.m = 9;
+    let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
     assert!(words.contains("A has 64 elements where 72 are needed"), "{words}");
-    operations.multiply_grouped::<f16, f16, f32>(&stream, &mut [])?;
+    operations.gemm_grouped::<&Buffer<f16>, &Buffer<f16>, f32>(&stream, &mut [])?;
     let bias = device.buffer_from(&[1f32; 15])?;
-    let mut cases = vec![Case::<f16, f32>::new(&device, Product::new(8, 16, 8), f16::from_f32, 0.0)?];
+    let mut cases = vec![Case::<f16, f32>::new(&device, Problem::new(8, 16, 8), f16::from_f32, 0.0)?];
     let mut biased: Vec<_> = members(&mut cases)
         .into_iter()
-        .map(|member| member.with(Linear { bias: Some(&bias), ..Linear::default() }))
+        .map(|member| GroupMember { gemm: member.gemm.bias(&bias), ..member })
         .collect();
-    let words = refused(operations.multiply_grouped(&stream, &mut biased));
+    let words = refused(operations.gemm_grouped(&stream, &mut biased));
     assert!(words.contains("the bias has 15 elements where 16 are needed"), "{words}");
     Ok(())
 }
@@ -172,20 +183,20 @@ fn members_of_several_kinds_are_several_launches() -> Outcome {
         let device = hopper(schedule)?.checked()?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
         let mut cases = Vec::new();
-        for (number, product) in
+        for (number, problem) in
             [(40, 72, 72), (8, 136, 24), (70, 8, 8), (24, 24, 33)].into_iter().enumerate()
         {
-            let (m, n, k) = product;
-            let b = [Order::ColumnMajor, Order::RowMajor][number % 2];
-            let product = Product { b, ..Product::new(m, n, k) };
-            cases.push(Case::<e4m3, f32>::new(&device, product, e4m3::from_f32, 2.0)?);
+            let (m, n, k) = problem;
+            let b = [MatrixLayout::ColumnMajor, MatrixLayout::RowMajor][number % 2];
+            let problem = Problem { b, ..Problem::new(m, n, k) };
+            cases.push(Case::<e4m3, f32>::new(&device, problem, e4m3::from_f32, 2.0)?);
         }
         let alpha = |number: usize| [1.0, 0.5, 0.25, 1.0][number];
         let mut group = members(&mut cases);
         for (number, member) in group.iter_mut().enumerate() {
-            member.linear = Linear { alpha: alpha(number), beta: number as f32, ..Linear::default() };
+            member.gemm = member.gemm.alpha(alpha(number)).beta(number as f32);
         }
-        operations.multiply_grouped(&stream, &mut group)?;
+        operations.gemm_grouped(&stream, &mut group)?;
         for (number, case) in cases.iter().enumerate() {
             let expected = case.expected.iter().map(|sum| alpha(number) * sum + 2.0 * number as f32);
             assert_eq!(case.c.to_vec()?, expected.collect::<Vec<_>>(), "member {number}");

@@ -1,13 +1,12 @@
-//! 8-bit floats of one type times those of the other: every way of a product, and every form of several.
+//! 8-bit floats of one type times those of the other: every way of a problem, and every form of several.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::Order;
-use warpwright_kernels::gemm::batched::Batch;
-use warpwright_kernels::gemm::experts::Experts;
-use warpwright_kernels::gemm::grouped::GroupMember;
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Factor, Product, Way, ways};
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::types::{MatrixLayout, MultipliesWith};
+use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::Operations;
 
 use crate::emulated::hopper;
@@ -28,25 +27,25 @@ struct Case<A, B> {
     expected: Vec<f32>,
 }
 
-impl<A: Factor<B>, B: Factor<A>> Case<A, B> {
+impl<A: MultipliesWith<B>, B: MultipliesWith<A>> Case<A, B> {
     fn new(
         device: &Device,
-        product: Product,
+        problem: Problem,
         count: u32,
         (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
         let (a, b) = (whole(count as usize * m * k, 1), whole(count as usize * k * n, 2));
         let mut expected = Vec::new();
         for (a, b) in a.chunks(m * k).zip(b.chunks(k * n)) {
             for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-                let of_a = |step: usize| a[place(product.a, row, step, (m, k))];
-                let of_b = |step: usize| b[place(product.b, step, column, (k, n))];
+                let of_a = |step: usize| a[place(problem.a, row, step, (m, k))];
+                let of_b = |step: usize| b[place(problem.b, step, column, (k, n))];
                 expected.push((0..k).map(|step| of_a(step) * of_b(step)).sum());
             }
         }
         Ok(Self {
-            batch: Batch::new(product, count),
+            batch: Batch::new(problem, count),
             a: there(device, &a, a_input)?,
             b: there(device, &b, b_input)?,
             c: device.buffer_from(&vec![f32::NAN; expected.len()])?,
@@ -54,10 +53,10 @@ impl<A: Factor<B>, B: Factor<A>> Case<A, B> {
         })
     }
 
-    fn check(&mut self, operations: &Operations, stream: &Stream, way: Way) -> Outcome {
+    fn check(&mut self, operations: &Operations, stream: &Stream, way: Algorithm) -> Outcome {
         let Self { batch, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.multiply_batched_by(stream, batch, way, a, b, c)?;
+            operations.gemm(stream, &Gemm::from(*batch).algorithm(way), &*a, &*b, c)?;
         }
         compare(&self.c, &self.expected, &format!("{:?} by {way:?}", self.batch))
     }
@@ -80,31 +79,30 @@ fn compare(found: &Buffer<f32>, expected: &[f32], what: &str) -> Outcome {
     Ok(())
 }
 
-fn warpgroups<T: Factor>(device: &Device, batch: Batch) -> Vec<Way> {
-    let properties = device.properties();
-    let all = ways::<T, f32>(batch, properties.capability, properties.sm_count);
-    all.into_iter().filter(|way| matches!(way, Way::Warpgroups(_))).collect()
+fn warpgroups<T: MultipliesWith<T>>(device: &Device, batch: Batch) -> Vec<Algorithm> {
+    let all = Operations::new(device).gemm_algorithms::<T, f32>(&Gemm::from(batch), None);
+    all.into_iter().filter(|way| matches!(way, Algorithm::Wgmma(_))).collect()
 }
 
 #[test]
 fn every_way_is_right_in_both_orders_of_types() -> Outcome {
-    fn check<A: Factor<B> + Factor, B: Factor<A>>(
+    fn check<A: MultipliesWith<B> + MultipliesWith<A>, B: MultipliesWith<A>>(
         schedule: Schedule,
-        (product, count): (Product, u32),
+        (problem, count): (Problem, u32),
         inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
     ) -> Outcome {
         let device = hopper(schedule)?;
         let (operations, stream) = (Operations::new(&device), device.stream()?);
-        let mut case = Case::new(&device, product, count, inputs)?;
+        let mut case = Case::new(&device, problem, count, inputs)?;
         for way in warpgroups::<A>(&device, case.batch).into_iter().step_by(2) {
             case.check(&operations, &stream, way)?;
         }
         Ok(())
     }
-    check(Schedule::Eager, (Product::new(72, 136, 144), 1), (E4M3, E5M2))?;
-    check(Schedule::Latest, (Product::new(5, 136, 272), 1), (E5M2, E4M3))?;
-    check(Schedule::Random(7), (Product::new(3, 136, 80), 3), (E4M3, E5M2))?;
-    check(Schedule::Random(8), (Product::new(70, 72, 80), 2), (E5M2, E4M3))
+    check(Schedule::Eager, (Problem::new(72, 136, 144), 1), (E4M3, E5M2))?;
+    check(Schedule::Latest, (Problem::new(5, 136, 272), 1), (E5M2, E4M3))?;
+    check(Schedule::Random(7), (Problem::new(3, 136, 80), 3), (E4M3, E5M2))?;
+    check(Schedule::Random(8), (Problem::new(70, 72, 80), 2), (E5M2, E4M3))
 }
 
 /// Orders and extents that TMA cannot read, under the checkers: A's copy and B's have types of their own.
@@ -112,13 +110,13 @@ fn every_way_is_right_in_both_orders_of_types() -> Outcome {
 fn every_order_is_right() -> Outcome {
     let device = hopper(Schedule::Random(9))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let both = [Order::RowMajor, Order::ColumnMajor];
+    let both = [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor];
     for (a, b) in both.into_iter().flat_map(|a| both.map(|b| (a, b))) {
         for (m, n, k) in [(67, 35, 37), (3, 72, 48)] {
-            let mut case = Case::new(&device, Product { m, n, k, a, b }, 1, (E4M3, E5M2))?;
+            let mut case = Case::new(&device, Problem { m, n, k, a, b }, 1, (E4M3, E5M2))?;
             let way = warpgroups::<e4m3>(&device, case.batch)[0];
             case.check(&operations, &stream, way)?;
-            operations.multiply(&stream, case.batch.product, &case.a, &case.b, &mut case.c)?;
+            operations.gemm(&stream, &Gemm::from(case.batch.problem), &case.a, &case.b, &mut case.c)?;
             compare(&case.c, &case.expected, "multiply")?;
         }
     }
@@ -131,12 +129,12 @@ fn layers_groups_of_rows_and_groups_take_both() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     // Many rows, and so few that C is computed transposed.
     for rows in [130u32, 4] {
-        let (product, n) = (Product::new(rows, 72, 80), 72);
-        let mut case = Case::new(&device, product, 1, (E5M2, E4M3))?;
+        let (problem, n) = (Problem::new(rows, 72, 80), 72);
+        let mut case = Case::new(&device, problem, 1, (E5M2, E4M3))?;
         let bias = whole(n, 4);
         let there_bias = device.buffer_from(&bias)?;
         let linear = Linear { bias: Some(&there_bias), activation: Activation::Relu, ..Linear::default() };
-        operations.linear(&stream, product, &linear, &case.a, &case.b, &mut case.c)?;
+        operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &case.a, &case.b, &mut case.c)?;
         let finished = |(place, sum): (usize, &f32)| (sum + bias[place % n]).max(0.0);
         let expected: Vec<f32> = case.expected.iter().enumerate().map(finished).collect();
         compare(&case.c, &expected, "linear")?;
@@ -145,15 +143,15 @@ fn layers_groups_of_rows_and_groups_take_both() -> Outcome {
         let offsets = device.buffer_from(&[0, 0, rows])?;
         let weights = [vec![9.0; n * 80], whole(n * 80, 2)].concat();
         let b = there(&device, &weights, E4M3)?;
-        operations.multiply_experts(&stream, &Experts::new(&offsets, 72, 80), &case.a, &b, &mut case.c)?;
+        operations.gemm(&stream, &Gemm::new(rows, 72, 80).along_m(&offsets), &case.a, &b, &mut case.c)?;
         compare(&case.c, &case.expected, "experts")?;
 
-        let mut other = Case::new(&device, Product::new(rows / 2, 40, 144), 1, (E5M2, E4M3))?;
+        let mut other = Case::new(&device, Problem::new(rows / 2, 40, 144), 1, (E5M2, E4M3))?;
         let mut members = [
-            GroupMember::new(case.batch.product, &case.a, &case.b, &mut case.c),
-            GroupMember::new(other.batch.product, &other.a, &other.b, &mut other.c),
+            GroupMember::new(case.batch.problem, &case.a, &case.b, &mut case.c),
+            GroupMember::new(other.batch.problem, &other.a, &other.b, &mut other.c),
         ];
-        operations.multiply_grouped(&stream, &mut members)?;
+        operations.gemm_grouped(&stream, &mut members)?;
         compare(&case.c, &case.expected, "a group's first member")?;
         compare(&other.c, &other.expected, "a group's second member")?;
     }
@@ -166,8 +164,8 @@ fn other_gpus_refuse_them_in_words() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let (a, b) = (device.zeros::<e4m3>(64)?, device.zeros::<e5m2>(64)?);
     let mut c = device.zeros::<f32>(64)?;
-    let outcome = operations.multiply(&stream, Product::new(8, 8, 8), &a, &b, &mut c);
+    let outcome = operations.gemm(&stream, &Gemm::from(Problem::new(8, 8, 8)), &a, &b, &mut c);
     let words = outcome.map(|_| ()).expect_err("no wgmma there").to_string();
-    assert!(words.contains("e4m3 x e5m2 of 8 x 8 x 8 by wgmma needs sm_90a"), "{words}");
+    assert!(words.contains("e4m3 x e5m2 operands need wgmma (sm_90a)"), "{words}");
     Ok(())
 }

@@ -1,13 +1,16 @@
-//! The GEMM whose blocks have scales: every way, granularity, type and schedule against the product of what the operands stand for.
+//! The GEMM whose blocks have scales: every way, granularity, type and schedule against the problem of what the operands stand for.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable};
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::Product;
-use warpwright_kernels::gemm::multiply_scaled::{Narrow, Scaled, ScaledWay};
-use warpwright_kernels::gemm::plan::Shape;
-use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
+use warpwright_kernels::gemm::problem::types::{
+    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
+};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -16,12 +19,15 @@ use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
+impl<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+> Case<A, B, C>
+{
     /// All ways to compute it.
-    fn ways(&self, device: &Device) -> Vec<ScaledWay> {
-        let Product { m, n, k, .. } = self.product;
-        let shape = Shape { batch: 1, m, n, k, input_bytes: A::BYTES, output_bytes: C::BYTES };
-        ScaledWay::all(shape, self.granularities(), device.properties().sm_count)
+    fn ways(&self, device: &Device) -> Vec<Algorithm> {
+        Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.problem), Some(self.granularities()))
     }
 
     /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
@@ -29,16 +35,16 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
         &mut self,
         device: &Device,
         operations: &Operations,
-        way: ScaledWay,
+        way: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let stream = device.stream()?;
-        let Self { product, a, b, c, .. } = self;
+        let Self { problem, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.multiply_scaled_by(&stream, *product, way, a.scaled(), b.scaled(), c)?;
+            operations.gemm(&stream, &Gemm::from(*problem).algorithm(way), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
-        compare(found, &self.expected, &format!("{:?}, {:?} by {way}", self.product, self.granularities()));
+        compare(found, &self.expected, &format!("{:?}, {:?} by {way}", self.problem, self.granularities()));
         Ok(())
     }
 }
@@ -58,7 +64,7 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
         let operations = Operations::new(&device);
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let (m, n, k) = extents;
-            let mut case = Case::exact(&device, Product::new(m, n, k), granularities, E4M3, f32::NAN)?;
+            let mut case = Case::exact(&device, Problem::new(m, n, k), granularities, E4M3, f32::NAN)?;
             let ways = case.ways(&device);
             assert!(ways.len() >= 8, "{} ways", ways.len());
             // Each way meets each granularity in one of the shapes.
@@ -74,14 +80,14 @@ fn every_way_is_right_with_every_granularity() -> Outcome {
 fn every_type_is_right() -> Outcome {
     let device = Device::named("emu:h200")?;
     let operations = Operations::new(&device);
-    let product = Product::new(136, 200, 304);
+    let problem = Problem::new(136, 200, 304);
     let e5m2s = (e5m2::from_f32, e5m2::from_f32);
-    let mut case = Case::exact(&device, product, (Row, Block), e5m2s, bf16::NAN)?;
+    let mut case = Case::exact(&device, problem, (Row, Block), e5m2s, bf16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(bf16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
     }
-    let mut case = Case::exact(&device, product, (Row, Row), E4M3, f16::NAN)?;
+    let mut case = Case::exact(&device, problem, (Row, Row), E4M3, f16::NAN)?;
     case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
@@ -94,12 +100,12 @@ fn every_type_is_right() -> Outcome {
 fn types_may_be_mixed() -> Outcome {
     let device = hopper(Schedule::Random(5))?;
     let operations = Operations::new(&device);
-    let product = Product::new(40, 136, 272);
-    let mut case = Case::exact(&device, product, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
+    let problem = Problem::new(40, 136, 272);
+    let mut case = Case::exact(&device, problem, (Row, Block), (e4m3::from_f32, e5m2::from_f32), f32::NAN)?;
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
     }
-    let mut case = Case::exact(&device, product, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
+    let mut case = Case::exact(&device, problem, (Row, Row), (e5m2::from_f32, e4m3::from_f32), f32::NAN)?;
     for way in case.ways(&device).into_iter().step_by(3) {
         case.check(&device, &operations, way, f64::from)?;
     }
@@ -116,12 +122,12 @@ fn every_depth_and_order_is_right() -> Outcome {
     ] {
         let operations = Operations::new(&device);
         for (index, (m, n, k)) in extents.into_iter().enumerate() {
-            for (turn, a) in [Order::RowMajor, Order::ColumnMajor].into_iter().enumerate() {
-                for b in [Order::RowMajor, Order::ColumnMajor] {
-                    let product = Product { m, n, k, a, b };
+            for (turn, a) in [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor].into_iter().enumerate() {
+                for b in [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor] {
+                    let problem = Problem { m, n, k, a, b };
                     let granularities = GRANULARITIES[(index + 2 * turn) % GRANULARITIES.len()];
                     let inputs = (e4m3::from_f32, e5m2::from_f32);
-                    let mut case = Case::exact(&device, product, granularities, inputs, f32::NAN)?;
+                    let mut case = Case::exact(&device, problem, granularities, inputs, f32::NAN)?;
                     let way = case.ways(&device)[0];
                     case.check(&device, &operations, way, f64::from)?;
                 }
@@ -137,7 +143,7 @@ fn epilogues_are_right() -> Outcome {
     let device = hopper(Schedule::Random(6))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     for (m, n, k) in [(136, 72, 144), (3, 264, 272), (70, 33, 128)] {
-        let product = Product::new(m, n, k);
+        let problem = Problem::new(m, n, k);
         let (rows, bias) = (whole(m as usize, 7), whole(n as usize, 8));
         let (row_scales, biases) = (device.buffer_from(&rows)?, device.buffer_from(&bias)?);
         let linear = Linear {
@@ -149,14 +155,14 @@ fn epilogues_are_right() -> Outcome {
             ..Linear::default()
         };
         let before = bf16::from_f32(3.0);
-        let mut case = Case::exact(&device, product, (Row, Block), E4M3, before)?;
+        let mut case = Case::exact(&device, problem, (Row, Block), E4M3, before)?;
         let (a, b) = (case.a.scaled(), case.b.scaled());
-        operations.linear_scaled(&stream, product, &linear, a, b, &mut case.c)?;
+        operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), a, b, &mut case.c)?;
         for (place, (found, sum)) in case.c.to_vec()?.into_iter().zip(&case.expected).enumerate() {
             let (row, column) = (place / n as usize, place % n as usize);
             let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[column]);
             let expected = bf16::from_f32((inner.max(0.0) - 6.0) as f32);
-            assert_eq!(found, expected, "({row}, {column}) of {product:?}");
+            assert_eq!(found, expected, "({row}, {column}) of {problem:?}");
         }
     }
     Ok(())
@@ -167,8 +173,8 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     let device = hopper(Schedule::Random(3))?.checked()?;
     let operations = Operations::new(&device);
     for granularities in [(Row, Block), (Block, Row)] {
-        let product = Product::new(72, 200, 304);
-        let mut case = Case::exact(&device, product, granularities, E4M3, f32::NAN)?;
+        let problem = Problem::new(72, 200, 304);
+        let mut case = Case::exact(&device, problem, granularities, E4M3, f32::NAN)?;
         for way in case.ways(&device) {
             case.check(&device, &operations, way, f64::from)?;
         }
@@ -200,9 +206,9 @@ fn sums_between_blocks_are_as_exact_as_f32() -> Outcome {
             sizes.push(row.chunks(128).zip(column.chunks(128)).map(|(a, b)| size(a, b)).sum::<f64>());
         }
     }
-    let mut case = Case::new(&device, Product::new(m, n, k), operands, E4M3, f32::NAN)?;
+    let mut case = Case::new(&device, Problem::new(m, n, k), operands, E4M3, f32::NAN)?;
     let (a, b) = (case.a.scaled(), case.b.scaled());
-    operations.multiply_scaled(&stream, case.product, a, b, &mut case.c)?;
+    operations.gemm(&stream, &Gemm::from(case.problem), a, b, &mut case.c)?;
     for (index, found) in case.c.to_vec()?.into_iter().enumerate() {
         let error = (f64::from(found) - case.expected[index]).abs();
         // A block is four steps of the tensor cores, which keep 13 bits of its size (measured on an H200).
@@ -219,21 +225,21 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let values = device.buffer_from(&[e4m3::from_f32(1.0); 64 * 32])?;
     let scales = device.buffer_from(&[1f32; 64])?;
     let mut c = device.buffer_from(&[0f32; 64 * 64])?;
-    let mut refused = |product, a, b| {
-        let outcome: Result<_, OperationError> = operations.multiply_scaled(&stream, product, a, b, &mut c);
+    let mut refused = |problem, a, b| {
+        let outcome: Result<_, OperationError> = operations.gemm(&stream, &Gemm::from(problem), a, b, &mut c);
         outcome.map(|_| ()).expect_err("it is refused").to_string()
     };
     let (a, b) = (Scaled::by_row(&values, &scales), Scaled::by_block(&values, &scales));
-    let words = refused(Product::new(64, 64, 32), a, b);
+    let words = refused(Problem::new(64, 64, 32), a, b);
     assert_eq!(words, "B's scales has 64 elements where 4 are needed");
-    let words = refused(Product::new(64, 32, 32), a, a);
+    let words = refused(Problem::new(64, 32, 32), a, a);
     assert_eq!(words, "B has 2048 elements where 1024 are needed");
     let ampere = Device::named("emu:a100")?;
     let (operations, stream) = (Operations::new(&ampere), ampere.stream()?);
     let (values, scales) = (ampere.uninitialized::<e4m3>(16)?, ampere.uninitialized::<f32>(4)?);
     let mut c = ampere.uninitialized::<f32>(1)?;
     let a = Scaled::by_row(&values, &scales);
-    let outcome = operations.multiply_scaled(&stream, Product::new(1, 1, 16), a, a, &mut c);
+    let outcome = operations.gemm(&stream, &Gemm::from(Problem::new(1, 1, 16)), a, a, &mut c);
     assert!(outcome.expect_err("no wgmma there").to_string().contains("the device is sm_80"));
     Ok(())
 }
@@ -245,9 +251,9 @@ fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     let (values, scales) = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
     let none = Scaled::by_row(&values, &scales);
     let mut c = device.buffer_from(&[7f32; 64])?;
-    operations.multiply_scaled(&stream, Product::new(8, 8, 0), none, none, &mut c)?;
+    operations.gemm(&stream, &Gemm::from(Problem::new(8, 8, 0)), none, none, &mut c)?;
     assert_eq!(c.to_vec()?, [0.0; 64]);
     let mut c = device.uninitialized::<f32>(0)?;
-    operations.multiply_scaled(&stream, Product::new(0, 0, 16), none, none, &mut c)?;
+    operations.gemm(&stream, &Gemm::from(Problem::new(0, 0, 16)), none, none, &mut c)?;
     Ok(())
 }

@@ -3,13 +3,15 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::Product;
-use warpwright_kernels::gemm::multiply_scaled::{Narrow, Scaled, ScaledWay};
-use warpwright_kernels::gemm::plan::Configuration;
-use warpwright_kernels::gemm::scaled_grouped::ScaledMember;
-use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::host::config::{Algorithm, Configuration};
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::problem::scales::Scaled;
+use warpwright_kernels::gemm::problem::types::{
+    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
+};
+use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -18,6 +20,8 @@ use crate::scaled_product::Case;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+type Member<'a, A, B, C> = GroupMember<'a, Scaled<'a, A>, Scaled<'a, B>, C>;
+
 /// What C holds before.
 const BEFORE: f64 = 77.0;
 
@@ -25,7 +29,12 @@ const BEFORE: f64 = 77.0;
 const EXTENTS: [(u32, u32, u32); 7] =
     [(136, 72, 144), (0, 72, 72), (1, 264, 528), (24, 16, 0), (72, 8, 16), (131, 200, 272), (1, 1, 16)];
 
-impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
+impl<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+> Case<A, B, C>
+{
     /// What is expected, rounded to C's type.
     fn rounded(mut self, round: impl Fn(f32) -> C) -> Self
     where
@@ -35,45 +44,75 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Case<A, B, C> {
         self
     }
 
-    fn member(&mut self) -> ScaledMember<'_, A, B, C> {
-        ScaledMember::new(self.product, self.a.scaled(), self.b.scaled(), &mut self.c)
+    fn member(&mut self) -> Member<'_, A, B, C> {
+        GroupMember::new(self.problem, self.a.scaled(), self.b.scaled(), &mut self.c)
     }
 }
 
-fn members<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+fn members<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+>(
     cases: &mut [Case<A, B, C>],
-) -> Vec<ScaledMember<'_, A, B, C>> {
+) -> Vec<Member<'_, A, B, C>> {
     cases.iter_mut().map(Case::member).collect()
 }
 
+/// The members, by an algorithm.
+fn members_by<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+>(
+    cases: &mut [Case<A, B, C>],
+    algorithm: Algorithm,
+) -> Vec<Member<'_, A, B, C>> {
+    let mut members = members(cases);
+    members.iter_mut().for_each(|member| member.gemm = member.gemm.algorithm(algorithm));
+    members
+}
+
 /// The ways to multiply them, as if all had the granularities of the first.
-fn ways<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+fn ways<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+>(
     cases: &[Case<A, B, C>],
     operations: &Operations,
-) -> Vec<ScaledWay> {
-    let products: Vec<Product> = cases.iter().map(|case| case.product).collect();
-    ScaledWay::of_group::<A, C>(
-        &products,
-        cases[0].granularities(),
-        operations.device().properties().sm_count,
-    )
+) -> Vec<Algorithm> {
+    let problems: Vec<Problem> = cases.iter().map(|case| case.problem).collect();
+    operations.grouped_algorithms::<A, C>(&problems, Some(cases[0].granularities()))
+}
+
+/// The configuration of an algorithm by `wgmma`.
+fn configuration(algorithm: Algorithm) -> Configuration {
+    match algorithm {
+        Algorithm::Wgmma(configuration) => configuration,
+        Algorithm::MmaSync(_) => panic!("mma.sync has no block scales"),
+    }
 }
 
 /// Multiplies in a way, twice, and compares.
-fn check<A: Narrow, B: Narrow, C: GemmOutput + Storable>(
+fn check<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+>(
     cases: &mut [Case<A, B, C>],
     (operations, stream): (&Operations, &Stream),
-    way: ScaledWay,
+    way: Algorithm,
 ) -> Outcome
 where
     f64: From<C>,
 {
     for _ in 0..2 {
-        operations.multiply_scaled_grouped_by(stream, &mut members(cases), way)?;
+        operations.gemm_grouped(stream, &mut members_by(cases, way))?;
     }
     for (number, case) in cases.iter().enumerate() {
         let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
-        let what = format!("member {number}, {:?} {:?}, by {way}", case.product, case.granularities());
+        let what = format!("member {number}, {:?} {:?}, by {way}", case.problem, case.granularities());
         compare(found, &case.expected, &what);
     }
     Ok(())
@@ -89,8 +128,8 @@ fn every_way_is_right() -> Outcome {
         for (offset, granularities) in GRANULARITIES.into_iter().enumerate() {
             let mut cases = Vec::new();
             for (m, n, k) in EXTENTS {
-                let product = Product::new(m, n, k);
-                let case = Case::exact(&device, product, granularities, E4M3, bf16::from_f32(77.0))?;
+                let problem = Problem::new(m, n, k);
+                let case = Case::exact(&device, problem, granularities, E4M3, bf16::from_f32(77.0))?;
                 cases.push(case.rounded(bf16::from_f32));
             }
             let ways = ways(&cases, &operations);
@@ -111,9 +150,9 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     for granularities in [(Row, Block), (Row, Row)] {
         let (mut stored_by_tma, mut stored_from_registers) = (Vec::new(), Vec::new());
         for (m, n, k) in [(3, 72, 160), (70, 136, 16), (0, 8, 8), (63, 40, 272)] {
-            let product = Product::new(m, n, k);
-            stored_by_tma.push(Case::exact(&device, product, granularities, E4M3, f32::NAN)?);
-            let odd = Product { n: n + 1, ..product };
+            let problem = Problem::new(m, n, k);
+            stored_by_tma.push(Case::exact(&device, problem, granularities, E4M3, f32::NAN)?);
+            let odd = Problem { n: n + 1, ..problem };
             let case = Case::exact(&device, odd, granularities, E4M3, f16::NAN)?;
             stored_from_registers.push(case.rounded(f16::from_f32));
         }
@@ -138,12 +177,15 @@ fn every_type_depth_and_order_is_right() -> Outcome {
     every_depth_and_order(&device, on, (e5m2, e5m2))
 }
 
-fn every_depth_and_order<A: Narrow, B: Narrow>(
+fn every_depth_and_order<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+>(
     device: &Device,
     (operations, stream): (&Operations, &Stream),
     inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
 ) -> Outcome {
-    let (rows, columns) = (Order::RowMajor, Order::ColumnMajor);
+    let (rows, columns) = (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor);
     let mut cases = Vec::new();
     for (m, n, k, a, b) in [
         (9, 136, 272, rows, columns),
@@ -152,12 +194,12 @@ fn every_depth_and_order<A: Narrow, B: Narrow>(
         (16, 35, 144, columns, rows),
         (1, 1, 1, columns, columns),
     ] {
-        let product = Product { a, b, ..Product::new(m, n, k) };
-        let case = Case::exact(device, product, (Row, Block), (&inputs.0, &inputs.1), f16::NAN)?;
+        let problem = Problem { a, b, ..Problem::new(m, n, k) };
+        let case = Case::exact(device, problem, (Row, Block), (&inputs.0, &inputs.1), f16::NAN)?;
         cases.push(case.rounded(f16::from_f32));
     }
     let ways = ways(&cases, operations);
-    let one = |transposed: bool| ways.iter().find(|way| way.configuration.transposed == transposed);
+    let one = |transposed: bool| ways.iter().find(|way| configuration(**way).transposed == transposed);
     for way in [one(false), one(true)].into_iter().flatten() {
         check(&mut cases, (operations, stream), *way)?;
     }
@@ -171,8 +213,8 @@ fn one_member_is_a_group_and_more_than_a_launch_takes_are_several() -> Outcome {
     for count in [1, 515] {
         let mut cases = Vec::new();
         for number in 0..count {
-            let product = Product::new(1 + number % 3, 8, 16 + 128 * (number % 2));
-            cases.push(Case::exact(&device, product, (Row, Block), E4M3, f32::NAN)?);
+            let problem = Problem::new(1 + number % 3, 8, 16 + 128 * (number % 2));
+            cases.push(Case::exact(&device, problem, (Row, Block), E4M3, f32::NAN)?);
         }
         let way = ways(&cases, &operations)[0];
         check(&mut cases, (&operations, &stream), way)?;
@@ -190,15 +232,15 @@ fn members_of_several_kinds_are_several_launches() -> Outcome {
         let several = GRANULARITIES.into_iter().chain(GRANULARITIES);
         for (number, granularities) in several.enumerate() {
             let number = number as u32;
-            let b = [Order::ColumnMajor, Order::RowMajor][number as usize / 3 % 2];
-            let product = Product { b, ..Product::new(40 + 31 * number, 72, 16 + 64 * number) };
-            cases.push(Case::exact(&device, product, granularities, E4M3, BEFORE as f32)?);
+            let b = [MatrixLayout::ColumnMajor, MatrixLayout::RowMajor][number as usize / 3 % 2];
+            let problem = Problem { b, ..Problem::new(40 + 31 * number, 72, 16 + 64 * number) };
+            cases.push(Case::exact(&device, problem, granularities, E4M3, BEFORE as f32)?);
         }
         let mut group = members(&mut cases);
         for (number, member) in group.iter_mut().enumerate() {
-            member.linear = Linear { beta: (number % 2) as f32, ..Linear::default() };
+            member.gemm = member.gemm.beta((number % 2) as f32);
         }
-        operations.multiply_scaled_grouped(&stream, &mut group)?;
+        operations.gemm_grouped(&stream, &mut group)?;
         for (number, case) in cases.iter().enumerate() {
             let before = if number % 2 == 0 { 0.0 } else { BEFORE };
             let expected: Vec<f64> = case.expected.iter().map(|sum| sum + before).collect();
@@ -218,8 +260,8 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
     for extents in [[(140, 72, 144), (70, 136, 272)], [(1, 264, 144), (2, 200, 16)]] {
         let (mut cases, mut vectors) = (Vec::new(), Vec::new());
         for (number, (m, n, k)) in extents.into_iter().enumerate() {
-            let product = Product::new(m, n, k);
-            let mut case = Case::exact(&device, product, (Row, Block), E4M3, BEFORE as f32)?;
+            let problem = Problem::new(m, n, k);
+            let mut case = Case::exact(&device, problem, (Row, Block), E4M3, BEFORE as f32)?;
             let (rows, columns) = (whole(m as usize, 7), whole(n as usize, 8));
             let (bias, alpha) = (whole(n as usize, 9), [0.5, 2.0][number]);
             case.expected.iter_mut().enumerate().for_each(|(place, sum)| {
@@ -233,16 +275,16 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
         }
         let mut group = members(&mut cases);
         for (member, (alpha, [rows, columns, bias])) in group.iter_mut().zip(&vectors) {
-            member.linear = Linear {
+            member.gemm = member.gemm.epilogue(Linear {
                 alpha: *alpha,
                 beta: 0.25,
                 row_scales: Some(rows),
                 column_scales: Some(columns),
                 bias: Some(bias),
                 activation: Activation::Relu,
-            };
+            });
         }
-        operations.multiply_scaled_grouped(&stream, &mut group)?;
+        operations.gemm_grouped(&stream, &mut group)?;
         for case in &cases {
             let found = case.c.to_vec()?.into_iter().map(f64::from).collect();
             compare(found, &case.expected, "a member with an epilogue");
@@ -255,7 +297,7 @@ fn each_member_has_an_epilogue_of_its_own() -> Outcome {
 fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    let good = || Case::exact(&device, Product::new(8, 16, 32), (Row, Block), E4M3, BEFORE as f32);
+    let good = || Case::exact(&device, Problem::new(8, 16, 32), (Row, Block), E4M3, BEFORE as f32);
     let mut cases = vec![good()?, good()?];
     let refused = |outcome: Result<_, OperationError>| -> String {
         outcome.map(|_| ()).expect_err("it is refused").to_string()
@@ -263,47 +305,45 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
 
     let (short, long) = (device.zeros::<f32>(4)?, device.zeros::<f32>(8)?);
     let mut group = members(&mut cases);
-    group[1].a.scales = &short;
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    group[1].a.scales.scales = &short;
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "A's scales has 4 elements where 8 are needed");
 
     let mut group = members(&mut cases);
-    group[1].b.scales = &long;
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    group[1].b.scales.scales = &long;
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "B's scales has 8 elements where 4 are needed");
 
     let mut group = members(&mut cases);
-    group[1].b.granularity = Row;
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    group[1].b.scales.granularity = Row;
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "B's scales has 4 elements where 16 are needed");
 
     let mut group = members(&mut cases);
-    group[1].product.m = 9;
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    group[1].gemm = Gemm::new(9, 16, 32);
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "A has 256 elements where 288 are needed");
 
     let mut group = members(&mut cases);
-    group[1].linear.bias = Some(&long);
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
+    group[1].gemm = group[1].gemm.bias(&long);
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
     assert_eq!(words, "the bias has 8 elements where 16 are needed");
 
     let nothing = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
     let shallow = Scaled::by_row(&nothing.0, &nothing.1);
     let mut c = device.buffer_from(&[BEFORE as f32; 4])?;
-    let twice = Linear { alpha: 2.0, ..Linear::default() };
-    let member = ScaledMember::new(Product::new(2, 2, 0), shallow, shallow, &mut c).with(twice);
+    let member = GroupMember::new(Gemm::new(2, 2, 0).alpha(2.0), shallow, shallow, &mut c);
     let mut group = members(&mut cases);
     group.push(member);
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut group));
-    assert_eq!(words, "linear: k is 0: there is nothing to multiply");
+    let words = refused(operations.gemm_grouped(&stream, &mut group));
+    assert_eq!(words, "k is 0, so the epilogue has no accumulators: pass k of at least 1");
 
-    let split = ways(&cases, &operations)[0];
-    let configuration = Configuration { split: true, ..split.configuration };
-    let split = ScaledWay { configuration, ..split };
-    let words = refused(operations.multiply_scaled_grouped_by(&stream, &mut members(&mut cases), split));
-    assert_eq!(
-        words,
-        "multiply: tiles of a group are not split: take a configuration that leaves them whole"
+    let split = Configuration { stream_k: true, ..configuration(ways(&cases, &operations)[0]) };
+    let split = Algorithm::Wgmma(split);
+    let words = refused(operations.gemm_grouped(&stream, &mut members_by(&mut cases, split)));
+    assert!(
+        words.ends_with("tiles of a group are not split: use a configuration without stream-K"),
+        "{words}"
     );
 
     // Nothing was launched for the members that are as they should be.
@@ -313,11 +353,11 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
 
     let ampere = Device::named("emu:a100")?;
     let (operations, stream) = (Operations::new(&ampere), ampere.stream()?);
-    let mut cases = vec![Case::exact(&ampere, Product::new(8, 16, 32), (Row, Block), E4M3, 0f32)?];
-    let words = refused(operations.multiply_scaled_grouped(&stream, &mut members(&mut cases)));
+    let mut cases = vec![Case::exact(&ampere, Problem::new(8, 16, 32), (Row, Block), E4M3, 0f32)?];
+    let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
     assert_eq!(
         words,
-        "multiply_scaled: scales of blocks need the tensor cores of sm_90a, and the device is sm_80"
+        "block scales need wgmma (sm_90a), and the device is sm_80: scale the operands before the GEMM"
     );
     Ok(())
 }
@@ -328,16 +368,16 @@ fn a_way_that_is_none_for_some_members_is_refused_before_any_is_launched() -> Ou
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let case =
-        |granularities| Case::exact(&device, Product::new(136, 264, 640), granularities, E4M3, BEFORE as f32);
+        |granularities| Case::exact(&device, Problem::new(136, 264, 640), granularities, E4M3, BEFORE as f32);
     let mut cases = vec![case((Block, Block))?, case((Row, Row))?];
     let ways = ways(&cases, &operations);
-    let way = ways.iter().find(|way| way.configuration.tile == (128, 128)).expect("a tile of the list");
-    let way = ScaledWay { configuration: Configuration { stages: 6, ..way.configuration }, ..*way };
+    let way = ways.into_iter().map(configuration).find(|way| way.tile == (128, 128));
+    let way = Algorithm::Wgmma(Configuration { stages: 6, ..way.expect("a tile of the list") });
     let words = operations
-        .multiply_scaled_grouped_by(&stream, &mut members(&mut cases), way)
+        .gemm_grouped(&stream, &mut members_by(&mut cases, way))
         .expect_err("it is refused")
         .to_string();
-    assert!(words.contains("use smaller tiles or fewer stages"), "{words}");
+    assert!(words.contains("the pipeline has 6 stages, but needs 2 and shared memory holds 5"), "{words}");
     for case in &cases {
         assert!(case.c.to_vec()?.iter().all(|&element| f64::from(element) == BEFORE));
     }
@@ -348,13 +388,13 @@ fn a_way_that_is_none_for_some_members_is_refused_before_any_is_launched() -> Ou
 fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     let device = Device::named("emu:h200")?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
-    operations.multiply_scaled_grouped::<e4m3, e4m3, f32>(&stream, &mut [])?;
+    operations.gemm_grouped::<Scaled<'_, e4m3>, Scaled<'_, e4m3>, f32>(&stream, &mut [])?;
     let mut cases = Vec::new();
     for (m, n, k) in [(8, 8, 0), (0, 8, 128), (8, 0, 128), (0, 0, 0)] {
-        cases.push(Case::exact(&device, Product::new(m, n, k), (Row, Block), E4M3, f32::NAN)?);
+        cases.push(Case::exact(&device, Problem::new(m, n, k), (Row, Block), E4M3, f32::NAN)?);
     }
     assert_eq!(ways(&cases, &operations), []);
-    operations.multiply_scaled_grouped(&stream, &mut members(&mut cases))?;
+    operations.gemm_grouped(&stream, &mut members(&mut cases))?;
     assert_eq!(cases[0].c.to_vec()?, [0.0; 64]);
     Ok(())
 }

@@ -3,14 +3,15 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Schedule, Storable, Stream};
-use warpwright_kernels::gemm::batched::Batch;
-use warpwright_kernels::gemm::experts::Experts;
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::Product;
-use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled, ScaledWay};
-use warpwright_kernels::gemm::plan::Shape;
-use warpwright_kernels::gemm::scales::Granularity::{Block, Row};
-use warpwright_kernels::gemm::{GemmOutput, Order};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::host::config::Algorithm;
+use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::problem::scales::{Granularities, Scaled};
+use warpwright_kernels::gemm::problem::types::{
+    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
+};
 use warpwright_kernels::operations::{OperationError, Operations};
 
 use crate::emulated::hopper;
@@ -30,7 +31,12 @@ struct Batched<A, B, C> {
     c: Buffer<C>,
 }
 
-impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
+impl<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+> Batched<A, B, C>
+{
     fn new(
         device: &Device,
         batch: Batch,
@@ -38,7 +44,7 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
         (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
         before: C,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let Batch { product: Product { m, n, k, a, b }, count, a_stride, b_stride, c_stride } = batch;
+        let Batch { problem: Problem { m, n, k, a, b }, count, a_stride, b_stride, c_stride } = batch;
         let operands = |granularity, rows: u32, stride: u64, seed: u64| -> Vec<Operand> {
             let different = if stride == 0 { 1 } else { u64::from(count) };
             (0..different).map(|number| Operand::exact(granularity, (rows, k), seed + 10 * number)).collect()
@@ -51,8 +57,8 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
             let (a, b) = (&a_operands[number % a_operands.len()], &b_operands[number % b_operands.len()]);
             expected.extend(products(&a.meant, &b.meant, k));
         }
-        let a_lies = (k, a == Order::RowMajor, a_stride as usize);
-        let b_lies = (k, b == Order::ColumnMajor, b_stride as usize);
+        let a_lies = (k, a == MatrixLayout::RowMajor, a_stride as usize);
+        let b_lies = (k, b == MatrixLayout::ColumnMajor, b_stride as usize);
         Ok(Self {
             batch,
             a: Factor::new(device, &a_operands, a_lies, a_input)?,
@@ -62,10 +68,9 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
         })
     }
 
-    fn ways(&self, device: &Device) -> Vec<ScaledWay> {
-        let Batch { product: Product { m, n, k, .. }, count, .. } = self.batch;
-        let shape = Shape { batch: count, m, n, k, input_bytes: A::BYTES, output_bytes: C::BYTES };
-        ScaledWay::all(shape, (self.a.granularity, self.b.granularity), device.properties().sm_count)
+    fn ways(&self, device: &Device) -> Vec<Algorithm> {
+        let scales = Some((self.a.granularity, self.b.granularity));
+        Operations::new(device).gemm_algorithms::<A, C>(&Gemm::from(self.batch), scales)
     }
 
     /// Multiplies, twice, so that what the first left in the workspace is met by the second; and compares.
@@ -73,13 +78,13 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Batched<A, B, C> {
         &mut self,
         device: &Device,
         operations: &Operations,
-        way: ScaledWay,
+        way: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
         let stream = device.stream()?;
         let Self { batch, a, b, c, .. } = self;
         for _ in 0..2 {
-            operations.multiply_scaled_batched_by(&stream, batch, way, a.scaled(), b.scaled(), c)?;
+            operations.gemm(&stream, &Gemm::from(*batch).algorithm(way), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
         compare(found, &self.expected, &format!("{:?} by {way}", self.batch));
@@ -92,18 +97,23 @@ struct Groups<A, B, C> {
     offsets: Buffer<u32>,
     n: u32,
     k: u32,
-    b_order: Order,
+    b_order: MatrixLayout,
     expected: Vec<f64>,
     a: Factor<A>,
     b: Factor<B>,
     c: Buffer<C>,
 }
 
-impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
+impl<
+    A: BlockScaledOperand + MultipliesWith<B>,
+    B: BlockScaledOperand + MultipliesWith<A>,
+    C: GemmOutput + Storable,
+> Groups<A, B, C>
+{
     fn new(
         device: &Device,
         sizes: &[u32],
-        (n, k, b_order): (u32, u32, Order),
+        (n, k, b_order): (u32, u32, MatrixLayout),
         granularities: Granularities,
         (a_input, b_input): (impl Fn(f32) -> A, impl Fn(f32) -> B),
         before: C,
@@ -124,7 +134,7 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
             Some(*sum)
         });
         let offsets: Vec<u32> = std::iter::once(0).chain(sums).collect();
-        let b_lies = (k, b_order == Order::ColumnMajor, (n * k) as usize);
+        let b_lies = (k, b_order == MatrixLayout::ColumnMajor, (n * k) as usize);
         Ok(Self {
             offsets: device.buffer_from(&offsets)?,
             n,
@@ -137,14 +147,15 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
         })
     }
 
-    fn experts(&self) -> Experts<'_> {
-        Experts { b: self.b_order, ..Experts::new(&self.offsets, self.n, self.k) }
+    fn gemm(&self) -> Gemm<'_> {
+        Gemm::new(self.a.values.len() as u32 / self.k, self.n, self.k)
+            .layouts(MatrixLayout::RowMajor, self.b_order)
+            .along_m(&self.offsets)
     }
 
-    fn ways(&self, operations: &Operations) -> Vec<ScaledWay> {
-        let rows = self.a.values.len() as u32 / self.k;
+    fn ways(&self, operations: &Operations) -> Vec<Algorithm> {
         let granularities = (self.a.granularity, self.b.granularity);
-        operations.scaled_ways_of_experts::<A, C>(&self.experts(), rows, granularities)
+        operations.gemm_algorithms::<A, C>(&self.gemm(), Some(granularities))
     }
 
     /// Multiplies in a way, twice, and compares.
@@ -152,13 +163,14 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
         &mut self,
         operations: &Operations,
         stream: &Stream,
-        way: ScaledWay,
+        way: Algorithm,
         of: impl Fn(C) -> f64,
     ) -> Outcome {
-        let Self { a, b, c, .. } = self;
-        let experts = Experts { b: self.b_order, ..Experts::new(&self.offsets, self.n, self.k) };
+        let Self { offsets, n, k, b_order, a, b, c, .. } = self;
+        let rows = a.values.len() as u32 / *k;
+        let groups = Gemm::new(rows, *n, *k).layouts(MatrixLayout::RowMajor, *b_order).along_m(offsets);
         for _ in 0..2 {
-            operations.multiply_scaled_experts_by(stream, &experts, way, a.scaled(), b.scaled(), c)?;
+            operations.gemm(stream, &groups.algorithm(way), a.scaled(), b.scaled(), c)?;
         }
         let found = self.c.to_vec()?.into_iter().map(of).collect();
         compare(found, &self.expected, &format!("{:?} by {way}", (self.a.granularity, self.b.granularity)));
@@ -166,11 +178,13 @@ impl<A: Narrow, B: Narrow, C: GemmOutput + Storable> Groups<A, B, C> {
     }
 }
 
-const WEIGHTS: Order = Order::ColumnMajor;
+const WEIGHTS: MatrixLayout = MatrixLayout::ColumnMajor;
 
 /// The first way of each kind.
-fn plain_and_transposed(ways: Vec<ScaledWay>) -> impl Iterator<Item = ScaledWay> {
-    let first = move |transposed| ways.iter().find(|way| way.configuration.transposed == transposed).copied();
+fn plain_and_transposed(ways: Vec<Algorithm>) -> impl Iterator<Item = Algorithm> {
+    let first = move |transposed| {
+        ways.iter().find(|way| matches!(way, Algorithm::Wgmma(configuration) if configuration.transposed == transposed)).copied()
+    };
     [false, true].into_iter().filter_map(first)
 }
 
@@ -183,10 +197,10 @@ fn with_gaps(batch: Batch) -> Batch {
 #[test]
 fn every_way_of_a_batch_is_right() -> Outcome {
     for (turn, (schedule, batch)) in [
-        (Schedule::Eager, Batch::new(Product::new(70, 136, 272), 5)),
-        (Schedule::Latest, with_gaps(Batch::new(Product::new(5, 264, 400), 2))),
-        (Schedule::Random(7), Batch::new(Product::new(200, 130, 144), 2).sharing_b()),
-        (Schedule::Random(8), Batch::new(Product::new(3, 136, 128), 7).sharing_a()),
+        (Schedule::Eager, Batch::new(Problem::new(70, 136, 272), 5)),
+        (Schedule::Latest, with_gaps(Batch::new(Problem::new(5, 264, 400), 2))),
+        (Schedule::Random(7), Batch::new(Problem::new(200, 130, 144), 2).sharing_b()),
+        (Schedule::Random(8), Batch::new(Problem::new(3, 136, 128), 7).sharing_a()),
     ]
     .into_iter()
     .enumerate()
@@ -267,14 +281,14 @@ fn every_type_depth_and_order_is_right() -> Outcome {
     let device = hopper(Schedule::Random(5))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let inputs = (e4m3::from_f32 as fn(f32) -> e4m3, e5m2::from_f32 as fn(f32) -> e5m2);
-    for (n, k, order) in [(136, 272, WEIGHTS), (35, 37, WEIGHTS), (48, 130, Order::RowMajor)] {
+    for (n, k, order) in [(136, 272, WEIGHTS), (35, 37, WEIGHTS), (48, 130, MatrixLayout::RowMajor)] {
         let mut case =
             Groups::new(&device, &[9, 0, 30], (n, k, order), (Row, Block), inputs, f16::from_f32(77.0))?;
         case.expected.iter_mut().for_each(|sum| *sum = f64::from(f16::from_f32(*sum as f32)));
         for way in plain_and_transposed(case.ways(&operations)) {
             case.check(&operations, &stream, way, f64::from)?;
         }
-        let batch = Batch::new(Product { b: order, ..Product::new(33, n, k) }, 3);
+        let batch = Batch::new(Problem { b: order, ..Problem::new(33, n, k) }, 3);
         let mut case = Batched::new(&device, batch, (Row, Row), (inputs.1, inputs.0), BEFORE as f32)?;
         let way = case.ways(&device)[0];
         case.check(&device, &operations, way, f64::from)?;
@@ -295,7 +309,7 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     for way in case.ways(&operations) {
         case.check(&operations, &stream, way, f64::from)?;
     }
-    let batch = with_gaps(Batch::new(Product::new(40, 136, 144), 3));
+    let batch = with_gaps(Batch::new(Problem::new(40, 136, 144), 3));
     let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
     for way in case.ways(&device) {
         case.check(&device, &operations, way, f64::from)?;
@@ -322,9 +336,9 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
         };
         let shape = (n as u32, 144, WEIGHTS);
         let mut case = Groups::new(&device, &sizes, shape, (Row, Block), E4M3, BEFORE as f32)?;
-        let experts = Experts::new(&case.offsets, n as u32, 144);
+        let groups = Gemm::new(rows.len() as u32, n as u32, 144).along_m(&case.offsets);
         let (a, b) = (case.a.scaled(), case.b.scaled());
-        operations.linear_scaled_experts(&stream, &experts, &linear, a, b, &mut case.c)?;
+        operations.gemm(&stream, &groups.epilogue(linear), a, b, &mut case.c)?;
         let finished = |(place, sum): (usize, &f64)| {
             let (row, column) = (place / n, place % n);
             let inner = 0.5 * f64::from(rows[row]) * sum + f64::from(bias[owners[row] * n + column]);
@@ -333,14 +347,14 @@ fn each_product_has_its_own_part_of_an_epilogue() -> Outcome {
         let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
         compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "groups with an epilogue");
 
-        let batch = Batch::new(Product::new(sizes[2], n as u32, 144), 3);
+        let batch = Batch::new(Problem::new(sizes[2], n as u32, 144), 3);
         let mut case = Batched::new(&device, batch, (Row, Block), E4M3, BEFORE as f32)?;
         let linear = Linear { bias: Some(&biases), activation: Activation::Relu, ..Linear::default() };
         let (a, b) = (case.a.scaled(), case.b.scaled());
-        operations.linear_scaled_batched(&stream, &batch, &linear, a, b, &mut case.c)?;
+        operations.gemm(&stream, &Gemm::from(batch).epilogue(linear), a, b, &mut case.c)?;
         let finished = |(place, sum): (usize, &f64)| {
-            let product = place / (sizes[2] as usize * n);
-            (sum + f64::from(bias[product * n + place % n])).max(0.0)
+            let problem = place / (sizes[2] as usize * n);
+            (sum + f64::from(bias[problem * n + place % n])).max(0.0)
         };
         let expected: Vec<f64> = case.expected.iter().enumerate().map(finished).collect();
         compare(case.c.to_vec()?.into_iter().map(f64::from).collect(), &expected, "a batch with an epilogue");
@@ -358,24 +372,23 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let mut c = device.buffer_from(&[0f32; 2 * 16 * 16])?;
     let refused =
         |outcome: Result<_, OperationError>| outcome.map(|_| ()).expect_err("it is refused").to_string();
-    let batch = Batch::new(Product::new(16, 16, 32), 2);
-    let words = refused(operations.multiply_scaled_batched(&stream, &batch, by_row, by_block, &mut c));
+    let batch = Batch::new(Problem::new(16, 16, 32), 2);
+    let words = refused(operations.gemm(&stream, &Gemm::from(batch), by_row, by_block, &mut c));
     assert_eq!(words, "B's scales has 32 elements where 8 are needed");
-    let words =
-        refused(operations.multiply_scaled_batched(&stream, &batch.sharing_a(), by_row, by_row, &mut c));
+    let words = refused(operations.gemm(&stream, &Gemm::from(batch.sharing_a()), by_row, by_row, &mut c));
     assert_eq!(words, "A's scales has 32 elements where 16 are needed");
     let overlapping = Batch { c_stride: 255, ..batch };
-    let words = refused(operations.multiply_scaled_batched(&stream, &overlapping, by_row, by_row, &mut c));
+    let words = refused(operations.gemm(&stream, &Gemm::from(overlapping), by_row, by_row, &mut c));
     assert!(words.contains("256 elements are 255 apart"), "{words}");
 
     let offsets = device.buffer_from(&[0u32, 3, 32])?;
-    let experts = Experts::new(&offsets, 16, 32);
-    let words = refused(operations.multiply_scaled_experts(&stream, &experts, by_block, by_row, &mut c));
+    let groups = Gemm::new(32, 16, 32).along_m(&offsets);
+    let words = refused(operations.gemm(&stream, &groups, by_block, by_row, &mut c));
     assert_eq!(words, "A's scales has 32 elements where 4 are needed");
-    let words = refused(operations.multiply_scaled_experts(&stream, &experts, by_row, by_block, &mut c));
+    let words = refused(operations.gemm(&stream, &groups, by_row, by_block, &mut c));
     assert_eq!(words, "B's scales has 32 elements where 8 are needed");
-    let shallow = Experts::new(&offsets, 16, 0);
-    let words = refused(operations.multiply_scaled_experts(&stream, &shallow, by_row, by_row, &mut c));
+    let shallow = Gemm::new(32, 16, 0).along_m(&offsets);
+    let words = refused(operations.gemm(&stream, &shallow, by_row, by_row, &mut c));
     assert!(words.contains("k is 0"), "{words}");
 
     let ampere = Device::named("emu:a100")?;
@@ -383,11 +396,10 @@ fn what_cannot_be_multiplied_is_refused_in_words() -> Outcome {
     let (values, scales) = (ampere.uninitialized::<e4m3>(16)?, ampere.uninitialized::<f32>(4)?);
     let (a, offsets) = (Scaled::by_row(&values, &scales), ampere.buffer_from(&[0u32, 1])?);
     let mut c = ampere.uninitialized::<f32>(1)?;
-    let words =
-        refused(operations.multiply_scaled_experts(&stream, &Experts::new(&offsets, 1, 16), a, a, &mut c));
+    let words = refused(operations.gemm(&stream, &Gemm::new(1, 1, 16).along_m(&offsets), a, a, &mut c));
     assert!(words.contains("the device is sm_80"), "{words}");
-    let none = Batch::new(Product::new(1, 1, 0), 1);
-    let words = refused(operations.multiply_scaled_batched(&stream, &none, a, a, &mut c));
+    let none = Batch::new(Problem::new(1, 1, 0), 1);
+    let words = refused(operations.gemm(&stream, &Gemm::from(none), a, a, &mut c));
     assert!(words.contains("the device is sm_80"), "{words}");
     Ok(())
 }
@@ -399,20 +411,14 @@ fn nothing_to_multiply_leaves_zeros_or_nothing() -> Outcome {
     let (values, scales) = (device.uninitialized::<e4m3>(0)?, device.uninitialized::<f32>(0)?);
     let none = Scaled::by_row(&values, &scales);
     let mut c = device.buffer_from(&[7f32; 128])?;
-    operations.multiply_scaled_batched(&stream, &Batch::new(Product::new(8, 8, 0), 2), none, none, &mut c)?;
+    operations.gemm(&stream, &Gemm::new(8, 8, 0).batch(2), none, none, &mut c)?;
     assert_eq!(c.to_vec()?, [0.0; 128]);
     let mut empty = device.uninitialized::<f32>(0)?;
-    operations.multiply_scaled_batched(
-        &stream,
-        &Batch::new(Product::new(8, 8, 8), 0),
-        none,
-        none,
-        &mut empty,
-    )?;
+    operations.gemm(&stream, &Gemm::new(8, 8, 8).batch(0), none, none, &mut empty)?;
     let (weights, weight_scales) =
         (device.buffer_from(&[e4m3::from_f32(1.0); 2 * 64])?, device.zeros::<f32>(16)?);
     let b = Scaled::by_row(&weights, &weight_scales);
     let offsets = device.buffer_from(&[0u32, 0, 0])?;
-    operations.multiply_scaled_experts(&stream, &Experts::new(&offsets, 8, 8), none, b, &mut empty)?;
+    operations.gemm(&stream, &Gemm::new(0, 8, 8).along_m(&offsets), none, b, &mut empty)?;
     Ok(())
 }

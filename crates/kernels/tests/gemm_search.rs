@@ -40,9 +40,7 @@ fn tiles_of_an_odd_number_of_pieces_wait_for_their_buffers() {
     let candidates = search.first(usize::MAX).into_iter();
     let odd = candidates.filter(|candidate| {
         let name = &candidate.name;
-        (name.contains(" 64x96 ") || name.contains("128x96 "))
-            && name.contains("cluster 1x1 ")
-            && name.contains("whole of C,")
+        (name.contains(" 64x96 ") || name.contains("128x96 ")) && name.contains("cluster 1x1 k 128 B,")
     });
     let ran = odd.map(|candidate| run(&device, candidate)).count();
     assert!(ran >= 2, "{ran} of them");
@@ -63,7 +61,7 @@ fn points_around_the_fastest_compute_it_too() {
 #[test]
 fn ways_by_warps_are_tried_too() {
     let by_warps = |candidates: Vec<Candidate>| -> Vec<Candidate> {
-        candidates.into_iter().filter(|candidate| candidate.name.contains("by mma.sync")).collect()
+        candidates.into_iter().filter(|candidate| candidate.name.contains("mma.sync")).collect()
     };
     for (name, k, output) in [("emu:h200", "67", "bf16"), ("emu:a100", "136", "f32")] {
         let device = Device::named(name).expect("emulators are always there");
@@ -86,8 +84,8 @@ fn ways_by_warps_are_tried_too() {
 fn what_no_instruction_multiplies_has_no_search() {
     let gemm = registry::named("gemm").expect("the GEMM is in the library");
     for (device, option, why) in [
-        ("emu:a100", ("input", "e4m3"), "by wgmma needs sm_90a"),
-        ("emu:h200", ("instruction", "mma"), "a search tries every instruction"),
+        ("emu:a100", ("input", "e4m3"), "e4m3 operands need wgmma (sm_90a)"),
+        ("emu:h200", ("instruction", "mma-sync"), "a search times every instruction"),
     ] {
         let mut options = Options::defaults(gemm.options());
         options.set(option.0, option.1).expect("a value of the option");
@@ -111,74 +109,86 @@ fn the_explanation_says_what_was_chosen_and_why() {
     let model = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096")]);
     assert!(
         model.contains("->  0 ")
-            && model.ends_with("it is the cheapest by the model, and no search has been kept"),
+            && model.ends_with("the cheapest by the cost model; no tuned result is cached"),
         "{model}"
     );
     let ranked = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096"), ("rank", "2")]);
-    assert!(ranked.contains("->  2 ") && ranked.ends_with("--rank asks for it"), "{ranked}");
+    assert!(ranked.contains("->  2 ") && ranked.ends_with("chosen by --rank"), "{ranked}");
     assert_eq!(
-        explained(&[("instruction", "mma")]),
-        "128x128 by mma.sync, 4 stages, raster 8: --instruction asks for it"
+        explained(&[("instruction", "mma-sync")]),
+        "128x128 mma.sync, 4 stages, raster 8: chosen by --instruction"
     );
     let explanation = explained(&[("k", "7")]);
     assert!(explanation.contains("raster 8: TMA cannot read A and B as they are"), "{explanation}");
     let explanation = explained(&[("k", "7"), ("instruction", "wgmma")]);
-    assert!(
-        explanation.contains("A, 512 rows of 7, is first copied with 8 elements from row"),
-        "{explanation}"
-    );
+    assert!(explanation.contains("A, 512 rows of 7, is copied first: row pitch 8 elements"), "{explanation}");
 }
 
 /// A batch is searched for as one product is.
 #[test]
 fn legal_points_of_a_batch_compute_it() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
-    let options = [("batch", "3"), ("m", "72"), ("n", "136"), ("k", "200"), ("output", "bf16")];
+    let options = [
+        ("grouping", "batched"),
+        ("groups", "3"),
+        ("m", "72"),
+        ("n", "136"),
+        ("k", "200"),
+        ("output", "bf16"),
+    ];
     let candidates = search(&device, &options).first(usize::MAX);
     assert!(candidates.len() > 200, "{} candidates", candidates.len());
     candidates.into_iter().step_by(41).for_each(|candidate| run(&device, candidate));
 }
 
 #[test]
-fn groups_and_experts_explain_what_they_choose() {
-    let explained = |kernel: &str, device: &str, given: &[(&str, &str)]| {
-        let kernel = registry::named(kernel).expect("it is in the library");
+fn groups_explain_what_they_choose() {
+    let gemm = registry::named("gemm").expect("it is in the library");
+    let explained = |device: &str, given: &[(&str, &str)]| {
         let device = Device::named(device).expect("emulators are always there");
-        let mut options = Options::defaults(kernel.options());
+        let mut options = Options::defaults(gemm.options());
         for (name, value) in given {
             options.set(name, value).expect("a value of the option");
         }
-        kernel.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
+        gemm.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
     };
-    for (kernel, of) in [
-        ("gemm-grouped", "configurations for 8 products of "),
-        ("gemm-experts", "configurations for 8 groups of 64 x 512 x 256, equal ones"),
+    for (grouping, of) in [
+        ("unlike", "configurations for 8 problems of "),
+        ("along-m", "configurations for 8 equal groups of 64 x 512 x 256"),
     ] {
-        let explanation = explained(kernel, "emu:h200", &[]);
+        let explanation = explained("emu:h200", &[("grouping", grouping)]);
         assert!(explanation.contains(of), "{explanation}");
         assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
-        assert!(explanation.ends_with("it is the cheapest by the model"), "{explanation}");
-        let explanation = explained(kernel, "emu:a100", &[]);
-        assert!(explanation.ends_with("warpgroups need sm_90a"), "{explanation}");
+        assert!(explanation.ends_with("the cheapest by the cost model"), "{explanation}");
+        let explanation = explained("emu:a100", &[("grouping", grouping)]);
+        assert!(explanation.ends_with("wgmma needs sm_90a"), "{explanation}");
     }
-    let odd = [("sizes", "odd"), ("input", "e4m3")];
-    let explanation = explained("gemm-grouped", "emu:h200", &odd);
-    assert!(explanation.contains("products are copied first: TMA cannot read them"), "{explanation}");
-    let explanation = explained("gemm-experts", "emu:h200", &[("k", "255"), ("input", "e4m3")]);
-    assert!(explanation.contains("is first copied"), "{explanation}");
-    let explanation = explained("scaled_gemm-experts", "emu:h200", &[("k", "255")]);
-    assert!(explanation.contains(" ways for 8 groups of 64 rows, equal ones"), "{explanation}");
-    assert!(explanation.contains("->  0 ") && explanation.contains("is first copied"), "{explanation}");
-    let odd = [("sizes", "odd"), ("input", "e5m2"), ("b-input", "e4m3")];
-    let explanation = explained("scaled_gemm-grouped", "emu:h200", &odd);
-    assert!(explanation.contains(" ways for 8 products of "), "{explanation}");
-    assert!(explanation.contains(", the average, of e5m2 x e4m3, by the model"), "{explanation}");
+    let odd = [("grouping", "unlike"), ("sizes", "odd"), ("input", "e4m3")];
+    let explanation = explained("emu:h200", &odd);
+    assert!(explanation.contains("problems are copied first: TMA cannot read them"), "{explanation}");
+    let explanation = explained("emu:h200", &[("grouping", "along-m"), ("k", "255"), ("input", "e4m3")]);
+    assert!(explanation.contains("is copied first"), "{explanation}");
+    let scaled = [("grouping", "along-m"), ("scales", "1x128"), ("k", "255")];
+    let explanation = explained("emu:h200", &scaled);
+    assert!(explanation.contains(" configurations for 8 equal groups of 64 x"), "{explanation}");
+    assert!(explanation.contains("->  0 ") && explanation.contains("is copied first"), "{explanation}");
+    let odd = [
+        ("grouping", "unlike"),
+        ("scales", "1x128"),
+        ("sizes", "odd"),
+        ("input", "e5m2"),
+        ("b-input", "e4m3"),
+    ];
+    let explanation = explained("emu:h200", &odd);
+    assert!(explanation.contains(" configurations for 8 problems of "), "{explanation}");
+    assert!(explanation.contains(" on average, of e5m2 x e4m3, by the cost model"), "{explanation}");
     assert!(
-        explanation.contains("->  0 ") && explanation.contains("products are copied first"),
+        explanation.contains("->  0 ") && explanation.contains("problems are copied first"),
         "{explanation}"
     );
-    assert!(!explanation.contains("split"), "{explanation}");
-    let explanation = explained("scaled_gemm", "emu:h200", &[("batch", "5")]);
+    assert!(!explanation.contains("stream-K"), "{explanation}");
+    let batch = [("scales", "1x128"), ("grouping", "batched"), ("groups", "5")];
+    let explanation = explained("emu:h200", &batch);
     assert!(explanation.contains("->  0 ") && !explanation.contains("copied"), "{explanation}");
 }
 
@@ -187,44 +197,66 @@ fn groups_and_experts_explain_what_they_choose() {
 fn options_ask_for_types_and_products_with_scales() {
     let device = Device::named("emu:h200").expect("emulators are always there");
     let stream = device.stream().expect("a stream");
-    for (kernel, given) in [
-        ("gemm", &[("input", "e4m3"), ("b-input", "e5m2"), ("m", "40"), ("n", "72")][..]),
-        ("gemm", &[("input", "e5m2"), ("b-input", "e4m3"), ("m", "3"), ("batch", "2"), ("output", "bf16")]),
-        ("gemm-experts", &[("input", "e5m2"), ("b-input", "e4m3"), ("rows", "70"), ("n", "72")]),
-        (
-            "gemm-grouped",
-            &[("input", "e4m3"), ("b-input", "e5m2"), ("members", "3"), ("m", "70"), ("n", "72")],
-        ),
-        ("scaled_gemm", &[("batch", "3"), ("m", "40"), ("n", "200"), ("k", "300")]),
-        ("scaled_gemm-experts", &[("rows", "150"), ("n", "200"), ("k", "300")]),
-        (
-            "scaled_gemm-experts",
-            &[("rows", "9"), ("b-input", "e5m2"), ("b-scales", "row"), ("output", "f32")],
-        ),
-        ("scaled_gemm-grouped", &[("members", "3"), ("m", "150"), ("n", "200"), ("k", "300")]),
-        (
-            "scaled_gemm-grouped",
-            &[("sizes", "odd"), ("m", "9"), ("input", "e5m2"), ("b-input", "e4m3"), ("a-scales", "block")],
-        ),
+    let gemm = registry::named("gemm").expect("it is in the library");
+    for given in [
+        &[("input", "e4m3"), ("b-input", "e5m2"), ("m", "40"), ("n", "72")][..],
+        &[("input", "e5m2"), ("b-input", "e4m3"), ("m", "3"), ("grouping", "batched"), ("groups", "2")],
+        &[("grouping", "along-m"), ("input", "e5m2"), ("b-input", "e4m3"), ("m", "70"), ("n", "72")],
+        &[("grouping", "unlike"), ("input", "e4m3"), ("b-input", "e5m2"), ("groups", "3"), ("m", "70")],
+        &[("scales", "tensor"), ("m", "40"), ("n", "200"), ("k", "300")],
+        &[("scales", "row-column"), ("grouping", "batched"), ("groups", "3"), ("m", "40"), ("bias", "true")],
+        &[("scales", "row-column"), ("grouping", "along-m"), ("m", "70"), ("activation", "relu")],
+        &[("scales", "row-column"), ("grouping", "unlike"), ("m", "70"), ("beta", "0.5")],
+        &[
+            ("scales", "1x128"),
+            ("grouping", "batched"),
+            ("groups", "3"),
+            ("m", "40"),
+            ("n", "200"),
+            ("k", "300"),
+        ],
+        &[("scales", "1x128"), ("grouping", "along-m"), ("m", "150"), ("n", "200"), ("k", "300")],
+        &[
+            ("scales", "1x128"),
+            ("grouping", "along-m"),
+            ("m", "9"),
+            ("b-input", "e5m2"),
+            ("b-scales", "1x128"),
+            ("output", "f32"),
+        ],
+        &[
+            ("scales", "1x128"),
+            ("grouping", "unlike"),
+            ("groups", "3"),
+            ("m", "150"),
+            ("n", "200"),
+            ("k", "300"),
+        ],
+        &[
+            ("scales", "128x128"),
+            ("grouping", "unlike"),
+            ("sizes", "odd"),
+            ("m", "9"),
+            ("input", "e5m2"),
+            ("b-input", "e4m3"),
+        ],
     ] {
-        let kernel = registry::named(kernel).expect("it is in the library");
-        let mut options = Options::defaults(kernel.options());
+        let mut options = Options::defaults(gemm.options());
         for (name, value) in given {
             options.set(name, value).expect("a value of the option");
         }
-        let mut prepared = kernel.prepare(&device, &options).unwrap_or_else(|error| panic!("{error}"));
-        prepared.launch(&stream).unwrap_or_else(|error| panic!("{} {given:?}: {error}", kernel.name()));
-        let verified =
-            prepared.verify().unwrap_or_else(|error| panic!("{} {given:?}: {error}", kernel.name()));
+        let mut prepared =
+            gemm.prepare(&device, &options).unwrap_or_else(|error| panic!("{given:?}: {error}"));
+        prepared.launch(&stream).unwrap_or_else(|error| panic!("{given:?}: {error}"));
+        let verified = prepared.verify().unwrap_or_else(|error| panic!("{given:?}: {error}"));
         assert!(verified.elements > 0);
     }
-    let gemm = registry::named("gemm").expect("it is in the library");
     let mut options = Options::defaults(gemm.options());
     options.set("b-input", "e4m3").expect("a value of the option");
     let error = gemm.prepare(&device, &options).map(|_| ()).expect_err("bf16 times e4m3").to_string();
     assert_eq!(
         error,
-        "--input bf16 --b-input e4m3: factors are of one type, or one is e4m3 and the other e5m2"
+        "--input bf16 --b-input e4m3: operands have one type, or one is e4m3 and the other e5m2"
     );
 }
 
@@ -232,17 +264,24 @@ fn options_ask_for_types_and_products_with_scales() {
 #[test]
 fn options_ask_for_epilogues() {
     let gemm = registry::named("gemm").expect("the GEMM is in the library");
-    for (device, batch) in [("emu:h200", "1"), ("emu:h200", "2"), ("emu:a100", "1")] {
+    for (device, grouping) in [("emu:h200", "none"), ("emu:h200", "batched"), ("emu:a100", "none")] {
         let device = Device::named(device).expect("emulators are always there");
         let stream = device.stream().expect("a stream");
         for (output, activation, bias, alpha, beta) in [
-            ("f32", "relu", "columns", "0.5", "0"),
-            ("bf16", "gelu", "columns", "1", "0.5"),
-            ("f16", "silu", "none", "2", "0"),
-            ("f32", "none", "none", "1", "0.5"),
+            ("f32", "relu", "true", "0.5", "0"),
+            ("bf16", "gelu", "true", "1", "0.5"),
+            ("f16", "silu", "false", "2", "0"),
+            ("f32", "none", "false", "1", "0.5"),
         ] {
             let mut options = Options::defaults(gemm.options());
-            let shape = [("m", "70"), ("n", "72"), ("k", "45"), ("batch", batch), ("output", output)];
+            let shape = [
+                ("m", "70"),
+                ("n", "72"),
+                ("k", "45"),
+                ("grouping", grouping),
+                ("groups", "2"),
+                ("output", output),
+            ];
             let epilogue = [("activation", activation), ("bias", bias), ("alpha", alpha), ("beta", beta)];
             for (name, value) in shape.into_iter().chain(epilogue) {
                 options.set(name, value).expect("a value of the option");
@@ -256,9 +295,9 @@ fn options_ask_for_epilogues() {
             let Some(Err(error)) = gemm.search(&device, &options) else {
                 panic!("{options} is searched for")
             };
-            assert!(error.to_string().contains("a search is of the product alone: leave out"), "{error}");
+            assert!(error.to_string().contains("a search has no epilogue: remove"), "{error}");
             let target = device.properties().capability.target;
-            assert!(gemm.ptx(target, &options).is_ok_and(|ptx| ptx.contains("fused")), "{options}");
+            assert!(gemm.ptx(target, &options).is_ok_and(|ptx| ptx.contains("gemm")), "{options}");
         }
     }
 }
@@ -266,10 +305,11 @@ fn options_ask_for_epilogues() {
 /// The ways of a product with scales that a search tries, and those around one, compute it.
 #[test]
 fn ways_with_scales_are_searched_for() {
-    let scaled = registry::named("scaled_gemm").expect("it is in the library");
+    let scaled = registry::named("gemm").expect("it is in the library");
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
     let mut options = Options::defaults(scaled.options());
-    for (name, value) in [("m", "200"), ("n", "264"), ("k", "400"), ("b-input", "e5m2")] {
+    for (name, value) in [("scales", "1x128"), ("m", "200"), ("n", "264"), ("k", "400"), ("b-input", "e5m2")]
+    {
         options.set(name, value).expect("a value of the option");
     }
     let mut search = scaled.search(&device, &options).expect("it has a search").expect("Hopper has ways");

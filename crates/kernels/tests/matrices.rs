@@ -1,6 +1,6 @@
 //! Matrices for tests of products: what is in them, and where.
 
-use warpwright_kernels::gemm::Order;
+use warpwright_kernels::gemm::problem::types::MatrixLayout;
 
 /// Whole numbers from -2 to 2: every product and sum of them is exact in every type, so results must be what the reference rounds to.
 pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
@@ -13,9 +13,14 @@ pub(crate) fn whole(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Where element (row, column) of a matrix of those extents is.
-pub(crate) fn place(order: Order, row: usize, column: usize, (rows, columns): (usize, usize)) -> usize {
+pub(crate) fn place(
+    order: MatrixLayout,
+    row: usize,
+    column: usize,
+    (rows, columns): (usize, usize),
+) -> usize {
     match order {
-        Order::RowMajor => row * columns + column,
-        Order::ColumnMajor => column * rows + row,
+        MatrixLayout::RowMajor => row * columns + column,
+        MatrixLayout::ColumnMajor => column * rows + row,
     }
 }

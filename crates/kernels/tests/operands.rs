@@ -2,8 +2,9 @@
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Error};
-use warpwright_kernels::gemm::multiply_scaled::{Granularities, Narrow, Scaled};
-use warpwright_kernels::gemm::scales::Granularity::{self, Block, Row};
+use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
+use warpwright_kernels::gemm::problem::scales::{Granularities, Granularity, Scaled};
+use warpwright_kernels::gemm::problem::types::BlockScaledOperand;
 
 /// Each granularity of A's scales with each of B's.
 pub(crate) const GRANULARITIES: [Granularities; 4] = [(Row, Block), (Row, Row), (Block, Block), (Block, Row)];
@@ -72,7 +73,7 @@ pub(crate) struct Factor<T> {
     pub(crate) scales: Buffer<f32>,
 }
 
-impl<T: Narrow> Factor<T> {
+impl<T: BlockScaledOperand> Factor<T> {
     /// Operands of so much k, their elements so many apart.
     pub(crate) fn new(
         device: &Device,
@@ -94,7 +95,7 @@ impl<T: Narrow> Factor<T> {
     }
 
     pub(crate) fn scaled(&self) -> Scaled<'_, T> {
-        Scaled { values: &self.values, scales: &self.scales, granularity: self.granularity }
+        Scaled::new(&self.values, &self.scales, self.granularity)
     }
 }
 

@@ -4,8 +4,9 @@
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Stream};
-use warpwright_kernels::gemm::linear::{Activation, Linear};
-use warpwright_kernels::gemm::multiply::{Product, ways};
+use warpwright_kernels::gemm::Gemm;
+use warpwright_kernels::gemm::problem::batching::Problem;
+use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::registry::{self, Options};
@@ -57,24 +58,23 @@ fn row_kernels_and_reductions_wait() -> Outcome {
 #[test]
 fn products_wait() -> Outcome {
     let (device, operations, stream) = checked()?;
-    let product = Product::new(136, 264, 264);
+    let problem = Problem::new(136, 264, 264);
     let ones = |count: u32| -> Result<Buffer<bf16>, _> {
         device.buffer_from(&vec![bf16::from_f32(1.0); count as usize])
     };
     let (mut x, b) = (ones(136 * 264)?, ones(264 * 264)?);
     let one_row = ones(264)?;
     let (mut y, mut row) = (device.zeros::<bf16>(136 * 264)?, device.zeros::<f32>(264)?);
-    let properties = device.properties();
-    let ways = ways::<bf16, bf16>(product, properties.capability, properties.sm_count);
+    let ways = operations.gemm_algorithms::<bf16, bf16>(&Gemm::from(problem), None);
     for way in ways.into_iter().step_by(7) {
-        operations.multiply_by(&stream, product, way, &x, &b, &mut y)?;
-        operations.multiply_by(&stream, product, way, &y, &b, &mut x)?;
+        operations.gemm(&stream, &Gemm::from(problem).algorithm(way), &x, &b, &mut y)?;
+        operations.gemm(&stream, &Gemm::from(problem).algorithm(way), &y, &b, &mut x)?;
     }
     // The bias, and what C holds before.
-    operations.multiply(&stream, Product::new(1, 264, 264), &one_row, &b, &mut row)?;
+    operations.gemm(&stream, &Gemm::from(Problem::new(1, 264, 264)), &one_row, &b, &mut row)?;
     let linear = Linear { bias: Some(&row), activation: Activation::Relu, beta: 0.5, ..Linear::default() };
-    operations.linear(&stream, product, &linear, &y, &b, &mut x)?;
-    operations.linear(&stream, product, &linear, &x, &b, &mut y)?;
+    operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &y, &b, &mut x)?;
+    operations.gemm(&stream, &Gemm::from(problem).epilogue(linear), &x, &b, &mut y)?;
     assert_eq!(y.to_vec()?.len(), 136 * 264);
     Ok(())
 }
@@ -82,9 +82,14 @@ fn products_wait() -> Outcome {
 #[test]
 fn products_of_other_kinds_wait() -> Outcome {
     let (device, _, stream) = checked()?;
-    for name in ["gemm-experts", "gemm-grouped", "scaled_gemm", "scaled_gemm-grouped"] {
-        let kernel = registry::named(name).expect("the library has it");
-        let mut prepared = kernel.prepare(&device, &Options::defaults(kernel.options()))?;
+    let gemm = registry::named("gemm").expect("the library has it");
+    for (grouping, scales) in
+        [("along-m", "none"), ("unlike", "none"), ("none", "1x128"), ("unlike", "1x128")]
+    {
+        let mut options = Options::defaults(gemm.options());
+        options.set("grouping", grouping)?;
+        options.set("scales", scales)?;
+        let mut prepared = gemm.prepare(&device, &options)?;
         // The second has the buffers of the first.
         prepared.launch(&stream)?;
         prepared.launch(&stream)?;

@@ -1,19 +1,19 @@
 //! Products on the host, and what a device is held to by them, for tests.
 
 use warpwright::runtime::{Buffer, Device, Error, Storable};
-use warpwright_kernels::gemm::multiply::Product;
+use warpwright_kernels::gemm::problem::batching::Problem;
 
 use crate::matrices::place;
 
 /// A·B.
-pub(crate) fn multiplied(product: Product, a: &[f32], b: &[f32]) -> Vec<f32> {
-    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+pub(crate) fn multiplied(problem: Problem, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
     let mut c = vec![0.0; m * n];
     for (row, line) in c.chunks_mut(n.max(1)).enumerate() {
         for step in 0..k {
-            let factor = a[place(product.a, row, step, (m, k))];
+            let factor = a[place(problem.a, row, step, (m, k))];
             for (column, sum) in line.iter_mut().enumerate() {
-                *sum += factor * b[place(product.b, step, column, (k, n))];
+                *sum += factor * b[place(problem.b, step, column, (k, n))];
             }
         }
     }

@@ -100,6 +100,11 @@ impl Function {
         self.module.device()
     }
 
+    /// The PTX that it was loaded from.
+    pub fn ptx(&self) -> &Arc<str> {
+        &self.module.ptx
+    }
+
     /// What the assembler made of it.
     pub fn attributes(&self) -> &KernelAttributes {
         self.loaded.attributes()

@@ -1,0 +1,5 @@
+//! From operands to accumulators: the loop over k.
+
+pub mod mma_sync;
+pub mod promotion;
+pub mod wgmma;

@@ -1,0 +1,250 @@
+//! GEMM on Hopper's tensor cores: TMA, mbarriers and `wgmma`, in persistent warp-specialized CTAs.
+//!
+//! ```text
+//! C (m, n)                a cluster: 2 x 1 CTAs             a CTA: a tile of 128 x 256, cooperative consumers
+//! +----+----+             +--------+                        +--------+
+//! |    |    |     ->      | CTA 0  |  both need the         | cons 0 |  64 x 256: 128 f32 accumulators a thread
+//! +----+----+             +--------+  same columns of B:    +--------+
+//! |    |    |             | CTA 1  |  each loads half       | cons 1 |
+//! +----+----+             +--------+  and multicasts it     +--------+
+//!
+//! producer (1 thread)    TMA: A (128, 64) and B (256, 64), a k-block, into the next stage of the pipeline
+//! consumers              wgmma: accumulators += A B from the oldest stage; the stage before it has been read and is released
+//!                        epilogue: round, `stmatrix` to shared memory, TMA to C, while the producer fills stages of the next tile
+//! ```
+//!
+//! Pingpong consumers compute a tile each: one is in its epilogue while the other is in its main loop. Operands with block
+//! scales have these next to the tiles in each stage, and their k-blocks are [promoted](super::promotion).
+
+use serde::{Deserialize, Serialize};
+use warpwright::arch::DataType;
+use warpwright::layout::Error;
+use warpwright::layout::atom::{MmaAtom, Types};
+use warpwright::prelude::*;
+
+use super::promotion::{BlockScaling, Promotion, StagedScales};
+use crate::gemm::device::problems::Problems;
+use crate::gemm::device::reduction::Reduction;
+use crate::gemm::device::scheduler::TileScheduler;
+use crate::gemm::device::store::{AccumulatorTile, TmaStore};
+use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
+
+/// How the two consumer warpgroups share the tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Schedule {
+    /// Both compute one tile, half of its rows each.
+    Cooperative,
+    /// Each computes every other tile.
+    Pingpong,
+}
+
+/// Consumer warpgroups of a CTA.
+pub(in crate::gemm) const CONSUMERS: u32 = 2;
+
+/// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WgmmaGemm {
+    /// The layout of A.
+    pub a: MatrixLayout,
+    /// The layout of B.
+    pub b: MatrixLayout,
+    /// The layout of C.
+    pub c: MatrixLayout,
+    /// The CTA tile: (m, n, k).
+    pub tile: (u32, u32, u32),
+    /// How the consumers share the tiles.
+    pub schedule: Schedule,
+    /// CTAs of a cluster along m and n.
+    pub cluster: (u32, u32),
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// Rows of clusters' tiles that are rasterized together, so that what they share stays in L2.
+    pub raster: u32,
+    /// Whether tiles of the last waves are split along k, so that all SMs have the same work.
+    pub stream_k: bool,
+    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a scale's.
+    pub scales: Option<BlockScaling>,
+}
+
+impl From<Schedule> for ConsumerSchedule {
+    fn from(schedule: Schedule) -> Self {
+        match schedule {
+            Schedule::Cooperative => Self::Cooperative,
+            Schedule::Pingpong => Self::Pingpong,
+        }
+    }
+}
+
+impl Schedule {
+    /// Consumers that compute one tile.
+    pub(in crate::gemm) fn cooperating(self) -> u32 {
+        match self {
+            Self::Cooperative => CONSUMERS,
+            Self::Pingpong => 1,
+        }
+    }
+}
+
+/// The atom that multiplies 64 rows of A by `columns` columns of B from shared memory.
+fn atom<A: Operand, B: Operand>(columns: u32) -> Result<MmaAtom, Error> {
+    MmaAtom::wgmma(columns, Types { b: B::DATA_TYPE, ..Types::new(A::DATA_TYPE, DataType::F32) })
+}
+
+impl WgmmaGemm {
+    /// The tile of A in shared memory.
+    pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
+        let major = if self.a == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
+        Ok(TmaTile::new::<T>((self.tile.0, self.tile.2), major)?.sliced(self.cluster.1))
+    }
+
+    /// The tile of B in shared memory, as (n, k).
+    pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
+        let major = if self.b == MatrixLayout::ColumnMajor { Major::K } else { Major::Mn };
+        Ok(TmaTile::new::<T>((self.tile.1, self.tile.2), major)?.sliced(self.cluster.0))
+    }
+
+    /// The box of C that a warpgroup stores at once.
+    pub fn c_tile<C: GemmOutput>(&self) -> Result<TmaTile, Error> {
+        TmaStore::<C>::tile_box(self.tile.1, self.c)
+    }
+
+    /// The producer and the consumers. With at most 128 accumulators a thread, an equal share of the registers is enough.
+    fn role_sizes(&self) -> [RoleSize; 2] {
+        let (producer, consumer) = (warpgroups(1), warpgroups(CONSUMERS));
+        let sets = self.scales.map_or(1, |scales| 1 + scales.accumulator_sets);
+        match sets * self.tile.0 * self.tile.1 / (128 * self.schedule.cooperating()) {
+            ..=128 => [producer, consumer],
+            _ => [producer.registers(40), consumer.registers(232)],
+        }
+    }
+}
+
+#[device]
+impl WgmmaGemm {
+    /// Computes this CTA's tiles, and calls `epilogue` with each. Parts of split tiles are reduced in `workspace`.
+    pub(in crate::gemm) fn compute<A: Operand, B: Operand>(
+        &self,
+        problems: &Problems,
+        workspace: (&Global<f32>, &Global<u32>),
+        epilogue: impl Fn(&mut AccumulatorTile),
+    ) {
+        let (tile_m, tile_n, tile_k) = self.tile;
+        let cooperating = self.schedule.cooperating();
+        let [producer, consumer] = roles(self.role_sizes());
+        let cluster = ClusterGrid::new(self.cluster);
+        let mut stages = Pipeline::stages(self.stages);
+        let a_tiles = stages.operand::<A>(self.a_tile::<A>());
+        let b_tiles = stages.operand::<B>(self.b_tile::<B>());
+        let scales = self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages));
+        let pipeline = stages.connect(consumer, self.schedule.into(), cluster);
+        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, self.stream_k);
+        if producer.leads() {
+            problems.prefetch();
+        }
+        // All this ran beside the end of the predecessor; from here on, its results are there.
+        launch::grid_dependency_wait();
+        launch::grid_dependency_launch();
+        scheduler.count_tiles();
+        let reduction = self.stream_k.then(|| Reduction::new(workspace, CONSUMERS, cooperating, cluster));
+
+        if producer.is_mine() {
+            producer.begin();
+            if producer.leads() {
+                let mut pipeline = pipeline.producer();
+                for index in 0..scheduler.units {
+                    let unit = scheduler.unit(index);
+                    let (row, column) = scheduler.origin(unit);
+                    let (a, b) = problems.operands(unit.problem);
+                    let scales = scales.as_ref().map(|scales| {
+                        (
+                            scales,
+                            problems.scales(unit.problem),
+                            scales.rows(problems, unit.problem, (row, column)),
+                        )
+                    });
+                    for k_block in unit.first..unit.first + unit.k_blocks {
+                        let a = a_tiles.load(a, (row, k_block * tile_k), cluster.multicast_a());
+                        let b = b_tiles.load(b, (column, k_block * tile_k), cluster.multicast_b());
+                        match scales {
+                            None => pipeline.load([a, b]),
+                            Some((scales, maps, rows)) => {
+                                let [a_scales, b_scales] = scales.loads(maps, rows, k_block);
+                                pipeline.load([a, b, a_scales, b_scales]);
+                            }
+                        }
+                    }
+                }
+                pipeline.tail();
+            }
+        } else {
+            consumer.begin();
+            let mut pipeline = pipeline.consumer();
+            let mma = TiledMma::warpgroups(atom::<A, B>(tile_n), cooperating);
+            // This warpgroup's part of a tile, and its first unit; with pingpong it skips the others'.
+            let pingpong = self.schedule == Schedule::Pingpong;
+            let (rank, turn) = match self.schedule {
+                Schedule::Cooperative => (consumer.warpgroup(), constant(0u32)),
+                Schedule::Pingpong => (constant(0u32), consumer.warpgroup()),
+            };
+            let a = mma.a_operand(a_tiles.tensor(), rank);
+            let b = mma.b_operand(b_tiles.tensor());
+            let thread = mma.thread(consumer.thread() % (cooperating * 128));
+            let mut accumulators: Fragment<f32> = thread.c_fragment((tile_m, tile_n));
+            accumulators.clear();
+            let mut promotion = scales.map(|scales| Promotion::new(scales, &mma, &thread, self.tile));
+            let leads = consumer.leads_warpgroup();
+            let tile_of = |unit, (row, column), accumulators: &Fragment<f32>| {
+                let at = (row + rank * 64, column);
+                AccumulatorTile::new(accumulators, (consumer, leads), unit, at, self.tile.1, 64 * cooperating)
+            };
+            if pingpong {
+                consumer.begin_turns();
+                pipeline.skip(turn * scheduler.unit(constant(0u32)).k_blocks);
+            }
+            for index in (turn..scheduler.units).step_by(CONSUMERS / cooperating) {
+                let unit = scheduler.unit(index);
+                if pingpong {
+                    consumer.wait_turn();
+                }
+                let mut tile = match &mut promotion {
+                    None => {
+                        let at = (All, All, pipeline.wait());
+                        multiply(&mma, &mut accumulators, &a.slice(at), &b.slice(at), Accumulate::No);
+                        for _ in 1..unit.k_blocks {
+                            let at = (All, All, pipeline.wait());
+                            multiply(&mma, &mut accumulators, &a.slice(at), &b.slice(at), Accumulate::Yes);
+                            // The wgmma before this one has completed: its stage has been read.
+                            wait_multiplications(1);
+                            pipeline.release();
+                        }
+                        if pingpong {
+                            consumer.pass_turn();
+                        }
+                        wait_multiplications(0);
+                        pipeline.release();
+                        tile_of(unit, scheduler.origin(unit), &accumulators)
+                    }
+                    Some(promotion) => {
+                        let origin = scheduler.origin(unit);
+                        let mut tile = tile_of(unit, origin, &accumulators);
+                        let rows = promotion.scales.rows(problems, unit.problem, origin);
+                        promotion.accumulate((&a, &b), rows, &mut pipeline, unit.k_blocks, &mut tile);
+                        tile
+                    }
+                };
+                match &reduction {
+                    None => epilogue(&mut tile),
+                    Some(reduction) => {
+                        let is_whole = reduction.complete(&scheduler, unit, rank, &mut tile);
+                        if is_whole {
+                            epilogue(&mut tile);
+                        }
+                    }
+                }
+                if pingpong {
+                    pipeline.skip(scheduler.unit(index + 1u32).k_blocks);
+                }
+            }
+        }
+    }
+}

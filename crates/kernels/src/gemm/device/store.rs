@@ -1,0 +1,235 @@
+//! From accumulators to C: through the epilogue operation, rounded, and stored by TMA or from registers.
+
+use warpwright::arch::DataType;
+use warpwright::lang::tensor::MappedMatrix;
+use warpwright::layout::Error;
+use warpwright::layout::atom::{MmaAtom, Types};
+use warpwright::prelude::*;
+
+use super::epilogue::{Coordinate, EpilogueOp};
+use super::problems::Problems;
+use super::scheduler::WorkUnit;
+use crate::gemm::problem::types::{GemmOutput, MatrixLayout};
+
+/// The accumulators of a warpgroup for a tile of C.
+pub(in crate::gemm) struct AccumulatorTile {
+    /// Blocks of 64 rows, one below the other.
+    pub(in crate::gemm) accumulators: Fragment<f32>,
+    pub(in crate::gemm) role: Role,
+    /// Whether this thread acts for its warpgroup.
+    pub(in crate::gemm) leads: Reg<bool>,
+    /// The problem it belongs to, of several.
+    pub(in crate::gemm) problem: Option<Reg<u32>>,
+    /// The warpgroup's first row and column in C.
+    pub(in crate::gemm) at: (Reg<u32>, Reg<u32>),
+    /// Columns of the tile.
+    pub(in crate::gemm) columns: u32,
+    /// Rows from one block of 64 to the warpgroup's next.
+    pub(in crate::gemm) block_stride: u32,
+}
+
+/// Threads of a warpgroup.
+const WARPGROUP: u32 = 128;
+
+/// Rows of C that one `wgmma` computes.
+const BLOCK_ROWS: u32 = 64;
+
+impl AccumulatorTile {
+    /// The tile of a work unit at `at`: its accumulators, the role that holds them and the thread that acts for it.
+    pub(in crate::gemm) fn new(
+        accumulators: &Fragment<f32>,
+        (role, leads): (Role, Reg<bool>),
+        unit: WorkUnit,
+        at: (Reg<u32>, Reg<u32>),
+        columns: u32,
+        block_stride: u32,
+    ) -> Self {
+        // The same registers: the tile is what they hold now.
+        let accumulators = accumulators.clone();
+        Self { accumulators, role, leads, problem: unit.problem, at, columns, block_stride }
+    }
+
+    /// The row after its last in C, and the column.
+    fn end(&self) -> (Reg<u32>, Reg<u32>) {
+        let blocks = self.accumulators.len() / self.block_accumulators();
+        let rows = (blocks - 1) * self.block_stride + BLOCK_ROWS;
+        (self.at.0 + rows, self.at.1 + self.columns)
+    }
+
+    /// A thread's accumulators of a block of 64 rows.
+    fn block_accumulators(&self) -> u32 {
+        self.columns / 2
+    }
+
+    /// The row and column in C of this thread's accumulator `index`. A warp has 16 rows of a block, of which a lane has two,
+    /// lane/4 and 8 below; and of every 8 columns the pair at 2*(lane%4). (PTX ISA, "wgmma.mma_async", the fragment of D.)
+    pub(in crate::gemm) fn coordinate(&self, index: u32) -> (Reg<u32>, Reg<u32>) {
+        let lane = self.role.thread() % WARPGROUP;
+        let (block, value) = (index / self.block_accumulators(), index % self.block_accumulators());
+        let row = self.at.0 + lane / 32 * 16 + lane % 32 / 4;
+        let column = self.at.1 + lane % 4 * 2;
+        (row + (block * self.block_stride + value / 2 % 2 * 8), column + (value / 4 * 8 + value % 2))
+    }
+
+    /// Applies an epilogue operation to each accumulator.
+    #[track_caller]
+    pub(in crate::gemm) fn apply(&mut self, operation: &impl EpilogueOp, problems: &Problems) {
+        let (extents, origin) = (problems.extents_of(self.problem), problems.origin(self.problem));
+        for index in 0..self.accumulators.len() {
+            let (row, column) = self.coordinate(index);
+            let at = Coordinate { row, column, extents, origin };
+            let value = operation.apply(self.accumulators.get(index), at);
+            self.accumulators.set(index, value);
+        }
+    }
+}
+
+/// Stores through shared memory and TMA: C's contiguous extent is a multiple of 16 bytes.
+pub(in crate::gemm) struct TmaStore<C> {
+    buffers: StoreBuffers<C>,
+    layout: MatrixLayout,
+    /// Columns of a box.
+    width: u32,
+}
+
+/// Buffers of a warpgroup: one is written while TMA reads the other.
+const BUFFERS: u32 = 2;
+
+/// Bytes of the widest swizzle.
+const SWIZZLE_BYTES: u32 = 128;
+
+/// Bytes of the buffers of `warpgroups` for tiles of `columns` columns of elements of `bytes` bytes, at most.
+pub(in crate::gemm) const fn store_buffer_bytes(warpgroups: u32, columns: u32, bytes: u32) -> u32 {
+    let row = if columns * bytes < SWIZZLE_BYTES { columns * bytes } else { SWIZZLE_BYTES };
+    BUFFERS * warpgroups * BLOCK_ROWS * row
+}
+
+impl<C: GemmOutput> TmaStore<C> {
+    /// Columns of a tile that are stored at once: at most the widest swizzle.
+    fn width(columns: u32) -> u32 {
+        let widest = SWIZZLE_BYTES / C::BYTES;
+        [widest, widest / 2, widest / 4].into_iter().find(|width| columns % width == 0).unwrap_or(8)
+    }
+
+    /// The box of a tile of `columns` columns that a warpgroup stores at once.
+    ///
+    /// # Errors
+    /// The columns are no multiple of 8; in a row-major C, of 16 bytes.
+    pub(in crate::gemm) fn tile_box(columns: u32, layout: MatrixLayout) -> Result<TmaTile, Error> {
+        let major = if layout == MatrixLayout::RowMajor { Major::K } else { Major::Mn };
+        TmaTile::new::<C>((BLOCK_ROWS, Self::width(columns)), major)
+    }
+
+    /// Allocates its shared memory.
+    #[track_caller]
+    pub(in crate::gemm) fn new(columns: u32, layout: MatrixLayout, warpgroups: u32) -> Self {
+        let buffers = StoreBuffers::new(Self::tile_box(columns, layout), BUFFERS * warpgroups);
+        Self { buffers, layout, width: Self::width(columns) }
+    }
+
+    /// The copy of a thread's accumulators to a box: 16-bit elements by `stmatrix`, transposed for a column-major C; others by
+    /// stores of the contiguous ones, the pair of a row.
+    fn copy(&self) -> &'static str {
+        match (self.layout, C::BYTES) {
+            (MatrixLayout::RowMajor, 2) if self.width >= 16 => "SM90_U32x4_STSM_N",
+            (MatrixLayout::RowMajor, 2) => "SM90_U32x2_STSM_N",
+            (MatrixLayout::ColumnMajor, 2) if self.width >= 16 => "SM90_U16x8_STSM_T",
+            (MatrixLayout::ColumnMajor, 2) => "SM90_U16x4_STSM_T",
+            (MatrixLayout::RowMajor, _) => "UniversalCopy<64>",
+            (MatrixLayout::ColumnMajor, _) => "UniversalCopy<32>",
+        }
+    }
+}
+
+#[device]
+impl<C: GemmOutput> TmaStore<C> {
+    /// Rounds a tile and stores it, a box at a time through two buffers a warpgroup.
+    pub(in crate::gemm) fn store(&self, c: MappedMatrix, tile: &AccumulatorTile) {
+        let width = self.width;
+        // Any atom of this width has its accumulators where the tile's are.
+        let mma = TiledMma::warpgroups(MmaAtom::wgmma(width, Types::new(DataType::Bf16, DataType::F32)), 1);
+        let copy = TiledCopy::from_c::<C>(self.copy(), &mma).thread(tile.role.thread() % WARPGROUP);
+        let first = tile.role.warpgroup() * BUFFERS;
+        let boxes_across = tile.columns / width;
+        let boxes = tile.accumulators.len() / tile.block_accumulators() * boxes_across;
+        for index in 0..boxes {
+            let (block, across) = (index / boxes_across, index % boxes_across);
+            let stage = first + index % BUFFERS;
+            let box_accumulators =
+                tile.accumulators.window(width / 2 * index, Layout::column_major((width / 2, 1, 1)));
+            let rounded = C::of_all(&box_accumulators);
+            if tile.leads {
+                // The store before last has read this buffer; or the last one, where a tile with an odd number of boxes ended.
+                let begins_where_the_last_ended = index == 0 && boxes % BUFFERS != 0;
+                bulk_wait_read(if begins_where_the_last_ended { 0 } else { BUFFERS - 1 });
+            }
+            tile.role.sync_warpgroup();
+            let target = copy.target(&self.buffers.tensor().slice((All, All, stage)));
+            match C::BYTES {
+                2 => copy.store_matrix(&target, &copy.retile(&rounded)),
+                _ => copy.store_vectors(&target, &copy.retile(&rounded)),
+            }
+            fence_proxy_async_shared();
+            tile.role.sync_warpgroup();
+            if tile.leads {
+                let row = tile.at.0 + block * tile.block_stride;
+                self.buffers.store(c, (row, tile.at.1 + across * width), stage);
+                bulk_commit();
+            }
+        }
+    }
+}
+
+/// Stores any C from registers: each thread writes its accumulators that are inside.
+pub(in crate::gemm) struct RegisterStore<C> {
+    pub(in crate::gemm) c: Global<C>,
+    pub(in crate::gemm) extents: (Reg<u32>, Reg<u32>),
+    pub(in crate::gemm) layout: MatrixLayout,
+}
+
+#[device]
+impl<C: GemmOutput> RegisterStore<C> {
+    /// Rounds a tile and stores it.
+    pub(in crate::gemm) fn store(&self, tile: &AccumulatorTile) {
+        let (m, n) = self.extents;
+        let strides = match self.layout {
+            MatrixLayout::RowMajor => (n, constant(1u32)),
+            MatrixLayout::ColumnMajor => (constant(1u32), m),
+        };
+        let c = Tensor::with_layout(self.c, Layout::new((m, n), strides));
+        for index in 0..tile.accumulators.len() {
+            let (row, column) = tile.coordinate(index);
+            if row < m && column < n {
+                c.set((row, column), C::of(tile.accumulators.get(index)));
+            }
+        }
+    }
+}
+
+/// Stores by TMA; and from registers the tiles that reach into the rows of the next group along m.
+pub(in crate::gemm) struct CutStore<'c, C> {
+    pub(in crate::gemm) tma: TmaStore<C>,
+    /// C as TMA stores it.
+    pub(in crate::gemm) map: &'c TensorMap,
+    /// C as threads store it.
+    pub(in crate::gemm) c: Option<&'c Global<C>>,
+}
+
+#[device]
+impl<C: GemmOutput> CutStore<'_, C> {
+    /// Rounds a tile of `problems` and stores it.
+    pub(in crate::gemm) fn store(&self, problems: &Problems, tile: &AccumulatorTile) {
+        let store = |tile: &AccumulatorTile| self.tma.store(problems.c_map(self.map, tile.problem), tile);
+        match problems.reaches_into_next(tile.problem, || tile.end()).zip(self.c) {
+            None => store(tile),
+            Some((is_cut, c)) => {
+                let (c, extents) = (problems.elements(c, tile.problem), problems.extents_of(tile.problem));
+                if is_cut {
+                    RegisterStore { c, extents, layout: self.tma.layout }.store(tile);
+                } else {
+                    store(tile);
+                }
+            }
+        }
+    }
+}

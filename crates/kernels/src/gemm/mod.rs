@@ -1,0 +1,464 @@
+//! GEMM on tensor cores: `operations.gemm(&stream, &Gemm::new(m, n, k), &a, &b, &mut c)`.
+//!
+//! C = activation(alpha · A·B + bias) + beta · C for any m, n and k, accumulated in `f32`: single, batched, or grouped, with
+//! block scales or without, with the epilogue above or one of the caller's. Three floors, each of which imports only those
+//! above it in this list:
+//!
+//! ```text
+//! problem/            what is computed
+//!   types.rs            operand and output types: one table
+//!   batching.rs         shapes, strides, groups
+//!   scales.rs           block scales
+//!   epilogue.rs         epilogue arguments
+//!   error.rs            what is refused
+//! device/             what runs
+//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop of every GEMM by TMA and wgmma
+//!   mainloop/promotion.rs   its accumulation with block scales
+//!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
+//!   scheduler.rs        work units: data-parallel, stream-K, grouped
+//!   problems.rs         a tile's problem: extents, operands, coordinates
+//!   epilogue.rs         epilogue operations: closures that compose
+//!   store.rs            accumulators to C: TMA, or registers
+//!   reduction.rs        parts of split tiles
+//!   staging.rs          copies of operands that TMA cannot read
+//!   kernel.rs, grouped.rs   the kernels' entries
+//! host/               what decides
+//!   config.rs           algorithms, configurations: legality, search space
+//!   heuristic.rs        the cost model, and what `--explain` prints
+//!   tune.rs             tuned results
+//!   launch.rs, grouped.rs   plans, workspaces, tensor maps, launches
+//!   reference.rs        f64 on the host, and its tolerance
+//! workload.rs         the command line
+//! ```
+//!
+//! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the heuristic's), the compiled
+//! kernel, tensor maps and workspace. Later launches look it up.
+
+pub mod device;
+pub mod host;
+pub(crate) mod library;
+pub mod problem;
+mod workload;
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+
+use crate::operations::{Operations, Result, expect_length};
+use device::epilogue::FusedEpilogue;
+use host::config::{Algorithm, has_wgmma};
+use host::grouped::{self, Member};
+use host::heuristic;
+use host::launch::{self, Arguments, HostScales, Planned};
+use problem::batching::{Batch, Problem, check_offsets};
+use problem::epilogue::{Activation, Epilogue, EpilogueArguments, Linear};
+use problem::error::GemmError;
+use problem::scales::{Granularities, OperandArgument};
+use problem::types::{MatrixLayout, MultipliesWith};
+
+pub use problem::types::GemmOutput;
+pub use workload::GemmWorkload;
+
+/// A GEMM: its problems, its epilogue, and its algorithm if the caller chooses one.
+///
+/// ```
+/// use warpwright::prelude::*;
+/// use warpwright::runtime::Device;
+/// use warpwright_kernels::gemm::Gemm;
+/// use warpwright_kernels::gemm::problem::epilogue::Activation;
+/// use warpwright_kernels::operations::Operations;
+///
+/// let device = Device::named("emu:h200")?;
+/// let (operations, stream) = (Operations::new(&device), device.stream()?);
+/// let a = device.buffer_from(&[bf16::from_f32(1.0); 16 * 8])?;
+/// let b = device.buffer_from(&[bf16::from_f32(-0.5); 8 * 24])?;
+/// let bias = device.buffer_from(&[5.0f32; 24])?;
+/// let mut c = device.buffer_from(&[1.0f32; 16 * 24])?;
+/// let gemm = Gemm::new(16, 24, 8).bias(&bias).activation(Activation::Relu).beta(2.0);
+/// operations.gemm(&stream, &gemm, &a, &b, &mut c)?;
+/// assert_eq!(c.to_vec()?, [3.0; 16 * 24]); // relu(8 * -0.5 + 5) + 2 * 1
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Gemm<'a, E = Linear<'a>> {
+    batch: Batch,
+    offsets: Option<&'a Buffer<u32>>,
+    epilogue: E,
+    algorithm: Option<Algorithm>,
+}
+
+impl<'a> Gemm<'a> {
+    /// C (m, n) = A (m, k) · B (k, n): A row-major, B column-major, C row-major.
+    pub fn new(m: u32, n: u32, k: u32) -> Self {
+        Problem::new(m, n, k).into()
+    }
+
+    /// Multiplies every accumulator by `alpha`.
+    #[must_use]
+    pub fn alpha(self, alpha: f32) -> Self {
+        Self { epilogue: Linear { alpha, ..self.epilogue }, ..self }
+    }
+
+    /// Adds `beta` times what C holds, last.
+    #[must_use]
+    pub fn beta(self, beta: f32) -> Self {
+        Self { epilogue: Linear { beta, ..self.epilogue }, ..self }
+    }
+
+    /// Multiplies the accumulators of each row by a scale: m of them, for all problems of a batch one after another.
+    #[must_use]
+    pub fn row_scales(self, scales: &'a Buffer<f32>) -> Self {
+        Self { epilogue: Linear { row_scales: Some(scales), ..self.epilogue }, ..self }
+    }
+
+    /// Multiplies the accumulators of each column by a scale: n of them, for all problems of a batch one after another.
+    #[must_use]
+    pub fn column_scales(self, scales: &'a Buffer<f32>) -> Self {
+        Self { epilogue: Linear { column_scales: Some(scales), ..self.epilogue }, ..self }
+    }
+
+    /// Adds a bias to each column: n of them, for all problems of a batch one after another.
+    #[must_use]
+    pub fn bias(self, bias: &'a Buffer<f32>) -> Self {
+        Self { epilogue: Linear { bias: Some(bias), ..self.epilogue }, ..self }
+    }
+
+    /// Applies a function to each element, before C is added.
+    #[must_use]
+    pub fn activation(self, activation: Activation) -> Self {
+        Self { epilogue: Linear { activation, ..self.epilogue }, ..self }
+    }
+}
+
+impl From<Problem> for Gemm<'_> {
+    fn from(problem: Problem) -> Self {
+        Batch::from(problem).into()
+    }
+}
+
+impl From<Batch> for Gemm<'_> {
+    fn from(batch: Batch) -> Self {
+        Self { batch, offsets: None, epilogue: Linear::default(), algorithm: None }
+    }
+}
+
+impl<'a, E> Gemm<'a, E> {
+    /// The layouts of A and B.
+    #[must_use]
+    pub fn layouts(self, a: MatrixLayout, b: MatrixLayout) -> Self {
+        let problem = Problem { a, b, ..self.batch.problem };
+        Self { batch: Batch { problem, ..self.batch }, ..self }
+    }
+
+    /// `count` problems of this shape in one launch, their matrices one after another without gaps.
+    ///
+    /// ```
+    /// use warpwright::prelude::*;
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::Gemm;
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// // Three problems with one B: 16 x 8 of ones, twos and threes times 8 x 24 of halves.
+    /// let a: Vec<_> = [1.0, 2.0, 3.0].iter().flat_map(|&value| [bf16::from_f32(value); 16 * 8]).collect();
+    /// let a = device.buffer_from(&a)?;
+    /// let b = device.buffer_from(&[bf16::from_f32(0.5); 8 * 24])?;
+    /// let mut c = device.uninitialized::<f32>(3 * 16 * 24)?;
+    /// operations.gemm(&stream, &Gemm::new(16, 24, 8).batch(3).share_b(), &a, &b, &mut c)?;
+    /// assert_eq!(c.to_vec()?.chunks(16 * 24).map(|c| c[0]).collect::<Vec<_>>(), [4.0, 8.0, 12.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn batch(self, count: u32) -> Self {
+        Self { batch: Batch::new(self.batch.problem, count), ..self }
+    }
+
+    /// The elements from one A, B and C of a batch to the next.
+    #[must_use]
+    pub fn strides(self, a_stride: u64, b_stride: u64, c_stride: u64) -> Self {
+        Self { batch: Batch { a_stride, b_stride, c_stride, ..self.batch }, ..self }
+    }
+
+    /// All problems of a batch have one A.
+    #[must_use]
+    pub fn share_a(self) -> Self {
+        Self { batch: self.batch.sharing_a(), ..self }
+    }
+
+    /// All problems of a batch have one B, such as the weights of a layer.
+    #[must_use]
+    pub fn share_b(self) -> Self {
+        Self { batch: self.batch.sharing_b(), ..self }
+    }
+
+    /// Groups along m, as in a mixture of experts: rows `offsets[g]` to `offsets[g + 1]` of the m rows of A times B number g.
+    /// The offsets increase, and the last is m; they are read on the device, where a kernel may have written them.
+    ///
+    /// ```text
+    /// offsets   A (m, k)         B (groups, k, n)      C (m, n)
+    ///    0      +-------+        +---+                 +-------+
+    ///           | ..... |   ·    | 0 |         ->      | ..... |
+    ///    5      +-------+        +---+                 +-------+
+    ///    5                       | 1 |   no rows: no tiles
+    ///           | ..... |        +---+
+    ///           | ..... |   ·    | 2 |         ->
+    ///   12      +-------+        +---+
+    /// ```
+    ///
+    /// ```
+    /// use warpwright::prelude::*;
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::Gemm;
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let offsets = device.buffer_from(&[0u32, 5, 5, 12])?;
+    /// let a = device.buffer_from(&[bf16::ONE; 12 * 16])?;
+    /// let b: Vec<_> = [1.0, 2.0, 3.0].iter().flat_map(|&value| [bf16::from_f32(value); 24 * 16]).collect();
+    /// let b = device.buffer_from(&b)?;
+    /// let mut c = device.uninitialized::<f32>(12 * 24)?;
+    /// operations.gemm(&stream, &Gemm::new(12, 24, 16).along_m(&offsets), &a, &b, &mut c)?;
+    /// let c: Vec<f32> = c.to_vec()?.chunks(24).map(|row| row[0]).collect();
+    /// assert_eq!(c, [[16.0; 5].as_slice(), &[48.0; 7]].concat());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn along_m(self, offsets: &'a Buffer<u32>) -> Self {
+        let count = offsets.len().saturating_sub(1) as u32;
+        Self { batch: Batch::along_m(self.batch.problem, count), offsets: Some(offsets), ..self }
+    }
+
+    /// An epilogue of the caller's in place of [`Linear`].
+    #[must_use]
+    pub fn epilogue<F>(self, epilogue: F) -> Gemm<'a, F> {
+        let Self { batch, offsets, algorithm, .. } = self;
+        Gemm { batch, offsets, epilogue, algorithm }
+    }
+
+    /// An algorithm of the caller's in place of the tuned or the heuristic's: see [`Operations::gemm_algorithms`].
+    #[must_use]
+    pub fn algorithm(self, algorithm: Algorithm) -> Self {
+        Self { algorithm: Some(algorithm), ..self }
+    }
+
+    /// The shape and the layouts of one problem; of groups along m, of all together.
+    pub fn problem(&self) -> Problem {
+        self.batch.problem
+    }
+
+    /// Refuses buffers and epilogue arguments of wrong lengths. Returns whether there is a kernel to launch.
+    fn check<A, B, C>(&self, a: &A, b: &B, c: &Buffer<C>) -> Result<bool>
+    where
+        A: OperandArgument,
+        B: OperandArgument,
+        C: Storable,
+        E: Epilogue<C>,
+    {
+        let (batch, along_m) = (self.batch, self.offsets.is_some());
+        let Problem { m, n, k, .. } = batch.problem;
+        if k == 0 && (along_m || !self.epilogue.is_identity()) {
+            return Err(GemmError::NoDepth.into());
+        }
+        match self.offsets {
+            None => batch.expect_lengths((a.values(), b.values()), c)?,
+            Some(offsets) => {
+                check_offsets(offsets.len())?;
+                if batch.problem.a == MatrixLayout::ColumnMajor {
+                    return Err(GemmError::ColumnMajorGroups.into());
+                }
+                let [a_length, b_length, _] = batch.lengths();
+                expect_length(
+                    "A",
+                    if batch.count == 0 { m as usize * k as usize } else { a_length },
+                    a.values().len(),
+                )?;
+                expect_length("B", b_length, b.values().len())?;
+                expect_length("C", m as usize * n as usize, c.len())?;
+            }
+        }
+        if let Some(scales) = a.scales().zip(b.scales()) {
+            batch.expect_scales(scales.into())?;
+        }
+        self.epilogue.arguments().check(batch, along_m, E::VECTORS, c.len())?;
+        Ok(batch.count != 0 && m != 0 && n != 0)
+    }
+}
+
+/// A problem of a group with its buffers: [`Operations::gemm_grouped`].
+pub struct GroupMember<'a, A, B, C> {
+    /// The problem, a single one, with its epilogue and algorithm.
+    pub gemm: Gemm<'a>,
+    /// A: a buffer, or one with block scales.
+    pub a: A,
+    /// B.
+    pub b: B,
+    /// C.
+    pub c: &'a mut Buffer<C>,
+}
+
+impl<'a, A, B, C> GroupMember<'a, A, B, C> {
+    /// C = A·B, with the epilogue of `gemm`.
+    pub fn new(gemm: impl Into<Gemm<'a>>, a: A, b: B, c: &'a mut Buffer<C>) -> Self {
+        Self { gemm: gemm.into(), a, b, c }
+    }
+}
+
+impl Operations {
+    /// Computes a GEMM, in one launch of a kernel that includes the epilogue.
+    ///
+    /// A and B are `&Buffer<T>` of one type, or one of e4m3 and one of e5m2; or both [`Scaled`](problem::scales::Scaled), with
+    /// block scales:
+    ///
+    /// ```
+    /// use warpwright::prelude::*;
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::Gemm;
+    /// use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let (m, n, k) = (8, 16, 256);
+    /// let a = device.buffer_from(&[e4m3::from_f32(1.0); 8 * 256])?;
+    /// let b = device.buffer_from(&[e4m3::from_f32(1.0); 16 * 256])?;
+    /// // A's rows are scaled by 1 in the first block of k, and by 2 in the second.
+    /// let mut a_scales = vec![1.0f32; Granularity::Row.count((m, k))];
+    /// (0..m).for_each(|row| a_scales[Granularity::Row.index((row, 128), (m, k))] = 2.0);
+    /// let b_scales = vec![0.5f32; Granularity::Block.count((n, k))];
+    /// let (a_scales, b_scales) = (device.buffer_from(&a_scales)?, device.buffer_from(&b_scales)?);
+    /// let mut c = device.uninitialized::<f32>(8 * 16)?;
+    /// let (a, b) = (Scaled::by_row(&a, &a_scales), Scaled::by_block(&b, &b_scales));
+    /// operations.gemm(&stream, &Gemm::new(m, n, k), a, b, &mut c)?;
+    /// assert_eq!(c.to_vec()?, [128.0 * 0.5 + 128.0 * 2.0 * 0.5; 8 * 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// In a batch the scales of each A and B follow those of the one before, without gaps; in groups along m the scales of A
+    /// are those of all rows. If k is 0, C becomes zero.
+    ///
+    /// # Errors
+    /// A buffer has a wrong length; matrices C overlap; k is 0 with an epilogue; the device has no kernel for the types or
+    /// cannot run the algorithm; or it failed.
+    pub fn gemm<A, B, C, E>(
+        &self,
+        stream: &Stream,
+        gemm: &Gemm<'_, E>,
+        a: A,
+        b: B,
+        c: &mut Buffer<C>,
+    ) -> Result<LaunchCounts>
+    where
+        A: OperandArgument<Scales: HostScales, Element: MultipliesWith<B::Element>>,
+        B: OperandArgument<Scales = A::Scales, Element: MultipliesWith<A::Element>>,
+        C: GemmOutput + Storable,
+        E: Epilogue<C, Operation: FusedEpilogue<C>>,
+    {
+        let capability = self.device().properties().capability;
+        if a.scales().is_some() && !has_wgmma(capability) {
+            return Err(GemmError::NoBlockScales { target: capability.target }.into());
+        }
+        if !gemm.check(&a, &b, c)? {
+            return Ok(LaunchCounts::default());
+        }
+        let (batch, along_m) = (gemm.batch, gemm.offsets.is_some());
+        if batch.problem.k == 0 {
+            if batch.c_stride != Batch::new(batch.problem, batch.count).c_stride {
+                return Err(GemmError::NoDepthWithGaps.into());
+            }
+            stream.fill_zero(c)?;
+            return Ok(LaunchCounts::default());
+        }
+        let scales = a.scales().zip(b.scales());
+        let granularities = scales.map(|(a, b)| (a.granularity, b.granularity));
+        let planned = Planned { batch, along_m, scales: granularities, algorithm: gemm.algorithm };
+        let EpilogueArguments { epilogue, numbers, rows, columns: [first, second], matrix } =
+            gemm.epilogue.arguments();
+        let present = gemm.epilogue.arguments().present();
+        let plan = launch::plan::<A::Element, B::Element, C, A::Scales, _>(self, planned, epilogue, present)?;
+        let arguments = Arguments {
+            a: a.values(),
+            b: b.values(),
+            c,
+            scales: scales.map(|(a, b)| [a.scales, b.scales]),
+            offsets: gemm.offsets,
+            numbers,
+            vectors: [rows, first, second],
+            matrix,
+        };
+        plan.launch(self, stream, arguments)
+    }
+
+    /// Computes problems of unlike extents, each with its own epilogue: on Hopper in one launch of all whose operands have the
+    /// same layouts and granularities and whose epilogues have the same parts.
+    ///
+    /// ```
+    /// use warpwright::prelude::*;
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::{Gemm, GroupMember};
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:h200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let ones = |count: usize| device.buffer_from(&vec![bf16::ONE; count]);
+    /// let (a, b) = ([ones(8 * 16)?, ones(24 * 40)?], [ones(16 * 48)?, ones(40 * 8)?]);
+    /// let mut c = [device.uninitialized::<f32>(8 * 48)?, device.uninitialized::<f32>(24 * 8)?];
+    /// let [first, second] = &mut c;
+    /// let mut members = [
+    ///     GroupMember::new(Gemm::new(8, 48, 16), &a[0], &b[0], first),
+    ///     GroupMember::new(Gemm::new(24, 8, 40).alpha(0.5), &a[1], &b[1], second),
+    /// ];
+    /// operations.gemm_grouped(&stream, &mut members)?;
+    /// assert_eq!((c[0].to_vec()?, c[1].to_vec()?), (vec![16.0; 8 * 48], vec![20.0; 24 * 8]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`gemm`](Self::gemm); a member is no single problem; or its algorithm is stream-K. No member is computed then.
+    pub fn gemm_grouped<A, B, C>(
+        &self,
+        stream: &Stream,
+        members: &mut [GroupMember<'_, A, B, C>],
+    ) -> Result<LaunchCounts>
+    where
+        A: OperandArgument<Scales: HostScales, Element: MultipliesWith<B::Element>>,
+        B: OperandArgument<Scales = A::Scales, Element: MultipliesWith<A::Element>>,
+        C: GemmOutput + Storable,
+    {
+        if members.iter().any(|member| member.gemm.batch.count != 1 || member.gemm.offsets.is_some()) {
+            return Err(GemmError::SeveralInMember.into());
+        }
+        let members = members.iter_mut().map(|GroupMember { gemm, a, b, c }| Member {
+            problem: gemm.batch.problem,
+            a: a.values(),
+            b: b.values(),
+            c,
+            linear: gemm.epilogue,
+            scales: a.scales().zip(b.scales()).map(<[_; 2]>::from),
+            algorithm: gemm.algorithm,
+        });
+        grouped::run::<A::Scales, _, _, _>(self, stream, members.collect())
+    }
+
+    /// The algorithms for a GEMM of operands `T` with those block scales, the cheapest by the heuristic first.
+    pub fn gemm_algorithms<T: Element, C: Element>(
+        &self,
+        gemm: &Gemm<'_, impl Sized>,
+        scales: Option<Granularities>,
+    ) -> Vec<Algorithm> {
+        let properties = self.device().properties();
+        let batch = if gemm.offsets.is_some() { heuristic::equal_groups(gemm.batch) } else { gemm.batch };
+        heuristic::algorithms::<T, C>(batch, scales, properties.capability, properties.sm_count)
+    }
+
+    /// The algorithms for a group, the cheapest by the heuristic first.
+    pub fn grouped_algorithms<T: Element, C: Element>(
+        &self,
+        problems: &[Problem],
+        scales: Option<Granularities>,
+    ) -> Vec<Algorithm> {
+        let properties = self.device().properties();
+        let working: Vec<_> = problems.iter().copied().filter(|problem| problem.has_work()).collect();
+        heuristic::grouped_algorithms::<T, C>(&working, scales, properties.capability, properties.sm_count)
+    }
+}

@@ -1,0 +1,206 @@
+//! How many problems one launch computes, and where their matrices are.
+//!
+//! ```text
+//! single               C = A·B
+//! batched              one shape, matrices at strides             A0 A1 A2  x  B0 B1 B2
+//! grouped along m      rows of one A and C, a B for each group    A rows 0..5, 5..5, 5..12  x  B0 B1 B2
+//! grouped, unlike      every problem has its own extents          A0 x B0,  A1 x B1,  ..
+//! ```
+
+use warpwright::prelude::*;
+use warpwright::runtime::{Buffer, Storable};
+
+use super::error::GemmError;
+use super::scales::{BlockScales, Granularities};
+use super::types::MatrixLayout;
+use crate::operations::{Result, expect_length};
+
+/// One problem: C (m, n) = A (m, k) · B (k, n), each without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Rows of A and C.
+    pub m: u32,
+    /// Columns of B and C.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// The layout of A.
+    pub a: MatrixLayout,
+    /// The layout of B.
+    pub b: MatrixLayout,
+}
+
+/// What the cost model and the legality rules need of a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProblemSize {
+    /// Rows of A and C.
+    pub m: u32,
+    /// Columns of B and C.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// Problems of that shape.
+    pub batch: u32,
+    /// Bytes of an element of A or B.
+    pub input_bytes: u32,
+    /// Bytes of an element of C.
+    pub output_bytes: u32,
+    /// The granularities of A's and B's block scales.
+    pub scales: Option<Granularities>,
+}
+
+impl Problem {
+    /// Row-major A (m, k) and column-major B (k, n): k is contiguous in both, as the tensor cores read it fastest.
+    pub fn new(m: u32, n: u32, k: u32) -> Self {
+        Self { m, n, k, a: MatrixLayout::RowMajor, b: MatrixLayout::ColumnMajor }
+    }
+
+    /// The problem whose C is the transpose of this one's: Bᵀ·Aᵀ.
+    pub(in crate::gemm) fn transposed(self) -> Self {
+        Self { m: self.n, n: self.m, k: self.k, a: self.b.transposed(), b: self.a.transposed() }
+    }
+
+    /// Whether there is anything to multiply.
+    pub(in crate::gemm) fn has_work(self) -> bool {
+        ![self.m, self.n, self.k].contains(&0)
+    }
+
+    /// Whether TMA can store C: its rows are multiples of 16 bytes.
+    pub(in crate::gemm) fn tma_stores<C: Element>(self) -> bool {
+        (u64::from(self.n) * u64::from(C::BYTES)).is_multiple_of(16)
+    }
+}
+
+/// Problems of one shape, whose matrices are at constant strides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Batch {
+    /// The shape; a matrix has no gaps in itself.
+    pub problem: Problem,
+    /// Problems.
+    pub count: u32,
+    /// Elements from one A to the next; 0 if all share one.
+    pub a_stride: u64,
+    /// Elements from one B to the next; 0 if all share one.
+    pub b_stride: u64,
+    /// Elements from one C to the next.
+    pub c_stride: u64,
+}
+
+impl From<Problem> for Batch {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem, 1)
+    }
+}
+
+impl Batch {
+    /// `count` problems without gaps between the matrices.
+    pub fn new(problem: Problem, count: u32) -> Self {
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
+        Self { problem, count, a_stride: m * k, b_stride: k * n, c_stride: m * n }
+    }
+
+    /// Groups along m: `problem.m` rows of one A, and `count` different B.
+    pub(in crate::gemm) fn along_m(problem: Problem, count: u32) -> Self {
+        Self { a_stride: 0, ..Self::new(problem, count) }
+    }
+
+    /// The same batch with one A.
+    #[must_use]
+    pub fn sharing_a(self) -> Self {
+        Self { a_stride: 0, ..self }
+    }
+
+    /// The same batch with one B, such as the weights of a layer.
+    #[must_use]
+    pub fn sharing_b(self) -> Self {
+        Self { b_stride: 0, ..self }
+    }
+
+    /// Elements of all A, B and C, gaps included.
+    pub(in crate::gemm) fn lengths(self) -> [usize; 3] {
+        let [m, n, k] = [self.problem.m, self.problem.n, self.problem.k].map(u64::from);
+        let length = |stride: u64, matrix: u64| match self.count {
+            0 => 0,
+            count => (u64::from(count - 1) * stride + matrix) as usize,
+        };
+        [length(self.a_stride, m * k), length(self.b_stride, k * n), length(self.c_stride, m * n)]
+    }
+
+    /// The batch whose Cs are the transposes of this one's.
+    pub(in crate::gemm) fn transposed(self) -> Self {
+        let Self { problem, a_stride, b_stride, .. } = self;
+        Self { problem: problem.transposed(), a_stride: b_stride, b_stride: a_stride, ..self }
+    }
+
+    /// Its size for operands `T` and outputs `C`.
+    pub(in crate::gemm) fn size<T: Element, C: Element>(self, scales: Option<Granularities>) -> ProblemSize {
+        let Problem { m, n, k, .. } = self.problem;
+        let (input_bytes, output_bytes) = (T::BYTES, C::BYTES);
+        ProblemSize { m, n, k, batch: self.count, input_bytes, output_bytes, scales }
+    }
+
+    /// The number of different A, and B, and the elements from one to the next.
+    pub(in crate::gemm) fn matrices(self) -> [(u32, u64); 2] {
+        [self.a_stride, self.b_stride].map(|stride| (if stride == 0 { 1 } else { self.count }, stride))
+    }
+
+    /// Whether each problem has an A, and a B, of its own.
+    pub(in crate::gemm) fn own(self) -> (bool, bool) {
+        let [a, b] = self.matrices().map(|(count, _)| count > 1);
+        (a, b)
+    }
+
+    /// Whether there is nothing to multiply.
+    pub(in crate::gemm) fn is_empty(self) -> bool {
+        self.count == 0 || !self.problem.has_work()
+    }
+
+    /// Whether TMA can store every C.
+    pub(in crate::gemm) fn tma_stores<C: Element>(self) -> bool {
+        let steps = (self.c_stride * u64::from(C::BYTES)).is_multiple_of(16);
+        self.problem.tma_stores::<C>() && (steps || self.count == 1)
+    }
+
+    /// Refuses buffers that are too short, or too long if there are no gaps; and Cs that overlap.
+    pub(in crate::gemm) fn expect_lengths<A: Storable, B: Storable, C: Storable>(
+        self,
+        (a, b): (&Buffer<A>, &Buffer<B>),
+        c: &Buffer<C>,
+    ) -> Result<()> {
+        let packed = Self::new(self.problem, self.count);
+        if self.c_stride < packed.c_stride && self.count > 1 {
+            return Err(GemmError::OverlappingC { elements: packed.c_stride, stride: self.c_stride }.into());
+        }
+        let [a_needed, b_needed, c_needed] = self.lengths();
+        for (what, needed, has_gaps, length) in [
+            ("A", a_needed, self.a_stride != packed.a_stride, a.len()),
+            ("B", b_needed, self.b_stride != packed.b_stride, b.len()),
+            ("C", c_needed, self.c_stride != packed.c_stride, c.len()),
+        ] {
+            // There may be a gap after the last matrix, too.
+            if !has_gaps || length < needed {
+                expect_length(what, needed, length)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses scales of another length than the operands have. Scales have no gaps.
+    pub(in crate::gemm) fn expect_scales(self, [a, b]: [BlockScales<'_>; 2]) -> Result<()> {
+        let Problem { m, n, k, .. } = self.problem;
+        let [(a_count, _), (b_count, _)] = self.matrices();
+        a.expect_length("A's scales", (m, k), a_count)?;
+        b.expect_length("B's scales", (n, k), b_count)
+    }
+}
+
+/// The most groups along m of one launch, and the most problems of one grouped launch: more are several launches.
+pub(in crate::gemm) const MAX_GROUPS: usize = 512;
+
+/// Refuses offsets that are no groups.
+pub(in crate::gemm) fn check_offsets(offsets: usize) -> Result<(), GemmError> {
+    if offsets == 0 || offsets > MAX_GROUPS + 1 {
+        return Err(GemmError::Offsets { offsets, max_groups: MAX_GROUPS });
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What the epilogue is given, from the host's side: the usual linear one, and arguments of any other.
+
+use warpwright::runtime::{Buffer, Storable};
+
+use super::batching::Batch;
+use crate::operations::{Result, expect_length};
+
+/// Numbers that an epilogue is given.
+pub const NUMBERS: usize = 4;
+
+/// An epilogue operation and the arguments of one launch.
+#[derive(Clone, Copy)]
+pub struct EpilogueArguments<'a, C, E> {
+    /// The epilogue operation: what a kernel is built for.
+    pub epilogue: E,
+    /// Numbers, whose meaning the operation defines.
+    pub numbers: [f32; NUMBERS],
+    /// A number for each row of C: m of them, or those of all problems of a batch one after another.
+    pub rows: Option<&'a Buffer<f32>>,
+    /// Numbers for each column of C: n of them, or those of all problems of a batch one after another.
+    pub columns: [Option<&'a Buffer<f32>>; 2],
+    /// A matrix with C's layout, such as a residual.
+    pub matrix: Option<&'a Buffer<C>>,
+}
+
+impl<C, E> EpilogueArguments<'_, C, E> {
+    /// An epilogue operation without arguments.
+    pub fn new(epilogue: E) -> Self {
+        Self { epilogue, numbers: [0.0; NUMBERS], rows: None, columns: [None; 2], matrix: None }
+    }
+
+    /// Which arguments there are.
+    pub(in crate::gemm) fn present(&self) -> PresentArguments {
+        PresentArguments {
+            rows: self.rows.is_some(),
+            columns: self.columns.map(|vector| vector.is_some()),
+            matrix: self.matrix.is_some(),
+        }
+    }
+
+    /// Refuses arguments of another length than `batch` needs. Groups along m have one vector over all rows.
+    pub(in crate::gemm) fn check(
+        &self,
+        batch: Batch,
+        along_m: bool,
+        names: [&'static str; 3],
+        c_length: usize,
+    ) -> Result<()>
+    where
+        C: Storable,
+    {
+        let count = batch.count as usize;
+        let rows = batch.problem.m as usize * if along_m { 1 } else { count };
+        let columns = batch.problem.n as usize * count;
+        let [first, second] = self.columns;
+        for (name, vector, length) in
+            [(names[0], self.rows, rows), (names[1], first, columns), (names[2], second, columns)]
+        {
+            if let Some(vector) = vector {
+                expect_length(name, length, vector.len())?;
+            }
+        }
+        self.matrix.map_or(Ok(()), |matrix| expect_length("the epilogue's matrix", c_length, matrix.len()))
+    }
+}
+
+/// Which optional arguments an epilogue is given: a kernel is built for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PresentArguments {
+    pub(in crate::gemm) rows: bool,
+    pub(in crate::gemm) columns: [bool; 2],
+    pub(in crate::gemm) matrix: bool,
+}
+
+/// An epilogue as [`Gemm`](crate::gemm::Gemm) has it.
+pub trait Epilogue<C> {
+    /// The epilogue operation that is staged into the kernel.
+    type Operation;
+    /// The names of the vectors, for messages: the rows', and both of the columns.
+    const VECTORS: [&'static str; 3];
+
+    /// The operation and its arguments.
+    fn arguments(&self) -> EpilogueArguments<'_, C, Self::Operation>;
+
+    /// Whether it stores the accumulators as they are.
+    fn is_identity(&self) -> bool {
+        false
+    }
+}
+
+impl<C, E: Clone> Epilogue<C> for EpilogueArguments<'_, C, E> {
+    type Operation = E;
+    const VECTORS: [&'static str; 3] = [
+        "the epilogue's vector of rows",
+        "the epilogue's first vector of columns",
+        "the epilogue's second vector of columns",
+    ];
+
+    fn arguments(&self) -> EpilogueArguments<'_, C, E> {
+        EpilogueArguments { epilogue: self.epilogue.clone(), ..*self }
+    }
+}
+
+/// A function of each element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// None.
+    #[default]
+    Identity,
+    /// At least zero.
+    Relu,
+    /// The Gaussian error linear unit, by its tanh approximation.
+    Gelu,
+    /// The sigmoid linear unit.
+    Silu,
+}
+
+/// C = activation(alpha · row scale · A·B · column scale + bias) + beta · C.
+#[derive(Clone, Copy)]
+pub struct Linear<'a> {
+    /// Multiplies every accumulator, such as the product of the tensors' scales.
+    pub alpha: f32,
+    /// The factor of what C holds, which is added last.
+    pub beta: f32,
+    /// Multiplies the accumulators of a row: m of them.
+    pub row_scales: Option<&'a Buffer<f32>>,
+    /// Multiplies the accumulators of a column: n of them.
+    pub column_scales: Option<&'a Buffer<f32>>,
+    /// Added to the accumulators of a column: n of them.
+    pub bias: Option<&'a Buffer<f32>>,
+    /// Applied before C is added.
+    pub activation: Activation,
+}
+
+impl Default for Linear<'_> {
+    fn default() -> Self {
+        let (row_scales, column_scales, bias) = (None, None, None);
+        Self { alpha: 1.0, beta: 0.0, row_scales, column_scales, bias, activation: Activation::Identity }
+    }
+}
+
+/// The parts of a [`Linear`] that a kernel is built for, beside its [`PresentArguments`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LinearParts {
+    pub(in crate::gemm) alpha: bool,
+    pub(in crate::gemm) beta: bool,
+    pub(in crate::gemm) activation: Activation,
+}
+
+impl<C> Epilogue<C> for Linear<'_> {
+    type Operation = LinearParts;
+    const VECTORS: [&'static str; 3] = ["the row scales", "the column scales", "the bias"];
+
+    fn arguments(&self) -> EpilogueArguments<'_, C, LinearParts> {
+        let Self { alpha, beta, activation, .. } = *self;
+        EpilogueArguments {
+            numbers: [alpha, beta, 0.0, 0.0],
+            rows: self.row_scales,
+            columns: [self.column_scales, self.bias],
+            ..EpilogueArguments::new(LinearParts { alpha: alpha != 1.0, beta: beta != 0.0, activation })
+        }
+    }
+
+    fn is_identity(&self) -> bool {
+        let arguments: EpilogueArguments<'_, C, LinearParts> = self.arguments();
+        (arguments.epilogue, arguments.present()) == Default::default()
+    }
+}

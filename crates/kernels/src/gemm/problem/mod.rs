@@ -1,0 +1,7 @@
+//! What a GEMM computes: types, shapes, batching, scales and the epilogue. Imports neither of the floors above.
+
+pub mod batching;
+pub mod epilogue;
+pub mod error;
+pub mod scales;
+pub mod types;
