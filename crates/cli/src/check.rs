@@ -61,7 +61,7 @@ impl Check {
             return Ok(0);
         }
         let name = match (&self.choice, &self.launch) {
-            (Some(choice), _) => format!("{} {}", choice.kernel.name(), choice.options),
+            (Some(choice), _) => format!("{choice:?}"),
             (None, Some(launch)) => launch.display().to_string(),
             (None, None) => bail!("name a kernel of the library, or a launch file"),
         };
@@ -103,11 +103,12 @@ impl Check {
     fn findings(&self, name: &str, schedule: Schedule) -> Result<Vec<Finding>> {
         let device = Device::with_schedule(name, schedule)?.checked()?;
         let outcome = match (&self.choice, &self.launch) {
-            (Some(KernelChoice { kernel, options, .. }), _) => {
+            (Some(choice), _) => {
                 let stream = device.stream()?;
-                let prepared = kernel.prepare(&device, options);
-                let ran = prepared.and_then(|mut prepared| prepared.launch(&stream));
-                ran.map(|_| ()).map_err(anyhow::Error::from_boxed)
+                let ran = choice
+                    .prepare(&device)
+                    .and_then(|mut prepared| prepared.launch(&stream).map_err(anyhow::Error::from_boxed));
+                ran.map(|_| ())
             }
             (None, Some(launch)) => exec::check(launch, &device),
             (None, None) => Ok(()),

@@ -1,8 +1,8 @@
-//! `warpwright run`: runs a kernel of the library and checks every element of its result.
+//! `warpwright run`: runs a kernel and verifies every element of its result.
 
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde_json::json;
 
@@ -10,12 +10,12 @@ use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::target::DeviceOptions;
 
-/// Runs a kernel of the library and checks every element of its result.
+/// Run a kernel and verify every element of its result.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     device: DeviceOptions,
-    /// Say what the kernel's configuration is chosen among, which it is and why.
+    /// Print the candidates of the heuristic, its choice and why.
     #[arg(long, global = true)]
     explain: bool,
     #[command(subcommand)]
@@ -24,28 +24,28 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, options, .. } = &self.choice;
         let device = self.device.open()?;
         let explanation = self.choice.explanation(self.explain, &device)?;
-        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
-        let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
+        let choice = &self.choice;
+        let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
+        let failed = || format!("{choice:?} on {}", device.name());
         progress.step("preparing");
-        let mut prepared = kernel.prepare(&device, options).map_err(failed)?;
+        let mut prepared = choice.prepare(&device).with_context(failed)?;
         let stream = device.stream()?;
         progress.step("running");
         let begin = Instant::now();
-        let counts = prepared.launch(&stream).map_err(failed)?;
+        let counts = prepared.launch(&stream).map_err(Error::from_boxed).with_context(failed)?;
         stream.synchronize()?;
         let seconds = begin.elapsed().as_secs_f64();
         progress.step("checking");
-        let verified = prepared.verify().map_err(failed)?;
+        let verified = prepared.verify().map_err(Error::from_boxed).with_context(failed)?;
         drop(progress);
         output.json(|| {
             json!({
                 "status": "ok",
                 "explanation": explanation,
-                "kernel": kernel.name(),
-                "options": options.to_string(),
+                "kernel": choice.name(),
+                "options": choice.flags(),
                 "device": device.name(),
                 "seconds": seconds,
                 "elements": verified.elements,
@@ -58,8 +58,7 @@ impl Run {
         output.text(|| {
             let explanation = explanation.map_or(String::new(), |text| format!("{text}\n"));
             format!(
-                "{explanation}{} {options} on {}: all {} elements agree with the reference (worst error {:.3} of what is tolerated), {seconds:.6} s",
-                kernel.name(),
+                "{explanation}{choice:?} on {}: all {} elements agree with the reference (largest error: {:.3} of its tolerance), {seconds:.6} s",
                 device.name(),
                 verified.elements,
                 verified.worst,

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use warpwright_arch::{ARCHITECTURES, Arch};
-use warpwright_runtime::{Counters, Device};
+use warpwright_runtime::{Counters, Device, LaunchRecord};
 
 use crate::exec;
-use crate::kernel::KernelChoice;
+use crate::kernel::{self, KernelChoice};
 
 /// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a launch file is for other GPUs, of one of those.
 pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<String> {
@@ -41,34 +41,27 @@ impl<'a> Subject<'a> {
     /// As it was named.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Kernel(choice) => format!("{} {}", choice.kernel.name(), choice.options),
+            Self::Kernel(choice) => format!("{choice:?}"),
             Self::Launch(launch) => launch.display().to_string(),
         }
     }
 
-    /// The PTX that runs on a device of a target.
-    pub(crate) fn ptx(&self, target: &str) -> Result<String> {
-        match self {
-            Self::Kernel(KernelChoice { kernel, options, .. }) => {
-                kernel.ptx(target, options).map_err(anyhow::Error::from_boxed)
-            }
-            Self::Launch(launch) => exec::ptx(launch),
-        }
-    }
-
-    /// Runs it once on an emulator, and says what each of its kernels did.
-    pub(crate) fn count(&self, device: &str) -> Result<Vec<Counters>> {
+    /// Runs it once on an emulator: what each of its kernels did, and the launches.
+    pub(crate) fn count(&self, device: &str) -> Result<(Vec<Counters>, Vec<LaunchRecord>)> {
         let device = Device::named(device)?.counted()?;
-        match self {
-            Self::Kernel(KernelChoice { kernel, options, .. }) => {
-                let mut prepared = kernel.prepare(&device, options).map_err(anyhow::Error::from_boxed)?;
-                let stream = device.stream()?;
-                // What was launched to prepare is no part of it.
+        let launches = match self {
+            Self::Kernel(choice) => {
+                let mut prepared = choice.prepare(&device)?;
+                // Launches of the preparation are not part of the run.
                 device.take_counters();
-                prepared.launch(&stream).map_err(anyhow::Error::from_boxed)?;
+                kernel::launches(prepared.as_mut(), &device.stream()?)?
             }
-            Self::Launch(launch) => exec::check(launch, &device)?,
-        }
-        Ok(device.take_counters())
+            Self::Launch(launch) => {
+                let (outcome, launches) = device.log_launches(|| exec::check(launch, &device));
+                outcome?;
+                launches
+            }
+        };
+        Ok((device.take_counters(), launches))
     }
 }

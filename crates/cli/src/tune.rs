@@ -6,7 +6,7 @@
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
-use warpwright_kernels::registry::{Candidate, Prepared};
+use warpwright_harness::{Candidate, Prepared};
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing;
@@ -44,15 +44,15 @@ struct Timed {
 
 impl Tune {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, options, .. } = &self.choice;
+        let choice = &self.choice;
         let device = self.device.open()?;
-        let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
-        let Some(search) = kernel.search(&device, options) else {
-            bail!("{} is launched in one way only: there is nothing to search for", kernel.name());
+        let failed = |error| anyhow!("{choice:?} on {}: {error}", device.name());
+        let Some(search) = choice.workload.search(&choice.setup(&device)) else {
+            bail!("{} has a single configuration, which needs no search", choice.name());
         };
         let mut search = search.map_err(failed)?;
         let stream = device.stream()?;
-        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
+        let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let emulated = device.properties().is_emulated;
         let batches = if emulated { 1 } else { self.batches as usize };
 
@@ -61,7 +61,7 @@ impl Tune {
         let tried = all.len();
         time(&mut all, &device, &stream, FIRST_BATCHES.min(batches), &progress)?;
         let others = all.split_off(FINALISTS.min(all.len()));
-        let Some(fastest) = all.first() else { bail!("{} has no candidates", kernel.name()) };
+        let Some(fastest) = all.first() else { bail!("{} has no candidates", choice.name()) };
         all.extend(numbered(search.around(fastest.index), tried));
         time(&mut all, &device, &stream, batches, &progress)?;
         progress.step("checking");
@@ -71,8 +71,8 @@ impl Tune {
         winner.candidate.prepared.verify().map_err(failed)?;
         let (index, seconds) = (winner.index, winner.seconds);
         // An emulator's times say nothing about the GPU's.
-        let file = if emulated { None } else { Some(search.keep(index, seconds).map_err(failed)?) };
-        let work = winner.candidate.prepared.work();
+        let file = if emulated { None } else { search.keep(index, seconds).map_err(failed)? };
+        let work = choice.workload.work();
         drop(progress);
 
         let speed = |timed: &Timed| work.operations / timed.seconds / 1e12;
@@ -80,8 +80,8 @@ impl Tune {
         output.json(|| {
             json!({
                 "status": "ok",
-                "kernel": kernel.name(),
-                "options": options.to_string(),
+                "kernel": choice.name(),
+                "options": choice.flags(),
                 "device": device.name(),
                 "product": device.properties().product,
                 "kept_in": file.as_ref().map(|file| file.display().to_string()),
@@ -90,7 +90,7 @@ impl Tune {
             })
         });
         output.text(|| {
-            let mut lines = vec![format!("{} {options} on {}", kernel.name(), device.properties().product)];
+            let mut lines = vec![format!("{choice:?} on {}", device.properties().product)];
             let line = |timed: &Timed| {
                 format!(
                     "{:>10.1} us {:>8.1} TFLOP/s  {}",
@@ -104,7 +104,8 @@ impl Tune {
             lines.extend(others.iter().map(line));
             lines.push(match &file {
                 Some(file) => format!("kept in {}: {}", file.display(), all[0].candidate.name),
-                None => "emulated: nothing is kept".to_owned(),
+                None if emulated => "emulated: nothing is kept".to_owned(),
+                None => format!("not kept: pass the fastest as flags: {}", all[0].candidate.name),
             });
             lines.join("\n")
         });

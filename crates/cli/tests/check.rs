@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> &str {
 fn transpose_without_its_barrier() -> PathBuf {
     let directory = std::env::temp_dir().join(format!("warpwright-check-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("temporary files can be made");
-    let written = warpwright(&["ptx", "transpose", "--way", "swizzled"]);
+    let written = warpwright(&["ptx", "transpose", "--algorithm", "swizzled"]);
     let ptx = text(&written.stdout);
     assert_eq!(ptx.matches("bar.sync 0;").count(), 1, "{ptx}");
     fs::write(directory.join("transpose.ptx"), ptx.replace("bar.sync 0;", "")).expect("writable");

@@ -1,6 +1,5 @@
 //! The tests of the crate, in one program.
 
-mod chapters;
 mod check;
 mod compiled;
 mod exec;

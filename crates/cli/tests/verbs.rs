@@ -43,15 +43,16 @@ fn run_checks_every_element_on_the_device_named() {
 #[test]
 fn sgemm_takes_extents_of_0_as_its_api_does() {
     for (kernel, option, value) in [
-        ("sgemm", "--algorithm", "best"),
+        ("sgemm", "--algorithm", "auto"),
         ("sgemm", "--algorithm", "double-buffered"),
         ("sgemm-ladder", "--step", "naive"),
         ("sgemm-ladder", "--step", "warp-tile"),
     ] {
         for (extents, elements) in [(["0", "5", "7"], 0), (["5", "0", "7"], 0), (["5", "3", "0"], 15)] {
             let [m, n, k] = extents;
-            for scale in ["plain", "scaled"] {
-                let words = ["run", kernel, option, value, "--scale", scale, "--m", m, "--n", n, "--k", k];
+            for [alpha, beta] in [["1", "0"], ["1.5", "-0.5"]] {
+                let mut words = vec!["run", kernel, option, value, "--alpha", alpha, "--beta", beta];
+                words.extend(["--m", m, "--n", n, "--k", k]);
                 let report = json(&words);
                 assert_eq!(
                     (&report["status"], &report["elements"]),
@@ -66,12 +67,12 @@ fn sgemm_takes_extents_of_0_as_its_api_does() {
 #[test]
 fn what_cannot_be_run_is_a_failure() {
     let cases: [(&[&str], &str); 6] = [
-        (&["run", "vector-add", "--length", "0"], "`0` is not a whole number from 1 on"),
+        (&["run", "vector-add", "--length", "0"], "`0` is less than the minimum, 1"),
         (&["run", "gemm", "--input", "f31"], "`f31` is not one of bf16, f16"),
         (&["run", "nothing"], "nothing"),
         (&["run", "vector-add", "--device", "emu:h300"], "no device is called `emu:h300`"),
-        (&["bench", "vector-add", "--vs", "nobody"], "has no rival `nobody`"),
-        (&["ptx", "gemm", "--arch", "sm_70"], "there is no architecture `sm_70`"),
+        (&["bench", "vector-add", "--vs", "nobody"], "has no baseline `nobody`"),
+        (&["ptx", "gemm", "--arch", "sm_70"], "unknown architecture `sm_70`"),
     ];
     for (arguments, words) in cases {
         let output = warpwright(arguments);
@@ -206,12 +207,12 @@ fn a_layout_is_drawn_and_bad_ones_are_refused() {
 }
 
 #[test]
-fn a_ladder_counts_every_step_and_draws_them() {
-    let chart = std::env::temp_dir().join(format!("warpwright-ladder-{}.svg", std::process::id()));
-    let path = chart.display().to_string();
-    let report = json(&["ladder", "transpose", "--m", "64", "--n", "64", "--svg", &path]);
+fn a_ladder_counts_every_step() {
+    let report = json(&["ladder", "transpose-ladder", "--m", "64", "--n", "64"]);
     assert_eq!(report["status"], "ok", "{report}");
-    assert!(report["run"]["command"].as_str().is_some_and(|command| command.contains("ladder transpose")));
+    assert!(
+        report["run"]["command"].as_str().is_some_and(|command| command.contains("ladder transpose-ladder"))
+    );
     let steps = report["steps"].as_array().expect("steps").clone();
     let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().expect("a name")).collect();
     assert_eq!(names, ["naive", "shared", "padded", "swizzled", "blocks"]);
@@ -226,9 +227,6 @@ fn a_ladder_counts_every_step_and_draws_them() {
     // 256 x 256 in 64 tiles: each of the 32 columns of a plain tile is read in 32 passes.
     let conflicts: Vec<_> = steps.iter().map(|step| &step["counted"]["bank_conflicts"]).collect();
     assert_eq!(conflicts[1], 64 * 32 * 31);
-    let svg = std::fs::read_to_string(&chart).expect("the chart was written");
-    std::fs::remove_file(&chart).expect("it can be removed");
-    assert!(svg.starts_with("<svg") && names.iter().all(|name| svg.contains(name)), "{svg}");
 }
 
 #[test]
@@ -288,7 +286,7 @@ fn tune_times_candidates_in_turns_and_keeps_nothing_of_an_emulator() {
     assert_eq!(report["others"].as_array().expect("the others").len(), 1);
     let refused = warpwright(&["tune", "vector-add"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && message.contains("launched in one way only"), "{message}");
+    assert!(!refused.status.success() && message.contains("has a single configuration"), "{message}");
 }
 
 #[test]
@@ -297,7 +295,7 @@ fn explain_shows_the_model_s_table_and_the_choice() {
         json(&["run", "gemm", "--device", "emu:h200", "--explain", "--m", "64", "--n", "72", "--k", "136"]);
     let text = report["explanation"].as_str().expect("an explanation");
     assert!(
-        text.starts_with("rank") && text.contains("->  0") && text.contains("cheapest by the model"),
+        text.starts_with("rank") && text.contains("->  0") && text.contains("cheapest by the cost model"),
         "{text}"
     );
     assert!(json(&["run", "gemm"])["explanation"].is_null());

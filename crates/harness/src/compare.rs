@@ -48,7 +48,7 @@ impl Error for Mismatch {}
 
 /// One element of a result and of its reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Element {
+pub struct Compared {
     /// The value that the kernel computed.
     pub found: f64,
     /// The value of the reference.
@@ -57,7 +57,7 @@ pub struct Element {
     pub tolerance: f64,
 }
 
-impl Element {
+impl Compared {
     /// The error as a fraction of the tolerance; more than 1 is wrong.
     fn fraction_of_tolerance(&self) -> f64 {
         let Self { found, expected, tolerance } = *self;
@@ -75,11 +75,11 @@ impl Element {
 /// # Errors
 /// A [`Mismatch`] if any element differs from its reference by more than its tolerance.
 pub fn compare(
-    elements: impl IntoIterator<Item = Element>,
+    elements: impl IntoIterator<Item = Compared>,
     coordinates: impl Fn(u64) -> Vec<usize>,
 ) -> std::result::Result<Verified, Mismatch> {
     let mut verified = Verified::default();
-    let mut first: Option<(u64, Element)> = None;
+    let mut first: Option<(u64, Compared)> = None;
     let mut wrong = 0;
     for element in elements {
         let index = verified.elements;
@@ -92,7 +92,7 @@ pub fn compare(
             first.get_or_insert((index, element));
         }
     }
-    first.map_or(Ok(verified), |(index, Element { found, expected, tolerance })| {
+    first.map_or(Ok(verified), |(index, Compared { found, expected, tolerance })| {
         Err(Mismatch {
             at: coordinates(index),
             found,
@@ -110,7 +110,7 @@ pub fn compare(
 /// A [`Mismatch`] if any element is wrong.
 pub fn compare_parallel(
     length: usize,
-    element: impl Fn(usize) -> Element + Sync,
+    element: impl Fn(usize) -> Compared + Sync,
 ) -> std::result::Result<Verified, Mismatch> {
     const CHUNK: usize = 1 << 20;
     let chunks = (0..length.div_ceil(CHUNK)).into_par_iter().map(|chunk| {
@@ -127,7 +127,7 @@ pub fn compare_parallel(
 /// A [`Mismatch`] if any element is wrong.
 pub fn exactly<T: HostNumber>(found: &[T], expected: impl Fn(usize) -> f64 + Sync) -> Result<Verified> {
     let element =
-        |index: usize| Element { found: found[index].value(), expected: expected(index), tolerance: 0.0 };
+        |index: usize| Compared { found: found[index].value(), expected: expected(index), tolerance: 0.0 };
     Ok(compare_parallel(found.len(), element)?)
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn comparison_covers_every_element() {
-        let element = |found, expected| Element { found, expected, tolerance: 0.5 };
+        let element = |found, expected| Compared { found, expected, tolerance: 0.5 };
         let coordinates = |index: u64| vec![index as usize / 2, index as usize % 2];
         let close = [element(1.0, 1.25), element(f64::NAN, f64::NAN), element(f64::INFINITY, f64::INFINITY)];
         assert_eq!(compare(close, coordinates), Ok(Verified { elements: 3, worst: 0.5 }));
@@ -174,16 +174,16 @@ mod tests {
                 compare([close[0], close[1], close[0], wrong, wrong], coordinates).expect_err("wrong");
             assert_eq!((mismatch.at, mismatch.wrong, mismatch.elements), (vec![1, 1], 2, 5));
         }
-        let exact = [Element { found: 1.0, expected: 1.0, tolerance: 0.0 }];
+        let exact = [Compared { found: 1.0, expected: 1.0, tolerance: 0.0 }];
         assert!(compare(exact, coordinates).is_ok());
-        assert!(compare([Element { found: 1.5, ..exact[0] }], coordinates).is_err());
+        assert!(compare([Compared { found: 1.5, ..exact[0] }], coordinates).is_err());
     }
 
     #[test]
     fn the_first_wrong_element_of_all_chunks_is_named() {
         let length = (1 << 20) + 7;
         let element = |wrong: usize| {
-            move |index: usize| Element {
+            move |index: usize| Compared {
                 found: f64::from(u8::from(index >= wrong)),
                 expected: 0.0,
                 tolerance: 0.0,

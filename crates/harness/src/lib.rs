@@ -56,7 +56,7 @@
 //!             Ok((x, setup.output::<f32>(length as usize)?))
 //!         })?;
 //!         Ok(buffers
-//!             .launch(move |stream, (x, y)| Ok(kernel.launch(stream, ctas, scale.threads, (x, y, alpha, length))?))
+//!             .launch(move |stream, (x, y)| Ok(kernel.launch(stream, ctas, (x, y, alpha, length))?))
 //!             .verify(move |(x, y)| {
 //!                 let x = x.to_vec()?;
 //!                 exactly(&y.to_vec()?, |index| f64::from(x[index] * alpha))
@@ -104,7 +104,13 @@ mod search;
 mod setup;
 mod workload;
 
-pub use compare::{Element, Mismatch, Verified, compare, compare_parallel, exactly, merge};
+/// The types that [`data_types!`] knows.
+pub mod types {
+    pub use core::primitive::{f32, f64, i8, i16, i32, i64, u8, u16, u32, u64};
+    pub use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
+}
+
+pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, exactly, merge};
 pub use number::{HostNumber, Values};
 pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
 pub use prepared::{Launched, Prepared, Rotation};

@@ -137,11 +137,11 @@ impl Values {
 /// let ty = InputType::parse("f16")?;
 /// assert_eq!(with_input_type!(ty, T => size_of::<T>()), 2);
 /// assert_eq!(InputType::default(), InputType::f32);
-/// # use warpwright::prelude::*;
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// The first type is the default. The types must be in scope where the macro is used, as must the enum.
+/// The first type is the default. The types are those of [`types`](crate::types). The enum must be in scope where the macro is
+/// used.
 #[macro_export]
 macro_rules! data_types {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident by $with:ident { $($types:ident),+ $(,)? }) => {
@@ -163,17 +163,17 @@ macro_rules! data_types {
             ($dollar value:expr, $dollar T:ident => $dollar body:expr) => {
                 match $dollar value {
                     $name::$first => {
-                        type $dollar T = $first;
+                        type $dollar T = $crate::types::$first;
                         $dollar body
                     }
                     $($name::$rest => {
-                        type $dollar T = $rest;
+                        type $dollar T = $crate::types::$rest;
                         $dollar body
                     })*
                 }
             };
         }
         #[allow(unused_imports)]
-        $visibility use $with;
+        pub(crate) use $with;
     };
 }

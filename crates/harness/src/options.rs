@@ -25,15 +25,24 @@ pub trait Options: Clone + Default + fmt::Display + 'static {
     /// The value of an option; `None` if no option has this name. An automatic value is `null`.
     fn get(&self, name: &str) -> Option<Json>;
 
+    /// The value of an option as [`set`](Self::set) takes it; `None` if no option has this name.
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|value| text_of(&value))
+    }
+
     /// All options as flags: `--rows 64 --threads auto`. A `bool` is shown only if it is set.
     fn flags(&self) -> String {
-        let values =
-            Self::specs().into_iter().map(|spec| (spec.name, self.get(spec.name).unwrap_or_default()));
-        let flags =
-            values.filter(|(_, value)| *value != Json::Bool(false)).map(|(name, value)| match value {
-                Json::Bool(_) => format!("--{name}"),
-                value => format!("--{name} {}", text_of(&value)),
-            });
+        self.flags_without("")
+    }
+
+    /// All options but one as flags.
+    fn flags_without(&self, without: &str) -> String {
+        let kept = Self::specs().into_iter().filter(|spec| spec.name != without);
+        let flags = kept.filter_map(|spec| match self.get(spec.name).unwrap_or_default() {
+            Json::Bool(false) => None,
+            Json::Bool(true) => Some(format!("--{}", spec.name)),
+            value => Some(format!("--{} {}", spec.name, text_of(&value))),
+        });
         flags.collect::<Vec<_>>().join(" ")
     }
 
@@ -154,6 +163,14 @@ pub trait OptionValue: Clone + PartialEq {
 
     /// The value as [`parse`](Self::parse) takes it.
     fn text(&self) -> String;
+
+    /// The words of a choice, in order; none for other forms.
+    fn words() -> Vec<&'static str> {
+        match Self::FORM {
+            Form::Choice(choices) => choices.iter().map(|(word, _)| *word).collect(),
+            _ => Vec::new(),
+        }
+    }
 
     /// The value as JSON: a number, a boolean, a string, or `null` for `auto`.
     fn json(&self) -> Json {

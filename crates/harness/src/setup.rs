@@ -60,13 +60,17 @@ impl Setup {
     /// # Errors
     /// The errors of `make`.
     pub fn buffers<Set>(&self, work: Work, make: impl Fn(u64) -> Result<Set>) -> Result<Rotation<Set>> {
+        let sets = (0..self.set_count(work)).map(|set| make(self.seed.wrapping_add(set << 32)));
+        Ok(Rotation { sets: sets.collect::<Result<_>>()? })
+    }
+
+    /// The number of sets that [`buffers`](Self::buffers) makes.
+    pub fn set_count(&self, work: Work) -> u64 {
         let properties = self.device.properties();
-        let sets = match properties.is_emulated {
+        match properties.is_emulated {
             true => 1,
             false => (L2_SIZES * properties.l2_bytes).div_ceil((work.bytes as u64).max(1)).min(MAX_SETS),
-        };
-        let sets = (0..sets).map(|set| make(self.seed.wrapping_add(set << 32))).collect::<Result<_>>()?;
-        Ok(Rotation { sets })
+        }
     }
 
     /// A buffer with the `length` elements that `generate` makes. A dry run generates nothing.

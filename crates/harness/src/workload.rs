@@ -1,6 +1,7 @@
 //! A kernel as it is described once, and the form in which programs choose it by name.
 
 use std::error::Error;
+use std::fmt;
 
 use serde_json::Value as Json;
 use warpwright::arch::Capability;
@@ -106,6 +107,12 @@ impl Measure {
             Self::Bytes => ("TB/s", 1e-12),
         }
     }
+
+    /// A figure in the unit, with as many digits as a measurement has.
+    pub fn format(self, figure: f64) -> String {
+        let digits = if figure < 100.0 { 2 } else { 0 };
+        format!("{figure:.digits$}")
+    }
 }
 
 /// A workload and its options, behind one type: what a program that chooses workloads by name works with.
@@ -123,8 +130,12 @@ pub trait DynWorkload: Send + Sync {
     fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), OptionError>;
     /// [`Options::get`].
     fn get(&self, name: &str) -> Option<Json>;
+    /// [`Options::text`].
+    fn text(&self, name: &str) -> Option<String>;
     /// [`Options::flags`].
     fn flags(&self) -> String;
+    /// [`Options::flags_without`].
+    fn flags_without(&self, name: &str) -> String;
     /// [`Options::to_json`].
     fn to_json(&self) -> Json;
     /// A copy.
@@ -146,6 +157,13 @@ pub trait DynWorkload: Send + Sync {
     fn explain(&self, setup: &Setup) -> Option<Result<String>>;
     /// [`Workload::ladder`].
     fn ladder(&self) -> Option<Ladder>;
+}
+
+impl fmt::Display for dyn DynWorkload {
+    /// As the command line has it: `softmax --rows 64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name(), self.flags())
+    }
 }
 
 impl Clone for Box<dyn DynWorkload> {
@@ -175,8 +193,16 @@ impl<W: Workload> DynWorkload for W {
         Options::get(self, name)
     }
 
+    fn text(&self, name: &str) -> Option<String> {
+        Options::text(self, name)
+    }
+
     fn flags(&self) -> String {
         Options::flags(self)
+    }
+
+    fn flags_without(&self, name: &str) -> String {
+        Options::flags_without(self, name)
     }
 
     fn to_json(&self) -> Json {

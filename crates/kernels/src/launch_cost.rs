@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
+use warpwright_harness::Result;
 
 use crate::gemm::Gemm;
 use crate::gemm::device::epilogue::identity;
@@ -12,7 +13,6 @@ use crate::gemm::device::problems::Problems;
 use crate::gemm::problem::epilogue::Activation;
 use crate::gemm::problem::types::MatrixLayout;
 use crate::operations::Operations;
-use crate::registry::Result;
 
 /// The small kernel that is launched: C = A + B, elementwise.
 struct VectorAdd {

@@ -1,60 +1,18 @@
 //! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check results by.
 
 use warpwright::lang::element::{bf16, f16};
+use warpwright_harness::{Compared, Random, Rounded, Work, data_types, generate, tiled};
 
 use crate::monoid::Searchable;
-use crate::reference::{Random, Rounded, drawn, repeated};
-use crate::registry::{Element, Options, Work};
 
-/// The names of the types that [`with_element_type`] knows, as an option's choices.
-pub const ELEMENT_TYPES: &[&str] = &["f32", "f16", "bf16", "f64", "i32", "u32", "i64", "u64"];
-
-/// Evaluates an expression with a type alias for the type that an option names.
-#[macro_export]
-macro_rules! with_element_type {
-    ($name:expr, $alias:ident => $body:expr) => {
-        match $name {
-            "f32" => {
-                type $alias = f32;
-                $body
-            }
-            "f16" => {
-                type $alias = warpwright::lang::element::f16;
-                $body
-            }
-            "bf16" => {
-                type $alias = warpwright::lang::element::bf16;
-                $body
-            }
-            "f64" => {
-                type $alias = f64;
-                $body
-            }
-            "i32" => {
-                type $alias = i32;
-                $body
-            }
-            "u32" => {
-                type $alias = u32;
-                $body
-            }
-            "i64" => {
-                type $alias = i64;
-                $body
-            }
-            _ => {
-                type $alias = u64;
-                $body
-            }
-        }
-    };
+data_types! {
+    /// Types of elements that reductions, scans, selections and histograms take.
+    pub enum ElementType by with_element_type { f32, f16, bf16, f64, i32, u32, i64, u64 }
 }
-pub use with_element_type;
 
-/// What a kernel does at the least that reads each of `length` elements once.
-pub fn each_read_once<T: Sampled>(options: &Options) -> Work {
-    let length = options.number("length") as f64;
-    Work { operations: length, bytes: length * f64::from(T::BYTES) }
+/// The work of a kernel that reads each of `length` elements once.
+pub fn work_of_one_read<T: Sampled>(length: usize) -> Work {
+    Work { operations: length as f64, bytes: length as f64 * f64::from(T::BYTES) }
 }
 
 /// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
@@ -81,12 +39,12 @@ pub trait Sampled: Searchable {
     /// The number below which that part of those that are drawn lies, from 0 to 1.
     fn quantile(part: f64) -> Self;
     /// A result beside what it should be.
-    fn compared(found: Self, expected: Self::Exact, tolerance: f64) -> Element;
+    fn compared(found: Self, expected: Self::Exact, tolerance: f64) -> Compared;
 
     /// `count` elements of a seed.
     fn draw_many(seed: u64, count: usize) -> Vec<Self> {
-        repeated(count, |count| {
-            drawn(seed, count, Self::LEAST, |random, elements| elements.fill_with(|| Self::draw(random)))
+        tiled(count, |count| {
+            generate(seed, count, Self::LEAST, |random, elements| elements.fill_with(|| Self::draw(random)))
         })
     }
 }
@@ -127,9 +85,9 @@ macro_rules! floats {
                 from(2.0 * part - 1.0)
             }
 
-            fn compared(found: Self, expected: f64, tolerance: f64) -> Element {
+            fn compared(found: Self, expected: f64, tolerance: f64) -> Compared {
                 let last = Self::LAST * expected.abs();
-                Element { found: Sampled::exact(found), expected, tolerance: tolerance + last + f64::MIN_POSITIVE }
+                Compared { found: Sampled::exact(found), expected, tolerance: tolerance + last + f64::MIN_POSITIVE }
             }
         })*
     };
@@ -176,11 +134,11 @@ macro_rules! integers {
                 (least + part * (most - least)) as $ty
             }
 
-            fn compared(found: Self, expected: $ty, _tolerance: f64) -> Element {
+            fn compared(found: Self, expected: $ty, _tolerance: f64) -> Compared {
                 // Where f64 cannot tell the two apart, NaN agrees with neither.
                 let alike = found != expected && found as f64 == expected as f64;
                 let expected = if alike { f64::NAN } else { expected as f64 };
-                Element { found: found as f64, expected, tolerance: 0.0 }
+                Compared { found: found as f64, expected, tolerance: 0.0 }
             }
         })*
     };

@@ -1,49 +1,47 @@
 //! The checkers find nothing in the library: every kernel, at shapes that fill no tile, at every schedule.
 //!
-//! The walk over the registry needs no list of kernels: shapes are told by the names of options, and every choice of a kernel is
+//! The walk over the workloads needs no list of kernels: shapes are told by the names of options, and every choice of a kernel is
 //! taken in turn. `cargo test -p warpwright-kernels --test it clean -- --ignored` takes many more shapes, seeds and architectures.
 
 use warpwright::emulator::Schedule;
-use warpwright_kernels::registry::{self, Options};
+use warpwright_kernels::workloads::WORKLOADS;
 
-use crate::walk::{MANY_SHAPES, SHAPES, Walk, walk_choices, walk_shapes};
+use crate::walk::{MANY_SHAPES, SHAPES, Walk, has, walk_choices, walk_shapes};
 
 #[test]
 fn every_kernel_checks_clean_at_every_schedule() {
-    walk_shapes(
-        registry::all(),
-        SHAPES,
-        &["emu:h200"],
-        &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)],
-    );
+    walk_shapes(WORKLOADS, SHAPES, &["emu:h200"], &[Schedule::Eager, Schedule::Latest, Schedule::Random(3)]);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(registry::all(), SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(registry::all(), SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(WORKLOADS, SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(WORKLOADS, SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
 }
 
 /// Clusters that go from row to row, at every schedule of copies and of messages between CTAs.
 #[test]
 fn rows_in_rings_check_clean() {
     let mut walk = Walk::default();
-    for kernel in registry::all() {
-        let has = |name| kernel.options().iter().any(|spec| spec.name == name);
-        for (turnover, stages) in
-            [("stay", "0"), ("ring", "1"), ("ring", "2"), ("stagger", "3"), ("stagger", "4")]
-        {
-            if !has("turnover") {
+    for kernel in WORKLOADS {
+        for (scheduler, stages) in [
+            ("persistent", "auto"),
+            ("pipelined", "1"),
+            ("pipelined", "2"),
+            ("staggered", "3"),
+            ("staggered", "4"),
+        ] {
+            if !has(kernel, "scheduler") {
                 continue;
             }
-            let mut options = Options::defaults(kernel.options());
+            let mut workload = kernel.workload();
             let settings =
                 [("rows", "13"), ("columns", "1032"), ("threads", "64"), ("ctas", "3"), ("clusters", "2")];
-            for (name, value) in settings.iter().chain(&[("turnover", turnover), ("stages", stages)]) {
-                options.set(name, value).expect("an option of rows");
+            for (name, value) in settings.iter().chain(&[("scheduler", scheduler), ("stages", stages)]) {
+                workload.set(name, value).expect("an option of rows");
             }
             for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(23), Schedule::Random(24)] {
-                walk.step(*kernel, &options, "emu:h200", schedule);
+                walk.step(&*workload, "emu:h200", schedule);
             }
         }
     }
@@ -55,24 +53,24 @@ fn rows_in_rings_check_clean() {
 #[test]
 fn spread_rows_check_clean() {
     let mut walk = Walk::default();
-    for kernel in registry::all() {
-        if !kernel.options().iter().any(|spec| spec.name == "turnover") {
+    for kernel in WORKLOADS {
+        if !has(kernel, "scheduler") {
             continue;
         }
         for (threads, rows) in [("32", "37"), ("64", "71"), ("512", "13")] {
-            let mut options = Options::defaults(kernel.options());
+            let mut workload = kernel.workload();
             let settings = [
                 ("columns", "4000"),
                 ("ctas", "32"),
-                ("turnover", "spread"),
+                ("scheduler", "grid"),
                 ("threads", threads),
                 ("rows", rows),
             ];
             for (name, value) in settings {
-                options.set(name, value).expect("an option of rows");
+                workload.set(name, value).expect("an option of rows");
             }
             for schedule in [Schedule::Latest, Schedule::Random(29)] {
-                walk.step(*kernel, &options, "emu:h200", schedule);
+                walk.step(&*workload, "emu:h200", schedule);
             }
         }
     }
@@ -85,7 +83,7 @@ fn spread_rows_check_clean() {
 fn every_kernel_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(registry::all(), MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(WORKLOADS, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn every_kernel_checks_clean_at_many_shapes() {
 fn every_choice_checks_clean_at_many_shapes() {
     for index in 0..MANY_SHAPES[0].1.len() {
         walk_choices(
-            registry::all(),
+            WORKLOADS,
             MANY_SHAPES,
             index,
             &["emu:a100", "emu:h200"],

@@ -1,7 +1,8 @@
 //! What the emulator counts of a GEMM equals the closed forms.
 
 use warpwright::runtime::{Device, LineCounts, Unit};
-use warpwright_kernels::registry::{self, Options};
+use warpwright_harness::Setup;
+use warpwright_kernels::workloads::workload;
 
 /// What a launch of a kernel with options given as flags did.
 struct Counted {
@@ -13,13 +14,13 @@ struct Counted {
 impl Counted {
     fn of(command: &str) -> Self {
         let mut words = command.split_whitespace();
-        let kernel = registry::named(words.next().expect("a name")).expect("a kernel");
-        let mut options = Options::defaults(kernel.options());
+        let kernel = workload(words.next().expect("a name")).expect("a kernel");
+        let mut options = kernel.clone();
         while let (Some(flag), Some(value)) = (words.next(), words.next()) {
             options.set(flag.trim_start_matches("--"), value).expect("an option");
         }
         let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
-        let mut prepared = kernel.prepare(&device, &options).expect("prepared");
+        let mut prepared = options.prepare(&Setup::new(&device)).expect("prepared");
         device.take_counters();
         prepared.launch(&device.stream().expect("a stream")).expect("launched");
         prepared.verify().unwrap_or_else(|error| panic!("{command}: {error}"));

@@ -2,15 +2,16 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::registry::{self, Candidate, Options, Search};
+use warpwright_harness::{Candidate, Search, Setup};
+use warpwright_kernels::workloads::workload;
 
 fn search(device: &Device, given: &[(&str, &str)]) -> Box<dyn Search> {
-    let gemm = registry::named("gemm").expect("the GEMM is in the library");
-    let mut options = Options::defaults(gemm.options());
+    let gemm = workload("gemm").expect("the GEMM is in the library");
+    let mut options = gemm.clone();
     for (name, value) in given {
         options.set(name, value).expect("a value of the option");
     }
-    gemm.search(device, &options).expect("it has a search").unwrap_or_else(|error| panic!("{error}"))
+    options.search(&Setup::new(device)).expect("it has a search").unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn run(device: &Device, Candidate { name, mut prepared }: Candidate) {
@@ -82,29 +83,31 @@ fn ways_by_warps_are_tried_too() {
 
 #[test]
 fn what_no_instruction_multiplies_has_no_search() {
-    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let gemm = workload("gemm").expect("the GEMM is in the library");
     for (device, option, why) in [
         ("emu:a100", ("input", "e4m3"), "e4m3 operands need wgmma (sm_90a)"),
         ("emu:h200", ("instruction", "mma-sync"), "a search times every instruction"),
     ] {
-        let mut options = Options::defaults(gemm.options());
+        let mut options = gemm.clone();
         options.set(option.0, option.1).expect("a value of the option");
         let device = Device::named(device).expect("emulators are always there");
-        let Some(Err(error)) = gemm.search(&device, &options) else { panic!("{options} is searched for") };
+        let Some(Err(error)) = options.search(&Setup::new(&device)) else {
+            panic!("{options} is searched for")
+        };
         assert!(error.to_string().contains(why), "{error}");
     }
 }
 
 #[test]
 fn the_explanation_says_what_was_chosen_and_why() {
-    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let gemm = workload("gemm").expect("the GEMM is in the library");
     let device = Device::named("emu:h200").expect("emulators are always there");
     let explained = |given: &[(&str, &str)]| {
-        let mut options = Options::defaults(gemm.options());
+        let mut options = gemm.clone();
         for (name, value) in given {
             options.set(name, value).expect("a value of the option");
         }
-        gemm.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
+        options.explain(&Setup::new(&device)).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
     };
     let model = explained(&[("m", "4096"), ("n", "4096"), ("k", "4096")]);
     assert!(
@@ -143,14 +146,14 @@ fn legal_points_of_a_batch_compute_it() {
 
 #[test]
 fn groups_explain_what_they_choose() {
-    let gemm = registry::named("gemm").expect("it is in the library");
+    let gemm = workload("gemm").expect("it is in the library");
     let explained = |device: &str, given: &[(&str, &str)]| {
         let device = Device::named(device).expect("emulators are always there");
-        let mut options = Options::defaults(gemm.options());
+        let mut options = gemm.clone();
         for (name, value) in given {
             options.set(name, value).expect("a value of the option");
         }
-        gemm.explain(&device, &options).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
+        options.explain(&Setup::new(&device)).expect("it explains").unwrap_or_else(|error| panic!("{error}"))
     };
     for (grouping, of) in [
         ("unlike", "configurations for 8 problems of "),
@@ -197,7 +200,7 @@ fn groups_explain_what_they_choose() {
 fn options_ask_for_types_and_products_with_scales() {
     let device = Device::named("emu:h200").expect("emulators are always there");
     let stream = device.stream().expect("a stream");
-    let gemm = registry::named("gemm").expect("it is in the library");
+    let gemm = workload("gemm").expect("it is in the library");
     for given in [
         &[("input", "e4m3"), ("b-input", "e5m2"), ("m", "40"), ("n", "72")][..],
         &[("input", "e5m2"), ("b-input", "e4m3"), ("m", "3"), ("grouping", "batched"), ("groups", "2")],
@@ -241,19 +244,19 @@ fn options_ask_for_types_and_products_with_scales() {
             ("b-input", "e4m3"),
         ],
     ] {
-        let mut options = Options::defaults(gemm.options());
+        let mut options = gemm.clone();
         for (name, value) in given {
             options.set(name, value).expect("a value of the option");
         }
         let mut prepared =
-            gemm.prepare(&device, &options).unwrap_or_else(|error| panic!("{given:?}: {error}"));
+            options.prepare(&Setup::new(&device)).unwrap_or_else(|error| panic!("{given:?}: {error}"));
         prepared.launch(&stream).unwrap_or_else(|error| panic!("{given:?}: {error}"));
         let verified = prepared.verify().unwrap_or_else(|error| panic!("{given:?}: {error}"));
         assert!(verified.elements > 0);
     }
-    let mut options = Options::defaults(gemm.options());
+    let mut options = gemm.clone();
     options.set("b-input", "e4m3").expect("a value of the option");
-    let error = gemm.prepare(&device, &options).map(|_| ()).expect_err("bf16 times e4m3").to_string();
+    let error = options.prepare(&Setup::new(&device)).map(|_| ()).expect_err("bf16 times e4m3").to_string();
     assert_eq!(
         error,
         "--input bf16 --b-input e4m3: operands have one type, or one is e4m3 and the other e5m2"
@@ -263,7 +266,7 @@ fn options_ask_for_types_and_products_with_scales() {
 /// Epilogues that options ask for are launched and verified, also where launch after launch adds to C.
 #[test]
 fn options_ask_for_epilogues() {
-    let gemm = registry::named("gemm").expect("the GEMM is in the library");
+    let gemm = workload("gemm").expect("the GEMM is in the library");
     for (device, grouping) in [("emu:h200", "none"), ("emu:h200", "batched"), ("emu:a100", "none")] {
         let device = Device::named(device).expect("emulators are always there");
         let stream = device.stream().expect("a stream");
@@ -273,7 +276,7 @@ fn options_ask_for_epilogues() {
             ("f16", "silu", "false", "2", "0"),
             ("f32", "none", "false", "1", "0.5"),
         ] {
-            let mut options = Options::defaults(gemm.options());
+            let mut options = gemm.clone();
             let shape = [
                 ("m", "70"),
                 ("n", "72"),
@@ -286,18 +289,19 @@ fn options_ask_for_epilogues() {
             for (name, value) in shape.into_iter().chain(epilogue) {
                 options.set(name, value).expect("a value of the option");
             }
-            let mut prepared = gemm.prepare(&device, &options).unwrap_or_else(|error| panic!("{error}"));
+            let mut prepared =
+                options.prepare(&Setup::new(&device)).unwrap_or_else(|error| panic!("{error}"));
             for launch in 1..=3 {
-                prepared.launch(&stream).unwrap_or_else(|error| panic!("{options}: {error}"));
+                let (launched, log) = device.log_launches(|| prepared.launch(&stream));
+                launched.unwrap_or_else(|error| panic!("{options}: {error}"));
+                assert!(log.iter().any(|record| record.ptx.contains("gemm")), "{options}");
                 let verified = prepared.verify().unwrap_or_else(|error| panic!("{options}: {error}"));
                 assert!(verified.elements > 0, "{options}, launch {launch}: nothing was compared");
             }
-            let Some(Err(error)) = gemm.search(&device, &options) else {
+            let Some(Err(error)) = options.search(&Setup::new(&device)) else {
                 panic!("{options} is searched for")
             };
             assert!(error.to_string().contains("a search has no epilogue: remove"), "{error}");
-            let target = device.properties().capability.target;
-            assert!(gemm.ptx(target, &options).is_ok_and(|ptx| ptx.contains("gemm")), "{options}");
         }
     }
 }
@@ -305,14 +309,14 @@ fn options_ask_for_epilogues() {
 /// The ways of a product with scales that a search tries, and those around one, compute it.
 #[test]
 fn ways_with_scales_are_searched_for() {
-    let scaled = registry::named("gemm").expect("it is in the library");
+    let scaled = workload("gemm").expect("it is in the library");
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
-    let mut options = Options::defaults(scaled.options());
+    let mut options = scaled.clone();
     for (name, value) in [("scales", "1x128"), ("m", "200"), ("n", "264"), ("k", "400"), ("b-input", "e5m2")]
     {
         options.set(name, value).expect("a value of the option");
     }
-    let mut search = scaled.search(&device, &options).expect("it has a search").expect("Hopper has ways");
+    let mut search = options.search(&Setup::new(&device)).expect("it has a search").expect("Hopper has ways");
     let candidates = search.first(usize::MAX);
     assert!(candidates.len() > 20, "{} candidates", candidates.len());
     candidates.into_iter().step_by(5).for_each(|candidate| run(&device, candidate));
@@ -320,6 +324,6 @@ fn ways_with_scales_are_searched_for() {
     assert!(!around.is_empty());
     around.into_iter().for_each(|candidate| run(&device, candidate));
     let ampere = Device::named("emu:a100").expect("emulators are always there");
-    let Some(Err(error)) = scaled.search(&ampere, &options) else { panic!("Ampere searches") };
+    let Some(Err(error)) = options.search(&Setup::new(&ampere)) else { panic!("Ampere searches") };
     assert!(error.to_string().contains("the device is sm_80"), "{error}");
 }

@@ -1,14 +1,19 @@
 //! Every kernel of the library at the lengths where something begins or ends: nothing, one element, a warp less one, a warp, one more, a CTA less
 //! one, and a million and seven.
 //!
-//! The walk over the registry needs no list of kernels: extents are told by the names of options.
+//! The walk over the workloads needs no list of kernels: extents are told by the names of options.
 
 use warpwright::runtime::Device;
+use warpwright_harness::Entry;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::registry;
 use warpwright_kernels::transpose::TileTranspose;
+use warpwright_kernels::workloads::WORKLOADS;
 
 use crate::walk::{LENGTHS, choices, has, is_right, walk_elements, walk_lengths};
+
+fn named(name: &str) -> &'static Entry {
+    WORKLOADS.iter().find(|kernel| kernel.name() == name).expect("it is in the library")
+}
 
 fn device(name: &str) -> Device {
     Device::named(name).expect("emulators are always there")
@@ -16,36 +21,36 @@ fn device(name: &str) -> Device {
 
 #[test]
 fn every_kernel_over_elements_at_every_length() {
-    walk_lengths(registry::all());
+    walk_lengths(WORKLOADS);
 }
 
 #[test]
 fn every_type_and_way_over_many_elements() {
-    walk_elements(registry::all());
+    walk_elements(WORKLOADS);
 }
 
 /// What only meets in pairs of options.
 #[test]
 fn every_type_with_every_operation_and_kind() {
     let device = device("emu:h200");
-    let scan = registry::named("scan").expect("it is in the registry");
+    let scan = named("scan");
     for ty in choices(scan, "type") {
         for by in choices(scan, "by") {
             for kind in choices(scan, "kind") {
-                let settings = [("type", *ty), ("by", by), ("kind", kind), ("length", "5003")];
+                let settings = [("type", ty.as_str()), ("by", &by), ("kind", &kind), ("length", "5003")];
                 assert!(is_right(scan, &device, &settings), "{settings:?}");
             }
         }
     }
-    let sort = registry::named("sort").expect("it is in the registry");
+    let sort = named("sort");
     for values in choices(sort, "values") {
         for order in choices(sort, "order") {
             for direction in choices(sort, "direction") {
                 for ty in ["u8", "f32", "i64"] {
                     let settings = [
-                        ("values", *values),
-                        ("order", order),
-                        ("direction", direction),
+                        ("values", values.as_str()),
+                        ("order", &order),
+                        ("direction", &direction),
                         ("type", ty),
                         ("length", "9001"),
                     ];
@@ -58,41 +63,41 @@ fn every_type_with_every_operation_and_kind() {
 
 #[test]
 fn every_kernel_over_rows_at_every_length_of_a_row() {
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "columns")) {
+    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "columns")) {
         for columns in LENGTHS.iter().filter(|length| **length > 0) {
             for values in ["normal", "special"] {
                 let columns = columns.to_string();
                 let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
-                assert!(is_right(*kernel, &device("emu:h200"), &settings), "{}", kernel.name());
+                assert!(is_right(kernel, &device("emu:h200"), &settings), "{}", kernel.name());
             }
         }
         // Without clusters the longest rows are read twice.
         let settings = [("rows", "1"), ("columns", "1048583"), ("input", "f32")];
-        assert!(is_right(*kernel, &device("emu:a100"), &settings), "{}", kernel.name());
-        assert!(is_right(*kernel, &device("emu:h200"), &[("rows", "0"), ("columns", "33")]));
+        assert!(is_right(kernel, &device("emu:a100"), &settings), "{}", kernel.name());
+        assert!(is_right(kernel, &device("emu:h200"), &[("rows", "0"), ("columns", "33")]));
     }
 }
 
 /// Ways in which clusters come by rows: as options.
-const TURNOVERS: &[&[(&str, &str)]] = &[
-    &[("turnover", "leave"), ("ctas-per-sm", "3")],
-    &[("turnover", "leave"), ("threads", "256"), ("steps", "8")],
-    &[("turnover", "stay")],
-    &[("turnover", "stay"), ("threads", "256"), ("steps", "8"), ("ctas-per-sm", "3")],
-    &[("turnover", "ring")],
-    &[("turnover", "ring"), ("evict", "first"), ("stages", "1")],
-    &[("turnover", "stagger"), ("ctas-per-sm", "1"), ("stages", "3"), ("evict", "first")],
-    &[("turnover", "stagger"), ("threads", "1024"), ("clusters", "3")],
+const SCHEDULERS: &[&[(&str, &str)]] = &[
+    &[("scheduler", "non-persistent"), ("ctas-per-sm", "3")],
+    &[("scheduler", "non-persistent"), ("threads", "256"), ("steps", "8")],
+    &[("scheduler", "persistent")],
+    &[("scheduler", "persistent"), ("threads", "256"), ("steps", "8"), ("ctas-per-sm", "3")],
+    &[("scheduler", "pipelined")],
+    &[("scheduler", "pipelined"), ("evict", "first"), ("stages", "1")],
+    &[("scheduler", "staggered"), ("ctas-per-sm", "1"), ("stages", "3"), ("evict", "first")],
+    &[("scheduler", "staggered"), ("threads", "1024"), ("clusters", "3")],
 ];
 
 /// More rows than clusters that fit the device: those that stay take several each.
 #[test]
 fn clusters_that_stay() {
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
-        for turnover in TURNOVERS {
+    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
+        for scheduler in SCHEDULERS {
             let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
-            settings.extend_from_slice(turnover);
-            assert!(is_right(*kernel, &device("emu:h200"), &settings), "{} {turnover:?}", kernel.name());
+            settings.extend_from_slice(scheduler);
+            assert!(is_right(kernel, &device("emu:h200"), &settings), "{} {scheduler:?}", kernel.name());
         }
     }
 }
@@ -100,9 +105,9 @@ fn clusters_that_stay() {
 /// Rows that a cluster of two or more shares unevenly, with what is special, and one to many for each cluster.
 #[test]
 fn rows_in_rings_are_right_at_every_length() {
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
+    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
         for (rows, columns) in [("1", "2048"), ("2", "4096"), ("3", "1032"), ("7", "2056"), ("33", "8000")] {
-            for turnover in ["ring", "stagger"] {
+            for scheduler in ["pipelined", "staggered"] {
                 for values in ["normal", "special"] {
                     let settings = [
                         ("rows", rows),
@@ -113,9 +118,9 @@ fn rows_in_rings_are_right_at_every_length() {
                         ("steps", "4"),
                         ("ctas-per-sm", "1"),
                         ("clusters", "2"),
-                        ("turnover", turnover),
+                        ("scheduler", scheduler),
                     ];
-                    let right = is_right(*kernel, &device("emu:h200"), &settings);
+                    let right = is_right(kernel, &device("emu:h200"), &settings);
                     assert!(right, "{} {settings:?}", kernel.name());
                 }
             }
@@ -125,7 +130,7 @@ fn rows_in_rings_are_right_at_every_length() {
 
 #[test]
 fn spread_rows_are_right_at_every_length() {
-    for kernel in registry::all().iter().filter(|kernel| has(**kernel, "turnover")) {
+    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
         // Fewer rows than a CTA's warps; parts that are cut, and that are not; every place of the exchange several times.
         for (rows, columns, ctas) in
             [("1", "2048", "32"), ("2", "16384", "64"), ("7", "10248", "32"), ("71", "4000", "32")]
@@ -137,9 +142,9 @@ fn spread_rows_are_right_at_every_length() {
                     ("values", values),
                     ("ctas", ctas),
                     ("threads", "96"),
-                    ("turnover", "spread"),
+                    ("scheduler", "grid"),
                 ];
-                let right = is_right(*kernel, &device("emu:h200"), &settings);
+                let right = is_right(kernel, &device("emu:h200"), &settings);
                 assert!(right, "{} {settings:?}", kernel.name());
             }
         }
@@ -148,13 +153,13 @@ fn spread_rows_are_right_at_every_length() {
 
 #[test]
 fn transposes_of_every_length() {
-    let kernel = registry::named("transpose").expect("it is in the registry");
+    let kernel = named("transpose");
     let long = "1048583";
     for (m, n) in
         [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")]
     {
         for ty in choices(kernel, "type") {
-            assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", ty)]), "{m} x {n}");
+            assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]), "{m} x {n}");
         }
     }
 }

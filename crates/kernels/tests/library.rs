@@ -3,7 +3,7 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::registry;
+use warpwright_kernels::workloads::WORKLOADS;
 
 use crate::walk::{on_emulators, run, walk_lines};
 
@@ -21,7 +21,7 @@ fn vectors_of_every_width_move_every_type() {
         commands.push(format!("copy --type f64 --bits 8 --length {length} --threads 32 --steps 1"));
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    on_emulators(registry::all(), &commands);
+    on_emulators(WORKLOADS, &commands);
 }
 
 /// Rows of every strategy: part of a warp, a warp, a CTA, several CTAs; whole vectors and not, whole steps and not.
@@ -48,10 +48,10 @@ fn on_rows(kernel: &str, options: &[&str]) {
         }
     }
     let device = Device::with_schedule("emu:h200", Schedule::Random(7)).expect("emulators are always there");
-    commands.iter().for_each(|command| run(registry::all(), &device, command));
+    commands.iter().for_each(|command| run(WORKLOADS, &device, command));
     // The longest rows need a cluster, or where there are none, two passes.
     let longest = commands.last().expect("there are shapes");
-    on_emulators(registry::all(), &[longest]);
+    on_emulators(WORKLOADS, &[longest]);
 }
 
 #[test]
@@ -76,25 +76,26 @@ fn norms_are_right_for_rows_of_every_length() {
 fn transposes_are_right_in_every_way() {
     let mut commands = Vec::new();
     for (m, n) in [(0, 5), (1, 1), (32, 32), (33, 31), (100, 257), (1, 300)] {
-        for way in ["best", "swizzled"] {
-            commands.push(format!("transpose --m {m} --n {n} --way {way}"));
+        for algorithm in ["auto", "swizzled"] {
+            commands.push(format!("transpose --m {m} --n {n} --algorithm {algorithm}"));
         }
     }
     for ty in ["f32", "f16", "bf16", "f64", "u8"] {
         for (m, n) in [(16, 16), (272, 144), (304, 272)] {
-            commands.push(format!("transpose --m {m} --n {n} --type {ty} --way blocks --raster 2"));
+            commands.push(format!("transpose --m {m} --n {n} --type {ty} --algorithm blocks --raster 2"));
         }
-        commands.push(format!("transpose --m 208 --n 272 --type {ty} --way blocks --side 8 --blocks 2"));
+        commands
+            .push(format!("transpose --m 208 --n 272 --type {ty} --algorithm blocks --side 8 --blocks 2"));
         commands.push(format!("transpose --m 45 --n 70 --type {ty}"));
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    on_emulators(registry::all(), &commands);
+    on_emulators(WORKLOADS, &commands);
 }
 
 #[test]
 fn gemms_are_right_at_every_shape() {
     on_emulators(
-        registry::all(),
+        WORKLOADS,
         &[
             "gemm --m 1 --n 1 --k 1",
             "gemm --m 128 --n 128 --k 32",
@@ -122,7 +123,7 @@ fn gemms_are_right_in_every_order_and_type() {
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let device = Device::with_schedule("emu:a100", Schedule::Latest).expect("emulators are always there");
-    commands.iter().for_each(|command| run(registry::all(), &device, command));
+    commands.iter().for_each(|command| run(WORKLOADS, &device, command));
 }
 
 /// Only where a GPU is: the same kernels give the same answers there.
@@ -130,7 +131,7 @@ fn gemms_are_right_in_every_order_and_type() {
 fn the_gpu_agrees() {
     let Some(device) = warpwright_testing::gpu(Device::named("cuda:0")) else { return };
     for command in [
-        "transpose --way swizzled",
+        "transpose --algorithm swizzled",
         "transpose --m 1000 --n 1001",
         "transpose --m 1000 --n 1008 --type u8",
         "copy --length 100007 --type u8",
@@ -146,11 +147,11 @@ fn the_gpu_agrees() {
         "gemm --m 1000 --n 1001 --k 999 --a column --b row --output bf16",
         "gemm --m 2048 --n 1024 --k 512 --input f16",
     ] {
-        run(registry::all(), &device, command);
+        run(WORKLOADS, &device, command);
     }
 }
 
 #[test]
 fn every_instruction_is_of_a_line_of_a_kernel() {
-    walk_lines(registry::all());
+    walk_lines(WORKLOADS);
 }

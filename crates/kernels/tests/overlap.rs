@@ -4,17 +4,18 @@
 use warpwright::emulator::Schedule;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, Stream};
+use warpwright_harness::Setup;
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::monoid::Sum;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::registry::{self, Options};
 use warpwright_kernels::rows::Gain;
+use warpwright_kernels::workloads::workload;
 
-type Outcome = registry::Result<()>;
+type Outcome = warpwright_harness::Result<()>;
 
-fn checked() -> registry::Result<(Device, Operations, Stream)> {
+fn checked() -> warpwright_harness::Result<(Device, Operations, Stream)> {
     let device = Device::with_schedule("emu:h200", Schedule::Random(11))?.checked()?;
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     Ok((device, operations, stream))
@@ -82,14 +83,14 @@ fn products_wait() -> Outcome {
 #[test]
 fn products_of_other_kinds_wait() -> Outcome {
     let (device, _, stream) = checked()?;
-    let gemm = registry::named("gemm").expect("the library has it");
+    let gemm = workload("gemm").expect("the library has it");
     for (grouping, scales) in
         [("along-m", "none"), ("unlike", "none"), ("none", "1x128"), ("unlike", "1x128")]
     {
-        let mut options = Options::defaults(gemm.options());
+        let mut options = gemm.clone();
         options.set("grouping", grouping)?;
         options.set("scales", scales)?;
-        let mut prepared = gemm.prepare(&device, &options)?;
+        let mut prepared = options.prepare(&Setup::new(&device))?;
         // The second has the buffers of the first.
         prepared.launch(&stream)?;
         prepared.launch(&stream)?;

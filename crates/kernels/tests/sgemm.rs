@@ -3,17 +3,18 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::{Buffer, Device};
+use warpwright_harness::Setup;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::registry::{self, Options};
 use warpwright_kernels::sgemm::double_buffered::DoubleBuffered;
 use warpwright_kernels::sgemm::tiles::Tiles;
 use warpwright_kernels::sgemm::tma::TmaFed;
 use warpwright_kernels::sgemm::{Matrices, Method, Scale};
+use warpwright_kernels::workloads::workload;
 
 /// Runs SGEMM and checks every element; false where the step cannot do the shape.
 fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
-    let kernel = registry::named("sgemm").expect("it is in the library");
-    let mut options = Options::defaults(kernel.options());
+    let kernel = workload("sgemm").expect("it is in the library");
+    let mut options = kernel.clone();
     for (name, extent) in [("m", m), ("n", n), ("k", k)] {
         options.set(name, &extent.to_string()).expect("an extent");
     }
@@ -21,7 +22,7 @@ fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
         options.set(name, value).expect("a value");
     }
     let failed = |error| -> ! { panic!("{options} on {}: {error}", device.name()) };
-    let mut prepared = kernel.prepare(device, &options).unwrap_or_else(|error| failed(error));
+    let mut prepared = options.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
     let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
     prepared.launch(&stream).unwrap_or_else(|error| failed(error));
     let verified = prepared.verify().unwrap_or_else(|error| failed(error));

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use warpwright::arch::Capability;
 use warpwright::emulator::Schedule;
 use warpwright::runtime::{Device, Error};
+use warpwright_harness::{DynWorkload, Entry, OptionSpec, Setup};
 use warpwright_kernels::operations::OperationError;
-use warpwright_kernels::registry::{LibraryKernel, OptionKind, Options};
 
 /// Where something begins or ends.
 pub(crate) const LENGTHS: &[u64] = &[0, 1, 31, 32, 33, 1023, (1 << 20) + 7];
@@ -42,18 +43,11 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Launches a kernel on a device that checks, unless it refuses these options.
-    pub(crate) fn step(
-        &mut self,
-        kernel: &dyn LibraryKernel,
-        options: &Options,
-        device: &str,
-        schedule: Schedule,
-    ) {
-        match runs_clean(kernel, options, device, schedule) {
+    pub(crate) fn step(&mut self, workload: &dyn DynWorkload, device: &str, schedule: Schedule) {
+        match runs_clean(workload, device, schedule) {
             Ok(ran) => self.ran += usize::from(ran),
             Err(failure) => {
-                self.failures
-                    .push(format!("{} {options} on {device} at {schedule:?}: {failure}", kernel.name()));
+                self.failures.push(format!("{} on {device} at {schedule:?}: {failure}", named(workload)));
             }
         }
     }
@@ -66,22 +60,22 @@ impl Walk {
     }
 }
 
+/// A workload as the command line has it.
+fn named(workload: &dyn DynWorkload) -> String {
+    format!("{} {}", workload.name(), workload.flags())
+}
+
 /// Whether the kernel takes these options; what is wrong with it, if anything is.
-fn runs_clean(
-    kernel: &dyn LibraryKernel,
-    options: &Options,
-    device: &str,
-    schedule: Schedule,
-) -> Result<bool, String> {
+fn runs_clean(workload: &dyn DynWorkload, device: &str, schedule: Schedule) -> Result<bool, String> {
     let device = Device::with_schedule(device, schedule)
         .and_then(Device::checked)
         .expect("emulators are always there");
-    if !kernel.applies_to(device.properties().capability) {
+    if !workload.supports(device.properties().capability) {
         return Ok(false);
     }
     // A kernel refuses options in its own words; what the runtime says of a launch is a failure. To prepare, some launch as well.
     let stream = device.stream().expect("a stream");
-    let launched = kernel.prepare(&device, options).and_then(|mut prepared| {
+    let launched = workload.prepare(&Setup::new(&device)).and_then(|mut prepared| {
         prepared.launch(&stream)?;
         Ok(prepared)
     });
@@ -104,38 +98,32 @@ fn is_of_the_runtime(error: Option<&OperationError>) -> bool {
     }
 }
 
-/// A kernel's options at one of its shapes.
-fn shaped(kernel: &dyn LibraryKernel, shapes: Shapes, index: usize) -> Option<Options> {
-    let mut options = Options::defaults(kernel.options());
+/// A kernel at one of its shapes.
+fn shaped(kernel: &Entry, shapes: Shapes, index: usize) -> Option<Box<dyn DynWorkload>> {
+    let mut workload = kernel.workload();
     for (name, extents) in shapes {
-        if kernel.options().iter().any(|spec| spec.name == *name) {
+        if has(kernel, name) {
             // An extent of 0 is no shape of kernels that want one.
-            options.set(name, &extents[index].to_string()).ok()?;
+            workload.set(name, &extents[index].to_string()).ok()?;
         }
     }
-    Some(options)
+    Some(workload)
 }
 
 /// How many shapes are taken of a kernel: one if it has no extents.
-fn shapes_of(kernel: &dyn LibraryKernel, shapes: Shapes) -> usize {
-    let has_extent = kernel.options().iter().any(|spec| shapes.iter().any(|(name, _)| *name == spec.name));
-    if has_extent { shapes[0].1.len() } else { 1 }
+fn shapes_of(kernel: &Entry, shapes: Shapes) -> usize {
+    if shapes.iter().any(|(name, _)| has(kernel, name)) { shapes[0].1.len() } else { 1 }
 }
 
 /// Every kernel at every shape and schedule.
-pub(crate) fn walk_shapes(
-    kernels: &[&dyn LibraryKernel],
-    shapes: Shapes,
-    devices: &[&str],
-    schedules: &[Schedule],
-) {
+pub(crate) fn walk_shapes(kernels: &[Entry], shapes: Shapes, devices: &[&str], schedules: &[Schedule]) {
     let mut walk = Walk::default();
     for kernel in kernels {
         let before = (walk.ran, walk.failures.len());
-        for index in 0..shapes_of(*kernel, shapes) {
-            let Some(options) = shaped(*kernel, shapes, index) else { continue };
+        for index in 0..shapes_of(kernel, shapes) {
+            let Some(workload) = shaped(kernel, shapes, index) else { continue };
             for device in devices {
-                schedules.iter().for_each(|&at| walk.step(*kernel, &options, device, at));
+                schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
             }
         }
         assert!((walk.ran, walk.failures.len()) != before, "{} ran at no shape", kernel.name());
@@ -145,7 +133,7 @@ pub(crate) fn walk_shapes(
 
 /// Every kernel with every value of each of its choices, at one shape.
 pub(crate) fn walk_choices(
-    kernels: &[&dyn LibraryKernel],
+    kernels: &[Entry],
     shapes: Shapes,
     index: usize,
     devices: &[&str],
@@ -153,13 +141,12 @@ pub(crate) fn walk_choices(
 ) {
     let mut walk = Walk::default();
     for kernel in kernels {
-        for spec in kernel.options() {
-            let OptionKind::Choice(choices) = spec.kind else { continue };
-            for choice in choices {
-                let Some(mut options) = shaped(*kernel, shapes, index) else { continue };
-                options.set(spec.name, choice).expect("a choice of its own");
+        for spec in kernel.workload().specs() {
+            for choice in values(&spec) {
+                let Some(mut workload) = shaped(kernel, shapes, index) else { continue };
+                workload.set(spec.name, &choice).expect("a choice of its own");
                 for device in devices {
-                    schedules.iter().for_each(|&at| walk.step(*kernel, &options, device, at));
+                    schedules.iter().for_each(|&at| walk.step(&*workload, device, at));
                 }
             }
         }
@@ -168,13 +155,13 @@ pub(crate) fn walk_choices(
 }
 
 /// Runs a kernel and compares every element of its result; `false` if it refuses these options.
-pub(crate) fn is_right(kernel: &dyn LibraryKernel, device: &Device, settings: &[(&str, &str)]) -> bool {
-    let mut options = Options::defaults(kernel.options());
-    if settings.iter().any(|(name, value)| options.set(name, value).is_err()) {
+pub(crate) fn is_right(kernel: &Entry, device: &Device, settings: &[(&str, &str)]) -> bool {
+    let mut workload = kernel.workload();
+    if settings.iter().any(|(name, value)| workload.set(name, value).is_err()) {
         return false;
     }
-    let failed = |error| -> ! { panic!("{} {options} on {}: {error}", kernel.name(), device.name()) };
-    let mut prepared = match kernel.prepare(device, &options) {
+    let failed = |error| -> ! { panic!("{} on {}: {error}", named(&*workload), device.name()) };
+    let mut prepared = match workload.prepare(&Setup::new(device)) {
         Ok(prepared) => prepared,
         // What a kernel refuses, it refuses in its own words; what the runtime says is a failure.
         Err(error) if error.is::<Error>() => failed(error),
@@ -187,26 +174,28 @@ pub(crate) fn is_right(kernel: &dyn LibraryKernel, device: &Device, settings: &[
 }
 
 /// Whether a kernel has an option.
-pub(crate) fn has(kernel: &dyn LibraryKernel, option: &str) -> bool {
-    kernel.options().iter().any(|spec| spec.name == option)
+pub(crate) fn has(kernel: &Entry, option: &str) -> bool {
+    kernel.workload().get(option).is_some()
 }
 
-/// The values of a kernel's option, if they are words.
-pub(crate) fn choices(kernel: &dyn LibraryKernel, option: &str) -> &'static [&'static str] {
-    let spec = kernel.options().iter().find(|spec| spec.name == option);
-    match spec.map(|spec| spec.kind) {
-        Some(OptionKind::Choice(choices)) => choices,
-        _ => &[],
-    }
+/// The values of an option that are few: its words, or those of a number that is always given.
+fn values(spec: &OptionSpec) -> Vec<String> {
+    let words: Vec<String> = spec.choices().into_iter().map(str::to_owned).collect();
+    if words.is_empty() && !spec.is_automatic { spec.search.clone() } else { words }
+}
+
+/// The few values of a kernel's option.
+pub(crate) fn choices(kernel: &Entry, option: &str) -> Vec<String> {
+    kernel.workload().specs().iter().find(|spec| spec.name == option).map(values).unwrap_or_default()
 }
 
 /// Every kernel over elements at every length.
-pub(crate) fn walk_lengths(kernels: &[&dyn LibraryKernel]) {
-    for kernel in kernels.iter().filter(|kernel| has(**kernel, "length")) {
+pub(crate) fn walk_lengths(kernels: &[Entry]) {
+    for kernel in kernels.iter().filter(|kernel| has(kernel, "length")) {
         for name in ["emu:a100", "emu:h200"] {
             let right = |length: &&u64| {
                 is_right(
-                    *kernel,
+                    kernel,
                     &Device::named(name).expect("emulators are always there"),
                     &[("length", &length.to_string())],
                 )
@@ -219,14 +208,14 @@ pub(crate) fn walk_lengths(kernels: &[&dyn LibraryKernel]) {
 }
 
 /// Every choice of every kernel over elements.
-pub(crate) fn walk_elements(kernels: &[&dyn LibraryKernel]) {
+pub(crate) fn walk_elements(kernels: &[Entry]) {
     let device = Device::named("emu:h200").expect("emulators are always there");
-    for kernel in kernels.iter().filter(|kernel| has(**kernel, "length")) {
-        for option in ["type", "by", "kind", "step", "of", "values"] {
-            for choice in choices(*kernel, option) {
+    for kernel in kernels.iter().filter(|kernel| has(kernel, "length")) {
+        for option in ["type", "by", "kind", "step", "of", "values", "algorithm"] {
+            for choice in choices(kernel, option) {
                 for length in ["33", "65543"] {
-                    let settings = [("length", length), (option, *choice)];
-                    assert!(is_right(*kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
+                    let settings = [("length", length), (option, choice.as_str())];
+                    assert!(is_right(kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
                 }
             }
         }
@@ -234,19 +223,18 @@ pub(crate) fn walk_elements(kernels: &[&dyn LibraryKernel]) {
 }
 
 /// Runs a kernel with options given as flags, and checks it.
-pub(crate) fn run(kernels: &[&dyn LibraryKernel], device: &Device, command: &str) {
+pub(crate) fn run(kernels: &[Entry], device: &Device, command: &str) {
     let mut words = command.split_whitespace();
     let name = words.next().expect("a kernel's name");
     let found = kernels.iter().find(|kernel| kernel.name() == name);
-    let kernel = found.unwrap_or_else(|| panic!("there is no kernel {name}"));
-    let mut options = Options::defaults(kernel.options());
+    let mut workload = found.unwrap_or_else(|| panic!("there is no kernel {name}")).workload();
     while let (Some(flag), Some(value)) = (words.next(), words.next()) {
-        options
+        workload
             .set(flag.trim_start_matches("--"), value)
             .unwrap_or_else(|error| panic!("{command}: {error}"));
     }
     let failed = |error| -> ! { panic!("{command} on {}: {error}", device.name()) };
-    let mut prepared = kernel.prepare(device, &options).unwrap_or_else(|error| failed(error));
+    let mut prepared = workload.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
     let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
     prepared.launch(&stream).unwrap_or_else(|error| failed(error));
     let verified = prepared.verify().unwrap_or_else(|error| failed(error));
@@ -255,7 +243,7 @@ pub(crate) fn run(kernels: &[&dyn LibraryKernel], device: &Device, command: &str
 }
 
 /// Runs commands on two emulated GPUs at several schedules of asynchronous copies.
-pub(crate) fn on_emulators(kernels: &[&dyn LibraryKernel], commands: &[&str]) {
+pub(crate) fn on_emulators(kernels: &[Entry], commands: &[&str]) {
     for name in ["emu:a100", "emu:h200"] {
         for schedule in [Schedule::Eager, Schedule::Latest, Schedule::Random(7)] {
             let device = Device::with_schedule(name, schedule).expect("emulators are always there");
@@ -265,27 +253,36 @@ pub(crate) fn on_emulators(kernels: &[&dyn LibraryKernel], commands: &[&str]) {
 }
 
 /// Faults and findings are told at lines of kernels, not at those of the language or the standard library beneath them.
-pub(crate) fn walk_lines(kernels: &[&dyn LibraryKernel]) {
+pub(crate) fn walk_lines(kernels: &[Entry]) {
     let (mut seen, mut strange) = (0, BTreeMap::new());
     for kernel in kernels {
-        let mut asked = vec![Options::defaults(kernel.options())];
-        for option in kernel.options() {
-            let OptionKind::Choice(names) = option.kind else { continue };
-            for name in names {
-                let mut options = Options::defaults(kernel.options());
-                options.set(option.name, name).expect("it is one of the choices");
-                asked.push(options);
+        let mut chosen = vec![kernel.workload()];
+        for spec in kernel.workload().specs() {
+            for value in values(&spec) {
+                let mut workload = kernel.workload();
+                workload.set(spec.name, &value).expect("it is one of the choices");
+                chosen.push(workload);
             }
         }
         for target in ["sm_80", "sm_90a", "sm_100a"] {
-            for options in &asked {
-                let Ok(text) = kernel.ptx(target, options) else { continue };
-                let files = text.lines().filter(|line| line.trim_start().starts_with(".file"));
-                for file in files.filter(|file| {
-                    !file.contains("crates/kernels/src/") && !file.contains("crates/lessons/src/")
-                }) {
-                    let place = file.rsplit_once(' ').map_or(file, |(_, name)| name);
-                    strange.entry(place.to_owned()).or_insert(format!("{} {options}", kernel.name()));
+            let capability = Capability::for_target(target).expect("it is in the table");
+            let device = Device::dry_run(capability).expect("a dry run always starts");
+            let stream = device.stream().expect("a stream");
+            for workload in &chosen {
+                let (launched, launches) = device.log_launches(|| {
+                    workload.prepare(&Setup::new(&device)).and_then(|mut prepared| prepared.launch(&stream))
+                });
+                if launched.is_err() {
+                    continue;
+                }
+                for launch in launches {
+                    let files = launch.ptx.lines().filter(|line| line.trim_start().starts_with(".file"));
+                    for file in files.filter(|file| {
+                        !file.contains("crates/kernels/src/") && !file.contains("crates/lessons/src/")
+                    }) {
+                        let path = file.rsplit_once(' ').map_or(file, |(_, name)| name);
+                        strange.entry(path.to_owned()).or_insert(named(&**workload));
+                    }
                 }
                 seen += 1;
             }

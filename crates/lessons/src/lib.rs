@@ -2,9 +2,9 @@
 
 pub mod demonstrations;
 pub mod hopper;
+mod library;
 pub mod map2d;
 pub mod matrix_add;
-mod product;
 pub mod reduce;
 pub mod scan;
 pub mod sgemm;
@@ -12,25 +12,23 @@ pub mod sort;
 pub mod transpose;
 pub mod vector_add;
 
-use warpwright_kernels::registry::LibraryKernel;
+use warpwright_harness::Entry;
 
 /// Every lesson, in the order in which a reader best meets them.
-pub fn all() -> &'static [&'static dyn LibraryKernel] {
-    &[
-        &vector_add::Library,
-        &map2d::Library,
-        &matrix_add::Library,
-        &demonstrations::DivergenceLibrary,
-        &demonstrations::CoalescingLibrary,
-        &demonstrations::BankConflictsLibrary,
-        &demonstrations::OccupancyLibrary,
-        &demonstrations::MemWalkthroughLibrary,
-        &demonstrations::HardwareDemonstrationLibrary,
-        &transpose::Library,
-        &reduce::Library,
-        &scan::Library,
-        &sort::Library,
-        &sgemm::Library,
-        &hopper::Library,
-    ]
-}
+pub const WORKLOADS: &[Entry] = &[
+    Entry::of::<vector_add::VectorAddWorkload>(),
+    Entry::of::<map2d::Map2dWorkload>(),
+    Entry::of::<matrix_add::MatrixAddWorkload>(),
+    Entry::of::<demonstrations::DivergenceWorkload>(),
+    Entry::of::<demonstrations::CoalescingWorkload>(),
+    Entry::of::<demonstrations::BankConflictsWorkload>(),
+    Entry::of::<demonstrations::OccupancyWorkload>(),
+    Entry::of::<demonstrations::MemWalkthroughWorkload>(),
+    Entry::of::<demonstrations::HardwareDemonstrationWorkload>(),
+    Entry::of::<transpose::TransposeLadder>(),
+    Entry::of::<reduce::ReduceLadder>(),
+    Entry::of::<scan::ScanLadder>(),
+    Entry::of::<sort::SortLadder>(),
+    Entry::of::<sgemm::SgemmLadder>(),
+    Entry::of::<hopper::HopperLadder>(),
+];

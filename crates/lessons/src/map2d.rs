@@ -1,15 +1,7 @@
 //! The notes' `map2d`: a two-dimensional grid over a matrix, each thread adding ten to one element.
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::reference::Random;
-use warpwright_kernels::registry::{
-    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare,
-};
+use warpwright_harness::{Compared, Options, Prepared, Result, Setup, Values, Work, Workload, compare};
 
 /// output = input + 10 over an (m, n) row-major matrix.
 pub struct Map2d {
@@ -32,56 +24,45 @@ impl Map2d {
 
 const KERNEL: Map2d = Map2d { side: 16 };
 
-/// [`Map2d`] for the command line.
-pub(crate) struct Library;
+/// Adds 10 to each element of a matrix: a two-dimensional grid.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct Map2dWorkload {
+    /// Rows.
+    #[option(default = 1000, min = 1)]
+    m: u32,
+    /// Columns.
+    #[option(default = 777, min = 1)]
+    n: u32,
+}
 
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::extent("m", 1000, "rows"),
-    OptionSpec::extent("n", 777, "columns"),
-    OptionSpec::number("seed", 1, "of the input"),
-];
+impl Workload for Map2dWorkload {
+    const NAME: &'static str = "map2d";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "map2d"
+    fn work(&self) -> Work {
+        let elements = f64::from(self.m) * f64::from(self.n);
+        Work { operations: elements, bytes: 8.0 * elements }
     }
 
-    fn summary(&self) -> &'static str {
-        "output = input + 10 over a matrix, f32: a two-dimensional grid"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
-        ptx(KERNEL.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (m, n) = (options.u32("m")?, options.u32("n")?);
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (m, n) = (self.m, self.n);
         let count = u32::try_from(u64::from(m) * u64::from(n))? as usize;
-        let input = Random::new(options.number("seed")).normal(count);
-        let input_there = device.buffer_from(&input)?;
-        let output_there = Rc::new(device.uninitialized::<f32>(count)?);
-        let kernel = device.compile(&KERNEL.run()?)?;
-        let result = Rc::clone(&output_there);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
+        let kernel = setup.device().compile(&KERNEL.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            Ok((setup.values::<f32>(Values::Normal, seed, count)?, setup.output::<f32>(count)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (input, output)| {
                 let grid = [n.div_ceil(KERNEL.side), m.div_ceil(KERNEL.side), 1];
-                let launch = kernel.shape(grid);
-                Ok(kernel.function().launch(stream, launch, (&input_there, &*output_there, m, n))?)
-            },
-            verify: move || {
-                let found = result.to_vec()?;
-                let elements = found.iter().zip(&input).map(|(found, input)| Element {
+                Ok(kernel.launch(stream, grid, (input, output, m, n))?)
+            })
+            .verify(move |(input, output)| {
+                let (input, output) = (input.to_vec()?, output.to_vec()?);
+                let elements = output.iter().zip(&input).map(|(found, input)| Compared {
                     found: f64::from(*found),
                     expected: f64::from(input + 10.0),
                     tolerance: 0.0,
                 });
                 Ok(compare(elements, |index| vec![index as usize / n as usize, index as usize % n as usize])?)
-            },
-            work: Work { operations: count as f64, bytes: 8.0 * count as f64 },
-        }))
+            }))
     }
 }

@@ -1,15 +1,7 @@
 //! C = A + B over matrices through tensors: one coordinate, three layouts.
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::reference::Random;
-use warpwright_kernels::registry::{
-    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare,
-};
+use warpwright_harness::{Compared, Options, Prepared, Result, Setup, Values, Work, Workload, compare};
 
 /// C = A + B, all (m, n); A and C are row-major, B is column-major: the kernel's text does not know.
 pub struct MatrixAdd {
@@ -35,58 +27,47 @@ impl MatrixAdd {
 
 const KERNEL: MatrixAdd = MatrixAdd { side: 16 };
 
-/// [`MatrixAdd`] for the command line.
-pub(crate) struct Library;
+/// C = A + B over matrices of different layouts: tensors and layouts.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct MatrixAddWorkload {
+    /// Rows.
+    #[option(default = 500, min = 1)]
+    m: u32,
+    /// Columns.
+    #[option(default = 300, min = 1)]
+    n: u32,
+}
 
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::extent("m", 500, "rows"),
-    OptionSpec::extent("n", 300, "columns"),
-    OptionSpec::number("seed", 1, "of the inputs"),
-];
+impl Workload for MatrixAddWorkload {
+    const NAME: &'static str = "matrix-add";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "matrix-add"
+    fn work(&self) -> Work {
+        let elements = f64::from(self.m) * f64::from(self.n);
+        Work { operations: elements, bytes: 12.0 * elements }
     }
 
-    fn summary(&self) -> &'static str {
-        "C = A + B over matrices of different orders, f32: tensors and layouts"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
-        ptx(KERNEL.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (m, n) = (options.u32("m")?, options.u32("n")?);
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (m, n) = (self.m, self.n);
         let count = u32::try_from(u64::from(m) * u64::from(n))? as usize;
-        let mut random = Random::new(options.number("seed"));
-        let (a, b) = (random.normal(count), random.normal(count));
-        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-        let c_there = Rc::new(device.uninitialized::<f32>(count)?);
-        let kernel = device.compile(&KERNEL.run()?)?;
-        let result = Rc::clone(&c_there);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
+        let kernel = setup.device().compile(&KERNEL.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = |seed| setup.values::<f32>(Values::Normal, seed, count);
+            Ok((input(seed)?, input(!seed)?, setup.output::<f32>(count)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (a, b, c)| {
                 let grid = [n.div_ceil(KERNEL.side), m.div_ceil(KERNEL.side), 1];
-                let launch = kernel.shape(grid);
-                Ok(kernel.function().launch(stream, launch, (&a_there, &b_there, &*c_there, m, n))?)
-            },
-            verify: move || {
-                let found = result.to_vec()?;
-                let place = |index: usize| (index / n as usize, index % n as usize);
-                let elements = found.iter().enumerate().map(|(index, found)| {
-                    let (row, column) = place(index);
+                Ok(kernel.launch(stream, grid, (a, b, c, m, n))?)
+            })
+            .verify(move |(a, b, c)| {
+                let (a, b, c) = (a.to_vec()?, b.to_vec()?, c.to_vec()?);
+                let at = |index: usize| (index / n as usize, index % n as usize);
+                let elements = c.iter().enumerate().map(|(index, found)| {
+                    let (row, column) = at(index);
                     let expected = a[index] + b[column * m as usize + row];
-                    Element { found: f64::from(*found), expected: f64::from(expected), tolerance: 0.0 }
+                    Compared { found: f64::from(*found), expected: f64::from(expected), tolerance: 0.0 }
                 });
-                Ok(compare(elements, |index| vec![place(index as usize).0, place(index as usize).1])?)
-            },
-            work: Work { operations: count as f64, bytes: 12.0 * count as f64 },
-        }))
+                Ok(compare(elements, |index| vec![at(index as usize).0, at(index as usize).1])?)
+            }))
     }
 }

@@ -1,15 +1,7 @@
 //! C = A + B: a thread an element.
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::reference::Random;
-use warpwright_kernels::registry::{
-    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare,
-};
+use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
 /// C = A + B, elementwise.
 pub struct VectorAdd {
@@ -31,52 +23,37 @@ impl VectorAdd {
 
 const KERNEL: VectorAdd = VectorAdd { threads: 256 };
 
-/// [`VectorAdd`] for the command line.
-pub(crate) struct Library;
+/// C = A + B, elementwise: one thread per element.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct VectorAddWorkload {
+    /// Elements.
+    #[option(default = 1 << 20, min = 1)]
+    length: u32,
+}
 
-const OPTIONS: &[OptionSpec] =
-    &[OptionSpec::extent("length", 1 << 20, "elements"), OptionSpec::number("seed", 1, "of the inputs")];
+impl Workload for VectorAddWorkload {
+    const NAME: &'static str = "vector-add";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "vector-add"
+    fn work(&self) -> Work {
+        let elements = f64::from(self.length);
+        Work { operations: elements, bytes: 12.0 * elements }
     }
 
-    fn summary(&self) -> &'static str {
-        "C = A + B, elementwise, f32: a thread an element"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
-        ptx(KERNEL.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let length = options.u32("length")?;
-        let mut random = Random::new(options.number("seed"));
-        let (a, b) = (random.normal(length as usize), random.normal(length as usize));
-        let (a_there, b_there) = (device.buffer_from(&a)?, device.buffer_from(&b)?);
-        let c_there = Rc::new(device.uninitialized::<f32>(length as usize)?);
-        let kernel = device.compile(&KERNEL.run()?)?;
-        let result = Rc::clone(&c_there);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let launch = kernel.shape(length.div_ceil(KERNEL.threads));
-                Ok(kernel.function().launch(stream, launch, (&a_there, &b_there, &*c_there, length))?)
-            },
-            verify: move || {
-                let found = result.to_vec()?;
-                let elements = found.iter().zip(a.iter().zip(&b)).map(|(found, (a, b))| Element {
-                    found: f64::from(*found),
-                    expected: f64::from(a + b),
-                    tolerance: 0.0,
-                });
-                Ok(compare(elements, |index| vec![index as usize])?)
-            },
-            work: Work { operations: f64::from(length), bytes: 12.0 * f64::from(length) },
-        }))
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let length = self.length;
+        let kernel = setup.device().compile(&KERNEL.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = |seed| setup.values::<f32>(Values::Normal, seed, length as usize);
+            Ok((input(seed)?, input(!seed)?, setup.output::<f32>(length as usize)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (a, b, c)| {
+                let ctas = length.div_ceil(KERNEL.threads);
+                Ok(kernel.launch(stream, ctas, (a, b, c, length))?)
+            })
+            .verify(|(a, b, c)| {
+                let (a, b) = (a.to_vec()?, b.to_vec()?);
+                exactly(&c.to_vec()?, |index| f64::from(a[index] + b[index]))
+            }))
     }
 }

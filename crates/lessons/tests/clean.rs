@@ -7,13 +7,13 @@ use crate::walk::{MANY_SHAPES, SHAPES, walk_choices, walk_shapes};
 #[test]
 fn every_lesson_checks_clean_at_every_schedule() {
     let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(3)];
-    walk_shapes(warpwright_lessons::all(), SHAPES, &["emu:h200"], &schedules);
+    walk_shapes(warpwright_lessons::WORKLOADS, SHAPES, &["emu:h200"], &schedules);
 }
 
 #[test]
 fn every_choice_checks_clean() {
-    walk_choices(warpwright_lessons::all(), SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
-    walk_choices(warpwright_lessons::all(), SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
+    walk_choices(warpwright_lessons::WORKLOADS, SHAPES, 1, &["emu:h200"], &[Schedule::Random(5)]);
+    walk_choices(warpwright_lessons::WORKLOADS, SHAPES, 3, &["emu:a100"], &[Schedule::Latest]);
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn every_choice_checks_clean() {
 fn every_lesson_checks_clean_at_many_shapes() {
     let seeds = (11..15).map(Schedule::Random);
     let schedules: Vec<_> = [Schedule::Eager, Schedule::Latest].into_iter().chain(seeds).collect();
-    walk_shapes(warpwright_lessons::all(), MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
+    walk_shapes(warpwright_lessons::WORKLOADS, MANY_SHAPES, &["emu:a100", "emu:h200"], &schedules);
 }
 
 #[test]
@@ -29,6 +29,12 @@ fn every_lesson_checks_clean_at_many_shapes() {
 fn every_choice_checks_clean_at_many_shapes() {
     let schedules = [Schedule::Latest, Schedule::Random(17)];
     for index in 0..MANY_SHAPES[0].1.len() {
-        walk_choices(warpwright_lessons::all(), MANY_SHAPES, index, &["emu:a100", "emu:h200"], &schedules);
+        walk_choices(
+            warpwright_lessons::WORKLOADS,
+            MANY_SHAPES,
+            index,
+            &["emu:a100", "emu:h200"],
+            &schedules,
+        );
     }
 }

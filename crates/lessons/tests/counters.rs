@@ -1,8 +1,7 @@
 //! What the emulator counts equals the closed forms: bank conflicts, sectors, divergence.
 
-use warpwright::runtime::Device;
-use warpwright::runtime::{LineCounts, Unit};
-use warpwright_kernels::registry::Options;
+use warpwright::runtime::{Device, LineCounts, Unit};
+use warpwright_harness::{Resources, Setup};
 use warpwright_lessons::demonstrations::{BankConflicts, Coalescing};
 
 use crate::named;
@@ -16,13 +15,13 @@ struct Counted {
 impl Counted {
     fn of(command: &str) -> Self {
         let mut words = command.split_whitespace();
-        let kernel = named(words.next().expect("a name"));
-        let mut options = Options::defaults(kernel.options());
+        let kernel = named(words.next().expect("a name")).workload();
+        let mut options = kernel.clone();
         while let (Some(flag), Some(value)) = (words.next(), words.next()) {
             options.set(flag.trim_start_matches("--"), value).expect("an option");
         }
         let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
-        let mut prepared = kernel.prepare(&device, &options).expect("prepared");
+        let mut prepared = options.prepare(&Setup::new(&device)).expect("prepared");
         device.take_counters();
         prepared.launch(&device.stream().expect("a stream")).expect("launched");
         prepared.verify().unwrap_or_else(|error| panic!("{command}: {error}"));
@@ -167,16 +166,19 @@ fn as_many_ctas_are_there_as_an_sm_has_room_for() {
         ("emu:a100", 108, "--threads 64 --shared 16384", 9),
     ] {
         let device = Device::named(gpu).expect("emulators are always there");
-        let kernel = named("occupancy");
-        let mut chosen = Options::defaults(kernel.options());
+        let kernel = named("occupancy").workload();
+        let mut chosen = kernel;
         let words: Vec<&str> = options.split_whitespace().collect();
         for pair in words.chunks(2) {
             chosen.set(pair[0].trim_start_matches("--"), pair[1]).expect("an option");
         }
-        let mut prepared = kernel.prepare(&device, &chosen).expect("prepared");
-        assert_eq!(prepared.resources().expect("known").ctas_per_sm, by_hand, "{gpu} {options}");
+        let mut prepared = chosen.prepare(&Setup::new(&device)).expect("prepared");
+        let stream = device.stream().expect("a stream");
+        let (launched, log) = device.log_launches(|| prepared.launch(&stream));
+        launched.expect("launched");
+        let resources = Resources::of(&log[0]).expect("it fits");
+        assert_eq!(resources.ctas_per_sm, by_hand, "{gpu} {options}");
         assert_eq!(device.properties().sm_count, sms, "{gpu}");
-        prepared.launch(&device.stream().expect("a stream")).expect("launched");
         prepared.verify().unwrap_or_else(|error| panic!("{gpu} {options}: {error}"));
     }
 }
@@ -184,8 +186,8 @@ fn as_many_ctas_are_there_as_an_sm_has_room_for() {
 /// How often a warp reads a parameter, by the launch's own instructions.
 fn parameters_read(kernel: &str) -> u64 {
     let device = Device::named("emu:h200").and_then(Device::counted).expect("emulators count");
-    let kernel = named(kernel);
-    let mut prepared = kernel.prepare(&device, &Options::defaults(kernel.options())).expect("prepared");
+    let kernel = named(kernel).workload();
+    let mut prepared = kernel.prepare(&Setup::new(&device)).expect("prepared");
     device.take_counters();
     prepared.launch(&device.stream().expect("a stream")).expect("launched");
     let [counters] = device.take_counters().try_into().expect("one kernel");

@@ -3,35 +3,32 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::registry::{LibraryKernel, OptionKind, Options, Prepared, Result};
+use warpwright_harness::{DynWorkload, Prepared, Result, Setup};
 use warpwright_lessons::hopper::error::LessonError;
 
 use crate::named;
 
-fn ladder() -> &'static dyn LibraryKernel {
-    named("hopper-ladder")
+fn ladder() -> Box<dyn DynWorkload> {
+    named("hopper-ladder").workload()
 }
 
-fn steps() -> &'static [&'static str] {
-    let step = ladder().options().iter().find(|option| option.name == "step").expect("there are steps");
-    match step.kind {
-        OptionKind::Choice(steps) => steps,
-        OptionKind::Number { .. } => panic!("steps have names"),
-    }
+fn steps() -> Vec<&'static str> {
+    let specs = ladder().specs();
+    specs.iter().find(|spec| spec.name == "step").expect("there are steps").choices()
 }
 
-fn options(step: &str, (m, n, k): (u32, u32, u32), output: &str) -> Options {
-    let mut options = Options::defaults(ladder().options());
+fn workload(step: &str, (m, n, k): (u32, u32, u32), output: &str) -> Box<dyn DynWorkload> {
+    let mut workload = ladder();
     let extents = [("m", m), ("n", n), ("k", k)].map(|(name, extent)| (name, extent.to_string()));
     let given = extents.iter().map(|(name, extent)| (*name, extent.as_str()));
     for (name, value) in given.chain([("step", step), ("output", output)]) {
-        options.set(name, value).expect("a value of the option");
+        workload.set(name, value).expect("a value of the option");
     }
-    options
+    workload
 }
 
 fn prepare(device: &Device, step: &str, shape: (u32, u32, u32), output: &str) -> Result<Box<dyn Prepared>> {
-    ladder().prepare(device, &options(step, shape, output))
+    workload(step, shape, output).prepare(&Setup::new(device))
 }
 
 fn run(device: &Device, step: &str, shape: (u32, u32, u32), output: &str) {
@@ -76,7 +73,8 @@ fn steps_that_store_from_registers_take_any_columns_and_f32() {
 #[test]
 fn steps_that_stay_walk_over_all_tiles() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");
-    let staying = steps().iter().skip_while(|step| **step != "persistent-by-rows");
+    let steps = steps();
+    let staying = steps.iter().skip_while(|step| **step != "persistent-by-rows");
     staying.for_each(|step| run(&device, step, (260, 13_000, 72), "bf16"));
 }
 
@@ -105,7 +103,7 @@ fn shapes_that_tma_cannot_take_are_refused_by_name() {
     for step in ["tma-store", "pingpong"] {
         let expected = LessonError::RowsOf16Bytes { matrix: "C", option: "n", extent: 63, element_bytes: 2 };
         assert_eq!(refused(step, (64, 63, 64), "bf16"), expected);
-        assert_eq!(refused(step, (64, 64, 64), "f32"), LessonError::StoresPairs { step });
+        assert_eq!(refused(step, (64, 64, 64), "f32"), LessonError::StoresPairs { step: step.to_owned() });
     }
     let message = LessonError::RowsOf16Bytes { matrix: "C", option: "n", extent: 63, element_bytes: 2 };
     assert!(message.to_string().ends_with("make --n a multiple of 8"), "{message}");

@@ -13,12 +13,12 @@ fn device(name: &str) -> Device {
 
 #[test]
 fn every_lesson_over_elements_at_every_length() {
-    walk_lengths(warpwright_lessons::all());
+    walk_lengths(warpwright_lessons::WORKLOADS);
 }
 
 #[test]
 fn every_type_and_step_over_many_elements() {
-    walk_elements(warpwright_lessons::all());
+    walk_elements(warpwright_lessons::WORKLOADS);
 }
 
 /// What only meets in pairs of options: ways by which not everything could be done at first.
@@ -30,25 +30,31 @@ fn every_way_with_every_type_and_kind() {
         for ty in choices(scan, "type") {
             for by in choices(scan, "by") {
                 for kind in choices(scan, "kind") {
-                    let settings =
-                        [("step", *step), ("type", ty), ("by", by), ("kind", kind), ("length", "5003")];
-                    let has_room = *by != "sum" || !matches!(*ty, "f16" | "bf16") || *step == "single-pass";
+                    let settings = [
+                        ("step", step.as_str()),
+                        ("type", &ty),
+                        ("by", &by),
+                        ("kind", &kind),
+                        ("length", "5003"),
+                    ];
+                    let has_room =
+                        by != "sum" || !matches!(ty.as_str(), "f16" | "bf16") || step == "single-pass";
                     assert_eq!(is_right(scan, &device, &settings), has_room, "{settings:?}");
                 }
             }
         }
     }
     let sort = named("sort-ladder");
-    for by in choices(sort, "by") {
+    for algorithm in choices(sort, "algorithm") {
         for values in choices(sort, "values") {
             for order in choices(sort, "order") {
                 for direction in choices(sort, "direction") {
                     for ty in ["u8", "f32", "i64"] {
                         let settings = [
-                            ("by", *by),
-                            ("values", values),
-                            ("order", order),
-                            ("direction", direction),
+                            ("algorithm", algorithm.as_str()),
+                            ("values", &values),
+                            ("order", &order),
+                            ("direction", &direction),
                             ("type", ty),
                             ("length", "9001"),
                         ];

@@ -12,10 +12,10 @@ mod steps;
 #[path = "../../kernels/tests/walk.rs"]
 mod walk;
 
-use warpwright_kernels::registry::LibraryKernel;
+use warpwright_harness::Entry;
 
 /// The lesson of that name.
-fn named(name: &str) -> &'static dyn LibraryKernel {
-    let found = warpwright_lessons::all().iter().find(|kernel| kernel.name() == name);
-    *found.unwrap_or_else(|| panic!("there is no lesson {name}"))
+fn named(name: &str) -> &'static Entry {
+    let found = warpwright_lessons::WORKLOADS.iter().find(|kernel| kernel.name() == name);
+    found.unwrap_or_else(|| panic!("there is no lesson {name}"))
 }

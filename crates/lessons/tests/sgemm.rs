@@ -3,18 +3,18 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_kernels::registry::Options;
+use warpwright_harness::Setup;
 
 use crate::named;
 
-fn steps() -> &'static [&'static str] {
-    named("sgemm-ladder").ladder().expect("SGEMM has a ladder").steps
+fn steps() -> Vec<&'static str> {
+    named("sgemm-ladder").workload().ladder().expect("SGEMM has a ladder").steps
 }
 
 /// Runs a step and checks every element; false where the step cannot do the shape.
 fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
-    let kernel = named("sgemm-ladder");
-    let mut options = Options::defaults(kernel.options());
+    let kernel = named("sgemm-ladder").workload();
+    let mut options = kernel.clone();
     for (name, extent) in [("m", m), ("n", n), ("k", k)] {
         options.set(name, &extent.to_string()).expect("an extent");
     }
@@ -22,7 +22,7 @@ fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
         options.set(name, value).expect("a value");
     }
     let failed = |error| -> ! { panic!("{options} on {}: {error}", device.name()) };
-    let mut prepared = kernel.prepare(device, &options).unwrap_or_else(|error| failed(error));
+    let mut prepared = options.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
     let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
     prepared.launch(&stream).unwrap_or_else(|error| failed(error));
     let verified = prepared.verify().unwrap_or_else(|error| failed(error));
@@ -91,13 +91,13 @@ fn the_checkers_find_nothing_in_any_step() {
 #[test]
 fn lanes_meet_in_banks_only_where_the_steps_say_so() {
     let device = Device::named("emu:h200").expect("it is there").counted().expect("emulators count");
-    let kernel = named("sgemm-ladder");
+    let kernel = named("sgemm-ladder").workload();
     let conflicts = |step: &str| {
-        let mut options = Options::defaults(kernel.options());
+        let mut options = kernel.clone();
         for (name, value) in [("m", "128"), ("n", "256"), ("k", "64"), ("step", step)] {
             options.set(name, value).expect("a value");
         }
-        let mut prepared = kernel.prepare(&device, &options).expect("it is ready");
+        let mut prepared = options.prepare(&Setup::new(&device)).expect("it is ready");
         device.take_counters();
         prepared.launch(&device.stream().expect("a stream")).expect("it runs");
         device.take_counters().iter().map(|launch| launch.total().counts.shared.conflicts()).sum::<u64>()

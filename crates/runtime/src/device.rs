@@ -170,7 +170,7 @@ impl Device {
     }
 
     /// A device of a compute capability that loads kernels and validates launches like a GPU, and executes nothing. It has the
-    /// SM count of an H200; memory that is read is zero. Its launches are [logged](Self::logged).
+    /// SM count of an H200; memory that is read is zero. [`log_launches`](Self::log_launches) returns what was launched.
     ///
     /// ```
     /// # use warpwright_arch::Capability;
@@ -179,15 +179,18 @@ impl Device {
     /// let device = Device::dry_run(Capability::for_target("sm_120a").ok_or("unknown target")?)?;
     /// let add = device.load_ptx(ptx)?.function("add")?;
     /// let x = device.uninitialized::<f32>(1 << 40)?;
-    /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &x, 128u32))?;
-    /// assert_eq!(&*device.take_launches()[0].kernel, "add");
+    /// let stream = device.stream()?;
+    /// let (launched, log) =
+    ///     device.log_launches(|| add.launch(&stream, Launch::new(1, 128), (&x, &x, &x, 128u32)));
+    /// launched?;
+    /// assert_eq!(&*log[0].kernel, "add");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// The table of GPUs lacks the H200.
     pub fn dry_run(capability: &'static Capability) -> Result<Self> {
-        Ok(Self { backend: Arc::new(DryRun::new(capability)?) }.logged())
+        Ok(Self { backend: Arc::new(DryRun::new(capability)?) })
     }
 
     /// Whether launches execute nothing: a [dry run](Self::dry_run).
@@ -195,16 +198,12 @@ impl Device {
         self.backend.is_dry_run()
     }
 
-    /// The same device with every launch logged. [`take_launches`](Self::take_launches) returns the log.
-    #[must_use]
-    pub fn logged(self) -> Self {
-        self.backend.launch_log().turn_on();
-        self
-    }
-
-    /// The launches since the last call, in order. None unless the device is [`logged`](Self::logged).
-    pub fn take_launches(&self) -> Vec<LaunchRecord> {
-        self.backend.launch_log().take()
+    /// Does `work`, and returns its result and the launches on the device meanwhile, in order.
+    pub fn log_launches<R>(&self, work: impl FnOnce() -> R) -> (R, Vec<LaunchRecord>) {
+        let log = self.backend.launch_log();
+        log.begin();
+        let result = work();
+        (result, log.end())
     }
 
     /// A GPU by its number.

@@ -46,7 +46,7 @@ impl LaunchRecord {
     }
 }
 
-/// The launches of a device since the log was last taken. It is off at first: a launch then only reads a flag.
+/// The launches of a device while the log is on. While it is off, a launch only reads a flag.
 #[derive(Default)]
 pub(crate) struct LaunchLog {
     is_on: AtomicBool,
@@ -54,8 +54,16 @@ pub(crate) struct LaunchLog {
 }
 
 impl LaunchLog {
-    pub(crate) fn turn_on(&self) {
+    /// Empties the log and turns it on.
+    pub(crate) fn begin(&self) {
+        self.end();
         self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Turns the log off and empties it.
+    pub(crate) fn end(&self) -> Vec<LaunchRecord> {
+        self.is_on.store(false, Ordering::Relaxed);
+        std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds what `record` makes if the log is on.
@@ -64,9 +72,5 @@ impl LaunchLog {
         if self.is_on.load(Ordering::Relaxed) {
             self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record());
         }
-    }
-
-    pub(crate) fn take(&self) -> Vec<LaunchRecord> {
-        std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -22,13 +22,16 @@ fn through_shared(out: &mut Global<f32>) {
 fn launched(device: &Device, block: u32) -> Result<LaunchRecord, Error> {
     let kernel = device.compile(&through_shared().expect("no mistakes"))?;
     let mut out = device.uninitialized::<f32>(256)?;
-    kernel.launch(&device.stream()?, kernel.shape(2).block(block), (&mut out,))?;
-    Ok(device.take_launches().remove(0))
+    let stream = device.stream()?;
+    let (launched, mut log) =
+        device.log_launches(|| kernel.launch(&stream, kernel.shape(2).block(block), (&mut out,)));
+    launched?;
+    Ok(log.remove(0))
 }
 
 #[test]
 fn a_dry_run_logs_what_the_emulator_logs() {
-    let emulated = launched(&Device::named("emu:h200").expect("it starts").logged(), 256).expect("it runs");
+    let emulated = launched(&Device::named("emu:h200").expect("it starts"), 256).expect("it runs");
     let dry = Device::dry_run(Capability::for_target("sm_90a").expect("known")).expect("it starts");
     let dry = launched(&dry, 256).expect("it validates");
     assert_eq!((&dry.kernel, &dry.ptx), (&emulated.kernel, &emulated.ptx));
@@ -54,6 +57,12 @@ fn launches_are_logged_only_where_that_is_asked_for() {
     let device = Device::named("emu:h200").expect("it starts");
     let kernel = device.compile(&through_shared().expect("no mistakes")).expect("it compiles");
     let mut out = device.uninitialized::<f32>(256).expect("there is memory");
-    kernel.launch(&device.stream().expect("a stream"), 2, (&mut out,)).expect("it runs");
-    assert!(device.take_launches().is_empty());
+    let stream = device.stream().expect("a stream");
+    let mut launch = || kernel.launch(&stream, 2, (&mut out,)).expect("it runs");
+    launch();
+    let (_, log) = device.log_launches(&mut launch);
+    assert_eq!(log.len(), 1);
+    launch();
+    let ((), log) = device.log_launches(|| ());
+    assert!(log.is_empty());
 }

@@ -90,11 +90,10 @@ mod tests {
     fn lines_are_kernels_and_their_options() {
         let text = "# the square ones\n\ngemm --m 2048 --n 64 # and this\ntranspose\n";
         let choices = choices(text).expect("two kernels");
-        let lines: Vec<_> =
-            choices.iter().map(|(line, choice)| (line.as_str(), choice.kernel.name())).collect();
+        let lines: Vec<_> = choices.iter().map(|(line, choice)| (line.as_str(), choice.name())).collect();
         assert_eq!(lines, [("gemm --m 2048 --n 64", "gemm"), ("transpose", "transpose")]);
-        let options = &choices[0].1.options;
-        assert_eq!((options.number("m"), options.number("n")), (2048, 64));
+        let text = |name| choices[0].1.workload.text(name);
+        assert_eq!((text("m").as_deref(), text("n").as_deref()), (Some("2048"), Some("64")));
     }
 
     #[test]

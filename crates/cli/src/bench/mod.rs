@@ -8,10 +8,10 @@ pub(crate) mod timing;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Error, Result};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::{Value, json};
-use warpwright_kernels::registry::{Prepared, Work};
+use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::Device;
 
 use crate::conditions::{Conditions, Setting};
@@ -139,21 +139,17 @@ impl Bench {
 
     /// Times a kernel, and its rival in turns with it, and checks what both left.
     fn measure(&self, choice: &KernelChoice, device: &Device, output: Output) -> Result<Measured> {
-        let KernelChoice { kernel, options, .. } = choice;
         let explanation = choice.explanation(self.explain, device)?;
-        let failed = |error| anyhow!("{} {options} on {}: {error}", kernel.name(), device.name());
-        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
+        let failed = || format!("{choice:?} on {}", device.name());
+        let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let stream = device.stream()?;
         // An emulator is slow and always equally so.
         let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
         progress.step("preparing");
-        let mut prepared = vec![(kernel.name(), kernel.prepare(device, options).map_err(failed)?)];
-        let work = prepared[0].1.work();
-        if let Some(rival) = &self.vs {
-            let Some(theirs) = kernel.rival(rival, device, options) else {
-                bail!("{} has no rival `{rival}`", kernel.name());
-            };
-            prepared.push((rival, theirs.map_err(failed)?));
+        let mut prepared = vec![(choice.name(), choice.prepare(device).with_context(failed)?)];
+        let work = choice.workload.work();
+        if let Some(baseline) = &self.vs {
+            prepared.push((baseline, choice.baseline(baseline, device).with_context(failed)?));
         }
         progress.step("timing");
         let mut kernels: Vec<&mut dyn Prepared> = Vec::new();
@@ -168,7 +164,8 @@ impl Bench {
                 progress.step(format!("checking {name}"));
                 prepared
                     .verify()
-                    .map_err(|error| anyhow!("{name} {options} on {}: {error}", device.name()))?;
+                    .map_err(Error::from_boxed)
+                    .with_context(|| format!("{name}: {}", failed()))?;
             }
             timed.push(Timed { name: (*name).to_owned(), timing });
         }
@@ -196,8 +193,8 @@ impl Measured {
         json!({
             "status": "ok",
             "explanation": self.explanation,
-            "kernel": self.choice.kernel.name(),
-            "options": self.choice.options.to_string(),
+            "kernel": self.choice.name(),
+            "options": self.choice.flags(),
             "device": device.name(),
             "product": device.properties().product,
             "checked": self.is_checked,
@@ -209,11 +206,10 @@ impl Measured {
     }
 
     fn as_text(&self, device: &Device, setting: &Setting) -> String {
-        let KernelChoice { kernel, options, .. } = &self.choice;
         let emulated = if device.properties().is_emulated { ", emulated" } else { "" };
         let on = format!("{} ({}{emulated})", device.name(), device.properties().product);
         let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();
-        lines.push(format!("{} {options} on {on}", kernel.name()));
+        lines.push(format!("{:?} on {on}", self.choice));
         lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
         if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
             lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use warpwright_kernels::registry::{Prepared, Work};
+use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::{Device, Reading, Stream};
 
 use crate::conditions::Conditions;

@@ -1,10 +1,12 @@
 //! What a step does, counted on the emulator in a launch small enough for it.
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 use serde_json::{Value, json};
 use warpwright_count::Counts;
-use warpwright_kernels::registry::{Ladder, LibraryKernel, Options, Resources, Work};
-use warpwright_runtime::Device;
+use warpwright_harness::{Ladder, Resources, Work};
+use warpwright_runtime::{Device, LaunchRecord};
+
+use crate::kernel::{self, KernelChoice};
 
 /// Where instructions are counted.
 pub(super) const COUNTED_ON: &str = "emu:h200";
@@ -13,25 +15,25 @@ pub(super) const COUNTED_ON: &str = "emu:h200";
 pub(super) struct Counted {
     pub(super) counts: Counts,
     pub(super) work: Work,
-    pub(super) resources: Option<Resources>,
+    pub(super) resources: Resources,
 }
 
 impl Counted {
     /// Launches the step of these options once, at the ladder's small size, and checks what it left.
-    pub(super) fn of(kernel: &dyn LibraryKernel, ladder: &Ladder, options: &Options) -> Result<Self> {
-        let mut small = options.clone();
+    pub(super) fn of(choice: &KernelChoice, ladder: &Ladder) -> Result<Self> {
+        let mut small = choice.clone();
         for (name, value) in ladder.counted {
-            small.set(name, value)?;
+            small.workload.set(name, value)?;
         }
         let emulator = Device::named(COUNTED_ON)?.counted()?;
-        let mut prepared = kernel.prepare(&emulator, &small).map_err(Error::from_boxed)?;
-        // What was launched to prepare is no part of the step.
+        let mut prepared = small.prepare(&emulator)?;
+        // Launches of the preparation are not part of the step.
         emulator.take_counters();
-        prepared.launch(&emulator.stream()?).map_err(Error::from_boxed)?;
+        let launches = kernel::launches(prepared.as_mut(), &emulator.stream()?)?;
         let mut counts = Counts::default();
         emulator.take_counters().iter().for_each(|launch| counts += launch.total().counts);
         prepared.verify().map_err(Error::from_boxed)?;
-        Ok(Self { counts, work: prepared.work(), resources: prepared.resources() })
+        Ok(Self { counts, work: small.workload.work(), resources: resources(&launches)? })
     }
 
     pub(super) fn as_json(&self) -> Value {
@@ -48,6 +50,15 @@ impl Counted {
             "bank_conflicts": shared.conflicts(),
         })
     }
+}
+
+/// The resources of the first of the launches that has the most threads: the main kernel of a step.
+pub(super) fn resources(launches: &[LaunchRecord]) -> Result<Resources> {
+    let threads = |launch: &&LaunchRecord| {
+        launch.launch.grid.0.iter().chain(&launch.launch.block.0).map(|&n| u64::from(n)).product::<u64>()
+    };
+    let main = launches.iter().rev().max_by_key(threads).context("the step launches no kernel")?;
+    Resources::of(main).map_err(Error::from_boxed)
 }
 
 /// The options of a ladder's counted launch, as flags.

@@ -1,32 +1,22 @@
-//! `warpwright ladder`: the steps on the way to a kernel's fastest form, as one table and one chart.
+//! `warpwright ladder`: the steps from a kernel's first form to its fastest, as a table.
 //!
 //! Each step is timed on the device in turns with the rival, and its result checked; instructions are counted on the emulator,
 //! in a launch small enough for it. An emulated device has no times.
 
-mod chapter;
-mod chart;
 mod count;
-mod lines;
-mod measured_by;
-mod page;
-mod record;
-
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_kernels::registry::{Ladder as Steps, LibraryKernel, Options, Prepared, Resources, Work};
+use warpwright_harness::{Entry, Ladder as Steps, Measure, Prepared, Resources, Work};
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
 use crate::conditions::{Conditions, Setting};
-use crate::kernel::KernelChoice;
+use crate::kernel::{self, KernelChoice};
 use crate::output::Output;
 use crate::target::DeviceOptions;
-pub(crate) use chapter::Chapter;
 use count::{COUNTED_ON, Counted};
-use record::Record;
 
 /// Times the steps on the way to a kernel's fastest form, and prints them as one table.
 #[derive(Debug, Args)]
@@ -36,9 +26,6 @@ pub(crate) struct Ladder {
     /// How many batches of each step to time; their median counts.
     #[arg(long, global = true, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
-    /// Draw the steps as a chart into this file.
-    #[arg(long, global = true, value_name = "FILE")]
-    svg: Option<PathBuf>,
     #[command(subcommand)]
     choice: KernelChoice,
 }
@@ -49,7 +36,7 @@ struct Rung {
     work: Work,
     /// Its time and the rival's in the same minute; none where the device is emulated.
     times: Option<Times>,
-    resources: Option<Resources>,
+    resources: Resources,
     counted: Counted,
 }
 
@@ -61,6 +48,16 @@ struct Times {
 }
 
 impl Rung {
+    /// The speed in the measure's unit.
+    fn speed(&self, measure: Measure) -> Option<f64> {
+        let Times { ours, .. } = self.times.as_ref()?;
+        let per_second = match measure {
+            Measure::Bytes => ours.bytes_per_second(&self.work),
+            _ => ours.operations_per_second(&self.work),
+        };
+        Some(per_second * measure.unit().1)
+    }
+
     fn part_of_rival(&self) -> Option<f64> {
         let Times { ours, theirs, .. } = self.times.as_ref()?;
         Some(theirs.as_ref()?.median() / ours.median())
@@ -69,49 +66,44 @@ impl Rung {
 
 impl Ladder {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let KernelChoice { kernel, .. } = &self.choice;
-        let ladder =
-            kernel.ladder().ok_or_else(|| anyhow!("{} has no ladder; {}", kernel.name(), with_ladders()))?;
-        let options = &self.choice.options_or(ladder.defaults)?;
+        let workload = &self.choice.workload;
+        let name = workload.name();
+        let ladder = workload.ladder().ok_or_else(|| anyhow!("{name} has no ladder; {}", with_ladders()))?;
+        let choice = &self.choice.with_defaults(ladder.defaults)?;
         let device = self.device.open()?;
         let stream = device.stream()?;
-        let setting = Setting::of(&device, ladder.rival);
-        let progress = output.progress(&format!("{} on {}", kernel.name(), device.name()));
+        let setting = Setting::of(&device, ladder.baseline);
+        let progress = output.progress(&format!("{name} on {}", device.name()));
         let mut rungs = Vec::new();
-        for step in ladder.steps {
+        for step in &ladder.steps {
             progress.step(*step);
-            let mut options = options.clone();
-            options.set(ladder.option, step)?;
-            let failed =
-                |error: anyhow::Error| anyhow!("{} {options} on {}: {error:#}", kernel.name(), device.name());
-            rungs.push(self.rung(*kernel, &ladder, step, &options, &device, &stream).map_err(failed)?);
+            let mut choice = choice.clone();
+            choice.workload.set(ladder.option, step)?;
+            let rung = self.rung(&ladder, step, &choice, &device, &stream);
+            rungs.push(rung.with_context(|| format!("{choice:?} on {}", device.name()))?);
         }
         drop(progress);
         let emulated = if device.properties().is_emulated { ", emulated: not timed" } else { "" };
         let product = &device.properties().product;
-        let title = format!("{} {} on {product}{emulated}", kernel.name(), shape(options, &ladder));
+        let title = format!("{name} {} on {product}{emulated}", choice.workload.flags_without(ladder.option));
         let record = json!({
             "status": "ok",
             "run": setting.as_json(),
-            "kernel": kernel.name(),
-            "options": shape(options, &ladder),
+            "kernel": name,
+            "options": choice.workload.flags_without(ladder.option),
             "device": device.name(),
             "product": device.properties().product,
-            "rival": ladder.rival,
+            "rival": ladder.baseline,
             "counted_on": COUNTED_ON,
             "counted_with": count::flags(&ladder),
             "steps": rungs.iter().map(as_json).collect::<Vec<_>>(),
         });
-        if let Some(file) = &self.svg {
-            std::fs::write(file, chart::of_record(&Record::of(record.clone())?))
-                .with_context(|| format!("{} cannot be written", file.display()))?;
-        }
         output.text(|| {
             let mut conditions = rungs.iter().filter_map(|rung| rung.times.as_ref()?.conditions.as_text());
             let last = conditions
                 .next_back()
                 .map_or(String::new(), |last| format!("\n{}; {last}", setting.as_text()));
-            as_text(&title, &ladder, &rungs, &record) + &last
+            as_text(&title, &ladder, &rungs) + &last
         });
         output.json(|| record);
         Ok(())
@@ -119,21 +111,20 @@ impl Ladder {
 
     fn rung(
         &self,
-        kernel: &dyn LibraryKernel,
         ladder: &Steps,
         step: &'static str,
-        options: &Options,
+        choice: &KernelChoice,
         device: &Device,
         stream: &Stream,
     ) -> Result<Rung> {
-        let counted = Counted::of(kernel, ladder, options)?;
+        let counted = Counted::of(choice, ladder)?;
         if device.properties().is_emulated {
             let Counted { work, resources, .. } = counted;
             return Ok(Rung { step, work, times: None, resources, counted });
         }
-        let mut ours = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
-        let rival = ladder.rival.and_then(|rival| kernel.rival(rival, device, options));
-        let mut theirs = rival.transpose().map_err(anyhow::Error::from_boxed)?;
+        let mut ours = choice.prepare(device)?;
+        let launches = kernel::launches(ours.as_mut(), stream)?;
+        let mut theirs = ladder.baseline.map(|baseline| choice.baseline(baseline, device)).transpose()?;
         let mut kernels: Vec<&mut dyn Prepared> = vec![ours.as_mut()];
         if let Some(theirs) = &mut theirs {
             kernels.push(theirs.as_mut());
@@ -142,20 +133,14 @@ impl Ladder {
         ours.verify().map_err(anyhow::Error::from_boxed)?;
         let (conditions, mut timings) = (timings.conditions, timings.kernels.into_iter());
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next(), conditions });
-        let (work, resources) = (ours.work(), ours.resources());
+        let (work, resources) = (choice.workload.work(), count::resources(&launches)?);
         Ok(Rung { step, work, times, resources, counted })
     }
 }
 
-/// The options but for the one that chooses the step.
-fn shape(options: &Options, ladder: &Steps) -> String {
-    options.without(ladder.option)
-}
-
 fn with_ladders() -> String {
-    let names: Vec<_> =
-        crate::kernel::all().filter(|kernel| kernel.ladder().is_some()).map(|kernel| kernel.name()).collect();
-    format!("these have one: {}", names.join(", "))
+    let names = kernel::all().filter(|entry| entry.workload().ladder().is_some()).map(Entry::name);
+    format!("these have one: {}", names.collect::<Vec<_>>().join(", "))
 }
 
 fn as_json(rung: &Rung) -> Value {
@@ -168,11 +153,11 @@ fn as_json(rung: &Rung) -> Value {
         "part_of_rival": rung.part_of_rival(),
         "operations_per_second": rung.times.as_ref().map(|times| times.ours.operations_per_second(&rung.work)),
         "bytes_per_second": rung.times.as_ref().map(|times| times.ours.bytes_per_second(&rung.work)),
-        "registers_per_thread": rung.resources.and_then(|resources| resources.registers_per_thread),
-        "local_bytes": rung.resources.map(|resources| resources.local_bytes),
-        "threads_per_cta": rung.resources.map(|resources| resources.threads_per_cta),
-        "shared_bytes": rung.resources.map(|resources| resources.shared_bytes),
-        "occupancy": rung.resources.map(|resources| resources.occupancy()),
+        "registers_per_thread": rung.resources.registers_per_thread,
+        "local_bytes": rung.resources.local_bytes,
+        "threads_per_cta": rung.resources.threads_per_cta,
+        "shared_bytes": rung.resources.shared_bytes,
+        "occupancy": rung.resources.occupancy(),
         "counted": rung.counted.as_json(),
     })
 }
@@ -194,13 +179,12 @@ const COLUMNS: [(&str, usize); 13] = [
     ("conflicts", 9),
 ];
 
-fn as_text(title: &str, ladder: &Steps, rungs: &[Rung], record: &Value) -> String {
+fn as_text(title: &str, ladder: &Steps, rungs: &[Rung]) -> String {
     let mut headings = COLUMNS.map(|(heading, _)| heading.to_owned());
     headings[2] = ladder.measure.unit().0.to_owned();
-    headings[3] = ladder.rival.map_or(String::new(), |rival| format!("of {rival}"));
+    headings[3] = ladder.baseline.map_or(String::new(), |baseline| format!("of {baseline}"));
     let mut lines = vec![title.to_owned(), in_columns(&headings)];
-    let steps = record["steps"].as_array().into_iter().flatten();
-    lines.extend(rungs.iter().zip(steps).map(|(rung, step)| in_columns(&row(rung, step, ladder))));
+    lines.extend(rungs.iter().map(|rung| in_columns(&row(rung, ladder.measure))));
     lines.push(format!(
         "instructions of warps, sectors of global memory and those that no byte needed, passes of shared memory and those that bank conflicts cost: counted on \
          {COUNTED_ON} with {}",
@@ -210,22 +194,22 @@ fn as_text(title: &str, ladder: &Steps, rungs: &[Rung], record: &Value) -> Strin
 }
 
 /// The cells of a step's row; a dash where nothing is known.
-fn row(rung: &Rung, step: &Value, ladder: &Steps) -> [String; 13] {
+fn row(rung: &Rung, measure: Measure) -> [String; 13] {
     let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let percent = |part: Option<f64>| known(part.map(|part| format!("{:.1} %", part * 100.0)));
     let whole = |value: Option<u32>| known(value.map(|value| value.to_string()));
     let (resources, counts) = (rung.resources, &rung.counted.counts);
-    let registers = resources.and_then(|resources| resources.registers_per_thread);
+    let registers = resources.registers_per_thread;
     [
         rung.step.to_owned(),
         known(rung.times.as_ref().map(|times| format!("{:.1}", times.ours.median() * 1e6))),
-        known(record::speed(step, ladder.measure).map(record::three_digits)),
+        known(rung.speed(measure).map(|speed| measure.format(speed))),
         percent(rung.part_of_rival()),
         whole(registers),
-        whole(resources.map(|resources| resources.shared_bytes)),
-        whole(resources.map(|resources| resources.threads_per_cta)),
+        resources.shared_bytes.to_string(),
+        resources.threads_per_cta.to_string(),
         // Where no assembler has said how many registers there are, it would be too high.
-        percent(resources.filter(|_| registers.is_some()).map(|resources| resources.occupancy())),
+        percent(registers.map(|_| resources.occupancy())),
         counts.executions.to_string(),
         (counts.global.sectors + counts.copies.sectors).to_string(),
         counts.global.excess().to_string(),

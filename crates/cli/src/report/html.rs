@@ -33,13 +33,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// The page of a report. It needs nothing else: no script, no font, no network.
-pub(super) fn page(
-    title: &str,
-    kernels: &[KernelReport],
-    arch: &Arch,
-    ptx: &str,
-    files: &mut SourceFiles,
-) -> String {
+pub(super) fn page(title: &str, kernels: &[KernelReport], arch: &Arch, files: &mut SourceFiles) -> String {
     let title = escaped(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -47,7 +41,7 @@ pub(super) fn page(
          <body>\n<h1>{title}</h1>\n"
     );
     for kernel in kernels {
-        of_kernel(&mut page, kernel, arch, ptx, files);
+        of_kernel(&mut page, kernel, arch, files);
     }
     page.push_str("</body>\n</html>\n");
     page
@@ -61,7 +55,7 @@ fn list(page: &mut String, items: &[String]) {
     page.push_str("</ul>\n");
 }
 
-fn of_kernel(page: &mut String, kernel: &KernelReport, arch: &Arch, ptx: &str, files: &mut SourceFiles) {
+fn of_kernel(page: &mut String, kernel: &KernelReport, arch: &Arch, files: &mut SourceFiles) {
     let name = escaped(&kernel.counters.kernel);
     let _ = writeln!(page, "<h2>{name}</h2>\n<p>{}</p>", escaped(&extents(&kernel.counters)));
     let mut facts = totals(kernel);
@@ -77,7 +71,7 @@ fn of_kernel(page: &mut String, kernel: &KernelReport, arch: &Arch, ptx: &str, f
         by_file.entry(line.0.file.as_deref()).or_default().insert(line.0.line as usize, line);
     }
     for (file, counted) in by_file {
-        let text = file.map_or(Some(ptx), |file| files.file(file)).unwrap_or_default();
+        let text = file.map_or(Some(&*kernel.ptx), |file| files.file(file)).unwrap_or_default();
         let _ = writeln!(page, "<h3>{}</h3>", escaped(file.unwrap_or("the PTX")));
         of_file(page, kernel, text, &counted);
     }

@@ -7,12 +7,13 @@ mod registers;
 mod table;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright_arch::{Arch, Capability, KernelResources, Occupancy, OneMore};
-use warpwright_runtime::{Counters, Device, LineCounts, SourceFiles};
+use warpwright_runtime::{Counters, LineCounts, SourceFiles};
 
 use crate::kernel::KernelChoice;
 use crate::output::Output;
@@ -45,6 +46,8 @@ pub(crate) struct Report {
 /// One kernel's part of a report.
 struct KernelReport {
     counters: Counters,
+    /// The PTX it was loaded from.
+    ptx: Arc<str>,
     /// Lines with their costs, the most costly first.
     lines: Vec<(LineCounts, Cost)>,
     total: LineCounts,
@@ -55,7 +58,7 @@ struct KernelReport {
 }
 
 impl KernelReport {
-    fn new(counters: Counters, arch: &'static Arch, assembled: Assembled) -> Self {
+    fn new(counters: Counters, ptx: Arc<str>, arch: &'static Arch, assembled: Assembled) -> Self {
         let mut lines: Vec<(LineCounts, Cost)> = counters
             .lines()
             .into_iter()
@@ -73,7 +76,7 @@ impl KernelReport {
             .occupancy(&resources)
             .ok()
             .map(|occupancy| (occupancy, arch.capability.one_more(&resources).ok().flatten()));
-        Self { counters, lines, total, cost, assembled, resources, occupancy }
+        Self { counters, ptx, lines, total, cost, assembled, resources, occupancy }
     }
 
     /// What a line costs, as a part of what all lines do.
@@ -90,29 +93,29 @@ impl Report {
         let progress = output.progress(&name);
         progress.step("counting");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let device = Device::named(&emulator)?;
+        let (counted, launches) = subject.count(&emulator).with_context(|| name.clone())?;
         let arch = Arch::named(emulator.trim_start_matches("emu:"))?;
-        let counted = subject.count(&emulator).with_context(|| name.clone())?;
         progress.step("assembling");
-        let ptx = subject.ptx(&device.properties().target)?;
-        let assembler = registers::assemble(&ptx, arch.capability);
         let kernels: Vec<KernelReport> = counted
             .into_iter()
             .map(|counters| {
+                let launch = launches.iter().find(|launch| *launch.kernel == *counters.kernel);
+                let ptx = launch.map_or_else(|| "".into(), |launch| launch.ptx.clone());
+                let assembler = registers::assemble(&ptx, arch.capability);
                 let assembled = registers::of(&counters.kernel, assembler.as_ref(), self.regs);
-                KernelReport::new(counters, arch, assembled)
+                KernelReport::new(counters, ptx, arch, assembled)
             })
             .collect();
         let mut files = SourceFiles::here();
         let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
-            std::fs::write(file, html::page(&title, &kernels, arch, &ptx, &mut files))
+            std::fs::write(file, html::page(&title, &kernels, arch, &mut files))
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         drop(progress);
         output.json(|| as_json(&name, &emulator, &kernels, arch));
         output.text(|| {
-            let parts = kernels.iter().map(|kernel| table::text(kernel, arch, self.lines, &ptx, &mut files));
+            let parts = kernels.iter().map(|kernel| table::text(kernel, arch, self.lines, &mut files));
             std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
         });
         Ok(())

@@ -147,13 +147,7 @@ pub(super) fn totals(kernel: &KernelReport) -> Vec<String> {
 }
 
 /// The report of one kernel.
-pub(super) fn text(
-    kernel: &KernelReport,
-    arch: &Arch,
-    most: usize,
-    ptx: &str,
-    files: &mut SourceFiles,
-) -> String {
+pub(super) fn text(kernel: &KernelReport, arch: &Arch, most: usize, files: &mut SourceFiles) -> String {
     let mut out = vec![format!("kernel {}: {}", kernel.counters.kernel, extents(&kernel.counters))];
     out.extend(totals(kernel));
     out.push(occupancy_sentence(kernel, arch.capability));
@@ -168,7 +162,7 @@ pub(super) fn text(
     out.push(row("cost", "line", [executions, lanes, ways, sectors], &format!("source | {notes}")));
     for (line, cost) in kernel.lines.iter().take(most) {
         let [executions, lanes, ways, sectors, notes] = cells(line);
-        let text = text_of(line, ptx, files);
+        let text = text_of(line, &kernel.ptx, files);
         let rest = if notes.is_empty() { text } else { format!("{text} | {notes}") };
         let cost = format!("{:.1} %", 100.0 * kernel.part(cost));
         out.push(row(&cost, &place(line), [&executions, &lanes, &ways, &sectors], &rest));

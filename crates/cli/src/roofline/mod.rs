@@ -143,7 +143,7 @@ impl Roofline {
         let roofs = arch.roofs();
         let progress = output.progress(&name);
         progress.step("counting");
-        let counted = subject.count(&format!("emu:{}", arch.name)).with_context(|| name.clone())?;
+        let (counted, _) = subject.count(&format!("emu:{}", arch.name)).with_context(|| name.clone())?;
         let place = Place::of(&counted, &roofs);
         progress.step("timing");
         let measured = self.seconds(&device)?;
@@ -163,12 +163,12 @@ impl Roofline {
         if device.properties().is_emulated {
             return Ok(None);
         }
-        let Some(KernelChoice { kernel, options, .. }) = &self.choice else {
+        let Some(choice) = &self.choice else {
             bail!(
                 "only kernels of the library can be timed here; place a launch file with `--device emu:GPU`"
             );
         };
-        let mut prepared = kernel.prepare(device, options).map_err(anyhow::Error::from_boxed)?;
+        let mut prepared = choice.prepare(device)?;
         let timings = timing::time(&mut [prepared.as_mut()], device, &device.stream()?, BATCHES)?;
         prepared.verify().map_err(anyhow::Error::from_boxed)?;
         Ok(timings.kernels.first().map(timing::Timing::median))

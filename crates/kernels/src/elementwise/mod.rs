@@ -10,15 +10,15 @@
 //!                     one vector: 8 to 128 bits         all loads come before the first store
 //! ```
 
-mod library;
 mod operations;
+mod workload;
 
 use warpwright::lang::memory::MemoryElement;
 use warpwright::prelude::*;
 
 use crate::vector;
 
-pub(crate) use library::{AddLibrary, CopyLibrary, MapLibrary};
+pub(crate) use workload::{AddWorkload, CopyWorkload, MapWorkload};
 
 /// How a CTA walks its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -36,7 +36,6 @@
 
 pub mod device;
 pub mod host;
-pub(crate) mod library;
 pub mod problem;
 mod workload;
 

@@ -9,19 +9,22 @@
 //! each counts in shared memory of its own first (it is *privatised*) and adds what it found once, at the end. Where the bins do not fit
 //! there, the counters in memory are added to directly; with so many bins two elements seldom meet.
 
-pub(crate) mod library;
+mod workload;
 
 use warpwright::lang::conversion::Convertible;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Operations, Result};
 use crate::vector;
+pub(crate) use workload::HistogramWorkload;
 
 /// How an element finds its bin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 enum Binning {
     /// All bins are equally wide.
+    #[default]
     Even,
     /// By their edges.
     Ranges,

@@ -4,14 +4,16 @@
 //! it are lessons: `warpwright_lessons::reduce`.
 
 pub mod block;
-pub(crate) mod library;
 pub mod reference;
 pub mod single_pass;
+mod workload;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use crate::monoid::{ArgMax, ArgMin, Monoid, Searchable};
 use crate::operations::{OperationError, Operations, Result, expect_length};
+pub use workload::By;
+pub(crate) use workload::{ArgMaxWorkload, ReduceWorkload};
 
 impl Operations {
     /// All elements of `input` combined; of none, the identity. The result is a buffer of one element.

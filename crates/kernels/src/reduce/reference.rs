@@ -1,8 +1,8 @@
 //! The reduction on the host, and the tolerance that a result is held to.
 
 use rayon::prelude::*;
+use warpwright_harness::Compared;
 
-use crate::registry::Element;
 use crate::sample::Sampled;
 
 /// The exact sum, and that of the magnitudes.
@@ -15,7 +15,7 @@ fn sum<T: Sampled>(input: &[T]) -> (T::Exact, f64) {
 }
 
 /// A sum beside the exact one, to `steps` roundings of the sum of the magnitudes.
-pub fn check_sum<T: Sampled>(found: T, input: &[T], steps: u64) -> Element {
+pub fn check_sum<T: Sampled>(found: T, input: &[T], steps: u64) -> Compared {
     let (exact, magnitude) = sum(input);
     T::compared(found, exact, steps as f64 * T::STEP * magnitude)
 }
@@ -36,7 +36,7 @@ pub(super) fn check_extreme<T: Sampled>(
     input: &[T],
     is_better: fn(T::Exact, T::Exact) -> bool,
     none: T,
-) -> Element {
+) -> Compared {
     T::compared(found, best(input, is_better).map_or(none.exact(), |(_, extreme)| extreme), 0.0)
 }
 
@@ -45,6 +45,6 @@ pub(super) fn check_index<T: Sampled>(
     found: u64,
     input: &[T],
     is_better: fn(T::Exact, T::Exact) -> bool,
-) -> Element {
+) -> Compared {
     u64::compared(found, best(input, is_better).map_or(u64::MAX, |(index, _)| index as u64), 0.0)
 }

@@ -9,8 +9,8 @@ mod cross_entropy;
 mod element;
 mod exchange;
 mod layer_norm;
-mod library;
 mod operations;
+mod workload;
 
 mod plan;
 mod rms_norm;
@@ -23,13 +23,13 @@ mod tuning;
 pub use cross_entropy::{CrossEntropy, IGNORED};
 pub use element::RowElement;
 pub use layer_norm::LayerNorm;
-pub(crate) use library::{
-    AddRmsNormLibrary, CrossEntropyLibrary, LayerNormLibrary, LogSoftmaxLibrary, RmsNormLibrary,
-    SoftmaxLibrary,
-};
 
 pub use operations::MatrixShape;
 pub use plan::{Plan, Traffic, Turnover};
 pub use rms_norm::{AddRmsNorm, Gain, RmsNorm};
 pub use softmax::{Form, Softmax};
 pub use tuning::Tuning;
+pub(crate) use workload::{
+    AddRmsNormWorkload, CrossEntropyWorkload, LayerNormWorkload, LogSoftmaxWorkload, RmsNormWorkload,
+    SoftmaxWorkload,
+};

@@ -4,22 +4,28 @@ use warpwright::arch::Capability;
 use warpwright::arch::limits::{CTAS_PER_CLUSTER, THREADS_PER_CTA, WARP_SIZE};
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Compiled, Launch};
+use warpwright_harness::OptionValue;
 
 use crate::operations::{OperationError, Result};
 use crate::vector;
 
 /// How clusters, or CTAs, come by their rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, OptionValue)]
 pub enum Turnover {
     /// The device starts one for each row.
+    #[option(name = "non-persistent")]
     Leave,
     /// As many as fit the device stay, and go from row to row.
+    #[option(name = "persistent")]
     Stay,
     /// They stay, and while they work on a row, the next ones come to a ring in shared memory.
+    #[option(name = "pipelined")]
     Ring,
     /// The same, and what is known of a row is exchanged while the results of the row before it are written: nobody waits for it.
+    #[option(name = "staggered")]
     Stagger,
     /// The whole grid shares each row, and what is known of it goes through global memory; the warps of a CTA take turns with the rows.
+    #[option(name = "grid")]
     Spread,
 }
 

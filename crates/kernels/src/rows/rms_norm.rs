@@ -9,6 +9,7 @@
 //! s is rounded to its type before its squares are summed, so that what is normalised is what the next layer reads.
 
 use warpwright::prelude::*;
+use warpwright_harness::OptionValue;
 
 use super::element::RowElement;
 use super::plan::Plan;
@@ -17,12 +18,13 @@ use super::row::{Common, Share, start};
 use super::team::{Sum, Team};
 
 /// What the weights multiply by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Gain {
+    /// 1 + w.
+    #[default]
+    ZeroCentred,
     /// w.
     Weight,
-    /// 1 + w.
-    ZeroCentred,
 }
 
 impl Gain {

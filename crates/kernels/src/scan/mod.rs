@@ -10,23 +10,26 @@
 //! [`Operations::exclusive_scan`]. The classic scans of a section and the scan in three kernels are lessons: `warpwright_lessons::scan`.
 
 pub mod block;
-pub(crate) mod library;
 pub mod look_back;
 pub mod reference;
 pub mod single_pass;
 pub(crate) mod tile_ring;
+mod workload;
 
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright_harness::OptionValue;
 
 use crate::monoid::Monoid;
 use crate::operations::{Operations, Result, expect_length};
+pub(crate) use workload::ScanWorkload;
 
 /// Whether an element's result has the element itself in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum ScanKind {
     /// It has.
+    #[default]
     Inclusive,
     /// It has only those before.
     Exclusive,

@@ -1,9 +1,9 @@
 //! The scan on the host, and the tolerance that a result is held to.
 
 use rayon::prelude::*;
+use warpwright_harness::{Result, Verified, Work, compare, merge};
 
 use super::ScanKind;
-use crate::registry::{Result, Verified, compare, together};
 use crate::sample::Sampled;
 
 /// The scan on the host: how two elements combine, and the identity.
@@ -62,6 +62,11 @@ impl<T: Sampled> Reference<T> {
             });
             compare(elements, |index| vec![first + index as usize])
         });
-        Ok(together(each.collect::<Vec<_>>())?)
+        Ok(merge(each.collect::<Vec<_>>())?)
     }
+}
+
+/// The work of a scan: each element is read once and written once.
+pub fn work<T: Sampled>(length: usize) -> Work {
+    Work { operations: length as f64, bytes: 2.0 * length as f64 * f64::from(T::BYTES) }
 }

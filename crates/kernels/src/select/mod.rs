@@ -10,8 +10,8 @@
 //! `select/single_pass.rs` has the kernel, and this file what a program calls: [`Operations::select_if`], [`Operations::select_flagged`] and
 //! [`Operations::unique`].
 
-pub(crate) mod library;
 mod single_pass;
+mod workload;
 
 use std::hash::Hash;
 
@@ -22,6 +22,7 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 use crate::scan::look_back::grid_of_takers;
 use single_pass::{Select, Want};
+pub(crate) use workload::SelectWorkload;
 
 /// What decides whether an element is wanted: build-time configuration, as a [`Monoid`](crate::monoid::Monoid) is.
 pub trait Predicate<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {

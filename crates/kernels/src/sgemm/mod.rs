@@ -10,15 +10,15 @@ pub mod combine;
 pub mod copies;
 pub mod double_buffered;
 pub mod fragments;
-mod library;
 mod operation;
 pub mod plan;
 pub mod product;
 pub mod reference;
 pub mod tiles;
 pub mod tma;
+pub mod workload;
 
 pub use copies::Spread;
-pub(crate) use library::Library;
 pub use operation::{Matrices, Method, Scale};
 pub use product::Product;
+pub(crate) use workload::SgemmWorkload;

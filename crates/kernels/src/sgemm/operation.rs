@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpwright::arch::tensor_map::Swizzle;
 use warpwright::lang::pointer::{In, Out};
 use warpwright::lang::tensor_map::TensorMap as MapParameter;
-use warpwright::runtime::{Buffer, Compiled, Function, Launch, LaunchCounts, Stream, TensorMap};
+use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Stream, TensorMap};
 
 use super::combine::{self, Combine};
 use super::double_buffered::DoubleBuffered;
@@ -88,14 +88,6 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// The kernel and its launch for one split.
-    pub(super) fn launch_of(&self) -> (&Function, Launch) {
-        match &self.kernel {
-            Staged::Split(kernel) => (kernel.function(), kernel.shape(self.ctas)),
-            Staged::Mapped(kernel, _) => (kernel.function(), kernel.shape(self.ctas)),
-        }
-    }
-
     /// Multiplies, `splits` parts of `part` slices each.
     fn launch(
         &self,

@@ -20,19 +20,23 @@
 //! are lessons: `warpwright_lessons::sort`.
 
 pub mod key;
-pub(crate) mod library;
 pub mod radix;
 pub mod reference;
+mod workload;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright_harness::OptionValue;
 
 use crate::operations::{Operations, Result, expect_length};
 pub use key::SortKey;
+pub(crate) use workload::SortWorkload;
+pub use workload::ValueType;
 
 /// Which key comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Direction {
     /// The smallest.
+    #[default]
     Ascending,
     /// The largest.
     Descending,

@@ -4,17 +4,17 @@
 //! step through a swizzled tile, takes every other shape. The steps that lead to them are lessons: `warpwright_lessons::transpose`.
 
 mod blocks;
-mod library;
 pub mod reference;
 pub mod tile;
+mod workload;
 
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 pub use blocks::BlockTranspose;
-pub(crate) use library::Library;
 pub use tile::TileTranspose;
+pub(crate) use workload::TransposeWorkload;
 
 /// One of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::number::HostNumber;
-use crate::registry::{Element, Result, Verified, Work, compare, together};
+use warpwright_harness::{Compared, HostNumber, Result, Verified, Work, compare, merge};
 
 /// Compares every element of `b` with the one of `a`, an (m, n) matrix, that belongs there.
 ///
@@ -12,17 +11,18 @@ use crate::registry::{Element, Result, Verified, Work, compare, together};
 pub fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verified> {
     let (m, n) = (m as usize, n as usize);
     let rows = b.par_chunks(m.max(1)).enumerate().map(|(row, found)| {
-        let elements = found.iter().enumerate().map(|(column, found)| Element {
+        let elements = found.iter().enumerate().map(|(column, found)| Compared {
             found: found.value(),
             expected: a[column * n + row].value(),
             tolerance: 0.0,
         });
         compare(elements, |column| vec![row, column as usize])
     });
-    Ok(together(rows.collect::<Vec<_>>())?)
+    Ok(merge(rows.collect::<Vec<_>>())?)
 }
 
-/// What a launch moves.
-pub fn work<T>(elements: usize) -> Work {
-    Work { operations: 0.0, bytes: (2 * elements * size_of::<T>()) as f64 }
+/// The work of transposing an (m, n) matrix.
+pub fn work<T>(m: u32, n: u32) -> Work {
+    let elements = f64::from(m) * f64::from(n);
+    Work { operations: 0.0, bytes: 2.0 * elements * size_of::<T>() as f64 }
 }

@@ -8,14 +8,8 @@
 //! passes    1               1    2    8     1    32     1
 //! ```
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use super::exactly;
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload, exactly};
 
 /// One warp reads shared memory again and again, each time at an address that it has just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,46 +54,31 @@ impl BankConflicts {
     }
 }
 
-/// [`BankConflicts`] for the command line.
-pub(crate) struct Library;
-
-const OPTIONS: &[OptionSpec] =
-    &[OptionSpec::number("stride", 1, "words from lane to lane; 0 is a broadcast")];
-
-fn kernel(options: &Options) -> Result<BankConflicts> {
-    Ok(BankConflicts { stride: options.u32("stride")? % WORDS })
+/// Reads shared memory with a stride: lanes whose words are in one bank are served one after another.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct BankConflictsWorkload {
+    /// Words from lane to lane. 0 is a broadcast.
+    #[option(default = 1)]
+    stride: u32,
 }
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "bank-conflicts"
+impl Workload for BankConflictsWorkload {
+    const NAME: &'static str = "bank-conflicts";
+
+    fn work(&self) -> Work {
+        Work::default()
     }
 
-    fn summary(&self) -> &'static str {
-        "a warp reads shared memory with a stride: lanes that meet in a bank wait"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        ptx(kernel(options)?.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let kernel = kernel(options)?;
-        let last = Rc::new(device.uninitialized::<u32>(32)?);
-        let cycles = device.uninitialized::<u32>(32)?;
-        let compiled = device.compile(&kernel.run()?)?;
-        let result = Rc::clone(&last);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                Ok(compiled.function().launch(stream, compiled.shape(1), (&*last, &cycles))?)
-            },
-            verify: move || exactly(&result.to_vec()?, |lane| f64::from(lane as u32 * kernel.stride % WORDS)),
-            work: Work::default(),
-        }))
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let conflicts = BankConflicts { stride: self.stride % WORDS };
+        let kernel = setup.device().compile(&conflicts.run()?)?;
+        let buffers =
+            setup.buffers(self.work(), |_| Ok((setup.output::<u32>(32)?, setup.output::<u32>(32)?)))?;
+        Ok(buffers
+            .launch(move |stream, (last, cycles)| Ok(kernel.launch(stream, 1, (last, cycles))?))
+            .verify(move |(last, _)| {
+                exactly(&last.to_vec()?, |lane| f64::from(lane as u32 * conflicts.stride % WORDS))
+            }))
     }
 }
 

@@ -9,15 +9,8 @@
 //! bytes used         100%  50%   25%   12%   12%
 //! ```
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use super::exactly;
-use warpwright_kernels::number::Values;
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
 /// output\[i\] = input\[i·stride\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,52 +39,39 @@ impl Coalescing {
     }
 }
 
-/// [`Coalescing`] for the command line.
-pub(crate) struct Library;
-
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::extent("length", 1 << 20, "elements of the output"),
-    OptionSpec::extent("stride", 1, "elements from lane to lane"),
-    OptionSpec::number("seed", 1, "of the input"),
-];
-
-fn kernel(options: &Options) -> Result<Coalescing> {
-    Ok(Coalescing { stride: options.u32("stride")? })
+/// Reads global memory with a stride: more sectors for the same elements.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct CoalescingWorkload {
+    /// Elements of the output.
+    #[option(default = 1 << 20, min = 1)]
+    length: u32,
+    /// Elements from lane to lane.
+    #[option(default = 1, min = 1)]
+    stride: u32,
 }
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "coalescing"
+impl Workload for CoalescingWorkload {
+    const NAME: &'static str = "coalescing";
+
+    fn work(&self) -> Work {
+        Work { operations: 0.0, bytes: 8.0 * f64::from(self.length) }
     }
 
-    fn summary(&self) -> &'static str {
-        "a warp reads global memory with a stride: more sectors for the same elements"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        ptx(kernel(options)?.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (kernel, length) = (kernel(options)?, options.u32("length")?);
-        let stride = kernel.stride as usize;
-        let input: Vec<f32> = Values::Normal.numbers(options.number("seed"), length as usize * stride);
-        let input_there = device.buffer_from(&input)?;
-        let output = Rc::new(device.uninitialized::<f32>(length as usize)?);
-        let compiled = device.compile(&kernel.run()?)?;
-        let result = Rc::clone(&output);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let shape = compiled.shape(length.div_ceil(THREADS));
-                Ok(compiled.function().launch(stream, shape, (&input_there, &*output, length))?)
-            },
-            verify: move || exactly(&result.to_vec()?, |index| f64::from(input[index * stride])),
-            work: Work { operations: 0.0, bytes: 8.0 * f64::from(length) },
-        }))
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (length, stride) = (self.length, self.stride as usize);
+        let kernel = setup.device().compile(&Coalescing { stride: self.stride }.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = setup.values::<f32>(Values::Normal, seed, length as usize * stride)?;
+            Ok((input, setup.output::<f32>(length as usize)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (input, output)| {
+                Ok(kernel.launch(stream, length.div_ceil(THREADS), (input, output, length))?)
+            })
+            .verify(move |(input, output)| {
+                let input = input.to_vec()?;
+                exactly(&output.to_vec()?, |index| f64::from(input[index * stride]))
+            }))
     }
 }
 

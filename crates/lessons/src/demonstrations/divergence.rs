@@ -3,15 +3,8 @@
 //! A warp has one instruction at a time. Where its lanes take w ways, it goes each of them in turn, with the other lanes off:
 //! w times as many instructions for the same work, and 1/w of the lanes at work.
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use super::exactly;
-use warpwright_kernels::number::Values;
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
 /// Lane l goes way l % ways; each way is a chain of multiply-adds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,68 +43,50 @@ impl Divergence {
     }
 }
 
-/// [`Divergence`] for the command line.
-pub(crate) struct Library;
-
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::extent("length", 1 << 20, "elements"),
-    OptionSpec::extent("ways", 2, "that the lanes of a warp go: 1 to 32"),
-    OptionSpec::number("seed", 1, "of the input"),
-];
-
-fn kernel(options: &Options) -> Result<Divergence> {
-    let ways = options.u32("ways")?;
-    if ways > 32 {
-        return Err(format!("a warp has 32 lanes, which cannot go {ways} ways").into());
-    }
-    Ok(Divergence { ways })
+/// Sends lanes of a warp along different branches, which execute one after another.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct DivergenceWorkload {
+    /// Elements.
+    #[option(default = 1 << 20, min = 1)]
+    length: u32,
+    /// Branches that the lanes of a warp take.
+    #[option(default = 2, min = 1, max = 32)]
+    ways: u32,
 }
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "divergence"
+impl Workload for DivergenceWorkload {
+    const NAME: &'static str = "divergence";
+
+    fn work(&self) -> Work {
+        let elements = f64::from(self.length);
+        Work { operations: 2.0 * f64::from(STEPS) * elements, bytes: 8.0 * elements }
     }
 
-    fn summary(&self) -> &'static str {
-        "lanes of a warp go different ways, one after another"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        ptx(kernel(options)?.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let (kernel, length) = (kernel(options)?, options.u32("length")?);
-        let input: Vec<f32> = Values::Normal.numbers(options.number("seed"), length as usize);
-        let input_there = device.buffer_from(&input)?;
-        let output = Rc::new(device.uninitialized::<f32>(length as usize)?);
-        let compiled = device.compile(&kernel.run()?)?;
-        let result = Rc::clone(&output);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let shape = compiled.shape(length.div_ceil(THREADS));
-                Ok(compiled.function().launch(stream, shape, (&input_there, &*output, length))?)
-            },
-            verify: move || {
-                exactly(&result.to_vec()?, |index| {
-                    let factor = Divergence::factor(index as u32 % kernel.ways);
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let (length, ways) = (self.length, self.ways);
+        let kernel = setup.device().compile(&Divergence { ways }.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = setup.values::<f32>(Values::Normal, seed, length as usize)?;
+            Ok((input, setup.output::<f32>(length as usize)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (input, output)| {
+                Ok(kernel.launch(stream, length.div_ceil(THREADS), (input, output, length))?)
+            })
+            .verify(move |(input, output)| {
+                let input = input.to_vec()?;
+                exactly(&output.to_vec()?, |index| {
+                    let factor = Divergence::factor(index as u32 % ways);
                     f64::from((0..STEPS).fold(input[index], |x, _| x.mul_add(factor, 1.0)))
                 })
-            },
-            work: Work {
-                operations: 2.0 * f64::from(STEPS) * f64::from(length),
-                bytes: 8.0 * f64::from(length),
-            },
-        }))
+            }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use warpwright::runtime::Device;
+
     use super::*;
 
     /// A warp executes each way's chain once, whatever lanes are in it; every lane executes one chain.
@@ -120,10 +95,8 @@ mod tests {
         let device = Device::named("emu:h200").expect("emulators are always there");
         let stream = device.stream().expect("a stream");
         let counted = |ways: u64| {
-            let mut options = Options::defaults(OPTIONS);
-            options.set("length", "256").expect("a length");
-            options.set("ways", &ways.to_string()).expect("ways");
-            let mut prepared = Library.prepare(&device, &options).expect("prepared");
+            let workload = DivergenceWorkload { length: 256, ways: ways as u32 };
+            let mut prepared = workload.prepare(&Setup::new(&device)).expect("prepared");
             let counts = prepared.launch(&stream).expect("launched");
             prepared.verify().expect("right");
             counts

@@ -9,15 +9,9 @@
 //! tensor core              mma.sync          16 x 8 x 16 multiply-adds of the whole warp
 //! ```
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use warpwright_kernels::number::{HostNumber, Values};
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::registry::{
-    Element, LibraryKernel, OptionSpec, Options, Prepared, Result, Work, compare,
+use warpwright_harness::{
+    Compared, HostNumber, Options, Prepared, Result, Setup, Values, Work, Workload, compare,
 };
 
 /// waves = sin(2 · input); product = A·Bᵀ, where A is the input and B its first rows.
@@ -29,6 +23,7 @@ const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 const M: u32 = 16;
 const N: u32 = 8;
 const K: u32 = 16;
+/// The shapes as the layout algebra wants them.
 const A: (u32, u32) = (M, K);
 const B: (u32, u32) = (N, K);
 const C: (u32, u32) = (M, N);
@@ -71,64 +66,47 @@ impl HardwareDemonstration {
     }
 }
 
-/// [`HardwareDemonstration`] for the command line.
-pub(crate) struct Library;
+/// Executes one instruction for each kind of unit of an SM: CUDA core, SFU, load/store unit, tensor core.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct HardwareDemonstrationWorkload {}
 
-const OPTIONS: &[OptionSpec] = &[OptionSpec::number("seed", 1, "of the input")];
+impl Workload for HardwareDemonstrationWorkload {
+    const NAME: &'static str = "hardware-demonstration";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "hardware-demonstration"
+    fn work(&self) -> Work {
+        Work { operations: 2.0 * f64::from(M * N * K) + 64.0, bytes: f64::from(M * K * 2 + M * N * 4 + 128) }
     }
 
-    fn summary(&self) -> &'static str {
-        "one instruction for each kind of unit of an SM: CUDA core, SFU, load/store, tensor core"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
-        ptx(HardwareDemonstration.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let input: Vec<f16> = Values::Normal.numbers(options.number("seed"), (M * K) as usize);
-        let input_there = device.buffer_from(&input)?;
-        let waves = Rc::new(device.uninitialized::<f32>(32)?);
-        let product = Rc::new(device.uninitialized::<f32>((M * N) as usize)?);
-        let compiled = device.compile(&HardwareDemonstration.run()?)?;
-        let results = (Rc::clone(&waves), Rc::clone(&product));
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let shape = compiled.shape(1);
-                Ok(compiled.function().launch(stream, shape, (&input_there, &*waves, &*product))?)
-            },
-            verify: move || {
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let kernel = setup.device().compile(&HardwareDemonstration.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = setup.values::<f16>(Values::Normal, seed, (M * K) as usize)?;
+            Ok((input, setup.output::<f32>(32)?, setup.output::<f32>((M * N) as usize)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (input, waves, product)| {
+                Ok(kernel.launch(stream, 1, (input, waves, product))?)
+            })
+            .verify(|(input, waves, product)| {
+                let input = input.to_vec()?;
                 let value = |row: usize, k: usize| input[row * K as usize + k].value();
-                let waves = results.0.to_vec()?.into_iter().enumerate().map(|(lane, found)| Element {
+                let waves = waves.to_vec()?.into_iter().enumerate().map(|(lane, found)| Compared {
                     found: found.into(),
                     expected: (2.0 * input[lane].value()).sin(),
                     // PTX ISA, `sin.approx`: 2^-20.5 absolute between -pi and pi, and more beyond.
                     tolerance: 2e-6,
                 });
-                let product = results.1.to_vec()?.into_iter().enumerate().map(|(index, found)| {
+                let product = product.to_vec()?.into_iter().enumerate().map(|(index, found)| {
                     let (row, column) = (index / N as usize, index % N as usize);
                     let terms = (0..K as usize).map(|k| value(row, k) * value(column, k));
                     let size: f64 = terms.clone().map(f64::abs).sum();
-                    Element {
+                    Compared {
                         found: found.into(),
                         expected: terms.sum(),
                         tolerance: size * 4.0 * f32::ROUNDING,
                     }
                 });
                 Ok(compare(waves.chain(product), |index| vec![index as usize])?)
-            },
-            work: Work {
-                operations: 2.0 * f64::from(M * N * K) + 64.0,
-                bytes: f64::from(M * K * 2 + M * N * 4 + 128),
-            },
-        }))
+            }))
     }
 }

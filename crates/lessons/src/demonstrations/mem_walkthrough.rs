@@ -16,15 +16,8 @@
 //!
 //! (The notes this follows read an element of local memory that nothing had written; here it is the one written.)
 
-use std::rc::Rc;
-
 use warpwright::prelude::*;
-use warpwright::runtime::Device;
-
-use super::exactly;
-use warpwright_kernels::number::Values;
-use warpwright_kernels::prepared::{Ready, ptx};
-use warpwright_kernels::registry::{LibraryKernel, OptionSpec, Options, Prepared, Result, Work};
+use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
 /// output = 2 · input + shift, by way of every memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,41 +47,28 @@ impl MemWalkthrough {
     }
 }
 
-/// [`MemWalkthrough`] for the command line.
-pub(crate) struct Library;
+/// Accesses each memory that a thread can reach once.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct MemWalkthroughWorkload {}
 
-const OPTIONS: &[OptionSpec] = &[OptionSpec::number("seed", 1, "of the input")];
+impl Workload for MemWalkthroughWorkload {
+    const NAME: &'static str = "mem-walkthrough";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "mem-walkthrough"
+    fn work(&self) -> Work {
+        Work { operations: 2.0 * f64::from(THREADS), bytes: 8.0 * f64::from(THREADS) }
     }
 
-    fn summary(&self) -> &'static str {
-        "one access to each memory that a thread can reach"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, _options: &Options) -> Result<String> {
-        ptx(MemWalkthrough.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let input: Vec<f32> = Values::Normal.numbers(options.number("seed"), THREADS as usize);
-        let input_there = device.buffer_from(&input)?;
-        let output = Rc::new(device.uninitialized::<f32>(THREADS as usize)?);
-        let compiled = device.compile(&MemWalkthrough.run()?)?;
-        let result = Rc::clone(&output);
-        Ok(Box::new(Ready {
-            launch: move |stream: &_| {
-                let shape = compiled.shape(1);
-                Ok(compiled.function().launch(stream, shape, (&input_there, &*output, 1f32))?)
-            },
-            verify: move || exactly(&result.to_vec()?, |index| f64::from(2.0 * input[index] + 1.0)),
-            work: Work { operations: 2.0 * f64::from(THREADS), bytes: 8.0 * f64::from(THREADS) },
-        }))
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let kernel = setup.device().compile(&MemWalkthrough.run()?)?;
+        let buffers = setup.buffers(self.work(), |seed| {
+            let input = setup.values::<f32>(Values::Normal, seed, THREADS as usize)?;
+            Ok((input, setup.output::<f32>(THREADS as usize)?))
+        })?;
+        Ok(buffers
+            .launch(move |stream, (input, output)| Ok(kernel.launch(stream, 1, (input, output, 1.0))?))
+            .verify(|(input, output)| {
+                let input = input.to_vec()?;
+                exactly(&output.to_vec()?, |index| f64::from(2.0 * input[index] + 1.0))
+            }))
     }
 }

@@ -9,26 +9,14 @@ mod mem_walkthrough;
 mod occupancy;
 
 pub use bank_conflicts::BankConflicts;
-pub(crate) use bank_conflicts::Library as BankConflictsLibrary;
+pub(crate) use bank_conflicts::BankConflictsWorkload;
 pub use coalescing::Coalescing;
-pub(crate) use coalescing::Library as CoalescingLibrary;
+pub(crate) use coalescing::CoalescingWorkload;
 pub use divergence::Divergence;
-pub(crate) use divergence::Library as DivergenceLibrary;
+pub(crate) use divergence::DivergenceWorkload;
 pub use hardware_demonstration::HardwareDemonstration;
-pub(crate) use hardware_demonstration::Library as HardwareDemonstrationLibrary;
-pub(crate) use mem_walkthrough::Library as MemWalkthroughLibrary;
+pub(crate) use hardware_demonstration::HardwareDemonstrationWorkload;
 pub use mem_walkthrough::MemWalkthrough;
-pub(crate) use occupancy::Library as OccupancyLibrary;
+pub(crate) use mem_walkthrough::MemWalkthroughWorkload;
 pub use occupancy::Occupancy;
-
-use warpwright_kernels::registry::{Element, Result, Verified, compare};
-
-/// Every element exactly as expected.
-fn exactly<T: Copy + Into<f64>>(found: &[T], expected: impl Fn(usize) -> f64) -> Result<Verified> {
-    let elements = found.iter().enumerate().map(|(index, found)| Element {
-        found: (*found).into(),
-        expected: expected(index),
-        tolerance: 0.0,
-    });
-    Ok(compare(elements, |index| vec![index as usize])?)
-}
+pub(crate) use occupancy::OccupancyWorkload;

@@ -11,14 +11,10 @@
 //! goes                - 1
 //! ```
 
-use std::rc::Rc;
-
+use warpwright::arch::KernelResources;
 use warpwright::prelude::*;
-use warpwright::runtime::{Device, Launch};
-
-use super::exactly;
-use warpwright_kernels::prepared::{Ready, ptx, with_resources};
-use warpwright_kernels::registry::{LibraryKernel, OptionSpec, Options, Prepared, Resources, Result, Work};
+use warpwright::runtime::Compiled;
+use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload, exactly};
 
 /// CTAs that count themselves, each taking so much of its SM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,91 +67,74 @@ impl Occupancy {
     }
 }
 
-/// [`Occupancy`] for the command line.
-pub(crate) struct Library;
-
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::extent("threads", 256, "of a CTA"),
-    OptionSpec::number("shared", 0, "bytes of shared memory of a CTA"),
-    OptionSpec::number("registers", 0, "of a thread at most, 0 for what the assembler takes"),
-    OptionSpec::number("ctas", 0, "of the grid, 0 for twice as many as there is room for"),
-];
+/// Counts the CTAs that are resident at once: what an SM holds, times the SMs.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct OccupancyWorkload {
+    /// Threads per CTA.
+    #[option(default = 256, min = 1, max = 1024)]
+    threads: u32,
+    /// Bytes of shared memory per CTA.
+    #[option(default = 0)]
+    shared: u32,
+    /// Most registers per thread.
+    #[option(min = 1, max = 255)]
+    registers: Option<u32>,
+    /// CTAs of the grid: automatically twice as many as the device holds.
+    #[option(min = 1)]
+    ctas: Option<u32>,
+}
 
 /// How long a CTA waits for another on a GPU, in nanoseconds: thousands of times as long as one takes to begin.
 const STAY: u64 = 1_000_000;
 /// On an emulator, whose CTAs begin one after another on a busy host. It does not last: where all CTAs wait, its clocks leap.
 const EMULATED_STAY: u64 = 300_000_000;
 
-fn kernel(options: &Options) -> Result<Occupancy> {
-    let (threads, registers) = (options.u32("threads")?, options.u32("registers")?);
-    if threads > 1024 {
-        return Err(format!("a CTA has at most 1024 threads, not {threads}").into());
-    }
-    if registers > 255 {
-        return Err(format!("a thread has at most 255 registers, not {registers}").into());
-    }
-    Ok(Occupancy { threads, shared_words: options.u32("shared")?.div_ceil(4), registers })
-}
+impl Workload for OccupancyWorkload {
+    const NAME: &'static str = "occupancy";
 
-impl LibraryKernel for Library {
-    fn name(&self) -> &'static str {
-        "occupancy"
+    fn work(&self) -> Work {
+        Work::default()
     }
 
-    fn summary(&self) -> &'static str {
-        "CTAs count how many of them are there at once: what an SM holds, times the SMs"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn ptx(&self, target: &str, options: &Options) -> Result<String> {
-        ptx(kernel(options)?.run()?, target)
-    }
-
-    fn prepare(&self, device: &Device, options: &Options) -> Result<Box<dyn Prepared>> {
-        let kernel = kernel(options)?;
-        let compiled = device.compile(&kernel.run()?)?;
-        let resources = resources(&kernel, &compiled.shape(1), compiled.function())?;
-        let room = resources.ctas_per_sm * device.properties().sm_count;
-        let grid = options.u32_or("ctas", 2 * room)?;
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let occupancy = Occupancy {
+            threads: self.threads,
+            shared_words: self.shared.div_ceil(4),
+            registers: self.registers.unwrap_or(0),
+        };
+        let device = setup.device();
+        let kernel = device.compile(&occupancy.run()?)?;
+        let resident = resident(&occupancy, &kernel)?;
+        let grid = self.ctas.unwrap_or(2 * resident);
         let stay = if device.properties().is_emulated { EMULATED_STAY } else { STAY };
-        let counts = Rc::new(std::cell::RefCell::new(device.zeros::<u32>(COUNTS)?));
-        let result = Rc::clone(&counts);
-        let prepared = Box::new(Ready {
-            launch: move |stream: &_| {
-                let counts = &mut *counts.borrow_mut();
-                counts.fill_zero()?;
-                let shape = compiled.shape(grid);
-                Ok(compiled.function().launch(stream, shape, (&*counts, stay))?)
-            },
-            verify: move || {
-                let expected = [0, room.min(grid), grid, grid];
-                exactly(&result.borrow().to_vec()?, |index| f64::from(expected[index]))
-            },
-            work: Work::default(),
-        });
-        Ok(with_resources(prepared, resources))
+        let buffers = setup.buffers(self.work(), |_| Ok(setup.output::<u32>(COUNTS)?))?;
+        Ok(buffers
+            .launch(move |stream, counts| {
+                stream.fill_zero(counts)?;
+                Ok(kernel.launch(stream, grid, (counts, stay))?)
+            })
+            .verify(move |counts| {
+                let expected = [0, resident.min(grid), grid, grid];
+                exactly(&counts.to_vec()?, |index| f64::from(expected[index]))
+            }))
     }
 }
 
-/// What the kernel takes of an SM. An emulator has no assembler to say how many registers a thread gets: there it is what the
-/// kernel asks for.
-fn resources(
-    kernel: &Occupancy,
-    shape: &Launch,
-    function: &warpwright::runtime::Function,
-) -> Result<Resources> {
-    let resources = Resources::of(function, shape)?;
-    if resources.registers_per_thread.is_some() || kernel.registers == 0 {
-        return Ok(resources);
-    }
-    let taken = warpwright::arch::KernelResources {
-        threads_per_cta: kernel.threads,
-        registers_per_thread: kernel.registers,
-        shared_bytes: resources.shared_bytes,
+/// The CTAs that the device holds at once. An emulator has no assembler that says how many registers a thread has: there it is the
+/// maximum that the kernel states.
+fn resident<Args>(occupancy: &Occupancy, kernel: &Compiled<Args>) -> Result<u32> {
+    let function = kernel.function();
+    let (device, attributes) = (function.device(), function.attributes());
+    let registers = match attributes.registers_per_thread {
+        0 => occupancy.registers,
+        registers => registers,
     };
-    let found = function.device().properties().capability.occupancy(&taken)?;
-    Ok(Resources { ctas_per_sm: found.ctas_per_sm, ..resources })
+    let launch = kernel.shape(1);
+    let resources = KernelResources {
+        threads_per_cta: occupancy.threads,
+        registers_per_thread: registers,
+        shared_bytes: attributes.shared_bytes + launch.dynamic_shared_bytes,
+    };
+    let properties = device.properties();
+    Ok(properties.capability.occupancy(&resources)?.ctas_per_sm * properties.sm_count)
 }

@@ -24,7 +24,7 @@ pub enum LessonError {
     )]
     StoresPairs {
         /// The step.
-        step: &'static str,
+        step: String,
     },
     /// The launch numbers tiles with 31 bits.
     #[error("C has {tiles} tiles of {} x {}, and a grid at most 2147483647 CTAs: make --m or --n smaller", tile.0, tile.1)]

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpwright::lang::element::bf16;
 use warpwright::runtime::{Buffer, Storable};
-
-use warpwright_kernels::reference::{Random, Rounded, Strided, product};
-use warpwright_kernels::registry::{Element, Result, Verified, compare};
+use warpwright_harness::{Compared, Random, Result, Rounded, Strided, Verified, compare, product};
 
 /// A shape (m, n, k) and a seed.
 pub(super) type Key = ((u32, u32, u32), u64);
@@ -91,7 +89,7 @@ impl Inputs {
             let magnitude = reference.a_lengths[index / n] * reference.b_lengths[index % n];
             let tolerance =
                 C::ROUNDING * expected.abs() * 1.01 + accumulation * magnitude + f64::MIN_POSITIVE;
-            Element { found: found.exact(), expected, tolerance }
+            Compared { found: found.exact(), expected, tolerance }
         });
         Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
     }
@@ -100,7 +98,7 @@ impl Inputs {
     pub(super) fn verify_copy(&self, copy: &Buffer<bf16>) -> Result<Verified> {
         let (_, _, k) = self.extents();
         let found = copy.to_vec()?;
-        let elements = found.iter().zip(&self.a).map(|(found, expected)| Element {
+        let elements = found.iter().zip(&self.a).map(|(found, expected)| Compared {
             found: found.exact(),
             expected: expected.exact(),
             tolerance: 0.0,

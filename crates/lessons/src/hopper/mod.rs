@@ -25,7 +25,6 @@
 pub mod cluster;
 pub mod error;
 mod inputs;
-mod library;
 pub mod one_tile;
 pub mod overlap;
 pub mod persistent;
@@ -36,12 +35,13 @@ mod step;
 pub mod tile_copy;
 pub mod tma_store;
 pub mod two_consumers;
+mod workload;
 
 use warpwright::arch::DataType;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-pub(crate) use library::Library;
+pub(crate) use workload::HopperLadder;
 
 /// Elements of a tile along k: 64 of bf16 are 128 bytes, the span of the widest swizzle.
 pub const DEPTH: u32 = 64;

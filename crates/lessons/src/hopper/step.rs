@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use warpwright::lang::pointer::Out;
 use warpwright::lang::tensor_map::TensorMap as MapParameter;
 use warpwright::prelude::*;
+use warpwright_harness::{OptionValue, Result};
 
 use super::cluster::{self, Clustered};
 use super::error::LessonError;
@@ -17,24 +18,38 @@ use super::queue::{self, Queue};
 use super::tma_store::{self, TmaStored};
 use super::two_consumers::{self, TwoConsumers};
 use warpwright_kernels::gemm::GemmOutput;
-use warpwright_kernels::registry::Result;
 
-/// The steps, in their order.
-pub(super) const STEPS: &[&str] = &[
-    "tile-copy",
-    "one-tile",
-    "wide-tile",
-    "queue",
-    "two-consumers",
-    "persistent-by-rows",
-    "persistent",
-    "pipeline",
-    "cluster",
-    "overlap",
-    "tma-store",
-    "pingpong",
-    "gemm",
-];
+/// A step of the ladder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+pub(crate) enum HopperStep {
+    /// TMA copies A tile by tile.
+    #[default]
+    TileCopy,
+    /// One tile of 64 x 64 per CTA.
+    OneTile,
+    /// One tile of 128 x 128 per CTA.
+    WideTile,
+    /// A producer warpgroup fills a queue of stages.
+    Queue,
+    /// Two consumer warpgroups.
+    TwoConsumers,
+    /// Persistent CTAs, tiles row by row.
+    PersistentByRows,
+    /// Persistent CTAs, tiles in groups of rows.
+    Persistent,
+    /// Pipelined MMAs.
+    Pipeline,
+    /// Clusters with multicast.
+    Cluster,
+    /// Stores of one tile overlap the next.
+    Overlap,
+    /// Stores by TMA.
+    TmaStore,
+    /// Consumers alternate between main loop and epilogue.
+    Pingpong,
+    /// The library's GEMM.
+    Gemm,
+}
 
 /// Rows of tiles that a persistent step walks together.
 const GROUP: u32 = 8;
@@ -64,44 +79,48 @@ pub(super) struct Step<C> {
 }
 
 impl<C: GemmOutput> Step<C> {
-    /// The step of a name of [`STEPS`]: any between the first, which multiplies nothing, and the last, which is the library's GEMM.
-    pub(super) fn named(name: &'static str) -> Result<Self> {
+    /// A step between the first, which multiplies nothing, and the last, which is the library's GEMM.
+    pub(super) fn new(chosen: HopperStep) -> Result<Self> {
         let (output, group) = (PhantomData, GROUP);
-        let step = match name {
-            "one-tile" => {
+        let step = match chosen {
+            HopperStep::OneTile => {
                 let tile = (64, 64);
                 Self::of(tile, OneTile { tile, output }.run()?)
             }
-            "wide-tile" => {
+            HopperStep::WideTile => {
                 let tile = (128, 128);
                 Self::of(tile, OneTile { tile, output }.run()?)
             }
-            "queue" => Self::of(queue::TILE, Queue { output }.run()?),
-            "two-consumers" => Self::of(two_consumers::TILE, TwoConsumers { output }.run()?),
-            "persistent-by-rows" => {
+            HopperStep::Queue => Self::of(queue::TILE, Queue { output }.run()?),
+            HopperStep::TwoConsumers => Self::of(two_consumers::TILE, TwoConsumers { output }.run()?),
+            HopperStep::PersistentByRows => {
                 Self::of(persistent::TILE, Persistent { group: 1, output }.run()?).staying()
             }
-            "persistent" => Self::of(persistent::TILE, Persistent { group, output }.run()?).staying(),
-            "pipeline" => Self::of(pipeline::TILE, Pipelined { group, output }.run()?).staying(),
-            "cluster" => Self::of(cluster::TILE, Clustered { group, output }.run()?)
+            HopperStep::Persistent => {
+                Self::of(persistent::TILE, Persistent { group, output }.run()?).staying()
+            }
+            HopperStep::Pipeline => Self::of(pipeline::TILE, Pipelined { group, output }.run()?).staying(),
+            HopperStep::Cluster => Self::of(cluster::TILE, Clustered { group, output }.run()?)
                 .staying()
                 .clustered(cluster::CLUSTER),
-            "overlap" => Self::of(overlap::TILE, Overlapped { group, output }.run()?)
+            HopperStep::Overlap => Self::of(overlap::TILE, Overlapped { group, output }.run()?)
                 .staying()
                 .clustered(overlap::CLUSTER),
-            "tma-store" => {
+            HopperStep::TmaStore => {
                 let kernel = Storing::Boxes(TmaStored { group }.run()?);
                 Self::storing(tma_store::TILE, kernel).staying().clustered(tma_store::CLUSTER)
             }
-            "pingpong" => {
+            HopperStep::Pingpong => {
                 let kernel = Storing::Boxes(Pingpong { group }.run()?);
                 Self::storing(pingpong::TILE, kernel).staying().clustered(pingpong::CLUSTER)
             }
-            other => return Err(format!("the step {other} is not one of the lessons that multiply").into()),
+            HopperStep::TileCopy | HopperStep::Gemm => {
+                return Err(format!("step {} is not a lesson that multiplies", chosen.text()).into());
+            }
         };
         let stores_boxes = matches!(step.kernel, Storing::Boxes(_));
         if stores_boxes && (C::NAME, C::BYTES) != (bf16::NAME, bf16::BYTES) {
-            return Err(LessonError::StoresPairs { step: name }.into());
+            return Err(LessonError::StoresPairs { step: chosen.text() }.into());
         }
         Ok(step)
     }

@@ -9,8 +9,8 @@
 //! | [`single_pass`](warpwright_kernels::reduce::single_pass) | the library's: 16 bytes a load, and one launch |
 
 pub mod interleaved;
-mod library;
 pub mod sequential;
 pub mod stepwise;
+mod workload;
 
-pub(crate) use library::Library;
+pub(crate) use workload::ReduceLadder;

@@ -16,9 +16,9 @@ pub mod blelloch;
 pub mod brent_kung;
 pub mod coarsened;
 pub mod kogge_stone;
-mod library;
 pub mod section;
 pub mod segmented;
 pub mod warp;
+mod workload;
 
-pub(crate) use library::Library;
+pub(crate) use workload::ScanLadder;

@@ -19,13 +19,13 @@
 //! The last two are the library's. Every step takes any m, n and k.
 
 pub mod coalesced;
-mod library;
 pub mod naive;
 pub mod shared;
 mod step;
 pub mod thread_tile;
 pub mod vectorised;
 pub mod warp_tile;
+mod workload;
 
-pub(crate) use library::Library;
 pub use step::Step;
+pub(crate) use workload::SgemmLadder;

@@ -1,6 +1,6 @@
 //! B = Aᵀ, from a thread an element to the library's kernel, which makes only 16-byte accesses.
 
-mod library;
 pub mod tile;
+mod workload;
 
-pub(crate) use library::Library;
+pub(crate) use workload::TransposeLadder;

@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, Device, Storable, Stream};
-use warpwright_harness::{Element, Result, Rounded, Strided, Verified, compare, product};
+use warpwright_harness::{Compared, Result, Rounded, Strided, Verified, compare, product};
 
 use crate::gemm::problem::batching::{Batch, Problem};
 use crate::gemm::problem::scales::BLOCK;
@@ -65,7 +65,7 @@ pub(in crate::gemm) fn verify<C: Rounded + Storable>(
     let elements = elements.map(|(index, (found, (sum, size)))| {
         let (expected, error) = epilogue(index, sum, accumulation * size);
         let tolerance = C::ROUNDING * expected.abs() * 1.01 + error + f64::MIN_POSITIVE;
-        Element { found: found.exact(), expected, tolerance }
+        Compared { found: found.exact(), expected, tolerance }
     });
     let columns = n as usize;
     Ok(compare(elements, |index| vec![index as usize / columns, index as usize % columns])?)

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use warpwright_kernels::registry::Measure;
+use warpwright_harness::Measure;
 
 use super::record::{Record, speed, speed_text};
 
@@ -49,7 +49,7 @@ pub(super) fn filled_header(source: &str, record: &Record) -> Result<String> {
         lines.push(if steps.is_empty() { line.to_owned() } else { measured(&steps, record)? });
     }
     if !found {
-        bail!("no line begins with `{MEASURED}` and names a step of {}", record.kernel.name());
+        bail!("no line begins with `{MEASURED}` and names a step of {}", record.text("kernel"));
     }
     Ok(lines.join("\n") + "\n")
 }

@@ -1,20 +1,23 @@
-//! `warpwright chapter`: pages and charts from records of runs.
+//! `xtask chapter`: pages and charts from records of runs.
+
+mod chart;
+mod line_rows;
+mod measured_by;
+mod page;
+mod record;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::{Value, json};
-use warpwright_runtime::Device;
+use serde_json::Value;
 
-use super::count::{COUNTED_ON, Counted};
-use super::record::Record;
-use super::{chart, lines, measured_by, page};
-use crate::conditions::Setting;
-use crate::output::Output;
+use record::Record;
 
-/// Fills the tables of pages with the figures of ladders' records, and draws the charts beside the records.
+/// Fill the tables of pages with the figures of records, and draw charts beside the records.
 #[derive(Debug, Args)]
 pub(crate) struct Chapter {
     /// What `warpwright ladder KERNEL --json` printed, in a file; the chart gets the same name with `.svg`. What `bench KERNEL --json` printed
@@ -43,7 +46,7 @@ struct Task {
 }
 
 impl Chapter {
-    pub(crate) fn run(&self, output: Output) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let tasks = match &self.list {
             Some(list) => {
                 let text = std::fs::read_to_string(list)
@@ -62,13 +65,10 @@ impl Chapter {
         if self.check && !changed.is_empty() {
             bail!("{} not what the records say: run it without --check", names(changed));
         }
-        output.json(|| json!({"status": "ok", "files": looked_at, "written": changed}));
-        output.text(|| match changed.is_empty() {
-            true => format!("{} files are what the records say", looked_at.len()),
-            false => {
-                changed.iter().map(|file| format!("wrote {}", file.display())).collect::<Vec<_>>().join("\n")
-            }
-        });
+        match changed.is_empty() {
+            true => println!("{} files are what the records say", looked_at.len()),
+            false => changed.iter().for_each(|file| println!("wrote {}", file.display())),
+        }
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Chapter {
     fn fill(&self, file: &Path, pages: &[PathBuf], files: &mut Files) -> Result<()> {
         let printed: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
         if let Some(lines) = printed["lines"].as_array() {
-            return put_into_pages(pages, &printed, files, |_, text| lines::filled(text, lines));
+            return put_into_pages(pages, &printed, files, |_, text| line_rows::filled(text, lines));
         }
         let mut record = Record::of(printed)?;
         if self.recount && record.is_ladder() {
@@ -132,15 +132,27 @@ fn tasks(list: &str) -> Vec<Task> {
     tasks
 }
 
-/// The record with each step counted anew, and the day.
+/// The record with each step counted anew by `warpwright ladder` on the emulator, and the day.
 fn recounted(mut record: Record) -> Result<Record> {
-    let mut options = record.options()?;
+    let workload = record.workload_of_run()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--package", "warpwright-cli", "--", "ladder", workload.name()]);
+    command.args(workload.flags_without(record.ladder.option).split_whitespace());
+    let counted =
+        command.args(["--device", "emu:h200", "--json"]).output().context("cargo does not start")?;
+    if !counted.status.success() {
+        bail!("{}", String::from_utf8_lossy(&counted.stderr));
+    }
+    let counted: Value = serde_json::from_slice(&counted.stdout)?;
     for step in &mut record.steps {
-        options.set(record.ladder.option, step["step"].as_str().unwrap_or_default())?;
-        step["counted"] = Counted::of(record.kernel, &record.ladder, &options)?.as_json();
+        let steps = counted["steps"].as_array().into_iter().flatten();
+        let same = steps.into_iter().find(|new| new["step"] == step["step"]);
+        let same = same.with_context(|| format!("the ladder has no step {}", step["step"]))?;
+        step["counted"] = same["counted"].clone();
     }
     record.printed["steps"] = record.steps.clone().into();
-    record.printed["recounted"] = Setting::of(&Device::named(COUNTED_ON)?, None).as_json();
+    record.printed["recounted"] = counted["run"].clone();
     Ok(record)
 }
 

@@ -3,12 +3,10 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use warpwright_kernels::registry::Measure;
+use warpwright_harness::{DynWorkload, Measure};
 
 use super::page::{cells, filled_row};
-use super::record::{flags, timed_step};
-use crate::bench::list::choices;
-use crate::kernel::KernelChoice;
+use super::record::{flags, timed_step, workload_of_line};
 
 /// The page with the figures of these lines, in all tables that have rows for some of them.
 pub(super) fn filled(page: &str, lines: &[Value]) -> Result<String> {
@@ -23,8 +21,8 @@ pub(super) fn filled(page: &str, lines: &[Value]) -> Result<String> {
         } else if let Some(place) = names.iter().position(|name| *name == "bench")
             && let Some(bench) = row.get(place).and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'))
         {
-            let (_, choice) = choices(bench).with_context(|| format!("the row of `{bench}`"))?.remove(0);
-            if let Some(step) = lines.iter().find(|line| is_of(line, &choice)).and_then(timed_step) {
+            let choice = workload_of_line(bench).with_context(|| format!("the row of `{bench}`"))?;
+            if let Some(step) = lines.iter().find(|line| is_of(line, &*choice)).and_then(timed_step) {
                 found = true;
                 filled.push(filled_row(&names, &row, &step, measure_of(&names)));
                 continue;
@@ -45,9 +43,9 @@ fn measure_of(names: &[&str]) -> Measure {
 }
 
 /// Whether a line's kernel and options are those, as far as the kernel had these options then.
-fn is_of(line: &Value, choice: &KernelChoice) -> bool {
-    let (now, then) = (choice.options.to_string(), line["options"].as_str().unwrap_or_default());
-    line["kernel"] == choice.kernel.name()
+fn is_of(line: &Value, choice: &dyn DynWorkload) -> bool {
+    let (now, then) = (choice.flags(), line["options"].as_str().unwrap_or_default());
+    line["kernel"] == choice.name()
         && flags(&now).all(|(name, value)| flags(then).all(|(of_then, was)| of_then != name || was == value))
 }
 
@@ -67,8 +65,8 @@ mod tests {
     #[test]
     fn rows_of_lines_are_filled() {
         let lines = [
-            line("--rows 64 --columns 128 --turnover ring", 1e12),
-            line("--rows 64 --columns 128 --turnover best", 4.114e12),
+            line("--rows 64 --columns 128 --scheduler pipelined", 1e12),
+            line("--rows 64 --columns 128 --scheduler auto", 4.114e12),
         ];
         let page = "# Rows\n\n| bench | TB/s | of copy | why |\n|---|---|---|---|\n| `softmax --rows 64 --columns 128` | | | fast |\n\
                     | `softmax --rows 65` | 9 | | another |\n\n| `softmax --rows 64 --columns 128` | no table |\n";

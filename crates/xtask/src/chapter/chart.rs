@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::record::{Record, speed, three_digits};
+use super::record::{Record, speed};
+use warpwright_harness::Measure;
 
 /// A step's bar.
 struct Bar<'a> {
@@ -31,7 +32,7 @@ pub(super) fn of_record(record: &Record) -> String {
     let timed = bars.iter().any(|bar| bar.speed > 0.0);
     let emulated = if timed { "" } else { ", emulated: not timed" };
     let title = format!("{} {} on {}{emulated}", text("kernel"), text("options"), text("product"));
-    svg(&title, measure.unit().0, &bars)
+    svg(&title, measure, &bars)
 }
 
 const LABELS: f64 = 120.0;
@@ -41,7 +42,7 @@ const ROW: f64 = 26.0;
 const TOP: f64 = 58.0;
 
 /// The chart as an SVG document that reads well on light and dark ground.
-fn svg(title: &str, unit: &str, bars: &[Bar<'_>]) -> String {
+fn svg(title: &str, measure: Measure, bars: &[Bar<'_>]) -> String {
     let fastest = bars
         .iter()
         .flat_map(|bar| [bar.speed, bar.rival.map_or(0.0, |(speed, _)| speed)])
@@ -55,7 +56,7 @@ fn svg(title: &str, unit: &str, bars: &[Bar<'_>]) -> String {
     let rival = bars.iter().find_map(|bar| bar.rival.map(|(_, name)| name));
     let marks =
         rival.map_or(String::new(), |name| format!("; the mark: {name}, timed in turns with the step"));
-    let _ = writeln!(svg, "<text x=\"8\" y=\"40\">{unit}{}</text>", escaped(&marks));
+    let _ = writeln!(svg, "<text x=\"8\" y=\"40\">{}{}</text>", measure.unit().0, escaped(&marks));
     for (row, bar) in bars.iter().enumerate() {
         let top = TOP + ROW * row as f64;
         let (length, text) = (bar.speed / fastest * BARS, top + 15.0);
@@ -70,7 +71,7 @@ fn svg(title: &str, unit: &str, bars: &[Bar<'_>]) -> String {
             "<rect x=\"{LABELS}\" y=\"{top}\" width=\"{length:.1}\" height=\"{}\" fill=\"#4a86c5\"/>",
             ROW - 6.0
         );
-        let mut figure = three_digits(bar.speed);
+        let mut figure = measure.format(bar.speed);
         if let Some((speed, _)) = bar.rival {
             let at = LABELS + speed / fastest * BARS;
             let _ = writeln!(
@@ -101,7 +102,7 @@ mod tests {
             Bar { label: "naive", speed: 12.5, rival: Some((50.0, "cublas")) },
             Bar { label: "best", speed: 40.0, rival: Some((50.0, "cublas")) },
         ];
-        let svg = svg("a < b", "TFLOP/s", &bars);
+        let svg = svg("a < b", Measure::MatrixOperations, &bars);
         assert!(svg.contains("a &lt; b") && svg.contains("the mark: cublas"), "{svg}");
         assert!(svg.contains("width=\"140.0\"") && svg.contains("width=\"448.0\""), "{svg}");
         assert_eq!(svg.matches("M680.0").count(), 2, "{svg}");
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn without_times_there_are_no_bars_but_steps() {
-        let svg = svg("t", "TB/s", &[Bar { label: "naive", speed: 0.0, rival: None }]);
+        let svg = svg("t", Measure::Bytes, &[Bar { label: "naive", speed: 0.0, rival: None }]);
         assert!(svg.contains(">naive<") && svg.contains("width=\"0.0\""), "{svg}");
     }
 }

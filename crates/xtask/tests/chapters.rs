@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 fn chapter(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warpwright"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("chapter").args(arguments).current_dir(root()).output().expect("the command starts")
 }
 
@@ -33,7 +33,7 @@ fn every_page_is_what_its_records_say() {
     let message = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(
         checked.status.success(),
-        "{message} (`warpwright chapter --list docs/chapters.txt` writes them)"
+        "{message} (`cargo run -p xtask -- chapter --list docs/chapters.txt` writes them)"
     );
     let told = String::from_utf8_lossy(&checked.stdout).into_owned();
     let files: usize = told.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
@@ -78,14 +78,9 @@ fn every_hopper_lesson_has_its_figure_in_one_header() {
         assert_eq!(lines.len(), 1, "{file} has no figure");
         all.extend(lines);
     }
-    let report = Command::new(env!("CARGO_BIN_EXE_warpwright"))
-        .args(["ladder", "hopper-ladder", "--device", "emu:h200", "--json"])
-        .output()
-        .expect("the command starts");
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    let steps =
-        report["steps"].as_array().expect("steps").iter().map(|step| step["step"].as_str().expect("a name"));
-    for step in steps.chain(["tile-copy"]) {
+    let ladder = warpwright_lessons::WORKLOADS.iter().find(|entry| entry.name() == "hopper-ladder");
+    let steps = ladder.expect("the lesson").workload().ladder().expect("its ladder").steps;
+    for step in steps.into_iter().chain(["tile-copy"]) {
         let of_step = all.iter().filter(|line| line.contains(&format!("`{step}` "))).count();
         assert_eq!(of_step, 1, "{step}: {all:#?}");
     }
@@ -130,7 +125,7 @@ fn records_have_the_emulator_s_counts() {
             let step = &kept["step"];
             assert_eq!(
                 kept["counted"], now["counted"],
-                "{step}: `warpwright chapter --recount {name}` counts anew"
+                "{step}: `cargo run -p xtask -- chapter --recount {name}` counts anew"
             );
             assert_eq!(kept["time"], now["time"], "{step}: times stay");
         }

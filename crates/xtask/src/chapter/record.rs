@@ -2,14 +2,13 @@
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
-use warpwright_kernels::registry::{Ladder, LibraryKernel, Measure, Options};
-
-use crate::kernel;
+use warpwright_harness::{DynWorkload, Entry, Ladder, Measure};
+use warpwright_kernels::workloads::WORKLOADS;
 
 /// A record of steps, whichever command printed it.
 #[derive(Clone)]
 pub(super) struct Record {
-    pub(super) kernel: &'static dyn LibraryKernel,
+    pub(super) workload: Box<dyn DynWorkload>,
     pub(super) ladder: Ladder,
     /// What was printed.
     pub(super) printed: Value,
@@ -17,10 +16,25 @@ pub(super) struct Record {
     pub(super) steps: Vec<Value>,
 }
 
-/// The kernel that a record names. The ladders of the library's kernels are lessons now, under names of their own.
-fn named(name: &str) -> Option<&'static dyn LibraryKernel> {
-    let ladder = kernel::named(&format!("{name}-ladder"));
-    ladder.or_else(|| kernel::named(name))
+/// The workload of that name, with its defaults.
+fn workload(name: &str) -> Option<Box<dyn DynWorkload>> {
+    let all = WORKLOADS.iter().chain(warpwright_lessons::WORKLOADS);
+    all.into_iter().find(|entry| entry.name() == name).map(Entry::workload)
+}
+
+/// The workload that a record names. The ladders of the library's kernels are lessons, under names of their own.
+fn named(name: &str) -> Option<Box<dyn DynWorkload>> {
+    workload(&format!("{name}-ladder")).or_else(|| workload(name))
+}
+
+/// The workload and options of a line of a bench list: `softmax --rows 64`.
+pub(super) fn workload_of_line(line: &str) -> Result<Box<dyn DynWorkload>> {
+    let (name, options) = line.split_once(' ').unwrap_or((line, ""));
+    let mut workload = workload(name).ok_or_else(|| anyhow!("no kernel is called {name}"))?;
+    for (name, value) in flags(options) {
+        workload.set(name, value)?;
+    }
+    Ok(workload)
 }
 
 impl Record {
@@ -28,14 +42,14 @@ impl Record {
         let name = printed["kernel"]
             .as_str()
             .ok_or_else(|| anyhow!("it names no kernel: it is no record of a ladder"))?;
-        let kernel = named(name).ok_or_else(|| anyhow!("there is no kernel {name}"))?;
-        let ladder = kernel.ladder().ok_or_else(|| anyhow!("{name} has no ladder"))?;
+        let workload = named(name).ok_or_else(|| anyhow!("there is no kernel {name}"))?;
+        let ladder = workload.ladder().ok_or_else(|| anyhow!("{name} has no ladder"))?;
         let steps = match (&printed["steps"], &printed["timings"]) {
             (Value::Array(steps), _) => steps.clone(),
             (_, Value::Array(_)) => vec![step_of_bench(&printed, &ladder)?],
             _ => return Err(anyhow!("the record has no steps")),
         };
-        Ok(Self { kernel, ladder, printed, steps })
+        Ok(Self { workload, ladder, printed, steps })
     }
 
     /// Whether it has the whole ladder, and so a chart.
@@ -48,13 +62,14 @@ impl Record {
     }
 
     /// The options of the run, as far as the kernel still has them.
-    pub(super) fn options(&self) -> Result<Options> {
-        let mut options = Options::defaults(self.kernel.options());
-        let known = |name: &str| self.kernel.options().iter().any(|spec| spec.name == name);
-        for (name, value) in flags(self.text("options")).filter(|(name, _)| known(name)) {
-            options.set(name, value).with_context(|| format!("options `{}`", self.text("options")))?;
+    pub(super) fn workload_of_run(&self) -> Result<Box<dyn DynWorkload>> {
+        let mut workload = self.workload.clone();
+        for (name, value) in flags(self.text("options")) {
+            if workload.get(name).is_some() {
+                workload.set(name, value).with_context(|| format!("options `{}`", self.text("options")))?;
+            }
         }
-        Ok(options)
+        Ok(workload)
     }
 
     /// What was measured: the options of the run but for the step and the seed.
@@ -113,13 +128,7 @@ pub(super) fn speed_text(step: &Value, measure: Measure) -> Option<(String, &'st
     let computes = step["operations_per_second"].as_f64().is_some_and(|speed| speed > 0.0);
     let measure = if computes { measure } else { Measure::Bytes };
     let speed = speed(step, measure)?;
-    Some((three_digits(speed), measure.unit().0))
-}
-
-/// A figure with as many digits as a measurement has: hundreds without a part.
-pub(super) fn three_digits(figure: f64) -> String {
-    let digits = if figure < 100.0 { 2 } else { 0 };
-    format!("{figure:.digits$}")
+    Some((measure.format(speed), measure.unit().0))
 }
 
 #[cfg(test)]
@@ -137,7 +146,7 @@ mod tests {
         let step = record.step("tile-copy").expect("the step");
         assert!(!record.is_ladder() && record.steps.len() == 1);
         assert_eq!(speed_text(step, record.ladder.measure), Some(("3.95".to_owned(), "TB/s")));
-        assert_eq!(record.options().expect("its own options").number("m"), 16384);
+        assert_eq!(record.workload_of_run().expect("its own options").text("m").as_deref(), Some("16384"));
         assert_eq!(record.shape(), "--m 16384 --n 8192 --k 8192 --output bf16");
     }
 

@@ -1,0 +1,32 @@
+//! The list of workloads.
+
+use warpwright_harness::{DynWorkload, Entry};
+
+use crate::{elementwise, gemm, histogram, reduce, rows, scan, select, sgemm, sort, transpose};
+
+/// Every workload of the library, in the order in which a reader best meets them.
+pub const WORKLOADS: &[Entry] = &[
+    Entry::of::<elementwise::CopyWorkload>(),
+    Entry::of::<elementwise::MapWorkload>(),
+    Entry::of::<elementwise::AddWorkload>(),
+    Entry::of::<transpose::TransposeWorkload>(),
+    Entry::of::<reduce::ReduceWorkload>(),
+    Entry::of::<reduce::ArgMaxWorkload>(),
+    Entry::of::<scan::ScanWorkload>(),
+    Entry::of::<sort::SortWorkload>(),
+    Entry::of::<histogram::HistogramWorkload>(),
+    Entry::of::<select::SelectWorkload>(),
+    Entry::of::<rows::SoftmaxWorkload>(),
+    Entry::of::<rows::LogSoftmaxWorkload>(),
+    Entry::of::<rows::RmsNormWorkload>(),
+    Entry::of::<rows::AddRmsNormWorkload>(),
+    Entry::of::<rows::LayerNormWorkload>(),
+    Entry::of::<rows::CrossEntropyWorkload>(),
+    Entry::of::<sgemm::SgemmWorkload>(),
+    Entry::of::<gemm::GemmWorkload>(),
+];
+
+/// The workload of that name, with its defaults.
+pub fn workload(name: &str) -> Option<Box<dyn DynWorkload>> {
+    WORKLOADS.iter().find(|entry| entry.name() == name).map(Entry::workload)
+}

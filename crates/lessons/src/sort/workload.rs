@@ -1,0 +1,102 @@
+//! The ladder of sorts as a workload.
+
+use warpwright::runtime::Storable;
+use warpwright_harness::{
+    Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload, data_types,
+};
+use warpwright_kernels::sort::reference::{Keys, SortProblem};
+use warpwright_kernels::sort::{SortKey, ValueType};
+
+use super::bitonic::{self, Bitonic};
+use super::merge::{self, Merge};
+use crate::library::library;
+
+data_types! {
+    /// Types of keys.
+    pub(crate) enum KeyType by with_key { u32, i32, f32, u64, i64, f64, u8, i8, u16, i16, f16, bf16 }
+}
+
+/// Sorts keys, with or without values, by bitonic, merge or radix sort.
+#[derive(Clone, Debug, Options)]
+pub(crate) struct SortLadder {
+    /// Data type of the keys.
+    #[option(name = "type")]
+    key: KeyType,
+    /// Data type of the value beside each key.
+    values: ValueType,
+    /// Algorithm. Bitonic sort does not keep the order of equal keys.
+    algorithm: SortAlgorithm,
+    /// The keys.
+    #[option(flatten)]
+    keys: Keys,
+}
+
+/// An algorithm that sorts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
+enum SortAlgorithm {
+    /// Bitonic sort.
+    #[default]
+    Bitonic,
+    /// Merge sort.
+    Merge,
+    /// The library's radix sort.
+    Radix,
+}
+
+fn of_keys<K: SortKey>(problem: &SortProblem<'_>, is_merge: bool) -> Result<Box<dyn Prepared>> {
+    match is_merge {
+        true => problem.of_keys::<K>(|operations, stream, from, to, direction| {
+            merge::keys(operations, stream, from, to, Merge::new::<K>(direction))
+        }),
+        false => problem.of_keys::<K>(|operations, stream, from, to, direction| {
+            bitonic::keys(operations, stream, from, to, Bitonic::new::<K>(direction))
+        }),
+    }
+}
+
+fn of_pairs<K: SortKey, V: Storable>(
+    problem: &SortProblem<'_>,
+    is_merge: bool,
+    value: fn(u64) -> V,
+) -> Result<Box<dyn Prepared>> {
+    match is_merge {
+        true => problem.of_pairs::<K, V>(value, true, |operations, stream, from, to, direction| {
+            merge::pairs(operations, stream, from, to, Merge::new::<K>(direction))
+        }),
+        false => problem.of_pairs::<K, V>(value, false, |operations, stream, from, to, direction| {
+            bitonic::pairs(operations, stream, from, to, Bitonic::new::<K>(direction))
+        }),
+    }
+}
+
+impl Workload for SortLadder {
+    const NAME: &'static str = "sort-ladder";
+
+    fn work(&self) -> Work {
+        with_key!(self.key, K => self.keys.work::<K>(self.values.bytes()))
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
+        let is_merge = match self.algorithm {
+            SortAlgorithm::Radix => return library("sort", self, &[])?.prepare(setup),
+            algorithm => algorithm == SortAlgorithm::Merge,
+        };
+        let problem = SortProblem { setup, keys: &self.keys };
+        with_key!(self.key, K => match self.values {
+            ValueType::None => of_keys::<K>(&problem, is_merge),
+            ValueType::U32 => of_pairs::<K, u32>(&problem, is_merge, |index| index as u32),
+            ValueType::U64 => of_pairs::<K, u64>(&problem, is_merge, |index| index),
+        })
+    }
+
+    fn ladder() -> Option<Ladder> {
+        Some(Ladder {
+            option: "algorithm",
+            steps: SortAlgorithm::words(),
+            defaults: &[],
+            measure: Measure::Keys,
+            baseline: None,
+            counted: &[("length", "65536")],
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! What developers of warpwright run: `cargo run -p xtask -- chapter`, `cargo run -p xtask -- sweep`.
+
+mod chapter;
+mod sweep;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Tasks of developers.
+#[derive(Debug, Parser)]
+#[command(name = "xtask")]
+struct Command {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    Chapter(chapter::Chapter),
+    Sweep(sweep::Sweep),
+}
+
+fn main() -> Result<()> {
+    match Command::parse().task {
+        Task::Chapter(chapter) => chapter.run(),
+        Task::Sweep(sweep) => sweep.run(),
+    }
+}

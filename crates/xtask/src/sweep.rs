@@ -1,0 +1,30 @@
+//! `xtask sweep`: the tests that take minutes.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+/// Crates whose ignored tests are sweeps. (Other crates ignore tests that write files.)
+const CRATES: [&str; 3] = ["warpwright-kernels", "warpwright-lessons", "warpwright-cli"];
+
+/// Run the tests that take minutes: many shapes, seeds, architectures and mutants.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    /// Only tests whose names contain this text.
+    filter: Option<String>,
+}
+
+impl Sweep {
+    pub(crate) fn run(&self) -> Result<()> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut command = Command::new(cargo);
+        command.arg("test").args(CRATES.iter().flat_map(|name| ["-p", name])).arg("--");
+        let status = command.arg("--ignored").args(&self.filter).status().context("cargo does not start")?;
+        if !status.success() {
+            bail!("a sweep found a failure");
+        }
+        Ok(())
+    }
+}
