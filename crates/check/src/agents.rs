@@ -1,7 +1,8 @@
 //! The numbers of a CTA's agents.
 
-use crate::clock::Agent;
 use warpwright_events::{AsyncKind, Awaited};
+
+use crate::clock::Agent;
 
 /// Warps a CTA has at most (1024 threads).
 const WARPS: u16 = 32;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ClusterObserver, Completion, Event, Fence, FenceOrder,
     LANES, MbarrierAddress, MemorySpace, Scope, Strength, lanes,

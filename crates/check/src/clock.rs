@@ -5,6 +5,7 @@
 //! 32 times only where they differ.
 
 use std::sync::Arc;
+
 use warpwright_events::{FULL, LANES, lanes};
 
 /// A moment of one agent.

@@ -1,6 +1,7 @@
 //! What the checkers found.
 
 use std::fmt;
+
 use warpwright_events::{Fault, FaultKind, Label, lane_list, write_details};
 
 /// The kinds of finding. Each has a page: `warpwright check --explain CODE`.

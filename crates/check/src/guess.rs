@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
 use warpwright_events::{AccessKind, Actor, LANES, Strength, lanes};
 
 use crate::finding::FindingKind;

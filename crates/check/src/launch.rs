@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use warpwright_events::{AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace};
 
 use crate::clock::Clock;

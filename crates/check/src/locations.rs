@@ -1,6 +1,7 @@
 //! What strong stores and atomics have released, by the location they wrote.
 
 use std::collections::HashMap;
+
 use warpwright_events::{MemorySpace, Scope};
 
 use crate::warp::Knowledge;

@@ -1,6 +1,7 @@
 //! The protocol of mbarriers: what each of them has been promised, and whether that comes true.
 
 use std::collections::HashMap;
+
 use warpwright_events::{AccessKind, Actor, FULL, LANES, MbarrierAddress, MemorySpace, Strength};
 
 use crate::agents::Role;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
 use warpwright_events::{GRANULE, InitialisedBytes, PAGE};
 
 use crate::shadow::{Granule, Page, Piece, blank_page};

@@ -1,10 +1,11 @@
 //! What is wrong with the use of a barrier or of registers: not two accesses that are at odds, but a rule that is broken.
 
+use warpwright_events::{Actor, Class, Code, FULL, FaultKind, MbarrierAddress, MemorySpace};
+
 use crate::checker::Checker;
 use crate::finding::{Finding, FindingKind};
 use crate::launch::LaunchState;
 use crate::report::who;
-use warpwright_events::{Actor, Class, Code, FULL, FaultKind, MbarrierAddress, MemorySpace};
 
 /// Someone at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

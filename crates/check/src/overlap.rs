@@ -6,6 +6,7 @@
 //! show it; so of each checked launch is kept which instructions touched which bytes, and an overlapping one is told of what it meets.
 
 use std::collections::{BTreeMap, HashMap};
+
 use warpwright_events::{Code, FULL, GRANULE, Label, MemorySpace, PAGE, Strength};
 
 use crate::clock::{Agent, Clock, Time};

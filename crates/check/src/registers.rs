@@ -5,6 +5,7 @@
 //! its group, nothing but such a multiply touches them.
 
 use std::collections::HashMap;
+
 use warpwright_events::{Actor, AsyncKind, Awaited, RegisterUse};
 
 use crate::checker::Checker;

@@ -1,13 +1,14 @@
 //! From conflicts to findings: what is told of them, and in which words.
 
-use crate::agents::Role;
-use crate::finding::{Finding, FindingKind};
-use crate::launch::LaunchState;
-use crate::shadow::Access;
 use warpwright_events::{
     AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, MemorySpace, Proxy, Scope, Strength,
     lane_list, split_shared,
 };
+
+use crate::agents::Role;
+use crate::finding::{Finding, FindingKind};
+use crate::launch::LaunchState;
+use crate::shadow::Access;
 
 /// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
 pub(crate) fn who(launch: &LaunchState, cta: u32, warp: u32, lanes: u32) -> String {

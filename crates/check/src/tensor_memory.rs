@@ -1,11 +1,12 @@
 //! Columns of tensor memory: who has them, and who has used them.
 
+use warpwright_events::{AccessKind, Actor, ByteRange, Cell, GRANULE, MemorySpace, TENSOR_ROWS};
+
 use crate::checker::Checker;
 use crate::finding::FindingKind;
 use crate::memory::SharedShadow;
 use crate::misuse::{Mark, Misuse};
 use crate::shadow::Granule;
-use warpwright_events::{AccessKind, Actor, ByteRange, Cell, GRANULE, MemorySpace, TENSOR_ROWS};
 
 /// The granules of one CTA's tensor memory, and the columns that it has.
 #[derive(Debug, Default)]

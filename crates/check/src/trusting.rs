@@ -8,6 +8,7 @@
 //! A fence of the reader is not asked for: that example does without.
 
 use std::collections::HashSet;
+
 use warpwright_events::{Class, Code, Instruction, Register};
 
 /// The instructions of a kernel that load so. A value is tested if it gets into a comparison or the operand of an atomic operation,

@@ -1,10 +1,11 @@
 //! What the checkers know of a warp: its time, what its lanes have learnt, and the work they have under way.
 
+use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
+
 use crate::agents::Role;
 use crate::clock::{Clock, Time};
 use crate::locations::Releases;
 use crate::registers::RegisterState;
-use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
 
 /// What has happened before, as someone knows it.
 #[derive(Clone, Debug, Default)]

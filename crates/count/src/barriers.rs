@@ -9,8 +9,9 @@
 
 use std::collections::HashMap;
 
-use crate::sectors::SECTOR_BYTES;
 use warpwright_events::{Actor, LANES, MemorySpace, lanes, split_shared};
+
+use crate::sectors::SECTOR_BYTES;
 
 const WORD_BYTES: u64 = 4;
 

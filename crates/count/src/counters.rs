@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::Serialize;
-
 use warpwright_events::{Source, Unit, Work};
 
 /// A struct of counts, which add up field by field.

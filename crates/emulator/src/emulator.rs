@@ -7,10 +7,11 @@ use warpwright_arch::Arch;
 use warpwright_events::{Fault, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
-use crate::launch::{self, Launch, LaunchContext, LaunchReport};
+use crate::launch::context::{LaunchContext, reserved_shared_start};
+use crate::launch::time::LaunchClock;
 use crate::memory::{Memory, MemoryError};
-use crate::program::{Kernel, LoadError, Program};
-use crate::time::LaunchClock;
+use crate::program::{LoadError, LoadedKernel, Program};
+use crate::scheduling::grid::{self, Launch, LaunchReport};
 
 /// A device that executes PTX on the host's cores.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Emulator {
     /// Decodes a module, and places its variables in memory. An instruction that is not known is an error here, not
     /// when it is reached.
     pub fn load(&mut self, module: &Module) -> Result<Program, LoadError> {
-        crate::decode::load(module, self.arch, &mut self.memory)
+        crate::load::load(module, self.arch, &mut self.memory)
     }
 
     /// What observers of a launch are made with, or why the launch is refused.
@@ -102,15 +103,15 @@ impl Emulator {
         kernel: &str,
         launch: &Launch<'_>,
     ) -> Result<LaunchInfo, Box<Fault>> {
-        let kernel = self.checked(program, kernel, launch)?;
+        let kernel = &self.checked(program, kernel, launch)?.kernel;
         let shared_bytes = kernel.shared_bytes(launch.dynamic_shared_bytes);
         Ok(LaunchInfo {
             code: kernel.code.clone(),
             grid: launch.grid,
             block: launch.block,
-            cluster: launch::cluster_extents(kernel, launch),
+            cluster: grid::cluster_extents(kernel, launch),
             shared_bytes,
-            system_shared: launch::reserved_shared_start(shared_bytes),
+            system_shared: reserved_shared_start(shared_bytes),
             initialised: self.memory.initialised().clone(),
         })
     }
@@ -121,13 +122,13 @@ impl Emulator {
         program: &'p Program,
         kernel: &str,
         launch: &Launch<'_>,
-    ) -> Result<&'p Kernel, Box<Fault>> {
-        let Some(found) = program.kernel(kernel) else {
+    ) -> Result<&'p LoadedKernel, Box<Fault>> {
+        let Some(found) = program.loaded(kernel) else {
             let known: Vec<&str> = program.kernels().collect();
             let message = format!("The module has no kernel of this name; it has: {}.", known.join(", "));
             return Err(Box::new(Fault::bad_launch(kernel, message)));
         };
-        launch::check(found, launch, self.arch)?;
+        grid::check(&found.kernel, launch, self.arch)?;
         Ok(found)
     }
 
@@ -139,18 +140,19 @@ impl Emulator {
         launch: &Launch<'_>,
     ) -> Result<LaunchReport, Box<Fault>> {
         let found = self.checked(program, kernel, launch)?;
-        let cluster = launch::cluster_extents(found, launch);
+        let kernel = &found.kernel;
+        let cluster = grid::cluster_extents(kernel, launch);
         let context = LaunchContext {
-            kernel: found,
+            kernel,
             memory: &self.memory,
             arch: self.arch,
             grid: launch.grid,
             block: launch.block,
             cluster,
-            explicit_cluster: found.bounds.required_cluster.is_some() || cluster != [1; 3],
+            explicit_cluster: kernel.bounds.required_cluster.is_some() || cluster != [1; 3],
             parameters: launch.parameters,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
-            shared_bytes: found.shared_bytes(launch.dynamic_shared_bytes),
+            shared_bytes: kernel.shared_bytes(launch.dynamic_shared_bytes),
             schedule: launch.schedule,
             observers: launch.observers,
             strong_accesses: launch
@@ -163,6 +165,6 @@ impl Emulator {
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
-        launch::run(&context, &self.pool)
+        grid::run(&context, &found.operations, &self.pool)
     }
 }

@@ -37,41 +37,28 @@
 // A loop over lanes indexes several columns, of which none is the one it is about.
 #![allow(clippy::needless_range_loop)]
 
-mod address_names;
-mod asynchronous;
-mod barrier;
-mod call;
-mod cluster;
-mod collective;
 mod cta;
-mod deadlock;
 mod decode;
 mod emulator;
+mod execution;
 mod instructions;
+mod kernel;
 mod lanes;
 mod launch;
-mod mbarrier;
+mod load;
 mod memory;
 pub mod numeric;
-mod observer;
 mod operation;
-mod path;
 mod program;
-mod random;
-mod register_budget;
 mod registers;
-mod special;
-mod step;
-mod stillness;
+mod scheduling;
 pub mod tensor;
 pub mod tensor_map;
-mod tensor_memory;
-mod time;
-mod warp;
-mod warpgroup;
 
 pub use emulator::{Emulator, StartError};
-pub use launch::{Launch, LaunchReport, Schedule};
+pub use kernel::image::{Kernel, KernelParameter, LaunchBounds};
+pub use launch::schedule::Schedule;
 pub use memory::{Memory, MemoryError};
-pub use program::{Kernel, KernelParameter, LaunchBounds, LoadError, ModuleVariable, Program};
+pub use program::{LoadError, ModuleVariable, Program};
+pub use scheduling::grid::{Launch, LaunchReport};
 pub use warpwright_events::{Fault, FaultKind, LaunchInfo, LaunchObserver, Source};

@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warpwright_events::{Code, RegisterUse, Source};
-use warpwright_ptx::syntax::{MemoryObject, SourceLocation};
-
-use crate::operation::Operation;
-use crate::registers::{FrameBase, Slot};
-use crate::special::SpecialRegister;
+use crate::kernel::image::Kernel;
+use crate::operation::kind::Operation;
 
 /// Why a module could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +39,7 @@ impl LoadError {
 /// A module whose kernels can be launched on the emulator that loaded it.
 #[derive(Clone, Debug)]
 pub struct Program {
-    pub(crate) kernels: Arc<BTreeMap<String, Kernel>>,
+    pub(crate) kernels: Arc<BTreeMap<String, LoadedKernel>>,
     pub(crate) variables: Arc<BTreeMap<String, ModuleVariable>>,
 }
 
@@ -64,6 +60,10 @@ impl Program {
 
     /// A kernel by name.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.loaded(name).map(|loaded| &loaded.kernel)
+    }
+
+    pub(crate) fn loaded(&self, name: &str) -> Option<&LoadedKernel> {
         self.kernels.get(name)
     }
 
@@ -73,188 +73,10 @@ impl Program {
     }
 }
 
-/// A kernel, decoded with every function it may call.
+/// A kernel, and what it executes.
 #[derive(Debug)]
-pub struct Kernel {
-    pub(crate) name: String,
-    /// All functions' operations, one after another; the kernel's own first.
+pub(crate) struct LoadedKernel {
+    pub(crate) kernel: Kernel,
+    /// The operations of all its functions, one after another; the kernel's own first.
     pub(crate) operations: Vec<Operation>,
-    /// The instruction behind each operation.
-    pub(crate) code: Arc<Code>,
-    /// The kernel's functions, itself first.
-    pub(crate) functions: Vec<CodeFunction>,
-    /// From the index of a function in the module to its index here.
-    pub(crate) by_address: BTreeMap<u32, u32>,
-    pub(crate) files: Arc<BTreeMap<u32, String>>,
-    pub(crate) parameters: Vec<KernelParameter>,
-    /// The variables in shared memory that it uses.
-    pub(crate) shared: Vec<SharedVariable>,
-    /// What its text says that lies in memory.
-    pub(crate) objects: Vec<MemoryObject>,
-    pub(crate) static_shared_bytes: u32,
-    /// Where dynamic shared memory starts.
-    pub(crate) dynamic_shared_offset: u32,
-    pub(crate) bounds: LaunchBounds,
-    /// By operation: what else it does with registers that some `wgmma` of its function uses. Empty without `wgmma`.
-    pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
-}
-
-/// A variable in shared memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SharedVariable {
-    pub(crate) name: String,
-    /// Where it starts in the memory of a CTA.
-    pub(crate) offset: u32,
-    /// Its size; `None` if it is the dynamic memory.
-    pub(crate) bytes: Option<u64>,
-    /// The line of the PTX text that declares it, and its text.
-    pub(crate) line: u32,
-    pub(crate) text: String,
-}
-
-/// A kernel's formal parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KernelParameter {
-    /// Its name.
-    pub name: String,
-    /// Its offset in the parameter bytes.
-    pub offset: u32,
-    /// Its size in bytes.
-    pub size: u32,
-}
-
-/// What the directives of a kernel say about its launches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaunchBounds {
-    /// `.reqntid`
-    pub required_block: Option<[u32; 3]>,
-    /// `.maxntid`, as a number of threads.
-    pub most_threads: Option<u32>,
-    /// `.reqnctapercluster`
-    pub required_cluster: Option<[u32; 3]>,
-    /// `.maxclusterrank`: the most CTAs a cluster may have.
-    pub most_cluster_ctas: Option<u32>,
-    /// `.minnctapersm`
-    pub least_ctas_per_sm: Option<u32>,
-    /// `.maxnreg`
-    pub most_registers: Option<u32>,
-    /// The most registers that a `setmaxnreg` of the kernel asks for.
-    pub most_requested_registers: Option<u32>,
-}
-
-impl Kernel {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether it asks where the shared memory is that the hardware keeps for the system.
-    pub(crate) fn knows_reserved_shared(&self) -> bool {
-        self.functions.iter().flat_map(|function| &function.preloads).any(|preload| {
-            matches!(preload.value, PreloadValue::Special(register) if register.is_of_reserved_shared())
-        })
-    }
-
-    /// Its parameters, in order.
-    pub fn parameters(&self) -> &[KernelParameter] {
-        &self.parameters
-    }
-
-    /// How many parameter bytes a launch gives.
-    pub fn parameter_bytes(&self) -> u32 {
-        self.parameters.last().map_or(0, |last| last.offset + last.size)
-    }
-
-    /// Shared memory that its `.shared` variables take.
-    pub fn static_shared_bytes(&self) -> u32 {
-        self.static_shared_bytes
-    }
-
-    /// What its directives say about launches.
-    pub fn bounds(&self) -> &LaunchBounds {
-        &self.bounds
-    }
-
-    /// How many operations it was decoded to, device functions included.
-    pub fn operations(&self) -> usize {
-        self.operations.len()
-    }
-
-    /// Shared memory of a CTA, with dynamic memory of this size.
-    pub(crate) fn shared_bytes(&self, dynamic_shared_bytes: u32) -> u32 {
-        self.dynamic_shared_offset.max(self.static_shared_bytes) + dynamic_shared_bytes
-    }
-}
-
-/// A position of the author's source.
-pub(crate) fn source(files: &BTreeMap<u32, String>, location: SourceLocation) -> Source {
-    let file = files.get(&location.file).cloned().unwrap_or_else(|| format!("file {}", location.file));
-    Source { file, line: location.line, column: location.column }
-}
-
-/// One function of a kernel's code.
-#[derive(Clone, Debug)]
-pub(crate) struct CodeFunction {
-    pub(crate) name: String,
-    pub(crate) entry: u32,
-    pub(crate) frame: FrameBase,
-    /// Columns to fill when it is entered.
-    pub(crate) preloads: Vec<Preload>,
-    pub(crate) parameters: Vec<Formal>,
-    pub(crate) results: Vec<Formal>,
-}
-
-/// A register that holds the same value for a thread's life.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Preload {
-    pub(crate) place: PreloadPlace,
-    pub(crate) value: PreloadValue,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PreloadPlace {
-    Word(Slot),
-    Long(Slot),
-    Predicate(Slot),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PreloadValue {
-    Bits(u64),
-    Special(SpecialRegister),
-    /// An address of the CTA's shared memory: its offset, with the CTA's rank above.
-    Shared(i64),
-    /// The start of dynamic shared memory, plus an offset.
-    DynamicShared(i64),
-    /// Bytes of the kernel's parameters, from an offset; extended by their sign or by zeros.
-    Parameter {
-        offset: u32,
-        bytes: u32,
-        signed: bool,
-    },
-}
-
-/// A formal parameter or result on the callee's side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Formal {
-    Word(Slot),
-    Long(Slot),
-    Predicate(Slot),
-    /// Bytes of the callee's local frame.
-    Bytes {
-        offset: u32,
-        size: u32,
-    },
-}
-
-impl PreloadValue {
-    /// Whether it differs between the CTAs of a launch.
-    pub(crate) fn depends_on_cta(self) -> bool {
-        matches!(
-            self,
-            PreloadValue::Special(
-                SpecialRegister::CtaIndex(_) | SpecialRegister::ClusterIndex(_) | SpecialRegister::Sm
-            )
-        )
-    }
 }

@@ -4,7 +4,7 @@ use warpwright_events::{Class, Instruction, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
 /// Describes an instruction. `register` numbers a name, if it is a register's.
-pub(super) fn describe(
+pub(crate) fn describe(
     instruction: &syntax::Instruction,
     source: Option<Source>,
     mut register: impl FnMut(&str) -> Option<Register>,
@@ -35,7 +35,7 @@ pub(super) fn describe(
 }
 
 /// Stands for an instruction where a function has none.
-pub(super) fn nothing(line: u32) -> Instruction {
+pub(crate) fn nothing(line: u32) -> Instruction {
     Instruction {
         line,
         text: "".into(),

@@ -6,7 +6,7 @@
 
 use warpwright_ptx::syntax::{Module, Operand, Statement};
 
-use super::DecodeError;
+use super::error::DecodeError;
 use crate::memory::Memory;
 use crate::program::LoadError;
 
@@ -16,11 +16,11 @@ const REGISTERS: [(&str, u32); 2] = [("%envreg1", 32), ("%envreg2", 0)];
 const BYTES: u32 = 8;
 
 /// The words of the barrier, by their address; nowhere if no function asks for them.
-pub(super) struct GridWorkspace(Option<u64>);
+pub(crate) struct GridWorkspace(Option<u64>);
 
 impl GridWorkspace {
     /// Places the words if a function of the module asks for them.
-    pub(super) fn place(module: &Module, memory: &mut Memory) -> Result<Self, LoadError> {
+    pub(crate) fn place(module: &Module, memory: &mut Memory) -> Result<Self, LoadError> {
         let mut bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
         if !bodies.any(|body| asks(body)) {
             return Ok(Self(None));
@@ -35,7 +35,7 @@ impl GridWorkspace {
     }
 
     /// What an environment register holds, if it is one of these.
-    pub(super) fn register(&self, name: &str) -> Option<u64> {
+    pub(crate) fn register(&self, name: &str) -> Option<u64> {
         let (_, shift) = REGISTERS.iter().find(|(register, _)| *register == name)?;
         self.0.map(|address| address >> shift & u64::from(u32::MAX))
     }

@@ -2,38 +2,16 @@
 
 use warpwright_ptx::syntax::{Address, AddressBase, Number, Operand, Type};
 
-use super::DecodeError;
-use super::function::FunctionDecoder;
+use super::decoder::FunctionDecoder;
+use super::error::DecodeError;
+use super::implicit::{frame_address, read_clock};
 use super::names::{File, Register, Symbol};
 use super::variables::number_bits;
-use crate::call::function_address;
-use crate::memory::Space;
-use crate::operation::Kind;
-use crate::program::{PreloadPlace, PreloadValue};
+use crate::kernel::image::{PreloadPlace, PreloadValue};
+use crate::kernel::special::Special;
+use crate::memory::{AddressOperand, BaseOperand, Space, function_address};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
-use crate::special::Special;
-
-/// Where an address is counted from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BaseOperand {
-    /// The offset alone.
-    Absolute,
-    /// The CTA's shared memory.
-    Shared,
-    /// The function's local frame.
-    Frame,
-    Word(Slot),
-    Long(Slot),
-}
-
-/// A memory operand, decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AddressOperand {
-    pub(crate) base: BaseOperand,
-    pub(crate) offset: i64,
-    /// The space of the variable it names, if it names one.
-    pub(crate) space: Option<Space>,
-}
 
 impl FunctionDecoder<'_, '_> {
     /// An operand of the instruction, by position.
@@ -143,11 +121,7 @@ impl FunctionDecoder<'_, '_> {
             }
             Symbol::Local { offset: start, .. } => {
                 let slot = self.scratch(file);
-                self.emit(Kind::Effect(crate::instructions::frame_address(
-                    i64::from(start) + offset,
-                    file,
-                    slot,
-                )));
+                self.emit(Kind::Effect(frame_address(i64::from(start) + offset, file, slot)));
                 constant(slot)
             }
             _ => Err(DecodeError::new(format!("`{name}` stands where a value must."))),
@@ -160,7 +134,7 @@ impl FunctionDecoder<'_, '_> {
             Special::Constant(register) => self.preloaded(PreloadValue::Special(register), file),
             Special::Clock(clock) => {
                 let slot = self.scratch(file);
-                self.emit(Kind::Effect(crate::instructions::read_clock(clock, file, slot)));
+                self.emit(Kind::Effect(read_clock(clock, file, slot)));
                 slot
             }
         };

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use warpwright_ptx::syntax::{Function, Initializer, Linkage, Module, Number, StateSpace, Type, Variable};
 
-use super::DecodeError;
-use crate::call::function_address;
-use crate::memory::Memory;
+use super::error::DecodeError;
+use super::names::{Scope, Symbol};
+use crate::kernel::image::KernelParameter;
+use crate::memory::{Memory, function_address};
 use crate::program::{LoadError, ModuleVariable};
 
 /// The bytes of one element. Texture handles are 64 bits wide.
@@ -19,7 +20,7 @@ fn element_bytes(variable: &Variable) -> u64 {
 }
 
 /// The bytes of a variable. An array without a length has that of its initializer.
-pub(super) fn size(variable: &Variable) -> u64 {
+pub(crate) fn size(variable: &Variable) -> u64 {
     let given = variable.initializer.as_ref().map_or(0, |values| flattened(values).len() as u64);
     let inner: u64 = variable.dimensions.iter().skip(1).map(|length| length.unwrap_or(1)).product();
     let outer = match variable.dimensions.first() {
@@ -31,12 +32,12 @@ pub(super) fn size(variable: &Variable) -> u64 {
 }
 
 /// The alignment of a variable.
-pub(super) fn alignment(variable: &Variable) -> u64 {
+pub(crate) fn alignment(variable: &Variable) -> u64 {
     variable.align.map_or_else(|| element_bytes(variable).max(1), u64::from)
 }
 
 /// Whether it is the array of unknown length that stands for dynamic shared memory.
-pub(super) fn is_dynamic(variable: &Variable) -> bool {
+pub(crate) fn is_dynamic(variable: &Variable) -> bool {
     variable.linkage == Linkage::Extern && variable.space == StateSpace::Shared && size(variable) == 0
 }
 
@@ -51,7 +52,7 @@ fn flattened(values: &[Initializer]) -> Vec<&Initializer> {
 }
 
 /// Places all global and constant variables, then fills them.
-pub(super) fn place(
+pub(crate) fn place(
     module: &Module,
     memory: &mut Memory,
 ) -> Result<BTreeMap<String, ModuleVariable>, LoadError> {
@@ -127,7 +128,7 @@ fn initial_bytes(
 }
 
 /// A literal as the bits of a type.
-pub(super) fn number_bits(number: Number, ty: Type) -> Result<u64, DecodeError> {
+pub(crate) fn number_bits(number: Number, ty: Type) -> Result<u64, DecodeError> {
     let keep = |bits: u64| match ty.bytes() {
         1 => bits & 0xff,
         2 => bits & 0xffff,
@@ -150,10 +151,30 @@ pub(super) fn number_bits(number: Number, ty: Type) -> Result<u64, DecodeError> 
 }
 
 /// The index of a function in the module: of its definition, if there is one besides declarations.
-pub(super) fn function_index(module: &Module, name: &str) -> Option<u32> {
+pub(crate) fn function_index(module: &Module, name: &str) -> Option<u32> {
     let named = |defined: bool| {
         let found = |function: &Function| function.name == name && function.body.is_some() == defined;
         module.functions.iter().position(found)
     };
     named(true).or_else(|| named(false)).map(|index| index as u32)
+}
+
+/// A kernel's parameters: each at the next multiple of its alignment.
+pub(crate) fn parameters(formals: &[Variable], scope: &mut Scope) -> Vec<KernelParameter> {
+    let mut end = 0;
+    formals
+        .iter()
+        .map(|formal| {
+            let offset = (end as u64).next_multiple_of(alignment(formal)) as u32;
+            let size = size(formal) as u32;
+            end = offset + size;
+            scope.insert(formal.name.clone(), Symbol::KernelParameter { offset });
+            KernelParameter { name: formal.name.clone(), offset, size }
+        })
+        .collect()
+}
+
+/// How many bytes a kernel's parameters take.
+pub(crate) fn parameter_bytes(function: &Function) -> u32 {
+    parameters(&function.parameters, &mut Scope::default()).last().map_or(0, |last| last.offset + last.size)
 }

@@ -2,7 +2,7 @@
 
 use warpwright_ptx::syntax::{Opcode, Type};
 
-use super::DecodeError;
+use super::error::DecodeError;
 
 /// The modifiers of an instruction.
 pub(crate) struct Words<'a> {

@@ -1,66 +1,11 @@
-//! Addresses: conversion between spaces, frames, and what else reads the machine rather than registers.
+//! Addresses: conversion between spaces, and addresses of other CTAs.
 
-use warpwright_events::{LANES, shared_base, split_shared};
+use warpwright_events::{shared_base, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, File, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{Operands, one, two};
-use crate::memory::{Space, Trouble, WINDOW_BYTES};
-use crate::operation::{Effect, Execution};
-use crate::registers::{Slot, blend};
-use crate::special::Clock;
-
-/// The address of a variable in the function's local frame.
-struct FrameAddress {
-    offset: i64,
-    file: File,
-    destination: Slot,
-}
-
-impl Effect for FrameAddress {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        execution.changes_nothing();
-        let address = u64::from(execution.registers.base().local).wrapping_add_signed(self.offset);
-        write_all(execution, self.file, self.destination, mask, address);
-        Ok(())
-    }
-}
-
-pub(crate) fn frame_address(offset: i64, file: File, destination: Slot) -> Box<dyn Effect> {
-    Box::new(FrameAddress { offset, file, destination })
-}
-
-struct ReadClock {
-    clock: Clock,
-    file: File,
-    destination: Slot,
-}
-
-impl Effect for ReadClock {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        execution.changes_nothing();
-        execution.polled = true;
-        let clock = &execution.launch.clock;
-        clock.note_read();
-        let elapsed = execution.block.time_stands_at.unwrap_or_else(|| clock.elapsed());
-        let now = self.clock.read(execution.launch, elapsed);
-        write_all(execution, self.file, self.destination, mask, now);
-        Ok(())
-    }
-}
-
-pub(crate) fn read_clock(clock: Clock, file: File, destination: Slot) -> Box<dyn Effect> {
-    Box::new(ReadClock { clock, file, destination })
-}
-
-fn write_all(execution: &mut Execution<'_>, file: File, slot: Slot, mask: u32, value: u64) {
-    if file == File::Long {
-        blend(execution.registers.long_mut(slot), mask, [value; LANES]);
-    } else {
-        blend(execution.registers.word_mut(slot), mask, [value as u32; LANES]);
-    }
-}
+use crate::memory::{Space, WINDOW_BYTES};
 
 /// The space that an instruction names.
 pub(super) fn space(w: &mut Words<'_>) -> Option<Space> {

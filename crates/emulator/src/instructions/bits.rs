@@ -3,8 +3,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::bits::{self, PermuteMode};
 

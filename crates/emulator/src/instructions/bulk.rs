@@ -3,13 +3,16 @@
 use warpwright_events::{AsyncKind, Awaited, Event, FaultKind, LANES, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::atomic::Update;
+use super::atomic::named_update;
 use super::memory_words::policy;
-use super::{Decoder, mbarrier, tensor_copy, unsupported};
-use crate::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
+use super::{mbarrier, tensor_copy};
+use crate::cta::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
 /// `cp.async.bulk...` and `cp.reduce.async.bulk...`, the words `async` and `bulk` taken.
@@ -100,7 +103,7 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     };
     let mut reduction = None;
     if reduces {
-        let operation = Update::named(w)?;
+        let operation = named_update(w)?;
         w.take("noftz");
         let ty = w.ty()?;
         let found = match route {
@@ -149,7 +152,7 @@ struct Copy {
 }
 
 impl Effect for Copy {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let (targets, sources) = (addresses(execution, &self.target), addresses(execution, &self.source));
         let sizes = *execution.registers.word(self.size);
         for lane in lanes(mask) {
@@ -167,10 +170,10 @@ impl Effect for Copy {
                 if !number.is_multiple_of(16) {
                     let message =
                         format!("The {what} of a bulk copy is {number:#x}; it must be a multiple of 16.");
-                    let trouble = Trouble::new(FaultKind::Misaligned, 1 << lane, message);
+                    let failure = Failure::new(FaultKind::Misaligned, 1 << lane, message);
                     return Err(match site {
-                        Some(site) => trouble.at(site, number),
-                        None => trouble,
+                        Some(site) => failure.at(site, number),
+                        None => failure,
                     });
                 }
             }
@@ -203,7 +206,7 @@ pub(super) fn target_ranks(
     mask: Option<Slot>,
     lane: usize,
     target: u64,
-) -> Result<u16, Box<Trouble>> {
+) -> Result<u16, Box<Failure>> {
     let ctas = execution.launch.ctas_per_cluster();
     let in_cluster = |ranks: u32| ranks != 0 && ranks >> ctas == 0;
     let ranks = match mask {
@@ -221,18 +224,18 @@ pub(super) fn target_ranks(
             format!("The copy goes to shared address {target:#x}, of a CTA that the cluster does not have.")
         }
     };
-    Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message))
+    Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message))
 }
 
 /// The offset of an address that must be in the CTA's own shared memory.
-pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -> Result<u32, Box<Trouble>> {
+pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -> Result<u32, Box<Failure>> {
     let (rank, offset) = split_shared(address);
     if rank == execution.block.rank {
         return Ok(offset as u32);
     }
     let message =
         format!("A copy reads the CTA's own shared memory; {address:#x} is in the CTA of rank {rank}.");
-    Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message))
+    Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message))
 }
 
 /// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group; `map` is the address of its tensor map,
@@ -243,7 +246,7 @@ pub(super) fn begin(
     motion: Motion,
     barrier: Option<&AddressOperand>,
     map: Option<u64>,
-) -> Result<(), Box<Trouble>> {
+) -> Result<(), Box<Failure>> {
     let (warp, pc) = (execution.warp, execution.pc);
     let completion = match barrier {
         Some(address) => {
@@ -265,7 +268,7 @@ pub(super) fn begin(
 struct Commit;
 
 impl Effect for Commit {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let (launch, warp) = (execution.launch, execution.warp);
         execution
             .block
@@ -282,7 +285,7 @@ struct Wait {
 }
 
 impl Effect for Wait {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let (launch, warp) = (execution.launch, execution.warp);
         let (latest, only_reads) = (self.latest, self.only_reads);
         let awaited = if only_reads { Awaited::Sources } else { Awaited::Everything };
@@ -303,11 +306,11 @@ struct Prefetch {
 }
 
 impl Effect for Prefetch {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let addresses: [u64; LANES] = addresses(execution, &self.address);
         let sizes = *execution.registers.word(self.size);
         match lanes(mask).find(|&lane| !(addresses[lane] | u64::from(sizes[lane])).is_multiple_of(16)) {
-            Some(lane) => Err(Trouble::new(
+            Some(lane) => Err(Failure::new(
                 FaultKind::Misaligned,
                 1 << lane,
                 format!(

@@ -2,8 +2,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, File, Words};
+use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
 use crate::lanes::{Operands, one, three, two};
 use crate::numeric::compare::Comparison;
 use crate::numeric::format::Format;

@@ -3,13 +3,14 @@
 use warpwright_events::{FaultKind, Fence};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type, Variable};
 
+use super::print;
 use super::synchronize::FenceOperation;
-use super::{Decoder, print};
-use crate::call::{Call, Callee, Passed};
-use crate::cta::Block;
-use crate::decode::{DecodeError, File, Symbol, Words};
-use crate::memory::Trouble;
-use crate::operation::{Attempt, Effect, Execution, Kind};
+use crate::cta::block::Block;
+use crate::decode::{DecodeError, Decoder, File, Symbol, Words};
+use crate::execution::effect::{Attempt, Effect, Execution};
+use crate::launch::failure::Failure;
+use crate::operation::call::{Call, Callee, Passed};
+use crate::operation::kind::Kind;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.base() {
@@ -85,7 +86,7 @@ struct SetRegisters {
 }
 
 impl Attempt for SetRegisters {
-    fn attempt(&self, execution: &mut Execution<'_>, _: u32) -> Result<bool, Box<Trouble>> {
+    fn attempt(&self, execution: &mut Execution<'_>, _: u32) -> Result<bool, Box<Failure>> {
         execution.block.registers.ask(execution.warp, self.count, self.raises)
     }
 
@@ -102,8 +103,8 @@ impl Attempt for SetRegisters {
 struct Trap(&'static str);
 
 impl Effect for Trap {
-    fn execute(&self, _: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
-        Err(Trouble::new(FaultKind::Trap, mask, self.0))
+    fn execute(&self, _: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
+        Err(Failure::new(FaultKind::Trap, mask, self.0))
     }
 }
 
@@ -111,7 +112,7 @@ impl Effect for Trap {
 struct Sleep;
 
 impl Effect for Sleep {
-    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
         execution.polled = true;
         execution.changes_nothing();
         Ok(())

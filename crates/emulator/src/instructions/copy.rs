@@ -7,12 +7,15 @@ use warpwright_events::{
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::{cache_hints, policy};
-use super::{Decoder, bulk, mbarrier};
-use crate::asynchronous::{PendingArrival, PendingCopy};
-use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::launch::Schedule;
-use crate::memory::{Located, Purpose, Space, Trouble, addresses, resolve};
-use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
+use super::{bulk, mbarrier};
+use crate::cta::asynchronous::{PendingArrival, PendingCopy};
+use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
+use crate::execution::resolve::{Located, Purpose, addresses, resolve};
+use crate::launch::failure::Failure;
+use crate::launch::schedule::Schedule;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -97,7 +100,7 @@ struct Copy {
 
 impl EffectBody for Copy {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let targets = addresses(execution, &self.target);
         let sources = addresses(execution, &self.source);
         let size = u64::from(self.bytes);
@@ -106,7 +109,7 @@ impl EffectBody for Copy {
             let sizes = execution.registers.word(slot);
             for lane in lanes(mask) {
                 if sizes[lane] > u32::from(self.bytes) {
-                    return Err(Trouble::new(
+                    return Err(Failure::new(
                         FaultKind::IllegalInstruction,
                         1 << lane,
                         format!("A copy of {size} bytes is told to read {} from its source.", sizes[lane]),
@@ -213,7 +216,7 @@ impl Copy {
         sources: &[u64; LANES],
         reading: u32,
         read: &[u8; LANES],
-    ) -> Result<Located, Box<Trouble>> {
+    ) -> Result<Located, Box<Failure>> {
         let size = u64::from(self.bytes);
         let mut hosts = [std::ptr::null_mut(); LANES];
         for lane in lanes(reading) {
@@ -253,7 +256,7 @@ unsafe fn move_bytes(source: *const u8, target: *mut u8, bytes: u8, read: u8) {
 struct Commit;
 
 impl Effect for Commit {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution
             .block
             .observer
@@ -271,7 +274,7 @@ struct Wait {
 }
 
 impl Effect for Wait {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let actor = execution.actor(mask);
         execution.block.observer.report(Event::AsyncWait {
             actor,
@@ -305,7 +308,7 @@ struct ArriveAfterCopies {
 }
 
 impl Effect for ArriveAfterCopies {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let offsets = mbarrier::offsets(execution, &self.address, self.space, mask)?;
         for lane in lanes(mask) {
             if !self.counted {

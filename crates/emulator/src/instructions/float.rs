@@ -2,8 +2,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{one, three, two};
 use crate::numeric::compare::{self, Class, ExtremumMode};
 use crate::numeric::format::Format;

@@ -2,12 +2,11 @@
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::{Decoder, float, unsupported};
-use crate::decode::{DecodeError, Words};
+use super::float;
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{one, three, two};
-use crate::numeric::compare;
 use crate::numeric::format::Format;
-use crate::numeric::{approximate, half};
+use crate::numeric::{approximate, compare, half};
 
 /// The format of a type, and whether it is a pair.
 fn format(ty: Type) -> (Format, bool) {

@@ -2,8 +2,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{Operands, one, three, two};
 use crate::numeric::integer;
 

@@ -3,15 +3,15 @@
 use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
+use super::address;
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
-use super::{Decoder, address, unsupported};
-use crate::decode::{AddressOperand, BaseOperand, DecodeError, File, Words};
+use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::execution::effect::{EffectBody, Execution, Watched, vectored_effect};
+use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_ordered, split_generic};
 use crate::lanes::{Operands, one};
-use crate::memory::{
-    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_ordered, split_generic,
-};
-use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
-use crate::path::Watched;
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, BaseOperand, Space, common_address};
+use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
 
 /// A value in memory, as wide registers see it.
@@ -99,7 +99,7 @@ struct Load<T> {
 
 impl<T: Element> EffectBody for Load<T> {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.changes_nothing();
         let addresses = addresses(execution, &self.address);
         if self.ordered.polls {
@@ -123,7 +123,7 @@ impl<T: Element> Load<T> {
         execution: &mut Execution<'_>,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         for (space, part, addresses) in split_generic(addresses, mask) {
             match space {
                 Space::Local => self.local(execution, &addresses, part)?,
@@ -140,7 +140,7 @@ impl<T: Element> Load<T> {
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
         let _turn = self.ordered.turn(execution, space);
@@ -201,7 +201,7 @@ impl<T: Element> Load<T> {
         execution: &mut Execution<'_>,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let size = (self.destinations.len() * size_of::<T>()) as u64;
         if execution.block.observer.listens() {
             execution.block.observer.report(Event::Access {
@@ -233,7 +233,7 @@ impl<T: Element> Load<T> {
         addresses: &[u64; LANES],
         mask: u32,
         size: u64,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let mut bad = 0;
         for (index, destination) in self.destinations.iter().enumerate() {
             let mut values = [T::default(); LANES];

@@ -1,12 +1,14 @@
 //! `mma` and `mma.sp` (PTX ISA, "Warp-level matrix multiply-accumulate instructions").
 
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 use warpwright_events::LANES;
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::Decoder;
-use crate::decode::{DecodeError, FunctionDecoder, Words};
-use crate::memory::Trouble;
-use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
+use crate::decode::{DecodeError, Decoder, FunctionDecoder, Words};
+use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
+use crate::launch::failure::Failure;
+use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
 use crate::tensor::accumulate::IntegerSum;
 use crate::tensor::float_multiply::FloatMultiply;
@@ -14,8 +16,6 @@ use crate::tensor::fragment::Fragment;
 use crate::tensor::half_multiply::{self, Half};
 use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
-use warpwright_arch::DataType;
-use warpwright_arch::mma::Types;
 
 /// Registers of A or B in a multiply of one warp, at most.
 const MOST_REGISTERS: usize = 4;
@@ -165,7 +165,7 @@ struct AnyMultiply {
 
 impl EffectBody for AnyMultiply {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.block.mma_multiply_adds += self.multiply.multiply_adds() as u64;
         let registers = &mut *execution.registers;
         if self.multiply.types().d == DataType::F64 {
@@ -219,7 +219,7 @@ impl warpgroup::Registers for Accumulator<'_> {
 
 impl EffectBody for ExactMultiply {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
         execution.block.mma_multiply_adds += self.multiply_adds;
         let registers = &mut *execution.registers;
         // Copies, for D may be among them.
@@ -244,7 +244,7 @@ struct HalfMultiply<const K: usize> {
 }
 
 impl<const K: usize> Effect for HalfMultiply<K> {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.block.mma_multiply_adds += (16 * 8 * 8 * K) as u64;
         let registers = &mut *execution.registers;
         let column = |slot| registers.word(slot);

@@ -7,10 +7,13 @@
 use warpwright_events::{LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, address};
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Purpose, Space, Trouble, addresses, resolve, resolve_store, split_generic};
-use crate::operation::{Effect, EffectBody, Execution, Kind, vectored_effect};
+use super::address;
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
+use crate::execution::resolve::{Purpose, addresses, resolve, resolve_store, split_generic};
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
 
 const ROWS: usize = 8;
@@ -151,7 +154,7 @@ struct Rows {
 impl Rows {
     /// The host's pointers to the rows of all matrices, to load or to store them.
     #[inline(always)]
-    fn locate(&self, execution: &mut Execution<'_>, stores: bool) -> Result<[*mut u8; LANES], Box<Trouble>> {
+    fn locate(&self, execution: &mut Execution<'_>, stores: bool) -> Result<[*mut u8; LANES], Box<Failure>> {
         let addresses = addresses(execution, &self.address);
         let count = self.slots.len() * ROWS;
         let mask = if count == LANES { u32::MAX } else { (1 << count) - 1 };
@@ -223,7 +226,7 @@ struct Load(Rows);
 
 impl EffectBody for Load {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let hosts = self.0.locate(execution, false)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let mut rows = [[0; 4]; ROWS];
@@ -242,7 +245,7 @@ struct Store(Rows);
 
 impl EffectBody for Store {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
         let hosts = self.0.locate(execution, true)?;
         for (index, slot) in self.0.slots.iter().enumerate() {
             let rows = self.0.arrangement.rows(execution.registers.word(*slot));
@@ -261,7 +264,7 @@ struct Transpose {
 }
 
 impl Effect for Transpose {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let values = transposed(&matrix(execution.registers.word(self.source)));
         blend(execution.registers.word_mut(self.target), mask, values);
         Ok(())

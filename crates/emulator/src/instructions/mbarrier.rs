@@ -3,18 +3,20 @@
 use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::Decoder;
-use crate::asynchronous;
-use crate::cta::Block;
-use crate::decode::{AddressOperand, BaseOperand, DecodeError, Words};
+use crate::cta::asynchronous;
+use crate::cta::block::Block;
+use crate::cta::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier};
+use crate::cta::mbarrier_update::{complete_tx, running};
+use crate::cta::tensor_memory::pipeline;
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, Execution, Watched};
+use crate::execution::resolve::addresses;
 use crate::lanes::{Operands, one};
-use crate::launch::Schedule;
-use crate::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier, complete_tx, running};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
-use crate::path::Watched;
+use crate::launch::failure::Failure;
+use crate::launch::schedule::Schedule;
+use crate::memory::{AddressOperand, BaseOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
-use crate::tensor_memory::pipeline;
 
 /// What an instruction does to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +169,7 @@ pub(super) fn objects(
     operand: &AddressOperand,
     space: Space,
     mask: u32,
-) -> Result<[MbarrierAddress; LANES], Box<Trouble>> {
+) -> Result<[MbarrierAddress; LANES], Box<Failure>> {
     let addresses = addresses(execution, operand);
     let mut objects = [MbarrierAddress { rank: 0, offset: 0 }; LANES];
     for lane in lanes(mask) {
@@ -177,7 +179,7 @@ pub(super) fn objects(
             if found != Space::ClusterShared {
                 let message =
                     format!("An mbarrier lies in shared memory; {address:#x} is in {} memory.", found.name());
-                return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
+                return Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message));
             }
             address = shared;
         }
@@ -188,7 +190,7 @@ pub(super) fn objects(
             let message = format!(
                 "An mbarrier takes 8 aligned bytes of shared memory; {address:#x} is not such a place."
             );
-            return Err(Trouble::new(kind, 1 << lane, message)
+            return Err(Failure::new(kind, 1 << lane, message)
                 .note(format!("the CTA has {size} bytes of it, static and dynamic")));
         }
         objects[lane] = MbarrierAddress { rank, offset };
@@ -202,7 +204,7 @@ pub(super) fn offsets(
     operand: &AddressOperand,
     space: Space,
     mask: u32,
-) -> Result<[u64; LANES], Box<Trouble>> {
+) -> Result<[u64; LANES], Box<Failure>> {
     let objects = objects(execution, operand, space, mask)?;
     let own = execution.block.rank;
     if let Some(lane) = lanes(mask).find(|&lane| objects[lane].rank != own) {
@@ -211,20 +213,20 @@ pub(super) fn offsets(
             "This operation needs an mbarrier of the CTA itself, of rank {own}; {:#x} is in the CTA of rank {rank}.",
             objects[lane].shared()
         );
-        return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
+        return Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message));
     }
     Ok(objects.map(|object| object.offset))
 }
 
 /// Counts one more arrival in the present phase.
-pub(super) fn expect_one_more(block: &mut Block, lane: usize, offset: u64) -> Result<(), Box<Trouble>> {
+pub(super) fn expect_one_more(block: &mut Block, lane: usize, offset: u64) -> Result<(), Box<Failure>> {
     let barrier = block.mbarrier(offset).map_err(at(lane))?;
     block.shared.write_u64(offset, Mbarrier { pending: barrier.pending + 1, ..barrier }.to_bits());
     Ok(())
 }
 
 /// Makes the arrivals that waited for copies which are made now.
-pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Trouble>> {
+pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Failure>> {
     if block.copies[warp as usize].is_empty() {
         return Ok(());
     }
@@ -241,16 +243,16 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Trouble>> {
     Ok(())
 }
 
-/// Names the lane that has the trouble.
-fn at(lane: usize) -> impl Fn(Box<Trouble>) -> Box<Trouble> {
-    move |mut trouble| {
-        trouble.lanes |= 1 << lane;
-        trouble
+/// Names the lane that has the failure.
+fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
+    move |mut failure| {
+        failure.lanes |= 1 << lane;
+        failure
     }
 }
 
 impl Effect for Instruct {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         if let Action::Test { parity } = self.action {
             return self.test(execution, mask, parity);
         }
@@ -286,9 +288,9 @@ impl Effect for Instruct {
     }
 }
 
-fn initialise(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Trouble>> {
+fn initialise(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Failure>> {
     if count == 0 || count > MOST_ARRIVALS {
-        return Err(Trouble::new(
+        return Err(Failure::new(
             FaultKind::Barrier,
             0,
             format!("An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
@@ -306,7 +308,7 @@ impl Instruct {
         lane: usize,
         object: MbarrierAddress,
         word: Option<u32>,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let change = match self.action {
             Action::Arrive { drop, expect: true, .. } => {
                 Change::Arrive { count: 1, drop, expect: word.unwrap_or(0) }
@@ -317,7 +319,7 @@ impl Instruct {
         };
         let (rank, warp, pc) = (execution.block.rank, execution.warp, execution.pc);
         if self.state.is_some() && object.rank != rank {
-            return Err(Trouble::new(
+            return Err(Failure::new(
                 FaultKind::Barrier,
                 0,
                 format!(
@@ -347,7 +349,7 @@ impl Instruct {
             if matches!(self.action, Action::Arrive { complete: false, .. })
                 && block.mbarrier(object.offset)?.pending <= count
             {
-                return Err(Trouble::new(
+                return Err(Failure::new(
                     FaultKind::Barrier,
                     0,
                     "An arrival marked .noComplete would complete the phase of its mbarrier.",
@@ -365,7 +367,7 @@ impl Instruct {
     }
 
     /// Whether the phases that the lanes ask for have ended.
-    fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Trouble>> {
+    fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Failure>> {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;
         execution.polled = true;
@@ -406,9 +408,9 @@ impl Instruct {
 }
 
 /// PTX ISA, "mbarrier.arrive": the count of arrivals is from 1 to 2^20 - 1.
-fn check_count(count: u32) -> Result<(), Box<Trouble>> {
+fn check_count(count: u32) -> Result<(), Box<Failure>> {
     if count == 0 || count > MOST_ARRIVALS {
-        return Err(Trouble::new(
+        return Err(Failure::new(
             FaultKind::Barrier,
             0,
             format!("An arrival counts {count}; it may count 1 to {MOST_ARRIVALS}."),

@@ -6,11 +6,12 @@ use std::sync::atomic::{Ordering, fence};
 use warpwright_events::{AccessKind, Event, LANES, Scope, Strength};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, address};
-use crate::decode::{AddressOperand, DecodeError, File, Words};
+use super::address;
+use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::execution::effect::Execution;
+use crate::execution::resolve::memory_space;
 use crate::lanes::{Operands, one};
-use crate::memory::{Space, memory_space};
-use crate::operation::Execution;
+use crate::memory::{AddressOperand, Space};
 
 /// How an access is ordered with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

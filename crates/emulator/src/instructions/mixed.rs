@@ -2,8 +2,8 @@
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::{Decoder, float};
-use crate::decode::{DecodeError, Words};
+use super::float;
+use crate::decode::{DecodeError, Decoder, Words};
 use crate::lanes::{three, two};
 use crate::numeric::format::Format;
 use crate::numeric::{FloatMode, single};

@@ -1,7 +1,7 @@
 //! The instructions, one file a family: how each is decoded, and what it does.
 //!
 //! To add one: find its family below, and add its line there. A lane function is enough for what only touches
-//! registers; what reaches further is an [`Effect`](crate::operation::Effect).
+//! registers; what reaches further is an [`Effect`](crate::execution::effect::Effect).
 
 mod address;
 mod atomic;
@@ -34,14 +34,10 @@ mod warpgroup_matrix;
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
-pub(crate) use address::{frame_address, read_clock};
-pub(crate) use atomic::{Combine, Update, combine, combine_global, update};
+use crate::decode::{DecodeError, Decoder, Words};
+
 pub(crate) use mbarrier::settle;
-pub(crate) use warpgroup_matrix::{Next, WarpgroupMultiplication, WarpgroupOperation, accumulators};
-
-use crate::decode::{DecodeError, FunctionDecoder, Words};
-
-type Decoder<'d, 'k, 'm> = &'d mut FunctionDecoder<'k, 'm>;
+pub(crate) use warpgroup_matrix::accumulators;
 
 /// Decodes one instruction.
 pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -104,9 +100,4 @@ fn arithmetic(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Res
         Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => half::decode(d, i, w),
         _ => integer::decode(d, i, w),
     }
-}
-
-/// Refuses a combination of opcode and type that PTX does not have.
-fn unsupported(i: &Instruction, ty: Type) -> DecodeError {
-    DecodeError::new(format!("`{}` does not exist for the type .{}.", i.opcode.base(), ty.word()))
 }

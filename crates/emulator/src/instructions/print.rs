@@ -5,11 +5,12 @@ use std::fmt::Write;
 use warpwright_events::{FaultKind, lanes};
 use warpwright_ptx::syntax::{Operand, Type};
 
-use super::{Decoder, control};
-use crate::call::Passed;
-use crate::decode::DecodeError;
-use crate::memory::{Space, Trouble};
-use crate::operation::{Effect, Execution};
+use super::control;
+use crate::decode::{DecodeError, Decoder};
+use crate::execution::effect::{Effect, Execution};
+use crate::launch::failure::Failure;
+use crate::memory::Space;
+use crate::operation::call::Passed;
 
 /// The effect of calling a function that the module declares and does not define.
 pub(super) fn provided(
@@ -46,7 +47,7 @@ struct Print {
 }
 
 impl Effect for Print {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         for lane in lanes(mask) {
             let format = string(execution, lane, argument(execution, lane, self.format))?;
             let values = argument(execution, lane, self.values);
@@ -73,7 +74,7 @@ struct AssertionFailure {
 }
 
 impl Effect for AssertionFailure {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let lane = mask.trailing_zeros() as usize;
         let mut text = |passed| {
             let address = argument(execution, lane, passed);
@@ -81,7 +82,7 @@ impl Effect for AssertionFailure {
         };
         let (message, file, function) = (text(self.message)?, text(self.file)?, text(self.function)?);
         let line = argument(execution, lane, self.line) as u32;
-        Err(Trouble::new(FaultKind::Assertion, mask, format!("The assertion `{message}` failed."))
+        Err(Failure::new(FaultKind::Assertion, mask, format!("The assertion `{message}` failed."))
             .note(format!("it stands in {function}, {file}:{line}")))
     }
 }
@@ -107,7 +108,7 @@ fn read(
     lane: usize,
     address: u64,
     bytes: &mut [u8],
-) -> Result<(), Box<Trouble>> {
+) -> Result<(), Box<Failure>> {
     let read = match Space::of(address) {
         (Space::Local, offset) => execution.local.read(lane, offset, bytes),
         (Space::Global, address) => execution.launch.memory.read(address, bytes).ok(),
@@ -119,7 +120,7 @@ fn read(
         _ => None,
     };
     read.ok_or_else(|| {
-        Trouble::new(
+        Failure::new(
             FaultKind::OutOfBounds,
             1 << lane,
             format!("An argument of printf or assert lies at {address:#x}, where nothing is allocated."),
@@ -128,7 +129,7 @@ fn read(
 }
 
 /// The bytes of a C string.
-fn string(execution: &mut Execution<'_>, lane: usize, address: u64) -> Result<Vec<u8>, Box<Trouble>> {
+fn string(execution: &mut Execution<'_>, lane: usize, address: u64) -> Result<Vec<u8>, Box<Failure>> {
     let mut text = Vec::new();
     loop {
         let mut byte = [0];
@@ -162,7 +163,7 @@ struct Values {
 }
 
 impl Values {
-    fn next(&mut self, execution: &mut Execution<'_>, lane: usize, size: u64) -> Result<u64, Box<Trouble>> {
+    fn next(&mut self, execution: &mut Execution<'_>, lane: usize, size: u64) -> Result<u64, Box<Failure>> {
         self.offset = self.offset.next_multiple_of(size);
         let mut bytes = [0; 8];
         read(execution, lane, self.address + self.offset, &mut bytes[..size as usize])?;
@@ -177,7 +178,7 @@ fn formatted(
     lane: usize,
     format: &[u8],
     address: u64,
-) -> Result<(String, u32), Box<Trouble>> {
+) -> Result<(String, u32), Box<Failure>> {
     let mut values = Values { address, offset: 0 };
     let mut text = String::new();
     let mut conversions = 0;
@@ -219,7 +220,7 @@ fn number<'f>(
     values: &mut Values,
     execution: &mut Execution<'_>,
     lane: usize,
-) -> Result<&'f [u8], Box<Trouble>> {
+) -> Result<&'f [u8], Box<Failure>> {
     if let Some(after) = rest.strip_prefix(b"*") {
         *into = usize::try_from(values.next(execution, lane, 4)? as i32).ok();
         return Ok(after);
@@ -265,7 +266,7 @@ impl Specification {
         values: &mut Values,
         execution: &mut Execution<'_>,
         lane: usize,
-    ) -> Result<String, Box<Trouble>> {
+    ) -> Result<String, Box<Failure>> {
         let size = if self.bytes == 8 { 8 } else { 4 };
         let shift = 64 - 8 * self.bytes;
         Ok(match self.conversion {

@@ -4,13 +4,17 @@
 use warpwright_events::{Actor, Event, FaultKind, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::atomic::{Update, read};
+use super::atomic::{named_update, read};
+use super::mbarrier;
 use super::memory_words::vector;
-use super::{Decoder, mbarrier, unsupported};
-use crate::asynchronous::{self, Completion, Issuer, Motion, Reduction, Transfer};
-use crate::decode::{AddressOperand, DecodeError, Register, Words};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
+use crate::cta::asynchronous::{self, Completion, Issuer, Motion, Reduction, Transfer};
+use crate::decode::{DecodeError, Decoder, Register, Words, unsupported};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::update::Update;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 
 /// The most bytes of one store.
 const MOST_BYTES: usize = 16;
@@ -42,7 +46,7 @@ pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     w.take("relaxed");
     w.take("cluster");
     let space = target_space(w)?;
-    let operation = Update::named(w)?;
+    let operation = named_update(w)?;
     let ty = w.ty()?;
     let exists = match operation {
         Update::Increment | Update::Decrement => ty == Type::U32,
@@ -100,13 +104,13 @@ struct Remote {
 }
 
 impl Effect for Remote {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let targets = addresses(execution, &self.target);
         let objects = mbarrier::objects(execution, &self.mbarrier, self.space, mask)?;
         let bytes = self.size * self.values.len();
         for lane in lanes(mask) {
             let (rank, to) = split_shared(self.shared(lane, targets[lane])?);
-            let refused = |kind: FaultKind, message: String| Err(Trouble::new(kind, 1 << lane, message));
+            let refused = |kind: FaultKind, message: String| Err(Failure::new(kind, 1 << lane, message));
             if !to.is_multiple_of(bytes as u64) {
                 return refused(
                     FaultKind::Misaligned,
@@ -149,13 +153,13 @@ impl Effect for Remote {
 
 impl Remote {
     /// The address in `.shared::cluster`.
-    fn shared(&self, lane: usize, address: u64) -> Result<u64, Box<Trouble>> {
+    fn shared(&self, lane: usize, address: u64) -> Result<u64, Box<Failure>> {
         if self.space == Space::ClusterShared || self.target.space.is_some() {
             return Ok(address);
         }
         match Space::of(address) {
             (Space::ClusterShared, shared) => Ok(shared),
-            (space, _) => Err(Trouble::new(
+            (space, _) => Err(Failure::new(
                 FaultKind::OutOfBounds,
                 1 << lane,
                 format!(

@@ -4,12 +4,13 @@ use warpwright_events::{AccessKind, Event, FULL, LANES, MemorySpace, Strength, V
 use warpwright_ptx::syntax::Instruction;
 
 use super::memory_words::{Ordered, Semantics, cache_hints, ordered, policy, space_of, vector};
-use super::{Decoder, address, remote, unsupported};
-use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::memory::{
-    Located, Purpose, Space, Trouble, addresses, bad_access, common_address, resolve_store, split_generic,
-};
-use crate::operation::{EffectBody, Execution, Kind, vectored_effect};
+use super::{address, remote};
+use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::execution::effect::{EffectBody, Execution, vectored_effect};
+use crate::execution::resolve::{Located, Purpose, addresses, bad_access, resolve_store, split_generic};
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space, common_address};
+use crate::operation::kind::Kind;
 use crate::registers::{Registers, Slot, blend};
 
 /// A value in memory, cut from a register.
@@ -87,7 +88,7 @@ struct Store<T> {
 
 impl<T: Element> EffectBody for Store<T> {
     #[inline(always)]
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         self.ordered.before();
         let addresses = addresses(execution, &self.address);
         match self.space {
@@ -107,7 +108,7 @@ impl<T: Element> Store<T> {
         execution: &mut Execution<'_>,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         for (space, part, addresses) in split_generic(addresses, mask) {
             match space {
                 Space::Local => self.local(execution, &addresses, part)?,
@@ -124,7 +125,7 @@ impl<T: Element> Store<T> {
         space: Space,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         let strength = self.ordered.strength;
         let _turn = self.ordered.turn(execution, space);
@@ -201,7 +202,7 @@ impl<T: Element> Store<T> {
         execution: &mut Execution<'_>,
         addresses: &[u64; LANES],
         mask: u32,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let size = (self.sources.len() * size_of::<T>()) as u64;
         if execution.block.observer.listens() {
             execution.block.observer.report(Event::Access {
@@ -233,7 +234,7 @@ impl<T: Element> Store<T> {
         addresses: &[u64; LANES],
         mask: u32,
         size: u64,
-    ) -> Result<(), Box<Trouble>> {
+    ) -> Result<(), Box<Failure>> {
         let mut bad = 0;
         for (index, source) in self.sources.iter().enumerate() {
             let values = source.read::<T>(execution.registers);

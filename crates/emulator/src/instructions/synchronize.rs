@@ -7,12 +7,12 @@ use warpwright_events::{Event, Fence, FenceOrder, LANES, Scope};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::SCOPES;
-use super::{Decoder, unsupported};
-use crate::barrier::{BarrierAction, BarrierOperation};
-use crate::collective::{Collective, Exchange, Place, Reduction, Shuffle, Vote};
-use crate::decode::{DecodeError, File, Words};
-use crate::memory::Trouble;
-use crate::operation::{Effect, Execution, Kind};
+use crate::decode::{DecodeError, Decoder, File, Words, unsupported};
+use crate::execution::effect::{Effect, Execution};
+use crate::launch::failure::Failure;
+use crate::operation::barrier::{BarrierAction, BarrierOperation};
+use crate::operation::collective::{Collective, Exchange, Place, Reduction, Shuffle, Vote};
+use crate::operation::kind::Kind;
 use crate::registers::{Slot, blend};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -90,7 +90,7 @@ fn fence(w: &mut Words<'_>, is_membar: bool) -> Fence {
 pub(super) struct FenceOperation(pub(super) Fence);
 
 impl Effect for FenceOperation {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         std::sync::atomic::fence(Ordering::SeqCst);
         execution.block.observer.report(Event::Fence { actor: execution.actor(mask), fence: self.0 });
         execution.changes_nothing();
@@ -163,7 +163,7 @@ struct ArriveAtCluster {
 }
 
 impl Effect for ArriveAtCluster {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.block.cluster_barrier.arrive(execution.warp, mask)?;
         execution
             .block
@@ -322,7 +322,7 @@ fn elect(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(
 struct ActiveMask(Slot);
 
 impl Effect for ActiveMask {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         execution.changes_nothing();
         blend(execution.registers.word_mut(self.0), mask, [mask; LANES]);
         Ok(())

@@ -7,14 +7,17 @@ use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES}
 use warpwright_events::{FaultKind, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::Decoder;
-use super::atomic::Update;
+use super::atomic::named_update;
 use super::bulk::{begin, manner, own_offset, target_ranks};
 use super::memory_words::policy;
-use crate::asynchronous::{Global, Motion, Reduction};
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
+use crate::cta::asynchronous::{Global, Motion, Reduction};
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::update::Update;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor_map::{Encoded, Start, Tensor};
 
@@ -80,7 +83,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         (false, Some(Space::Global), Some(Space::Shared)) => Some(false),
         _ => return Err(DecodeError::new("A tensor copy between these spaces does not exist.")),
     };
-    let operation = if i.opcode.has("reduce") { Some(Update::named(w)?) } else { None };
+    let operation = if i.opcode.has("reduce") { Some(named_update(w)?) } else { None };
     let mut operands = i.operands.iter();
     let mut next = || operands.next().ok_or_else(|| DecodeError::new("The copy lacks an operand."));
     let (side, mbarrier, hinted, tensor) = match is_load {
@@ -174,11 +177,11 @@ pub(super) fn read_map(
     execution: &mut Execution<'_>,
     operand: &AddressOperand,
     lane: usize,
-) -> Result<Encoded, Box<Trouble>> {
+) -> Result<Encoded, Box<Failure>> {
     let (space, address) = map_place(execution, operand, lane);
-    let trouble = |kind, message: String| Err(Trouble::new(kind, 1 << lane, message));
+    let failure = |kind, message: String| Err(Failure::new(kind, 1 << lane, message));
     if !address.is_multiple_of(TENSOR_MAP_ALIGN as u64) {
-        return trouble(
+        return failure(
             FaultKind::Misaligned,
             format!(
                 "The tensor map is at {} address {address:#x}; it must be at a multiple of 64.",
@@ -197,7 +200,7 @@ pub(super) fn read_map(
             .get(address as usize..end as usize)
             .map(|parameters| parameters.as_ptr()),
         _ => {
-            return trouble(
+            return failure(
                 FaultKind::IllegalInstruction,
                 format!(
                     "A copy reads its tensor map from parameters, constant or global memory; this one is in {} memory.",
@@ -214,8 +217,8 @@ pub(super) fn read_map(
             .is_some_and(|region| is_global && !region.is_live() && address < region.base + region.size);
         let kind = if freed { FaultKind::UseAfterFree } else { FaultKind::OutOfBounds };
         let message = format!("There is no tensor map at {} address {address:#x}.", space.name());
-        let trouble = Trouble::new(kind, 1 << lane, message);
-        return Err(if is_global { trouble.note(memory.describe(address)) } else { trouble });
+        let failure = Failure::new(kind, 1 << lane, message);
+        return Err(if is_global { failure.note(memory.describe(address)) } else { failure });
     };
     let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
     // SAFETY: the bytes were found above, and do not overlap the copy.
@@ -223,7 +226,7 @@ pub(super) fn read_map(
     if encoded.is_marked() {
         return Ok(encoded);
     }
-    trouble(
+    failure(
         FaultKind::IllegalInstruction,
         format!(
             "The 128 bytes at {} address {address:#x} are not a tensor map: they were not encoded for this device, or were \
@@ -240,8 +243,8 @@ impl TensorOperand {
         execution: &mut Execution<'_>,
         lane: usize,
         is_store: bool,
-    ) -> Result<(Arc<Tensor>, Start), Box<Trouble>> {
-        let refuse = |message: String| Trouble::new(FaultKind::IllegalInstruction, 1 << lane, message);
+    ) -> Result<(Arc<Tensor>, Start), Box<Failure>> {
+        let refuse = |message: String| Failure::new(FaultKind::IllegalInstruction, 1 << lane, message);
         let encoded = read_map(execution, &self.map, lane)?;
         let tensor = execution.block.transfers.tensor(&encoded).map_err(|reason| {
             refuse("The tensor map breaks a rule, so that no copy can use it.".to_owned()).note(reason)
@@ -276,7 +279,7 @@ impl TensorOperand {
 }
 
 impl Effect for TensorCopy {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         for lane in lanes(mask) {
             let is_store = matches!(self.side, Side::Store { .. });
             let (tensor, start) = self.tensor.resolve(execution, lane, is_store)?;
@@ -296,7 +299,7 @@ impl Effect for TensorCopy {
                     let reduction = match operation {
                         Some(operation) => {
                             Some(Reduction::of_element(*operation, element).ok_or_else(|| {
-                                Trouble::new(
+                                Failure::new(
                                     FaultKind::IllegalInstruction,
                                     1 << lane,
                                     format!(
@@ -322,12 +325,12 @@ impl Effect for TensorCopy {
 }
 
 /// Tiles lie at multiples of 128 bytes, whatever their swizzle (measured on H200).
-fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Trouble>> {
+fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Failure>> {
     if address.is_multiple_of(128) {
         return Ok(());
     }
     let message = format!(
         "The tile of a tensor copy is at shared address {address:#x}; it must be at a multiple of 128."
     );
-    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message).at(MemorySpace::Shared, address))
+    Err(Failure::new(FaultKind::Misaligned, 1 << lane, message).at(MemorySpace::Shared, address))
 }

@@ -4,11 +4,13 @@ use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES}
 use warpwright_events::{AccessKind, Event, FaultKind, LANES, Strength, lanes};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::Decoder;
 use super::memory_words::space_of;
-use crate::decode::{AddressOperand, DecodeError, File, Words};
-use crate::memory::{Space, Trouble, addresses, memory_space};
-use crate::operation::{Effect, Execution, Kind};
+use crate::decode::{DecodeError, Decoder, File, Words};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::{addresses, memory_space};
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor_map::{Code, Encoded};
 
@@ -92,14 +94,14 @@ struct Replace {
 }
 
 impl Effect for Replace {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         for lane in lanes(mask) {
             let address = addresses(execution, &self.map)[lane];
             let host = map_bytes(execution, self.space, address, lane)?.cast::<Encoded>();
             // SAFETY: `map_bytes` found 128 bytes; any of them are an `Encoded`, which needs no alignment.
             let mut encoded = unsafe { host.read() };
             if !encoded.is_marked() && !encoded.begin() {
-                return Err(Trouble::new(
+                return Err(Failure::new(
                     FaultKind::IllegalInstruction,
                     1 << lane,
                     format!(
@@ -156,15 +158,15 @@ fn map_bytes(
     space: Space,
     address: u64,
     lane: usize,
-) -> Result<*mut u8, Box<Trouble>> {
+) -> Result<*mut u8, Box<Failure>> {
     let (space, address) = if space == Space::Generic { Space::of(address) } else { (space, address) };
-    let trouble = |kind, message: String| Err(Trouble::new(kind, 1 << lane, message));
+    let failure = |kind, message: String| Err(Failure::new(kind, 1 << lane, message));
     if !address.is_multiple_of(TENSOR_MAP_ALIGN as u64) {
         let message = format!(
             "The tensor map is at {} address {address:#x}; it must be at a multiple of 64.",
             space.name()
         );
-        return trouble(FaultKind::Misaligned, message);
+        return failure(FaultKind::Misaligned, message);
     }
     let end = address.saturating_add(TENSOR_MAP_BYTES as u64);
     let host = match space {
@@ -174,7 +176,7 @@ fn map_bytes(
     };
     match host {
         Some(host) => Ok(host),
-        None => trouble(
+        None => failure(
             FaultKind::OutOfBounds,
             format!("There are no 128 bytes that may be written at {} address {address:#x}.", space.name()),
         ),
@@ -202,7 +204,7 @@ struct CopyAndFence {
 }
 
 impl Effect for CopyAndFence {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         // All lanes do it together, and name the same places.
         let lane = mask.trailing_zeros() as usize & 31;
         let (target, source) =

@@ -2,8 +2,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, File, Register, Words};
+use crate::decode::{DecodeError, Decoder, File, Register, Words, unsupported};
 use crate::lanes::{Operands, four, one, three, two};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{self, ConvertMode, Scalar};

@@ -6,8 +6,7 @@
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::{Decoder, unsupported};
-use crate::decode::{DecodeError, Words};
+use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{Operands, three};
 
 /// What is done to each pair of parts.

@@ -1,18 +1,21 @@
 //! `wmma.load`, `wmma.store` and `wmma.mma` (PTX ISA, "Warp-level matrix load", "store" and "multiply and accumulate").
 
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
 use warpwright_events::{FULL, LANES, lanes};
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::{Decoder, address, matrix};
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
-use crate::operation::{Effect, Execution, Kind};
+use super::{address, matrix};
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::{Purpose, addresses, resolve, split_generic};
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor::Order;
 use crate::tensor::fragment::Fragment;
 use crate::tensor::warp_matrix::{self, Operand};
-use warpwright_arch::DataType;
-use warpwright_arch::mma::Types;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     if w.take("mma") {
@@ -113,7 +116,7 @@ impl Move {
         &self,
         execution: &mut Execution<'_>,
         pieces: &[u64; LANES],
-    ) -> Result<[*mut u8; LANES], Box<Trouble>> {
+    ) -> Result<[*mut u8; LANES], Box<Failure>> {
         let purpose = if self.loads { Purpose::LoadTile } else { Purpose::Store };
         let parts = match self.space {
             Space::Generic => split_generic(pieces, FULL),
@@ -131,7 +134,7 @@ impl Move {
 }
 
 impl Effect for Move {
-    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, _: u32) -> Result<(), Box<Failure>> {
         let bases = addresses(execution, &self.address);
         let bytes = self.bytes() as usize;
         for index in 0..self.fragment.elements() {

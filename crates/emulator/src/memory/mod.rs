@@ -12,18 +12,16 @@ mod access;
 mod global;
 
 mod local;
-mod resolve;
+mod operand;
 mod shared;
+pub(crate) mod update;
 
-pub(crate) use access::{Trouble, common_address};
+pub(crate) use access::{common_address, span};
 pub use global::{Memory, MemoryError};
 pub(crate) use global::{Region, RegionCache};
 
 pub(crate) use local::LocalMemory;
-pub(crate) use resolve::{
-    Located, Purpose, addresses, bad_access, memory_space, resolve, resolve_ordered, resolve_store,
-    split_generic,
-};
+pub(crate) use operand::{AddressOperand, BaseOperand};
 pub(crate) use shared::SharedMemory;
 
 /// Generic addresses of shared memory begin here.
@@ -92,4 +90,12 @@ impl Space {
             Space::Global | Space::Constant | Space::Generic => 0,
         }
     }
+}
+
+/// Functions' addresses are this far apart.
+pub(crate) const ADDRESS_STEP: u64 = 16;
+
+/// The address of a function, by its index in the module.
+pub(crate) fn function_address(index: u32) -> u64 {
+    CODE_WINDOW + ADDRESS_STEP * u64::from(index)
 }

@@ -1,8 +1,8 @@
 //! Shared memory of a CTA, and the addresses that the CTAs of a cluster have of it.
 
-use super::global::POISON;
 use warpwright_events::shared_base;
 
+use super::global::POISON;
 use crate::registers::Column;
 
 const POISONED: Column<u32> = Column([u32::from_ne_bytes([POISON; 4]); 32]);

@@ -3,10 +3,9 @@
 //! The hardware interpolates tables; PTX documents only the error. Results here are the f64 function rounded once, well
 //! within it, with the documented values at the special points.
 
-use super::Rounding;
 use super::format::Format;
-use super::half;
 use super::single::{canonical, flush, narrow};
+use super::{Rounding, half};
 
 #[inline(always)]
 fn apply(bits: u32, ftz: bool, function: impl Fn(f64) -> f64) -> u32 {

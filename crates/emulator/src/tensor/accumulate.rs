@@ -5,11 +5,12 @@
 //! among them, cut off 25 bits below it, added exactly, and rounded once. All of it is measured on H200, whose results it
 //! gives bit for bit; `docs/emulator-numerics.md` tells how it was found.
 
+use warpwright_arch::DataType;
+
 use super::Shape;
 use super::tile::Tile;
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};
-use warpwright_arch::DataType;
 
 /// The NaN that floating-point multiplies make in f32.
 const NAN: u32 = 0x7fff_ffff;

@@ -2,12 +2,13 @@
 //!
 //! It is the multiply of one warp of a `wgmma`: its A and accumulator lie in registers alike, and B in them as A does.
 
+use warpwright_arch::DataType;
+
 use super::aligned_sum::{AlignedSum, COLUMNS, ROWS};
 use super::multiply::Multiply;
 use super::warpgroup::{Registers, add_to};
 use super::warpgroup_operands::{Operands, fill_floats, least_exponent};
 use super::{Column, Shape};
-use warpwright_arch::DataType;
 
 /// A multiply that can be done so.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,13 +1,13 @@
 //! `mma` in all its shapes and types, dense and sparse (PTX ISA, "mma" and "mma.sp").
 
+use warpwright_arch::DataType;
+use warpwright_arch::mma::{self, Family, MMA_TABLE, Types};
+
 use super::accumulate::{FloatSum, IntegerSum, multiply_f64, result_bits};
-use super::element;
 use super::fragment::Fragment;
 use super::sparse::Metadata;
 use super::tile::Tile;
-use super::{Column, LANES, Order, Shape};
-use warpwright_arch::DataType;
-use warpwright_arch::mma::{self, Family, MMA_TABLE, Types};
+use super::{Column, LANES, Order, Shape, element};
 
 /// Why there is no such multiply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,9 +4,10 @@
 //! pairs of four (4 bits). Metadata gives each stored element, or pair, two bits: its place in its group. For tf32 it is
 //! four bits, 0b0100 for the first of the two and 0b1110 for the second.
 
+use warpwright_arch::DataType;
+
 use super::tile::Tile;
 use super::{Column, Shape};
-use warpwright_arch::DataType;
 
 /// How the metadata of a shape is spread over the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

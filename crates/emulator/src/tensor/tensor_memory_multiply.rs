@@ -4,12 +4,13 @@
 //! D has 64, 128 or 256 rows; what a CTA holds of it, and of A, is one or two runs of 64, each of which is multiplied as a
 //! `wgmma` is. (No such GPU was at hand: sums are added as Hopper's tensor cores add them.) In every type a row of A is 32 bytes.
 
+use warpwright_arch::{DataType, tcgen05};
+
 use super::descriptor::{Major, MatrixDescriptor};
 use super::warpgroup::{self, WARPS, WarpgroupMultiply};
 use super::warpgroup_operands::{LeftOperand, Operands, Outside};
 use super::{Column, LANES, Shape};
-use warpwright_arch::DataType;
-use warpwright_arch::tcgen05;
+
 pub(crate) use warpwright_arch::tcgen05::Kind;
 
 /// Bytes of a row of A, and of a column of B.

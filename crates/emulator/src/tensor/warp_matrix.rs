@@ -3,12 +3,13 @@
 //! They are core matrices in another order, and m8n32 is m32n8 turned over: its A is held as a B would be, its B as an A,
 //! and its accumulator by columns. A and B of f16 fill eight registers whatever their size, by repeating themselves.
 
+use warpwright_arch::DataType;
+use warpwright_arch::mma::Types;
+
 use super::Shape;
 use super::accumulate::IntegerSum;
 use super::fragment::{Fragment, Lying};
 use super::multiply::{Fragments, Multiply, UnknownMultiply};
-use warpwright_arch::DataType;
-use warpwright_arch::mma::Types;
 
 /// Registers that hold A or B of f16.
 const REPEATED_REGISTERS: usize = 8;

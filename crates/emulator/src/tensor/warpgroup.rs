@@ -5,13 +5,14 @@
 //! memory or from registers; B is k by n, always from shared memory. In every type a row of A and a column of B are 32
 //! bytes long (64 of B where A is sparse).
 
+use warpwright_arch::DataType;
+use warpwright_arch::mma::{self, Family, MMA_TABLE};
+
 use super::aligned_sum::{Accumulator, AlignedSum, BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor};
 use super::multiply::UnknownMultiply;
 use super::warpgroup_operands::{Operands, half_value};
 use super::{Column, LANES, Shape};
-use warpwright_arch::DataType;
-use warpwright_arch::mma::{self, Family, MMA_TABLE};
 
 /// Warps of a warpgroup.
 pub const WARPS: usize = 4;

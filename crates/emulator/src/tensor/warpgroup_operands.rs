@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use warpwright_arch::DataType;
+
 use super::aligned_sum::{BLOCK, COLUMNS, Left, ROWS, Right};
 use super::descriptor::{Major, MatrixDescriptor, PIECE};
 use super::sparse::Metadata;
 use super::tile::Tile;
 use super::warpgroup::{LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use super::{Column, Shape};
-use warpwright_arch::DataType;
 
 /// A matrix reaches beyond shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 
 use warpwright_events::{Cell, Event, FULL, FaultKind};
 
-use super::{agree, trouble, uniform, whole};
-use crate::cta::Block;
-use crate::decode::AddressOperand;
-use crate::memory::{Purpose, Space, Trouble, addresses, resolve, split_generic};
-use crate::operation::{Attempt, Effect, Execution};
+use super::{agree, failure, uniform, whole};
+use crate::cta::block::Block;
+use crate::cta::tensor_memory::columns::is_legal;
+use crate::execution::effect::{Attempt, Effect, Execution};
+use crate::execution::resolve::{Purpose, addresses, resolve, split_generic};
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
 use crate::registers::Slot;
-use crate::tensor_memory::columns::is_legal;
 
 /// `tcgen05.alloc`: waits until so many columns are free.
 pub(super) struct Allocate {
@@ -19,13 +20,13 @@ pub(super) struct Allocate {
 }
 
 impl Attempt for Allocate {
-    fn attempt(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Trouble>> {
+    fn attempt(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Failure>> {
         whole(mask)?;
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
         let columns = uniform(execution.registers.word(self.columns), "The number of columns")?;
         if !is_legal(columns) {
-            return trouble(
+            return failure(
                 FULL,
                 format!(
                     "{columns} columns are asked for; tensor memory is given by powers of two from 32 to 512."
@@ -33,7 +34,7 @@ impl Attempt for Allocate {
             );
         }
         if let Some(at) = execution.block.tensor_memory.columns.relinquished {
-            let mut found = Trouble::new(
+            let mut found = Failure::new(
                 FaultKind::TensorMemory,
                 FULL,
                 "Columns of tensor memory are asked for after the CTA has given up the right to.",
@@ -48,7 +49,7 @@ impl Attempt for Allocate {
             (space, _, addresses) = split_generic(&addresses, 1)[0];
         }
         if !matches!(space, Space::Shared | Space::ClusterShared) {
-            return trouble(
+            return failure(
                 FULL,
                 format!(
                     "The address of the columns is written to shared memory, not to {} memory.",
@@ -84,7 +85,7 @@ pub(super) struct Free {
 }
 
 impl Effect for Free {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         whole(mask)?;
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
@@ -96,7 +97,7 @@ impl Effect for Free {
                 "{columns} columns from column {} on are given back, which were not allocated together.",
                 first.column
             );
-            return Err(Trouble::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));
+            return Err(Failure::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));
         }
         let actor = execution.actor(mask);
         execution.block.observer.report(Event::TensorFree { actor, first: first.column, columns });
@@ -110,7 +111,7 @@ pub(super) struct Relinquish {
 }
 
 impl Effect for Relinquish {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         whole(mask)?;
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;

@@ -7,18 +7,20 @@ mod columns;
 mod moves;
 mod work;
 
+use warpwright_events::{AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace};
 use warpwright_ptx::syntax::{Instruction, Type};
 
-use super::Decoder;
-use crate::cta::Block;
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Execution, Kind};
-use crate::tensor_memory::Area;
-use crate::tensor_memory::copy::CopyShape;
+use crate::cta::block::Block;
+use crate::cta::tensor_memory::Area;
+use crate::cta::tensor_memory::copy::CopyShape;
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::Execution;
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use columns::{Allocate, Free, Relinquish};
 use moves::{ThreadFence, Wait};
-use warpwright_events::{AccessKind, AsyncKind, ByteRange, Cell, FULL, FaultKind, LANES, MemorySpace};
 use work::{Commit, CopyIn};
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -98,15 +100,15 @@ fn of_group(
     Err(DecodeError::new("The emulator does not know this operation of tcgen05."))
 }
 
-fn trouble<T>(lanes: u32, message: impl Into<String>) -> Result<T, Box<Trouble>> {
-    Err(Trouble::new(FaultKind::TensorMemory, lanes, message))
+fn failure<T>(lanes: u32, message: impl Into<String>) -> Result<T, Box<Failure>> {
+    Err(Failure::new(FaultKind::TensorMemory, lanes, message))
 }
 
 /// All lanes of the warp execute it (`.sync.aligned`).
-fn whole(mask: u32) -> Result<(), Box<Trouble>> {
+fn whole(mask: u32) -> Result<(), Box<Failure>> {
     match mask {
         FULL => Ok(()),
-        _ => trouble(
+        _ => failure(
             !mask,
             "tcgen05 needs all 32 lanes of the warp here: these have exited or are left out by a predicate.",
         ),
@@ -114,14 +116,14 @@ fn whole(mask: u32) -> Result<(), Box<Trouble>> {
 }
 
 /// PTX ISA, "tcgen05.alloc": all instructions of a kernel are for the same number of CTAs.
-fn agree(block: &mut Block, group: u8, pc: u32) -> Result<(), Box<Trouble>> {
+fn agree(block: &mut Block, group: u8, pc: u32) -> Result<(), Box<Failure>> {
     let (first, at) = *block.tensor_memory.columns.group.get_or_insert((group, pc));
     if first == group {
         return Ok(());
     }
     let message =
         format!("This is for .cta_group::{group}, and the kernel has used .cta_group::{first} before.");
-    let mut found = Trouble::new(FaultKind::TensorMemory, 0, message)
+    let mut found = Failure::new(FaultKind::TensorMemory, 0, message)
         .note("all tcgen05 instructions of a kernel name the same .cta_group (PTX ISA, \"tcgen05.alloc\")");
     found.also.push((at, format!(".cta_group::{first} is used here")));
     found.help = Some(format!("write .cta_group::{first} everywhere, or .cta_group::{group}"));
@@ -129,12 +131,12 @@ fn agree(block: &mut Block, group: u8, pc: u32) -> Result<(), Box<Trouble>> {
 }
 
 /// A value that all lanes of a warp have in common.
-fn uniform(column: &[u32; LANES], what: &str) -> Result<u32, Box<Trouble>> {
+fn uniform(column: &[u32; LANES], what: &str) -> Result<u32, Box<Failure>> {
     let differing =
         (0..LANES).filter(|&lane| column[lane] != column[0]).fold(0, |mask, lane| mask | 1 << lane);
     match differing {
         0 => Ok(column[0]),
-        _ => trouble(
+        _ => failure(
             differing,
             format!(
                 "{what} must be the same in all lanes: it is {:#x} in lane 0, and another in these.",

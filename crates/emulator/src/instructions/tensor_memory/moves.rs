@@ -5,17 +5,19 @@ use warpwright_events::{
 };
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
-use super::super::Decoder;
 use super::{cell, ranges, uniform, whole};
-use crate::cta::Block;
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
+use crate::cta::block::Block;
+use crate::cta::tensor_memory::ROWS_OF_WARP;
+use crate::cta::tensor_memory::moves::{Load, Store};
+use crate::cta::tensor_memory::pipeline::is_at_once;
+use crate::cta::tensor_memory::shape::{Move, Shape};
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::AddressOperand;
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
-use crate::tensor_memory::ROWS_OF_WARP;
-use crate::tensor_memory::moves::{Load, Store};
-use crate::tensor_memory::pipeline::is_at_once;
-use crate::tensor_memory::shape::{Move, Shape};
 
 /// The shape, the count, the packing, and the registers of a move.
 fn moves(
@@ -65,7 +67,7 @@ pub(super) struct ThreadFence {
 }
 
 impl Effect for ThreadFence {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         if self.after {
             execution
                 .block
@@ -77,7 +79,7 @@ impl Effect for ThreadFence {
 }
 
 /// PTX ISA, "Access restrictions": a warp reaches the quarter of the rows that its place in its warpgroup says.
-fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -> Result<(), Box<Trouble>> {
+fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -> Result<(), Box<Failure>> {
     let warp = execution.warp;
     let own = warp % 4 * ROWS_OF_WARP;
     let fits = match moves.shape {
@@ -90,7 +92,7 @@ fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -
             first.row,
             own + ROWS_OF_WARP - 1
         );
-        let mut found = Trouble::new(FaultKind::TensorMemory, FULL, message).note(format!(
+        let mut found = Failure::new(FaultKind::TensorMemory, FULL, message).note(format!(
             "each warp of a warpgroup has a quarter of the rows, by its number modulo 4{}",
             if moves.shape == Shape::Rows {
                 ""
@@ -111,7 +113,7 @@ fn first_cell(
     what: &str,
     moves: Move,
     address: &AddressOperand,
-) -> Result<Cell, Box<Trouble>> {
+) -> Result<Cell, Box<Failure>> {
     whole(mask)?;
     uniform(&addresses(execution, address).map(|address| address as u32), "The address")?;
     let first = cell(execution, address, 0);
@@ -127,7 +129,7 @@ struct LoadCells {
 }
 
 impl Effect for LoadCells {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let from = first_cell(execution, mask, "tcgen05.ld", self.moves, &self.from)?;
         let (actor, rank, base) = (execution.actor(mask), execution.block.rank, execution.registers.base());
         if execution.block.observer.listens() {
@@ -152,7 +154,7 @@ impl Effect for LoadCells {
     }
 }
 
-fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box<Trouble>> {
+fn write_registers(execution: &mut Execution<'_>, load: &Load) -> Result<(), Box<Failure>> {
     let values = load.read(&execution.block.tensor_memory);
     let own = execution.registers.base();
     execution.registers.set_base(load.base);
@@ -171,7 +173,7 @@ struct StoreCells {
 }
 
 impl Effect for StoreCells {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let to = first_cell(execution, mask, "tcgen05.st", self.moves, &self.to)?;
         let actor = execution.actor(mask);
         if execution.block.observer.listens() {
@@ -202,7 +204,7 @@ pub(super) struct Wait {
 }
 
 impl Effect for Wait {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         whole(mask)?;
         let warp = execution.warp as usize;
         let actor = execution.actor(mask);

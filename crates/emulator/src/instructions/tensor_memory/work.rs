@@ -6,20 +6,22 @@ use warpwright_events::{
 };
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use super::super::Decoder;
 use super::super::mbarrier::objects;
-use super::{agree, cell, ranges, trouble};
-use crate::asynchronous::Issuer;
-use crate::decode::{AddressOperand, DecodeError, Words};
-use crate::memory::{Space, Trouble, addresses};
-use crate::operation::{Effect, Execution, Kind};
+use super::{agree, cell, failure, ranges};
+use crate::cta::asynchronous::Issuer;
+use crate::cta::tensor_memory::copy::{Copy, CopyShape};
+use crate::cta::tensor_memory::multiply::{Left, Multiply};
+use crate::cta::tensor_memory::queue::Work;
+use crate::cta::tensor_memory::{partner, pipeline, ranks};
+use crate::decode::{DecodeError, Decoder, Words};
+use crate::execution::effect::{Effect, Execution};
+use crate::execution::resolve::addresses;
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, Space};
+use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor::descriptor::{Major, MatrixDescriptor, PIECE};
 use crate::tensor::tensor_memory_multiply::{self as multiply, RowLayout, TensorMemoryMultiply};
-use crate::tensor_memory::copy::{Copy, CopyShape};
-use crate::tensor_memory::multiply::{Left, Multiply};
-use crate::tensor_memory::pipeline::{self, Work};
-use crate::tensor_memory::{partner, ranks};
 
 /// `[d], a-desc or [a], b-desc, idesc{, disabled}, enable-input-d`
 pub(super) fn multiplication(
@@ -61,17 +63,17 @@ pub(super) fn multiplication(
 }
 
 /// A thread of the CTA issues work to its tensor core.
-fn issue(execution: &mut Execution<'_>, lane: usize, work: Work) -> Result<(), Box<Trouble>> {
+fn issue(execution: &mut Execution<'_>, lane: usize, work: Work) -> Result<(), Box<Failure>> {
     let issuer = Issuer { warp: execution.warp, lane: lane as u8, pc: execution.pc };
     let launch = execution.launch;
     pipeline::issue(&mut execution.cluster(), launch, issuer, work)
 }
 
-/// Names the lane that has the trouble.
-fn at(lane: usize) -> impl Fn(Box<Trouble>) -> Box<Trouble> {
-    move |mut trouble| {
-        trouble.lanes = 1 << lane;
-        trouble
+/// Names the lane that has the failure.
+fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
+    move |mut failure| {
+        failure.lanes = 1 << lane;
+        failure
     }
 }
 
@@ -84,7 +86,7 @@ pub(super) struct Commit {
 }
 
 impl Effect for Commit {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
         // Without a space the address is a generic one; Triton gives one of shared memory, which the hardware takes as well.
@@ -121,7 +123,7 @@ pub(super) struct CopyIn {
 }
 
 impl Effect for CopyIn {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
         for lane in lanes(mask) {
@@ -190,9 +192,9 @@ fn observe_cells(execution: &Execution<'_>, actor: Actor, ranges: &[ByteRange]) 
     });
 }
 
-fn descriptor(what: &str, bits: u64, lane: usize) -> Result<MatrixDescriptor, Box<Trouble>> {
+fn descriptor(what: &str, bits: u64, lane: usize) -> Result<MatrixDescriptor, Box<Failure>> {
     MatrixDescriptor::from_tensor_core_bits(bits).map_err(|error| {
-        Trouble::new(
+        Failure::new(
             FaultKind::TensorMemory,
             1 << lane,
             format!("The descriptor of the {what} is wrong: {error}."),
@@ -220,11 +222,11 @@ struct IssueMultiply {
 }
 
 impl Effect for IssueMultiply {
-    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Trouble>> {
+    fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
         if mask.count_ones() > 1 {
-            let mut found = Trouble::new(
+            let mut found = Failure::new(
                 FaultKind::TensorMemory,
                 mask,
                 format!(
@@ -242,7 +244,7 @@ impl Effect for IssueMultiply {
             let or_16 = if multiply.layout() == RowLayout::Every16 { " or 16" } else { "" };
             let message =
                 format!("D starts at row {} of tensor memory; it may start at row 0{or_16}.", d.row);
-            return trouble(mask, message);
+            return failure(mask, message);
         }
         let actor = Actor { lanes: mask, ..execution.actor(mask) };
         let (area, left) = (work.area(), work.left_area());
@@ -269,11 +271,11 @@ fn is_aligned(multiply: &TensorMemoryMultiply, row: u32) -> bool {
 
 impl IssueMultiply {
     /// What a lane issues.
-    fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Trouble>> {
+    fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Failure>> {
         let registers = &*execution.registers;
         let bits = registers.word(self.descriptor)[lane];
         let multiply = TensorMemoryMultiply::new(self.kind, self.group.into(), bits).map_err(|error| {
-            Trouble::new(
+            Failure::new(
                 FaultKind::TensorMemory,
                 1 << lane,
                 format!("The instruction descriptor {bits:#010x} of tcgen05.mma is wrong: {error}."),

@@ -1,0 +1,170 @@
+//! The mbarrier object (PTX ISA, "mbarrier"): 64 bits of shared memory, whose layout is the emulator's own.
+//!
+//! | bits | what |
+//! |---|---|
+//! | 0-19 | arrivals the phase still waits for |
+//! | 20-39 | arrivals of every phase |
+//! | 40-60 | bytes the phase still waits for (the tx-count), in two's complement |
+//! | 61-62 | 01 where the object is initialised: poison and zeros are not |
+//! | 63 | the parity of the phase |
+//!
+//! A phase completes when it waits for no arrival and for no byte. Bytes may arrive before they are expected: until then
+//! their count is negative, and the phase does not complete.
+
+use std::collections::BTreeMap;
+
+use warpwright_arch::limits::MBARRIER_MAX_COUNT;
+
+/// The most arrivals a phase can wait for.
+pub(crate) const MOST_ARRIVALS: u32 = MBARRIER_MAX_COUNT;
+/// The most bytes a phase can wait for, or have too many of.
+pub(crate) const MOST_BYTES: i32 = MBARRIER_MAX_COUNT as i32;
+const ARRIVALS: u64 = MBARRIER_MAX_COUNT as u64;
+const BYTES: u64 = (1 << 21) - 1;
+
+/// An initialised mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mbarrier {
+    pub(crate) pending: u32,
+    pub(crate) expected: u32,
+    /// Bytes of asynchronous copies still to come; negative where more have come than were announced.
+    pub(crate) bytes: i32,
+    pub(crate) parity: bool,
+}
+
+impl Mbarrier {
+    pub(crate) fn new(count: u32) -> Self {
+        Self { pending: count, expected: count, bytes: 0, parity: false }
+    }
+
+    /// What the bits of memory hold, if they are an initialised object.
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        (bits >> 61 & 3 == 1).then_some(Self {
+            pending: (bits & ARRIVALS) as u32,
+            expected: (bits >> 20 & ARRIVALS) as u32,
+            bytes: ((bits << 3) as i64 >> 43) as i32,
+            parity: bits >> 63 != 0,
+        })
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.pending)
+            | u64::from(self.expected) << 20
+            | (self.bytes as u64 & BYTES) << 40
+            | 1 << 61
+            | u64::from(self.parity) << 63
+    }
+
+    /// Counts arrivals; `None` if the phase does not wait for so many.
+    pub(crate) fn arrive(self, count: u32) -> Option<Self> {
+        Some(Self { pending: self.pending.checked_sub(count)?, ..self }.settled())
+    }
+
+    /// Counts arrivals of threads that take part in no later phase.
+    pub(crate) fn arrive_and_drop(self, count: u32) -> Option<Self> {
+        Self { expected: self.expected.checked_sub(count)?, ..self }.arrive(count)
+    }
+
+    /// Announces bytes (positive) or counts them as arrived (negative); `None` if the count cannot hold that.
+    pub(crate) fn expect(self, bytes: i32) -> Option<Self> {
+        let bytes = self.bytes.checked_add(bytes)?;
+        (bytes.abs() <= MOST_BYTES).then(|| Self { bytes, ..self }.settled())
+    }
+
+    /// Ends the phase if it waits for nothing more.
+    fn settled(self) -> Self {
+        if self.pending == 0 && self.bytes == 0 {
+            Self { pending: self.expected, parity: !self.parity, ..self }
+        } else {
+            self
+        }
+    }
+}
+
+/// Arrivals of one warp by one instruction in the open phase of an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrivals {
+    pub(crate) rank: u32,
+    pub(crate) warp: u32,
+    pub(crate) pc: u32,
+    pub(crate) count: u32,
+}
+
+/// What is known of an initialised mbarrier besides its bits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MbarrierRecord {
+    /// Phases completed.
+    pub(crate) phase: u64,
+    /// Who has arrived in the open phase, and who did in the one before.
+    pub(crate) arrivals: Vec<Arrivals>,
+    pub(crate) arrivals_before: Vec<Arrivals>,
+    /// Bytes announced and bytes arrived in the open phase.
+    pub(crate) bytes_expected: u64,
+    pub(crate) bytes_arrived: u64,
+}
+
+/// The mbarriers of a CTA that are initialised, by offset.
+pub(crate) type MbarrierRecords = BTreeMap<u64, MbarrierRecord>;
+
+/// What an operation does to an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Threads arrive, having announced bytes first.
+    Arrive { count: u32, drop: bool, expect: u32 },
+    /// Bytes are announced.
+    Expect { bytes: u32 },
+    /// Announced bytes have arrived.
+    Complete { bytes: u32 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_hold_the_whole_object() {
+        for bytes in [0, 1, -1, MOST_BYTES, -MOST_BYTES] {
+            let barrier = Mbarrier { pending: 3, expected: MOST_ARRIVALS, bytes, parity: true };
+            assert_eq!(Mbarrier::from_bits(barrier.to_bits()), Some(barrier));
+        }
+        assert_eq!(Mbarrier::from_bits(0), None);
+        assert_eq!(Mbarrier::from_bits(u64::MAX), None);
+    }
+
+    #[test]
+    fn phases_end_with_the_last_arrival() {
+        let barrier = Mbarrier::new(2).arrive(1).unwrap();
+        assert_eq!((barrier.pending, barrier.parity), (1, false));
+        let barrier = barrier.arrive(1).unwrap();
+        assert_eq!((barrier.pending, barrier.parity), (2, true));
+        assert_eq!(barrier.arrive(3), None);
+        let dropped = barrier.arrive_and_drop(1).unwrap().arrive(1).unwrap();
+        assert_eq!((dropped.pending, dropped.expected, dropped.parity), (1, 1, false));
+    }
+
+    #[test]
+    fn a_phase_needs_its_arrivals_and_its_bytes() {
+        // In any order of the three, the phase ends with the last.
+        let steps: [fn(Mbarrier) -> Mbarrier; 3] = [
+            |barrier| barrier.arrive(1).unwrap(),
+            |barrier| barrier.expect(48).unwrap(),
+            |barrier| barrier.expect(-48).unwrap(),
+        ];
+        for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1]] {
+            let mut barrier = Mbarrier::new(1);
+            // A first arrival with nothing announced would end the phase: a second one is still to come here.
+            barrier.pending += u32::from(order[0] == 0);
+            for step in order {
+                assert!(!barrier.parity);
+                barrier = steps[step](barrier);
+            }
+            if order[0] == 0 {
+                assert!(!barrier.parity);
+                barrier = barrier.arrive(1).unwrap();
+            }
+            assert!(barrier.parity && barrier.bytes == 0 && barrier.pending == 1, "{order:?}");
+        }
+        assert_eq!(Mbarrier::new(1).expect(MOST_BYTES + 1), None);
+        assert_eq!(Mbarrier::new(1).expect(-MOST_BYTES).unwrap().expect(-1), None);
+    }
+}

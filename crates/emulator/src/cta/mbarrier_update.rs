@@ -1,0 +1,163 @@
+//! Operations on the mbarriers of a cluster's CTAs.
+
+use warpwright_events::{Event, FaultKind, MbarrierAddress, MemorySpace, shared_base};
+
+use crate::cta::block::{Block, Blocks};
+use crate::cta::mbarrier::{Arrivals, Change, MOST_BYTES, Mbarrier, MbarrierRecord};
+use crate::launch::failure::Failure;
+
+impl Block {
+    /// Makes an mbarrier for a number of arrivals.
+    pub(crate) fn initialise_mbarrier(&mut self, offset: u64, count: u32) {
+        self.mbarriers.insert(offset, MbarrierRecord::default());
+        self.shared.write_u64(offset, Mbarrier::new(count).to_bits());
+    }
+
+    /// Ends an mbarrier.
+    pub(crate) fn invalidate_mbarrier(&mut self, offset: u64) -> Result<(), Box<Failure>> {
+        self.mbarrier(offset)?;
+        self.mbarriers.remove(&offset);
+        self.shared.write_u64(offset, u64::MAX);
+        Ok(())
+    }
+
+    /// The mbarrier at an aligned offset inside shared memory.
+    pub(crate) fn mbarrier(&self, offset: u64) -> Result<Mbarrier, Box<Failure>> {
+        let address = shared_base(self.rank) | offset;
+        let failure =
+            |message| Err(Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address));
+        if !self.mbarriers.contains_key(&offset) {
+            return failure(format!("There is no initialised mbarrier at shared address {address:#x}."));
+        }
+        match Mbarrier::from_bits(self.shared.read_u64(offset)) {
+            Some(barrier) => Ok(barrier),
+            None => failure(format!(
+                "The mbarrier at shared address {address:#x} was overwritten by something else."
+            )),
+        }
+    }
+
+    /// Changes an mbarrier. Returns what it was before.
+    pub(crate) fn change_mbarrier(&mut self, offset: u64, change: Change) -> Result<Mbarrier, Box<Failure>> {
+        let before = self.mbarrier(offset)?;
+        let after = match change {
+            Change::Arrive { count, drop, expect } => {
+                let expecting = Mbarrier { bytes: before.bytes.saturating_add_unsigned(expect), ..before };
+                match drop {
+                    _ if expecting.bytes > MOST_BYTES => None,
+                    true => expecting.arrive_and_drop(count),
+                    false => expecting.arrive(count),
+                }
+            }
+            Change::Expect { bytes } => i32::try_from(bytes).ok().and_then(|bytes| before.expect(bytes)),
+            Change::Complete { bytes } => i32::try_from(bytes).ok().and_then(|bytes| before.expect(-bytes)),
+        };
+        let address = shared_base(self.rank) | offset;
+        let after = after.ok_or_else(|| refused(address, before, change))?;
+        if let Change::Complete { bytes } = change {
+            self.observer.report(Event::MbarrierBytes {
+                mbarrier: MbarrierAddress { rank: self.rank, offset },
+                bytes,
+            });
+        }
+        self.shared.write_u64(offset, after.to_bits());
+        let record = self.mbarriers.entry(offset).or_default();
+        if after.parity != before.parity {
+            self.observer
+                .report(Event::MbarrierPhaseEnd { mbarrier: MbarrierAddress { rank: self.rank, offset } });
+            let arrivals_before = std::mem::take(&mut record.arrivals);
+            *record =
+                MbarrierRecord { phase: record.phase + 1, arrivals_before, ..MbarrierRecord::default() };
+        } else {
+            match change {
+                Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => {
+                    record.bytes_expected += u64::from(bytes);
+                }
+                Change::Complete { bytes } => record.bytes_arrived += u64::from(bytes),
+            }
+        }
+        Ok(before)
+    }
+
+    /// Notes who arrived, in the phase that was open before.
+    pub(crate) fn note_arrival(&mut self, offset: u64, before: Mbarrier, arrival: Arrivals) {
+        let open = Mbarrier::from_bits(self.shared.read_u64(offset));
+        let Some(record) = self.mbarriers.get_mut(&offset) else { return };
+        let arrivals = match open {
+            Some(open) if open.parity == before.parity => &mut record.arrivals,
+            _ => &mut record.arrivals_before,
+        };
+        let same = |other: &&mut Arrivals| {
+            (other.rank, other.warp, other.pc) == (arrival.rank, arrival.warp, arrival.pc)
+        };
+        match arrivals.iter_mut().find(same) {
+            Some(known) => known.count += arrival.count,
+            None => arrivals.push(arrival),
+        }
+    }
+}
+
+/// Says why an mbarrier cannot change so.
+fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
+    let bytes_of = |bytes: i32| match bytes {
+        0 => String::new(),
+        bytes if bytes > 0 => format!(" and {bytes} bytes"),
+        bytes => format!(" ({} bytes have come that were not announced)", -bytes),
+    };
+    let message = match change {
+        Change::Arrive { count, .. } if count > before.pending => format!(
+            "The mbarrier at shared address {address:#x} waits for {} more arrivals{} in this phase, and {count} arrive.",
+            before.pending,
+            bytes_of(before.bytes)
+        ),
+        Change::Arrive { count, drop: true, .. } if count > before.expected => format!(
+            "The mbarrier at shared address {address:#x} has phases of {} arrivals, and {count} are dropped.",
+            before.expected
+        ),
+        Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => format!(
+            "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are \
+             announced; it can count {MOST_BYTES}.",
+            before.bytes
+        ),
+        Change::Complete { bytes } => format!(
+            "The mbarrier at shared address {address:#x} has {} bytes in this phase that were not announced, and {bytes} \
+             more arrive; it can count {MOST_BYTES}.",
+            -before.bytes
+        ),
+    };
+    Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address)
+}
+
+/// Tells an mbarrier that bytes of an asynchronous operation have arrived.
+pub(crate) fn complete_tx(
+    blocks: &mut Blocks<'_>,
+    address: MbarrierAddress,
+    bytes: u32,
+) -> Result<(), Box<Failure>> {
+    running(blocks, address)?.change_mbarrier(address.offset, Change::Complete { bytes }).map(|_| ())
+}
+
+/// The CTA that an mbarrier belongs to, which must be running.
+pub(crate) fn running<'b>(
+    blocks: &'b mut Blocks<'_>,
+    address: MbarrierAddress,
+) -> Result<&'b mut Block, Box<Failure>> {
+    let own = blocks.own.rank;
+    match blocks.get(address.rank) {
+        Some(block) if address.rank == own || block.is_running() => Ok(block),
+        Some(block) => {
+            let what = if block.started { "has exited" } else { "has not started" };
+            let message = format!(
+                "An operation on the mbarrier at shared address {:#x} reaches the CTA of rank {}, which {what}.",
+                address.shared(),
+                address.rank
+            );
+            Err(Failure::new(FaultKind::PeerNotResident, 0, message)
+                .at(MemorySpace::Shared, address.shared()))
+        }
+        None => {
+            let message = format!("The cluster has no CTA of rank {}.", address.rank);
+            Err(Failure::new(FaultKind::OutOfBounds, 0, message))
+        }
+    }
+}

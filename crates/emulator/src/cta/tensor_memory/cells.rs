@@ -1,0 +1,79 @@
+//! The cells of tensor memory.
+
+use warpwright_events::{Cell, FULL, FaultKind, TENSOR_COLUMNS, TENSOR_ROWS};
+
+use super::columns::Columns;
+use crate::launch::failure::Failure;
+
+/// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA, "Access restrictions").
+pub(crate) const ROWS_OF_WARP: u32 = 32;
+/// What columns hold that nothing has written.
+const POISON: u32 = u32::MAX;
+
+/// A rectangle of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) first: Cell,
+    pub(crate) rows: u32,
+    pub(crate) columns: u32,
+}
+
+/// The tensor memory of a CTA. Its cells are there from the first time that columns are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct TensorMemory {
+    cells: Vec<u32>,
+    pub(crate) columns: Columns,
+}
+
+impl TensorMemory {
+    /// Forgets everything, for another CTA.
+    pub(crate) fn reset(&mut self) {
+        self.columns = Columns::default();
+    }
+
+    /// Gives a number of columns away; the first of them, if so many are free.
+    pub(crate) fn allocate(&mut self, columns: u32) -> Option<u32> {
+        self.cells.resize((TENSOR_ROWS * TENSOR_COLUMNS) as usize, POISON);
+        let first = self.columns.allocate(columns)?;
+        for row in 0..TENSOR_ROWS {
+            let start = (row * TENSOR_COLUMNS + first) as usize;
+            self.cells[start..start + columns as usize].fill(POISON);
+        }
+        Some(first)
+    }
+
+    /// Holds cells to those that somebody has asked for.
+    pub(crate) fn check(&self, what: &str, area: Area) -> Result<(), Box<Failure>> {
+        let Area { first: Cell { row, column }, rows, columns } = area;
+        if row + rows > TENSOR_ROWS {
+            let message = format!(
+                "{what} reaches rows {row} to {} of tensor memory, which has {TENSOR_ROWS}.",
+                row + rows - 1
+            );
+            return Err(Failure::new(FaultKind::OutOfBounds, FULL, message));
+        }
+        if self.columns.hold(column, columns) {
+            return Ok(());
+        }
+        let message = match columns {
+            1 => format!("{what} reaches column {column} of tensor memory, which is not allocated."),
+            _ => format!(
+                "{what} reaches columns {column} to {} of tensor memory, and not all of them are allocated.",
+                column + columns - 1
+            ),
+        };
+        Err(Failure::new(FaultKind::OutOfBounds, FULL, message).note(self.columns.in_words()))
+    }
+
+    /// What a cell that was checked holds.
+    #[inline(always)]
+    pub(crate) fn get(&self, row: u32, column: u32) -> u32 {
+        self.cells[(row * TENSOR_COLUMNS + column) as usize]
+    }
+
+    /// Writes a cell that was checked.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
+        self.cells[(row * TENSOR_COLUMNS + column) as usize] = value;
+    }
+}

@@ -1,0 +1,300 @@
+//! A function being decoded: what its names stand for, and the operations emitted so far.
+
+use std::collections::{HashMap, HashSet};
+
+use warpwright_events::{self as events, RegisterUse};
+use warpwright_ptx::syntax::{Function, Instruction, StateSpace, Type, Variable};
+
+use super::description::nothing;
+use super::error::DecodeError;
+use super::kernel_scope::KernelDecoder;
+use super::names::{File, Register, Scope, Symbol};
+use super::variables;
+use crate::kernel::image::{Preload, PreloadPlace, PreloadValue};
+use crate::lanes::{LaneLoop, Operands, plain, vectored};
+use crate::operation::kind::{Guard, Kind, Operation};
+use crate::registers::{FrameBase, Slot};
+
+/// A function being decoded, to whom an instruction's decoder emits operations.
+pub(crate) type Decoder<'d, 'k, 'm> = &'d mut FunctionDecoder<'k, 'm>;
+
+/// A function being decoded.
+pub(crate) struct FunctionDecoder<'k, 'm> {
+    pub(crate) kernel: &'k mut KernelDecoder<'m>,
+    pub(crate) function: &'m Function,
+    pub(crate) scopes: Vec<Scope>,
+    /// Where each label stands, once it is known.
+    pub(crate) labels: Vec<Option<u32>>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) instructions: Vec<events::Instruction>,
+    pub(crate) of_operation: Vec<u32>,
+    pub(crate) preloads: Vec<Preload>,
+    pub(crate) constants: HashMap<(File, PreloadValue), Slot>,
+    pub(crate) frame: FrameBase,
+    pub(crate) guard: Guard,
+    /// The instruction being decoded, until an operation is emitted for it.
+    pub(crate) next: Option<events::Instruction>,
+    pub(crate) carry: Option<Slot>,
+    /// The names of the accumulators of `wgmma`.
+    pub(crate) accumulators: HashSet<String>,
+    /// Registers that `tcgen05.ld` writes.
+    pub(crate) loaded: HashSet<Slot>,
+    /// Where the code goes on after a `mov` of an accumulator, straight from which no multiply can be under way.
+    pub(crate) settled: Option<usize>,
+    /// What the instruction does with registers of up to 32 bits.
+    pub(crate) used: Vec<RegisterUse>,
+    /// That of all instructions, by the operation that stands for it.
+    pub(crate) register_uses: Vec<(usize, Box<[RegisterUse]>)>,
+}
+
+impl<'k, 'm> FunctionDecoder<'k, 'm> {
+    pub(crate) fn new(kernel: &'k mut KernelDecoder<'m>, function: &'m Function, scope: Scope) -> Self {
+        Self {
+            kernel,
+            function,
+            scopes: vec![scope],
+            labels: Vec::new(),
+            operations: Vec::new(),
+            instructions: Vec::new(),
+            of_operation: Vec::new(),
+            preloads: Vec::new(),
+            constants: HashMap::new(),
+            frame: FrameBase::default(),
+            guard: Guard::NONE,
+            next: Some(nothing(function.line)),
+            carry: None,
+            accumulators: HashSet::new(),
+            loaded: HashSet::new(),
+            settled: None,
+            used: Vec::new(),
+            register_uses: Vec::new(),
+        }
+    }
+
+    pub(crate) fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("a function has a scope")
+    }
+
+    pub(crate) fn declare(&mut self, variable: &Variable) -> Result<(), DecodeError> {
+        let name = variable.name.clone();
+        match variable.space {
+            StateSpace::Register => {
+                if let Some(count) = variable.numbered {
+                    self.scope().insert_run(&variable.name, count, variable.ty);
+                } else if variable.vector > 1 {
+                    let registers: Vec<Register> =
+                        (0..variable.vector).map(|_| self.new_register(variable.ty)).collect();
+                    for (register, axes) in
+                        registers.iter().zip([["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]])
+                    {
+                        for axis in axes {
+                            self.scope().insert(format!("{name}.{axis}"), Symbol::Register(*register));
+                        }
+                    }
+                    self.scope().insert(name, Symbol::Vector(registers));
+                } else {
+                    let register = self.new_register(variable.ty);
+                    self.scope().insert(name, Symbol::Register(register));
+                }
+            }
+            StateSpace::Local | StateSpace::Parameter => {
+                let copies = variable.numbered.unwrap_or(1);
+                for copy in 0..copies {
+                    let size = variables::size(variable) as u32;
+                    let offset = self.frame.local.next_multiple_of(variables::alignment(variable) as u32);
+                    self.frame.local = offset + size;
+                    let name =
+                        if variable.numbered.is_some() { format!("{name}{copy}") } else { name.clone() };
+                    self.scope().insert(name, Symbol::Local { offset, size });
+                }
+            }
+            StateSpace::Shared => {
+                let symbol = self.kernel.place_shared(variable);
+                self.scope().insert(name, symbol);
+            }
+            StateSpace::Global | StateSpace::Constant | StateSpace::Texture => {
+                return Err(DecodeError::new(
+                    "Global and constant variables are declared outside functions.",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn new_register(&mut self, ty: Type) -> Register {
+        let file = File::of(ty);
+        Register { file, slot: self.scratch(file), ty }
+    }
+
+    /// A register that has no name.
+    pub(crate) fn scratch(&mut self, file: File) -> Slot {
+        let (next, step) = match file {
+            File::Word => (&mut self.frame.words, 1),
+            File::Long => (&mut self.frame.longs, 1),
+            File::Quad => (&mut self.frame.longs, 2),
+            File::Predicate => (&mut self.frame.predicates, 1),
+        };
+        *next += step;
+        *next - step
+    }
+
+    /// The carry flag, `CC.CF`.
+    pub(crate) fn carry(&mut self) -> Slot {
+        match self.carry {
+            Some(slot) => slot,
+            None => {
+                let slot = self.scratch(File::Predicate);
+                self.carry = Some(slot);
+                slot
+            }
+        }
+    }
+
+    /// What a name stands for.
+    pub(crate) fn symbol(&mut self, name: &str) -> Result<Symbol, DecodeError> {
+        for level in (0..self.scopes.len()).rev() {
+            if let Some(symbol) = self.scopes[level].get(name) {
+                return Ok(symbol.clone());
+            }
+            if let Some(ty) = self.scopes[level].run_type(name) {
+                let register = self.new_register(ty);
+                self.scopes[level].insert(name, Symbol::Register(register));
+                return Ok(Symbol::Register(register));
+            }
+        }
+        self.kernel.module_symbol(name).ok_or_else(|| DecodeError::new(format!("`{name}` is not declared.")))
+    }
+
+    /// A label's number, to branch to.
+    pub(crate) fn label(&mut self, name: &str) -> Result<u32, DecodeError> {
+        match self.symbol(name)? {
+            Symbol::Label(label) => Ok(label),
+            _ => Err(DecodeError::new(format!("`{name}` is not a label."))),
+        }
+    }
+
+    /// A function of the module.
+    pub(crate) fn function(&self, index: u32) -> &'m Function {
+        &self.kernel.names.module.functions[index as usize]
+    }
+
+    /// What an environment register holds that tells of the grid's barrier, if it is one.
+    pub(crate) fn grid_workspace(&self, register: &str) -> Option<u64> {
+        self.kernel.names.workspace.register(register)
+    }
+
+    /// The place in the kernel's code of a function that is called.
+    pub(crate) fn callee(&mut self, function: u32) -> u32 {
+        self.kernel.reach(function)
+    }
+
+    /// A function whose address is taken may be called.
+    pub(crate) fn mention_function(&mut self, function: u32) {
+        self.kernel.reach(function);
+    }
+
+    /// An indirect call may go to any function in a table.
+    pub(crate) fn mention_tables(&mut self) {
+        self.kernel.reach_tables();
+    }
+
+    pub(crate) fn preload(&mut self, place: PreloadPlace, value: PreloadValue) {
+        self.preloads.push(Preload { place, value });
+    }
+
+    /// How many bytes of parameters the kernel takes; none in a device function.
+    pub(crate) fn parameter_bytes(&self) -> u32 {
+        if self.function.is_entry { variables::parameter_bytes(self.function) } else { 0 }
+    }
+
+    /// Whether the function is a kernel.
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.function.is_entry
+    }
+
+    /// Notes that the instruction writes these registers while the program goes on, which is no use by itself.
+    pub(crate) fn note_asynchronous(&mut self, slots: &[Slot]) {
+        self.loaded.extend(slots);
+        self.used.clear();
+    }
+
+    /// Notes that the instruction uses a register.
+    pub(crate) fn note_use(&mut self, register: Register, writes: bool) {
+        if register.file == File::Word {
+            self.used.push(RegisterUse { slot: register.slot, writes });
+        }
+    }
+
+    /// Appends an operation under the instruction's guard.
+    pub(crate) fn emit(&mut self, kind: Kind) {
+        self.operations.push(Operation { kind, guard: self.guard });
+        self.instructions.extend(self.next.take());
+        self.of_operation.push(self.instructions.len() as u32 - 1);
+    }
+
+    /// The slots of an instruction with one destination, which comes first, and up to four sources after it.
+    pub(crate) fn slots(
+        &mut self,
+        instruction: &Instruction,
+        destination: Type,
+        sources: &[Type],
+    ) -> Result<Operands, DecodeError> {
+        self.expect_operands(instruction, 1 + sources.len())?;
+        let mut slots = [0; 4];
+        for (index, ty) in sources.iter().enumerate() {
+            slots[index] = self.source(&instruction.operands[index + 1], *ty)?;
+        }
+        let d = self.destination(&instruction.operands[0], destination)?;
+        let [a, b, c, x] = slots;
+        Ok(Operands { d, a, b, c, x, e: 0 })
+    }
+
+    /// Appends a lane operation on such slots, compiled for the machine's vectors.
+    pub(crate) fn vector(
+        &mut self,
+        instruction: &Instruction,
+        destination: Type,
+        sources: &[Type],
+        mut body: impl LaneLoop,
+    ) -> Result<(), DecodeError> {
+        body.bind(self.slots(instruction, destination, sources)?);
+        self.emit(Kind::Lanes(vectored(body)));
+        Ok(())
+    }
+
+    /// Appends a lane operation on such slots, compiled once.
+    pub(crate) fn scalar(
+        &mut self,
+        instruction: &Instruction,
+        destination: Type,
+        sources: &[Type],
+        mut body: impl LaneLoop,
+    ) -> Result<(), DecodeError> {
+        body.bind(self.slots(instruction, destination, sources)?);
+        self.emit(Kind::Lanes(plain(body)));
+        Ok(())
+    }
+
+    /// Appends a lane operation on the given slots, compiled for the machine's vectors.
+    pub(crate) fn lanes(&mut self, operands: Operands, mut body: impl LaneLoop) {
+        body.bind(operands);
+        self.emit(Kind::Lanes(vectored(body)));
+    }
+
+    /// Appends a lane operation on the given slots, compiled once.
+    pub(crate) fn plain_lanes(&mut self, operands: Operands, mut body: impl LaneLoop) {
+        body.bind(operands);
+        self.emit(Kind::Lanes(plain(body)));
+    }
+
+    /// Refuses an instruction that does not have this many operands.
+    pub(crate) fn expect_operands(&self, instruction: &Instruction, count: usize) -> Result<(), DecodeError> {
+        if instruction.operands.len() == count {
+            return Ok(());
+        }
+        Err(DecodeError::new(format!(
+            "The instruction takes {count} operands, and has {}.",
+            instruction.operands.len()
+        )))
+    }
+}

@@ -1,0 +1,24 @@
+//! What is wrong with an instruction or a declaration.
+
+use warpwright_ptx::syntax::{Instruction, Type};
+
+use crate::program::LoadError;
+
+/// What is wrong with an instruction or a declaration, before it is known where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecodeError(String);
+
+impl DecodeError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    pub(crate) fn at(self, function: Option<&str>, line: u32, text: String) -> LoadError {
+        LoadError { function: function.map(str::to_owned), line, text, message: self.0 }
+    }
+}
+
+/// Refuses a combination of opcode and type that PTX does not have.
+pub(crate) fn unsupported(i: &Instruction, ty: Type) -> DecodeError {
+    DecodeError::new(format!("`{}` does not exist for the type .{}.", i.opcode.base(), ty.word()))
+}

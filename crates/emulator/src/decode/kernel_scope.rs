@@ -1,0 +1,170 @@
+//! What names stand for in a kernel and its module.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use warpwright_events::{Register, Source};
+use warpwright_ptx::syntax::{Initializer, Module, SourceLocation, StateSpace, Variable};
+
+use super::grid_workspace::GridWorkspace;
+use super::names::Symbol;
+use super::variables;
+use crate::kernel::image::{SharedVariable, source};
+use crate::program::ModuleVariable;
+
+/// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land there.
+const DYNAMIC_SHARED_ALIGNMENT: u64 = 16;
+
+/// What the module's own names stand for, the same for all kernels but for shared memory.
+pub(crate) struct ModuleNames<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) scope: HashMap<&'m str, Symbol>,
+    pub(crate) shared: HashMap<&'m str, &'m Variable>,
+    /// Functions whose address an initializer takes.
+    pub(crate) in_tables: HashSet<u32>,
+    pub(crate) workspace: GridWorkspace,
+}
+
+impl<'m> ModuleNames<'m> {
+    pub(crate) fn of(
+        module: &'m Module,
+        variables: &BTreeMap<String, ModuleVariable>,
+        workspace: GridWorkspace,
+    ) -> Self {
+        let mut scope = HashMap::new();
+        for function in &module.functions {
+            if let Some(index) = variables::function_index(module, &function.name) {
+                scope.insert(function.name.as_str(), Symbol::Function(index));
+            }
+        }
+        for (alias, function) in &module.aliases {
+            if let Some(symbol) = scope.get(function.as_str()).cloned() {
+                scope.insert(alias.as_str(), symbol);
+            }
+        }
+        let mut shared = HashMap::new();
+        for variable in &module.variables {
+            if variable.space == StateSpace::Shared {
+                shared.insert(variable.name.as_str(), variable);
+            } else if let Some(placed) = variables.get(&variable.name) {
+                scope.insert(variable.name.as_str(), Symbol::Global(placed.address));
+            }
+        }
+        let mut in_tables = HashSet::new();
+        for variable in &module.variables {
+            mentioned(variable.initializer.as_deref().unwrap_or(&[]), &scope, &mut in_tables);
+        }
+        Self { module, scope, shared, in_tables, workspace }
+    }
+}
+
+fn mentioned(values: &[Initializer], scope: &HashMap<&str, Symbol>, functions: &mut HashSet<u32>) {
+    for value in values {
+        match value {
+            Initializer::Group(inner) => mentioned(inner, scope, functions),
+            Initializer::Address { symbol, .. } => {
+                if let Some(Symbol::Function(index)) = scope.get(symbol.as_str()) {
+                    functions.insert(*index);
+                }
+            }
+            Initializer::Number(_) => {}
+        }
+    }
+}
+
+/// A kernel being decoded.
+pub(crate) struct KernelDecoder<'m> {
+    pub(crate) names: &'m ModuleNames<'m>,
+    /// Functions reached so far, by index in the module, in the order of their code.
+    pub(crate) reached: Vec<u32>,
+    pub(crate) shared: HashMap<&'m str, Symbol>,
+    pub(crate) placed: Vec<SharedVariable>,
+    pub(crate) shared_bytes: u64,
+    pub(crate) dynamic_alignment: u64,
+    /// Numbers of registers, by name.
+    pub(crate) registers: HashMap<String, u32>,
+}
+
+impl<'m> KernelDecoder<'m> {
+    pub(crate) fn new(names: &'m ModuleNames<'m>, root: u32) -> Self {
+        Self {
+            names,
+            reached: vec![root],
+            shared: HashMap::new(),
+            placed: Vec::new(),
+            shared_bytes: 0,
+            dynamic_alignment: DYNAMIC_SHARED_ALIGNMENT,
+            registers: HashMap::new(),
+        }
+    }
+
+    /// The place of a function in this kernel's code.
+    pub(crate) fn reach(&mut self, function: u32) -> u32 {
+        match self.reached.iter().position(|&reached| reached == function) {
+            Some(place) => place as u32,
+            None => {
+                self.reached.push(function);
+                self.reached.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The number of a register.
+    pub(crate) fn number(&mut self, name: &str) -> Register {
+        if let Some(number) = self.registers.get(name) {
+            return Register(*number);
+        }
+        let next = self.registers.len() as u32;
+        self.registers.insert(name.to_owned(), next);
+        Register(next)
+    }
+
+    /// A position, where the module names its file.
+    pub(crate) fn source(&self, location: SourceLocation) -> Source {
+        source(&self.names.module.files, location)
+    }
+
+    /// Reaches every function that a table of addresses names.
+    pub(crate) fn reach_tables(&mut self) {
+        let mut functions: Vec<u32> = self.names.in_tables.iter().copied().collect();
+        functions.sort_unstable();
+        for function in functions {
+            self.reach(function);
+        }
+    }
+
+    /// What a module-level name stands for in this kernel.
+    pub(crate) fn module_symbol(&mut self, name: &str) -> Option<Symbol> {
+        if let Some(symbol) = self.names.scope.get(name) {
+            return Some(symbol.clone());
+        }
+        if let Some(symbol) = self.shared.get(name) {
+            return Some(symbol.clone());
+        }
+        let (&name, &variable) = self.names.shared.get_key_value(name)?;
+        let symbol = self.place_shared(variable);
+        self.shared.insert(name, symbol.clone());
+        Some(symbol)
+    }
+
+    /// Gives a variable its place in shared memory.
+    pub(crate) fn place_shared(&mut self, variable: &Variable) -> Symbol {
+        let alignment = variables::alignment(variable).max(1);
+        let mut placed = SharedVariable {
+            name: variable.name.clone(),
+            offset: 0,
+            bytes: None,
+            line: variable.line,
+            text: format!("{variable};"),
+        };
+        if variables::is_dynamic(variable) {
+            self.placed.push(placed);
+            self.dynamic_alignment = self.dynamic_alignment.max(alignment);
+            return Symbol::DynamicShared;
+        }
+        let offset = self.shared_bytes.next_multiple_of(alignment);
+        self.shared_bytes = offset + variables::size(variable);
+        (placed.offset, placed.bytes) = (offset as u32, Some(variables::size(variable)));
+        self.placed.push(placed);
+        Symbol::Shared(offset as u32)
+    }
+}

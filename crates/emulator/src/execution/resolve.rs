@@ -1,0 +1,395 @@
+//! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
+
+use warpwright_events::{
+    AccessKind, Event, FaultKind, LANES, MemorySpace, Strength, Value, lanes, split_shared,
+};
+
+use crate::execution::effect::Execution;
+use crate::launch::failure::Failure;
+use crate::memory::{AddressOperand, BaseOperand, Space, span};
+
+/// What an instruction does with memory, for the words of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Load,
+    /// Of a tile, by a whole warp.
+    LoadTile,
+    Store,
+    Atomic,
+    Copy,
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Load | Purpose::LoadTile => "load",
+            Purpose::Store => "store",
+            Purpose::Atomic => "atomic operation",
+            Purpose::Copy => "copy",
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Purpose::Store | Purpose::Atomic)
+    }
+
+    /// What is reported; asynchronous copies report themselves.
+    fn kind(self) -> Option<AccessKind> {
+        match self {
+            Purpose::Load => Some(AccessKind::Read),
+            Purpose::LoadTile => Some(AccessKind::ReadTile),
+            Purpose::Store => Some(AccessKind::Write),
+            Purpose::Atomic => Some(AccessKind::Atomic),
+            Purpose::Copy => None,
+        }
+    }
+}
+
+/// The addresses of all lanes. Those of lanes that do not take part are whatever their registers hold.
+#[inline(always)]
+pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> [u64; LANES] {
+    let offset = operand.offset as u64;
+    let mut result = [offset; LANES];
+    match operand.base {
+        BaseOperand::Absolute => {}
+        BaseOperand::Shared => result = [execution.block.shared.base().wrapping_add(offset); LANES],
+        BaseOperand::Frame => {
+            let base = u64::from(execution.registers.base().local);
+            result = [base.wrapping_add(offset); LANES];
+        }
+        BaseOperand::Word(slot) => {
+            let column = execution.registers.word(slot);
+            for lane in 0..LANES {
+                result[lane] = u64::from(column[lane]).wrapping_add(offset);
+            }
+        }
+        BaseOperand::Long(slot) => {
+            let column = execution.registers.long(slot);
+            for lane in 0..LANES {
+                result[lane] = column[lane].wrapping_add(offset);
+            }
+        }
+    }
+    result
+}
+
+/// The host's pointer to a range of a space that is one piece of memory.
+#[inline(always)]
+fn locate(
+    execution: &mut Execution<'_>,
+    space: Space,
+    first: u64,
+    end: u64,
+    writes: bool,
+) -> Option<*mut u8> {
+    match space {
+        Space::Global | Space::Constant => {
+            execution.launch.memory.locate(execution.cache, first, end, writes)
+        }
+        Space::Shared => execution.block.shared.locate(first, end),
+        Space::ClusterShared => {
+            let own = execution.block.shared.locate(first, end);
+            own.or_else(|| locate_in_peer(execution, first, end))
+        }
+        Space::Parameter => {
+            let parameters = execution.launch.parameters;
+            let inside = !writes && first <= end && end <= parameters.len() as u64;
+            inside.then(|| parameters.as_ptr().cast_mut().wrapping_add(first as usize))
+        }
+        Space::Local | Space::Generic => None,
+    }
+}
+
+/// The host's pointer to a range of the shared memory of another CTA of the cluster, which must be running.
+#[inline(never)]
+fn locate_in_peer(execution: &mut Execution<'_>, first: u64, end: u64) -> Option<*mut u8> {
+    let mut cluster = execution.cluster();
+    let peer = cluster.get(split_shared(first).0)?;
+    if peer.is_running() { peer.shared.locate(first, end) } else { None }
+}
+
+/// Where the lanes' bytes are on the host.
+pub(crate) enum Located {
+    /// All in one piece of memory: lane `i` at `host + (addresses[i] - first)`.
+    Together { host: *mut u8, first: u64, contiguous: bool, uniform: bool },
+    /// Each somewhere.
+    Apart(Box<[*mut u8; LANES]>),
+}
+
+impl Located {
+    /// The bytes of a lane.
+    #[inline(always)]
+    pub(crate) fn lane(&self, lane: usize, addresses: &[u64; LANES]) -> *mut u8 {
+        match self {
+            Located::Together { host, first, .. } => host.wrapping_add((addresses[lane] - first) as usize),
+            Located::Apart(hosts) => hosts[lane],
+        }
+    }
+}
+
+/// Finds the bytes of the lanes of a mask, `size` for each, for a weak access, and tells the checkers of it. Local memory
+/// is not asked for here.
+#[inline(always)]
+pub(crate) fn resolve(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Failure>> {
+    resolve_ordered(execution, space, addresses, mask, size, purpose, Strength::Weak)
+}
+
+/// The same for an access that may be ordered.
+#[inline(always)]
+pub(crate) fn resolve_ordered(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+    strength: Strength,
+) -> Result<Located, Box<Failure>> {
+    let located = find(execution, space, addresses, mask, size, purpose)?;
+    if execution.block.observer.listens() {
+        observe(execution, space, addresses, mask, size, purpose, strength, None);
+    }
+    Ok(located)
+}
+
+/// The same for a store, of which `values` are what each lane writes.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // An access is all of these.
+pub(crate) fn resolve_store(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    strength: Strength,
+    values: impl FnOnce(&Execution<'_>) -> Option<Box<[Value; LANES]>>,
+) -> Result<Located, Box<Failure>> {
+    let located = find(execution, space, addresses, mask, size, Purpose::Store)?;
+    if execution.block.observer.listens() {
+        let values = values(execution);
+        let purpose = Purpose::Store;
+        observe(execution, space, addresses, mask, size, purpose, strength, values.as_deref());
+    }
+    Ok(located)
+}
+
+/// The space of an access in events.
+pub(crate) fn memory_space(space: Space) -> Option<MemorySpace> {
+    match space {
+        Space::Global => Some(MemorySpace::Global),
+        Space::Shared | Space::ClusterShared => Some(MemorySpace::Shared),
+        Space::Local => Some(MemorySpace::Local),
+        Space::Constant | Space::Parameter | Space::Generic => None,
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // An access is all of these.
+fn observe(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+    strength: Strength,
+    values: Option<&[Value; LANES]>,
+) {
+    if let (Some(observed), Some(kind)) = (memory_space(space), purpose.kind()) {
+        execution.block.observer.report(Event::Access {
+            actor: execution.actor(mask),
+            space: observed,
+            addresses,
+            bytes: size,
+            kind,
+            strength,
+            values,
+        });
+    }
+}
+
+#[inline(always)]
+fn find(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Failure>> {
+    let span = span(addresses, mask, size);
+    let aligned = span.bits & (size - 1) == 0;
+    let host = locate(execution, space, span.first, span.last.wrapping_add(size), purpose.writes());
+    match host {
+        Some(host) if aligned => Ok(Located::Together {
+            host,
+            first: span.first,
+            contiguous: span.contiguous,
+            uniform: span.first == span.last,
+        }),
+        _ => resolve_apart(execution, space, addresses, mask, size, purpose),
+    }
+}
+
+#[cold]
+fn resolve_apart(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    mask: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Result<Located, Box<Failure>> {
+    let mut hosts = [std::ptr::null_mut(); LANES];
+    let mut bad = 0;
+    for lane in lanes(mask) {
+        let address = addresses[lane];
+        let host = locate(execution, space, address, address.wrapping_add(size), purpose.writes());
+        match host {
+            Some(host) if address.is_multiple_of(size) => hosts[lane] = host,
+            _ => bad |= 1 << lane,
+        }
+    }
+    if bad == 0 {
+        return Ok(Located::Apart(Box::new(hosts)));
+    }
+    Err(bad_access(execution, space, addresses, bad, size, purpose))
+}
+
+/// Says what is wrong with the addresses of the lanes of `bad`, and what lies there.
+#[cold]
+pub(crate) fn bad_access(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    bad: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Box<Failure> {
+    let failure = explain_access(execution, space, addresses, bad, size, purpose);
+    match memory_space(space) {
+        Some(space) => failure.at(space, addresses[bad.trailing_zeros() as usize]),
+        None => failure,
+    }
+}
+
+fn explain_access(
+    execution: &mut Execution<'_>,
+    space: Space,
+    addresses: &[u64; LANES],
+    bad: u32,
+    size: u64,
+    purpose: Purpose,
+) -> Box<Failure> {
+    let lane = bad.trailing_zeros() as usize;
+    let address = addresses[lane];
+    let what = format!("A {} of {size} bytes at {} address {address:#x}", purpose.name(), space.name());
+    if !address.is_multiple_of(size) {
+        return Failure::new(
+            FaultKind::Misaligned,
+            bad,
+            format!("{what} is misaligned: the address must be a multiple of {size}."),
+        );
+    }
+    match space {
+        Space::Global | Space::Constant => {
+            let memory = execution.launch.memory;
+            let freed = memory
+                .nearest(address)
+                .is_some_and(|region| !region.is_live() && address < region.base + region.size);
+            let kind = if freed {
+                FaultKind::UseAfterFree
+            } else if locate(execution, space, address, address.wrapping_add(size), false).is_some() {
+                return Failure::new(
+                    FaultKind::ReadOnly,
+                    bad,
+                    format!("{what} goes to memory that may only be read."),
+                );
+            } else {
+                FaultKind::OutOfBounds
+            };
+            let message = if freed {
+                format!("{what} goes to memory that was freed.")
+            } else {
+                format!("{what} is outside every allocation.")
+            };
+            Failure::new(kind, bad, message).note(memory.describe(address))
+        }
+        Space::Shared => {
+            let (size, own, rank) =
+                (execution.block.shared.size(), execution.block.rank, split_shared(address).0);
+            let failure = Failure::new(
+                FaultKind::OutOfBounds,
+                bad,
+                format!("{what} is outside the CTA's shared memory."),
+            )
+            .note(format!("the CTA has {size} bytes of it, static and dynamic"));
+            if rank == own || rank >= execution.launch.ctas_per_cluster() {
+                return failure;
+            }
+            // Measured on H200: such an access ends the launch with an illegal instruction.
+            failure.note(format!(
+                "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: what reaches \
+                 another CTA names .shared::cluster"
+            ))
+        }
+        Space::ClusterShared => bad_cluster_access(execution, address, bad, &what),
+        Space::Local => {
+            Failure::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the thread's local memory."))
+                .note(format!("the thread uses {} bytes of it", execution.local.size()))
+        }
+        Space::Parameter => {
+            Failure::new(FaultKind::OutOfBounds, bad, format!("{what} is outside the kernel's parameters."))
+                .note(format!(
+                    "the kernel has {} bytes of them, which may only be read",
+                    execution.launch.parameters.len()
+                ))
+        }
+        Space::Generic => Failure::new(FaultKind::OutOfBounds, bad, format!("{what} is in no state space.")),
+    }
+}
+
+/// Says what is wrong with an address of `.shared::cluster`.
+fn bad_cluster_access(execution: &mut Execution<'_>, address: u64, bad: u32, what: &str) -> Box<Failure> {
+    let (rank, offset) = split_shared(address);
+    let outside = |message: String| Failure::new(FaultKind::OutOfBounds, bad, message);
+    let absent = |message: String| Failure::new(FaultKind::PeerNotResident, bad, message);
+    let size = execution.block.shared.size();
+    let own = execution.block.rank;
+    match execution.peers.get(rank) {
+        Some(peer) if !peer.started => absent(format!("{what} reaches the CTA of rank {rank}, which has not started."))
+            .note("a barrier of the whole cluster tells that all its CTAs have started"),
+        Some(peer) if peer.has_exited() => absent(format!("{what} reaches the CTA of rank {rank}, which has exited."))
+            .note("a CTA must not exit while others may still reach its shared memory: a barrier of the cluster before its end holds it"),
+        None if rank != own => outside(format!("{what} names the CTA of rank {rank}, which the cluster does not have."))
+            .note(format!("the cluster has {} CTAs", execution.launch.ctas_per_cluster())),
+        _ => outside(format!("{what} is outside the shared memory of the CTA of rank {rank}."))
+            .note(format!("the offset is {offset:#x}, and each CTA has {size} bytes of it, static and dynamic")),
+    }
+}
+
+/// Splits lanes with generic addresses by space, each with its addresses there.
+pub(crate) fn split_generic(addresses: &[u64; LANES], mask: u32) -> Vec<(Space, u32, [u64; LANES])> {
+    let mut parts: Vec<(Space, u32, [u64; LANES])> = Vec::new();
+    for lane in lanes(mask) {
+        let (space, offset) = Space::of(addresses[lane]);
+        let part = match parts.iter_mut().find(|(found, ..)| *found == space) {
+            Some(part) => part,
+            None => {
+                parts.push((space, 0, [0; LANES]));
+                parts.last_mut().expect("one was just pushed")
+            }
+        };
+        part.1 |= 1 << lane;
+        part.2[lane] = offset;
+    }
+    parts
+}

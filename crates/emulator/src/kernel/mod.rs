@@ -1,0 +1,4 @@
+//! Kernels, decoded, but for their operations.
+
+pub(crate) mod image;
+pub(crate) mod special;

@@ -1,0 +1,151 @@
+//! Special registers.
+//!
+//! All but the clocks are constant for a thread's life, so they are ordinary columns that are filled when the warp
+//! starts; only the clocks are read by an operation of their own.
+
+/// A special register that never changes in a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SpecialRegister {
+    ThreadIndex(usize),
+    CtaExtent(usize),
+    CtaIndex(usize),
+    GridExtent(usize),
+    Lane,
+    Warp,
+    Warps,
+    Sm,
+    Sms,
+    Grid,
+    LaneMaskEqual,
+    LaneMaskLess,
+    LaneMaskLessEqual,
+    LaneMaskGreater,
+    LaneMaskGreaterEqual,
+    DynamicSharedBytes,
+    TotalSharedBytes,
+    AggregateSharedBytes,
+    /// Where the shared memory that is the system's starts.
+    ReservedSharedStart,
+    /// Where it ends.
+    ReservedSharedEnd,
+    /// Its bytes.
+    ReservedSharedBytes,
+    ClusterIndex(usize),
+    ClusterCount(usize),
+    CtaInCluster(usize),
+    ClusterExtent(usize),
+    CtaRankInCluster,
+    CtasInCluster,
+    ClusterIsExplicit,
+    Zero,
+}
+
+/// A special register that is read anew each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Clock {
+    /// Cycles of the SM.
+    Cycles,
+    /// The high half of the cycles.
+    CyclesHigh,
+    /// Nanoseconds since the epoch.
+    Nanoseconds,
+    NanosecondsHigh,
+}
+
+/// What a name like `%tid.x` stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Constant(SpecialRegister),
+    Clock(Clock),
+}
+
+impl Special {
+    /// Looks a name up, with its percent sign.
+    pub(crate) fn named(name: &str) -> Option<Special> {
+        let name = name.strip_prefix('%')?;
+        let (stem, axis) = match name.rsplit_once('.') {
+            Some((stem, "x")) => (stem, 0),
+            Some((stem, "y")) => (stem, 1),
+            Some((stem, "z")) => (stem, 2),
+            Some((stem, "w")) => (stem, 3),
+            _ => ("", 0),
+        };
+        let vector = match stem {
+            "tid" => Some(SpecialRegister::ThreadIndex(axis)),
+            "ntid" => Some(SpecialRegister::CtaExtent(axis)),
+            "ctaid" => Some(SpecialRegister::CtaIndex(axis)),
+            "nctaid" => Some(SpecialRegister::GridExtent(axis)),
+            "clusterid" => Some(SpecialRegister::ClusterIndex(axis)),
+            "nclusterid" => Some(SpecialRegister::ClusterCount(axis)),
+            "cluster_ctaid" => Some(SpecialRegister::CtaInCluster(axis)),
+            "cluster_nctaid" => Some(SpecialRegister::ClusterExtent(axis)),
+            _ => None,
+        };
+        if let Some(register) = vector {
+            return Some(Special::Constant(if axis == 3 { SpecialRegister::Zero } else { register }));
+        }
+        let constant = match name {
+            "laneid" => SpecialRegister::Lane,
+            "warpid" => SpecialRegister::Warp,
+            "nwarpid" => SpecialRegister::Warps,
+            "smid" => SpecialRegister::Sm,
+            "nsmid" => SpecialRegister::Sms,
+            "gridid" => SpecialRegister::Grid,
+            "lanemask_eq" => SpecialRegister::LaneMaskEqual,
+            "lanemask_lt" => SpecialRegister::LaneMaskLess,
+            "lanemask_le" => SpecialRegister::LaneMaskLessEqual,
+            "lanemask_gt" => SpecialRegister::LaneMaskGreater,
+            "lanemask_ge" => SpecialRegister::LaneMaskGreaterEqual,
+            "dynamic_smem_size" => SpecialRegister::DynamicSharedBytes,
+            "total_smem_size" => SpecialRegister::TotalSharedBytes,
+            "aggr_smem_size" => SpecialRegister::AggregateSharedBytes,
+            "cluster_ctarank" => SpecialRegister::CtaRankInCluster,
+            "cluster_nctarank" => SpecialRegister::CtasInCluster,
+            "is_explicit_cluster" => SpecialRegister::ClusterIsExplicit,
+            // Where the parts 0 and 1 lie in the region is not documented; cooperative groups use part 1 alone.
+            "reserved_smem_offset_begin" | "reserved_smem_offset_0" | "reserved_smem_offset_1" => {
+                SpecialRegister::ReservedSharedStart
+            }
+            "reserved_smem_offset_end" => SpecialRegister::ReservedSharedEnd,
+            "reserved_smem_offset_cap" => SpecialRegister::ReservedSharedBytes,
+            // No graph launches anything here.
+            "current_graph_exec" => SpecialRegister::Zero,
+            "clock" | "clock64" => return Some(Special::Clock(Clock::Cycles)),
+            "clock_hi" => return Some(Special::Clock(Clock::CyclesHigh)),
+            "globaltimer" | "globaltimer_lo" => return Some(Special::Clock(Clock::Nanoseconds)),
+            "globaltimer_hi" => return Some(Special::Clock(Clock::NanosecondsHigh)),
+            _ => {
+                let numbered = |prefix: &str, end: u32| {
+                    name.strip_prefix(prefix)
+                        .and_then(|rest| rest.strip_suffix("_64").unwrap_or(rest).parse::<u32>().ok())
+                        .is_some_and(|number| number < end)
+                };
+                if numbered("envreg", 32) || numbered("pm", 8) {
+                    SpecialRegister::Zero
+                } else {
+                    return None;
+                }
+            }
+        };
+        Some(Special::Constant(constant))
+    }
+}
+
+/// Where a warp is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WarpPosition {
+    pub(crate) cta: [u32; 3],
+    pub(crate) warp: u32,
+}
+
+impl SpecialRegister {
+    /// Whether it tells of the shared memory that is the system's.
+    pub(crate) fn is_of_reserved_shared(self) -> bool {
+        matches!(
+            self,
+            SpecialRegister::ReservedSharedStart
+                | SpecialRegister::ReservedSharedEnd
+                | SpecialRegister::ReservedSharedBytes
+        )
+    }
+}

@@ -1,0 +1,299 @@
+//! What lies at an address, as far as the text of the kernel and its arguments tell: which element of which tile.
+//!
+//! The language writes into its PTX what it puts into shared memory, and by which layout ([`MemoryObject`]). Of other PTX the
+//! names of variables and parameters are told.
+
+use warpwright_events::{AddressName, AddressNames, Label, MemorySpace, split_shared};
+use warpwright_layout::ComposedLayout;
+use warpwright_ptx::syntax::MemoryObject;
+
+use crate::kernel::image::{Kernel, KernelParameter, SharedVariable, source};
+use crate::launch::context::LaunchContext;
+use crate::memory::Region;
+use crate::tensor_map::Encoded;
+
+/// Objects that one address is told to be part of: memory may be used for one tile after another.
+const MOST_OBJECTS: usize = 2;
+
+/// Elements of a layout that is searched for an address.
+const MOST_ELEMENTS: i64 = 1 << 21;
+
+/// The last word of what the language calls the elements of an array of mbarriers.
+const MBARRIER: &str = "mbarrier";
+
+impl AddressNames for LaunchContext<'_> {
+    fn name(&self, space: MemorySpace, address: u64) -> AddressName {
+        match space {
+            MemorySpace::Shared => self.shared_name(split_shared(address).1),
+            MemorySpace::Global => {
+                let name = self.memory.nearest(address).and_then(|region| self.global_name(region, address));
+                let note = name.map(|name| format!("global address {address:#x} {name}"));
+                AddressName { labels: Vec::new(), note }
+            }
+            MemorySpace::Local | MemorySpace::Tensor => AddressName::default(),
+        }
+    }
+}
+
+impl LaunchContext<'_> {
+    fn shared_name(&self, address: u64) -> AddressName {
+        let kernel = self.kernel;
+        if address >= u64::from(self.shared_bytes) {
+            let objects = kernel.shared_objects().filter_map(|placed| Some((placed.end()?, placed)));
+            let past = objects.filter(|(end, _)| *end <= address).max_by_key(|(end, _)| *end);
+            let label = |(end, placed): (u64, Placed<'_>)| {
+                let (bytes, what) = (address - end, placed.name());
+                let far = if bytes == 0 { "right past".to_owned() } else { format!("{bytes} bytes past") };
+                placed.label(kernel, format!("shared address {address:#x} is {far} the end of {what}"))
+            };
+            return AddressName { labels: past.map(label).into_iter().collect(), note: None };
+        }
+        let mut tiles = Vec::new();
+        let mut array = None;
+        for placed in kernel.shared_objects() {
+            if let Some(element) = placed.element_at(address) {
+                let label = placed.label(kernel, format!("shared address {address:#x} is {element}"));
+                if placed.is_array() {
+                    array.get_or_insert(label);
+                } else {
+                    tiles.push(label)
+                };
+            }
+        }
+        if tiles.is_empty() {
+            tiles.extend(array);
+        }
+        if !tiles.is_empty() {
+            tiles.truncate(MOST_OBJECTS);
+            return AddressName { labels: tiles, note: None };
+        }
+        let named = |variable: &&SharedVariable| {
+            let start = u64::from(variable.offset);
+            (start..start + variable.bytes.unwrap_or(u64::MAX - start)).contains(&address)
+        };
+        let note = kernel.shared.iter().find(named).map(|variable| {
+            let past = address - u64::from(variable.offset);
+            format!("shared address {address:#x} is `{}`+{past:#x}", variable.name)
+        });
+        AddressName { labels: Vec::new(), note }
+    }
+
+    /// Which element of which argument, or of which variable, an address is that lies in a region or no further behind it than its
+    /// size.
+    fn global_name(&self, region: &Region, address: u64) -> Option<String> {
+        let is_inside = address < region.end();
+        if address - region.base > 2 * region.size {
+            return None;
+        }
+        let is = if is_inside { "is" } else { "would be" };
+        let parameters = || self.kernel.parameters.iter();
+        if let Some(told) = parameters().find_map(|parameter| self.mapped_element(parameter, address)) {
+            return Some(format!("is {told}"));
+        }
+        // Of pointers into the same buffer, the one that comes closest.
+        let pointer = |parameter: &KernelParameter| {
+            let value = self.parameter(parameter.offset, 8, false);
+            let points_here = parameter.size == 8 && (region.base..region.end()).contains(&value);
+            (points_here && value <= address).then_some(value)
+        };
+        let pointers = parameters().filter_map(|parameter| Some((pointer(parameter)?, parameter)));
+        let Some((start, parameter)) = pointers.rev().max_by_key(|(start, _)| *start) else {
+            let name = region.name.as_ref()?;
+            return Some(format!("{is} `{name}`+{:#x}", address - region.base));
+        };
+        let (name, past) = (&parameter.name, address - start);
+        let object =
+            self.kernel.objects.iter().find(|object| object.symbol == *name && object.layout.is_none());
+        let element = object.map_or(0, |object| u64::from(object.element_bits / 8));
+        Some(match element {
+            0 if past == 0 => format!("{is} where `{name}` points"),
+            0 => format!("{is} {past} bytes past where `{name}` points"),
+            _ if past % element == 0 => format!("{is} element {} of `{name}`", past / element),
+            _ => format!("{is} in element {} of `{name}`, at byte {}", past / element, past % element),
+        })
+    }
+
+    /// Which element an address is of the tensor that a parameter maps.
+    fn mapped_element(&self, parameter: &KernelParameter, address: u64) -> Option<String> {
+        let (start, end) = (parameter.offset as usize, (parameter.offset + parameter.size) as usize);
+        let encoded = Encoded(self.parameters.get(start..end)?.try_into().ok()?);
+        let map = encoded.is_marked().then(|| encoded.decode().ok())??;
+        let mut past = address.checked_sub(map.address)?;
+        let mut coordinate = Vec::new();
+        for &stride in map.strides.iter().rev() {
+            coordinate.push(past.checked_div(stride)?);
+            past %= stride;
+        }
+        coordinate.push((8 * past).checked_div(map.element.bits().into())?);
+        coordinate.reverse();
+        let is_inside = coordinate.iter().zip(&map.extents).all(|(at, extent)| at < extent);
+        let coordinate: Vec<String> = coordinate.iter().map(u64::to_string).collect();
+        let (coordinate, name) = (coordinate.join(", "), &parameter.name);
+        is_inside.then(|| {
+            format!("element ({coordinate}) of the tensor that `{name}` maps, in the order of its copies' coordinates")
+        })
+    }
+}
+
+impl Kernel {
+    /// What the kernel's text says of its shared memory.
+    fn shared_objects(&self) -> impl Iterator<Item = Placed<'_>> {
+        self.objects.iter().filter_map(|object| {
+            let variable = self.shared.iter().find(|variable| variable.name == object.symbol)?;
+            let start = u64::from(variable.offset).checked_add(object.offset)?;
+            Placed::new(object, variable, start)
+        })
+    }
+}
+
+/// An object and where it lies.
+struct Placed<'k> {
+    object: &'k MemoryObject,
+    variable: &'k SharedVariable,
+    start: u64,
+    layout: ComposedLayout,
+    /// The number of coordinates along each mode.
+    extents: Vec<i64>,
+}
+
+impl<'k> Placed<'k> {
+    fn new(object: &'k MemoryObject, variable: &'k SharedVariable, start: u64) -> Option<Self> {
+        let layout: ComposedLayout = object.layout.as_ref()?.parse().ok()?;
+        let sizes = layout.inner().modes().into_iter().map(|mode| mode.size().ok()?.known());
+        let extents: Vec<i64> = sizes.collect::<Option<_>>()?;
+        let elements = extents.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
+        let is_plausible = (1..=MOST_ELEMENTS).contains(&elements) && object.element_bits > 0;
+        is_plausible.then_some(Self { object, variable, start, layout, extents })
+    }
+
+    /// Whether it is one element after another.
+    fn is_array(&self) -> bool {
+        self.extents.len() == 1 && !self.object.in_slots
+    }
+
+    /// Where its last element ends.
+    fn end(&self) -> Option<u64> {
+        let elements = u64::try_from(self.layout.cosize().ok()?.known()?).ok()?;
+        self.start.checked_add((elements.checked_mul(self.object.element_bits.into())?).div_ceil(8))
+    }
+
+    /// `this array of u32`
+    fn name(&self) -> String {
+        let element = &self.object.element;
+        match self.extents.as_slice() {
+            [1] => format!("this {element}"),
+            &[count] if element.ends_with(MBARRIER) => format!("these {count} {element}s"),
+            [_] => format!("this array of {element}"),
+            _ if self.object.in_slots => format!("these tiles of {element}"),
+            _ => format!("this tensor of {element}"),
+        }
+    }
+
+    /// Which element an address is: `element (3, 16) of slot 1 of these tiles of bf16`.
+    fn element_at(&self, address: u64) -> Option<String> {
+        let bits = u64::from(self.object.element_bits);
+        let past = address.checked_sub(self.start)?.checked_mul(8)?;
+        let (wanted, byte) = (i64::try_from(past / bits).ok()?, past % bits / 8);
+        let mut index = self.layout.offsets().ok()?.iter().position(|&offset| offset == wanted)? as i64;
+        let mut coordinate = Vec::new();
+        for extent in &self.extents {
+            coordinate.push((index % extent).to_string());
+            index /= extent;
+        }
+        let slot = if self.object.in_slots { coordinate.pop() } else { None };
+        let slot = slot.map_or_else(String::new, |slot| format!("slot {slot} of "));
+        let inside = if byte > 0 { format!("byte {byte} of ") } else { String::new() };
+        let name = self.name();
+        Some(match coordinate.as_slice() {
+            [_] if self.extents == [1] => format!("{inside}{name}"),
+            [index] if self.object.element.ends_with(MBARRIER) => format!("{inside}number {index} of {name}"),
+            [index] => format!("{inside}element {index} of {slot}{name}"),
+            _ => format!("{inside}element ({}) of {slot}{name}", coordinate.join(", ")),
+        })
+    }
+
+    /// The object where the author asked for it.
+    fn label(&self, kernel: &Kernel, text: String) -> Label {
+        Label {
+            source: self.object.location.map(|location| source(&kernel.files, location)),
+            ptx_line: self.variable.line,
+            ptx_text: self.variable.text.clone(),
+            text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(layout: &str, element: &str, element_bits: u32, in_slots: bool) -> MemoryObject {
+        MemoryObject {
+            symbol: "tile".to_owned(),
+            offset: 0,
+            element: element.to_owned(),
+            element_bits,
+            layout: Some(layout.to_owned()),
+            in_slots,
+            location: None,
+        }
+    }
+
+    fn told(object: &MemoryObject, start: u64, address: u64) -> Option<String> {
+        let variable = SharedVariable {
+            name: "tile".to_owned(),
+            offset: 0,
+            bytes: None,
+            line: 1,
+            text: ".shared .b8 tile[4096];".to_owned(),
+        };
+        Placed::new(object, &variable, start)?.element_at(address)
+    }
+
+    #[test]
+    fn every_coordinate_of_a_swizzled_ring_is_found_at_its_address() {
+        let text = "Swizzle<3,3,3> o 0 o ((8,2),64,3):((64,512),1,1024)";
+        let layout: ComposedLayout = text.parse().unwrap();
+        let object = object(text, "bf16", 16, true);
+        for (row, column, slot) in (0..16i64)
+            .flat_map(|row| (0..64i64).map(move |column| (row, column)))
+            .flat_map(|(row, column)| (0..3i64).map(move |slot| (row, column, slot)))
+        {
+            let offset = layout.index(&(row, column, slot).into()).unwrap().known().unwrap();
+            let expected = format!("element ({row}, {column}) of slot {slot} of these tiles of bf16");
+            assert_eq!(told(&object, 0x400, 0x400 + 2 * offset as u64), Some(expected));
+        }
+        assert_eq!(told(&object, 0x400, 0x3fe), None);
+        assert_eq!(told(&object, 0x400, 0x400 + 6 * 1024), None);
+    }
+
+    #[test]
+    fn arrays_parts_of_elements_and_gaps_are_told_apart() {
+        let array = object("(64):(1)", "u32", 32, false);
+        assert_eq!(told(&array, 0, 0x80).unwrap(), "element 32 of this array of u32");
+        assert_eq!(told(&array, 0, 0x82).unwrap(), "byte 2 of element 32 of this array of u32");
+        assert_eq!(told(&array, 0, 0x100), None);
+        let padded = object("(4,4):(5,1)", "f32", 32, false);
+        assert_eq!(told(&padded, 0, 20).unwrap(), "element (1, 0) of this tensor of f32");
+        assert_eq!(told(&padded, 0, 16), None, "the padding has no element");
+        let repeated = object("(2,4):(0,1)", "f32", 32, false);
+        assert_eq!(
+            told(&repeated, 0, 4).unwrap(),
+            "element (0, 1) of this tensor of f32",
+            "the first of several"
+        );
+        let packed = object("(8,2):(1,8)", "e2m1", 4, false);
+        assert_eq!(told(&packed, 0, 5).unwrap(), "element (2, 1) of this tensor of e2m1");
+        assert_eq!(told(&object("(1):(1)", "mbarrier", 64, false), 8, 8).unwrap(), "this mbarrier");
+        let full = object("(4):(1)", "`full` mbarrier", 64, false);
+        assert_eq!(told(&full, 8, 24).unwrap(), "number 2 of these 4 `full` mbarriers");
+    }
+
+    #[test]
+    fn what_a_comment_makes_up_is_not_believed() {
+        for layout in ["(99999999999):(1)", "(2):(m)", "tile", "(0):(1)"] {
+            assert_eq!(told(&object(layout, "u32", 32, false), 0, 0), None, "{layout}");
+        }
+        assert_eq!(told(&object("(4):(1)", "u32", 0, false), 0, 0), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Failures: faults before it is known where they happened.
+
+use warpwright_events::{FaultKind, MemorySpace};
+
+/// Something that stops the launch, before it is known where it happened.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: FaultKind,
+    /// The lanes it concerns.
+    pub(crate) lanes: u32,
+    pub(crate) message: String,
+    pub(crate) notes: Vec<String>,
+    /// What happened where it is told, if that is more than who was there.
+    pub(crate) what: Option<String>,
+    /// Other instructions that have to do with it, and what happened there.
+    pub(crate) also: Vec<(u32, String)>,
+    /// What to do about it.
+    pub(crate) help: Option<String>,
+    /// The addresses that it is about.
+    pub(crate) addresses: Vec<(MemorySpace, u64)>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FaultKind, lanes: u32, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            kind,
+            lanes,
+            message: message.into(),
+            notes: Vec::new(),
+            what: None,
+            also: Vec::new(),
+            help: None,
+            addresses: Vec::new(),
+        })
+    }
+
+    pub(crate) fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Says which address it is about, so that what lies there is told. Shared addresses are those of `.shared::cluster`.
+    pub(crate) fn at(mut self: Box<Self>, site: MemorySpace, address: u64) -> Box<Self> {
+        self.addresses.push((site, address));
+        self
+    }
+}
+
+/// A failure, and the instruction it happened at.
+#[derive(Debug)]
+pub(crate) struct LocatedFailure {
+    pub(crate) pc: u32,
+    pub(crate) warp: u32,
+    pub(crate) failure: Box<Failure>,
+}

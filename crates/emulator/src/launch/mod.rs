@@ -1,0 +1,8 @@
+//! What all CTAs of a launch share.
+
+pub(crate) mod address_names;
+pub(crate) mod context;
+pub(crate) mod failure;
+pub(crate) mod observer;
+pub(crate) mod schedule;
+pub(crate) mod time;

@@ -1,0 +1,91 @@
+//! What clocks show: real time, but for threads that wait.
+//!
+//! Waits often look at a clock: to sleep longer and longer, as libcu++'s barriers do, or to give up at some time. To such a
+//! wait every moment is another one, so it would never come back to an earlier state ([`stillness`](crate::scheduling::stillness)).
+//! Therefore clocks stand while nothing changes in a cluster. If all of them come to a stop with clocks standing, the clocks of the
+//! launch leap ahead, further each time, and whoever waited for a time goes on. If nobody does, no time would help.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How far clocks leap one after the other, in nanoseconds: 1 ms to 12 days. No power of two, so that short clocks move as well.
+const LEAPS: [u64; 4] = [1_000_003, 1_000_000_007, 1_000_000_000_039, 1_000_000_000_000_037];
+
+/// The clocks of a launch.
+#[derive(Debug)]
+pub(crate) struct LaunchClock {
+    started: Instant,
+    /// When that was, since 1970.
+    date: Duration,
+    /// How far the clocks have leapt, in nanoseconds.
+    ahead: AtomicU64,
+    /// Whether anyone looks.
+    is_read: AtomicBool,
+    /// How many leaps in a row have changed nothing, and the number of the launch's changes after the last.
+    leaps: Mutex<(usize, u64)>,
+}
+
+impl LaunchClock {
+    pub(crate) fn start() -> Self {
+        Self {
+            started: Instant::now(),
+            date: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            ahead: AtomicU64::new(0),
+            is_read: AtomicBool::new(false),
+            leaps: Mutex::new((0, 0)),
+        }
+    }
+
+    /// How long the launch has run, as its clocks have it.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed() + Duration::from_nanos(self.ahead.load(Ordering::Relaxed))
+    }
+
+    /// The date at a moment of the launch.
+    pub(crate) fn date(&self, elapsed: Duration) -> Duration {
+        self.date + elapsed
+    }
+
+    /// A thread reads a clock.
+    pub(crate) fn note_read(&self) {
+        self.is_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing has happened since `epoch`, by the number of the launch's changes. Whether the clocks leap, which is one more; not if
+    /// nobody looks at them or it has been of no use.
+    pub(crate) fn leap(&self, changes: &AtomicU64, epoch: u64) -> bool {
+        if !self.is_read.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut leaps = self.leaps.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if changes.load(Ordering::SeqCst) != epoch {
+            // Another worker was faster.
+            return true;
+        }
+        let (useless, after) = *leaps;
+        let index = if after == epoch { useless } else { 0 };
+        let Some(far) = LEAPS.get(index) else { return false };
+        self.ahead.fetch_add(*far, Ordering::Relaxed);
+        *leaps = (index + 1, changes.fetch_add(1, Ordering::SeqCst) + 1);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_leap_until_it_is_of_no_use() {
+        let (clock, changes) = (LaunchClock::start(), AtomicU64::new(7));
+        let leap = || clock.leap(&changes, changes.load(Ordering::SeqCst));
+        assert!(!leap(), "nobody looks");
+        clock.note_read();
+        let leaps = (0..9).filter(|_| leap()).count();
+        assert_eq!((leaps, changes.load(Ordering::SeqCst)), (LEAPS.len(), 7 + LEAPS.len() as u64));
+        assert!(clock.elapsed() > Duration::from_secs(1_000_000));
+        changes.fetch_add(1, Ordering::SeqCst);
+        assert!(leap(), "something has happened since");
+    }
+}

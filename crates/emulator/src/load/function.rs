@@ -1,0 +1,241 @@
+//! One function: scopes, declarations, labels, and the walk over its statements.
+
+use std::collections::HashSet;
+
+use warpwright_events::{self as events, RegisterUse};
+use warpwright_ptx::syntax::{Function, Instruction, Operand, Statement, Variable};
+
+use crate::decode::decoder::FunctionDecoder;
+use crate::decode::description::describe;
+use crate::decode::error::DecodeError;
+use crate::decode::kernel_scope::KernelDecoder;
+use crate::decode::names::{File, Scope, Symbol};
+use crate::decode::words::Words;
+use crate::instructions::accumulators;
+use crate::kernel::image::{CodeFunction, Formal};
+use crate::operation::kind::{Guard, Kind, Operation};
+use crate::operation::warpgroup::WarpgroupOperation;
+use crate::program::LoadError;
+use crate::registers::Slot;
+
+/// Local frames are multiples of this, so that any variable in them keeps its alignment.
+const FRAME_ALIGNMENT: u32 = 16;
+
+/// A function's code, before it has a place in a kernel.
+pub(super) struct DecodedFunction {
+    pub(super) operations: Vec<Operation>,
+    pub(super) instructions: Vec<events::Instruction>,
+    /// The instruction of each operation.
+    pub(super) of_operation: Vec<u32>,
+    /// By operation, if the function has a `wgmma` (see [`Kernel`](crate::kernel::image::Kernel)).
+    pub(super) register_uses: Vec<Box<[RegisterUse]>>,
+    pub(super) function: CodeFunction,
+}
+
+/// Of what operations do with registers, that which concerns registers of multiplies, or those that are `loaded` while the program
+/// goes on; none if there are neither.
+fn uses_beside_multiplies(
+    operations: &[Operation],
+    uses: Vec<(usize, Box<[RegisterUse]>)>,
+    loaded: HashSet<Slot>,
+) -> Vec<Box<[RegisterUse]>> {
+    let multiplication = |operation: &Operation| match &operation.kind {
+        Kind::Warpgroup(operation) => {
+            operation.multiplication().map(|found| found.registers().collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    let multiplied = operations.iter().filter_map(multiplication).flatten();
+    let multiplied: HashSet<Slot> = multiplied.chain(loaded).collect();
+    if multiplied.is_empty() {
+        return Vec::new();
+    }
+    let mut by_operation: Vec<Box<[RegisterUse]>> = Vec::new();
+    by_operation.resize_with(operations.len(), Box::default);
+    for (operation, uses) in uses {
+        if !matches!(operations[operation].kind, Kind::Warpgroup(_)) {
+            by_operation[operation] =
+                uses.iter().copied().filter(|used| multiplied.contains(&used.slot)).collect();
+        }
+    }
+    by_operation
+}
+
+/// Decodes a function of a kernel.
+pub(super) fn decode_function<'m>(
+    kernel: &mut KernelDecoder<'m>,
+    function: &'m Function,
+    scope: Scope,
+    body: &'m [Statement],
+) -> Result<DecodedFunction, LoadError> {
+    FunctionDecoder::new(kernel, function, scope).decode(body)
+}
+
+impl<'m> FunctionDecoder<'_, 'm> {
+    fn decode(mut self, body: &'m [Statement]) -> Result<DecodedFunction, LoadError> {
+        let function = self.function;
+        let (mut parameters, mut results) = (Vec::new(), Vec::new());
+        if !function.is_entry {
+            for formal in &function.parameters {
+                parameters.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
+            }
+            for formal in &function.returns {
+                results.push(self.formal(formal).map_err(|error| self.declaration_error(formal, error))?);
+            }
+        }
+        accumulators(body, &mut self.accumulators);
+        self.block(body)?;
+        self.guard = Guard::NONE;
+        self.emit(Kind::Return);
+        self.resolve_labels();
+        self.frame.local = self.frame.local.next_multiple_of(FRAME_ALIGNMENT);
+        let register_uses = uses_beside_multiplies(&self.operations, self.register_uses, self.loaded);
+        Ok(DecodedFunction {
+            register_uses,
+            operations: self.operations,
+            instructions: self.instructions,
+            of_operation: self.of_operation,
+            function: CodeFunction {
+                name: function.name.clone(),
+                entry: 0,
+                frame: self.frame,
+                preloads: self.preloads,
+                parameters,
+                results,
+            },
+        })
+    }
+
+    fn declaration_error(&self, variable: &Variable, error: DecodeError) -> LoadError {
+        error.at(Some(&self.function.name), variable.line, variable.to_string())
+    }
+
+    fn formal(&mut self, formal: &Variable) -> Result<Formal, DecodeError> {
+        self.declare(formal)?;
+        Ok(match self.symbol(&formal.name)? {
+            Symbol::Register(register) => match register.file {
+                File::Word => Formal::Word(register.slot),
+                File::Long => Formal::Long(register.slot),
+                File::Predicate => Formal::Predicate(register.slot),
+                File::Quad => return Err(DecodeError::new("A 128-bit register cannot be a parameter.")),
+            },
+            Symbol::Local { offset, size } => Formal::Bytes { offset, size },
+            _ => return Err(DecodeError::new("A parameter is a register or a .param variable.")),
+        })
+    }
+
+    fn block(&mut self, statements: &'m [Statement]) -> Result<(), LoadError> {
+        for statement in statements {
+            if let Statement::Label(name) = statement {
+                let label = self.labels.len() as u32;
+                self.labels.push(None);
+                self.scope().insert(name.clone(), Symbol::Label(label));
+            }
+        }
+        for statement in statements {
+            self.statement(statement)?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &'m Statement) -> Result<(), LoadError> {
+        match statement {
+            Statement::Label(name) => {
+                self.settled = None;
+                if let Ok(Symbol::Label(label)) = self.symbol(name) {
+                    self.labels[label as usize] = Some(self.operations.len() as u32);
+                }
+            }
+            Statement::Instruction(instruction) => {
+                self.instruction(instruction).map_err(|error| {
+                    error.at(Some(&self.function.name), instruction.line, instruction.to_string())
+                })?;
+            }
+            Statement::Variable(variable) => {
+                self.declare(variable).map_err(|error| self.declaration_error(variable, error))?;
+            }
+            Statement::Block(statements) => {
+                self.scopes.push(Scope::default());
+                self.block(statements)?;
+                self.scopes.pop();
+            }
+            Statement::BranchTargets { name, targets } => {
+                let labels = targets.iter().map(|target| match self.symbol(target)? {
+                    Symbol::Label(label) => Ok(label),
+                    _ => Err(DecodeError::new(format!("`{target}` is not a label."))),
+                });
+                let labels: Result<Vec<u32>, DecodeError> = labels.collect();
+                let labels = labels.map_err(|error| error.at(Some(&self.function.name), 0, name.clone()))?;
+                self.scope().insert(name.clone(), Symbol::Targets(labels));
+            }
+            Statement::CallPrototype { name, .. } => self.scope().insert(name.clone(), Symbol::Prototype),
+            Statement::CallTargets { name, targets } => {
+                for target in targets {
+                    if let Ok(Symbol::Function(function)) = self.symbol(target) {
+                        self.mention_function(function);
+                    }
+                }
+                self.scope().insert(name.clone(), Symbol::Prototype);
+            }
+            Statement::Location(_) | Statement::Pragma(_) => {}
+        }
+        Ok(())
+    }
+
+    fn instruction(&mut self, instruction: &'m Instruction) -> Result<(), DecodeError> {
+        let source = instruction.location.map(|location| self.kernel.source(location));
+        let described = describe(instruction, source, |name| match self.symbol(name) {
+            Ok(Symbol::Register(_)) => Some(self.kernel.number(name)),
+            _ => None,
+        });
+        self.next = Some(described);
+        self.guard = match &instruction.guard {
+            None => Guard::NONE,
+            Some(guard) => match self.symbol(&guard.predicate)? {
+                Symbol::Register(register) if register.file == File::Predicate => {
+                    Guard::new(register.slot, guard.negated)
+                }
+                _ => return Err(DecodeError::new(format!("`{}` is not a predicate.", guard.predicate))),
+            },
+        };
+        let moves = self.moves_accumulator(instruction);
+        if moves && self.settled != Some(self.operations.len()) {
+            self.emit(Kind::Warpgroup(Box::new(WarpgroupOperation::Settle)));
+        }
+        let mut words = Words::of(&instruction.opcode);
+        self.used.clear();
+        crate::instructions::decode(self, instruction, &mut words)?;
+        if moves && self.guard == Guard::NONE {
+            self.settled = Some(self.operations.len());
+        }
+        if !self.used.is_empty() && !self.operations.is_empty() {
+            self.register_uses.push((self.operations.len() - 1, self.used.as_slice().into()));
+        }
+        words.finish()
+    }
+
+    /// Whether it is a `mov` of an accumulator of `wgmma`.
+    fn moves_accumulator(&self, instruction: &Instruction) -> bool {
+        let is_one = |operand: &Operand| self.accumulators.contains(&operand.to_string());
+        !self.accumulators.is_empty()
+            && instruction.opcode.base() == "mov"
+            && instruction.operands.get(1).is_some_and(|source| match source {
+                Operand::Vector(elements) => elements.iter().any(is_one),
+                source => is_one(source),
+            })
+    }
+
+    fn resolve_labels(&mut self) {
+        let end = self.operations.len() as u32 - 1;
+        let place = |label: u32, labels: &[Option<u32>]| labels[label as usize].unwrap_or(end);
+        for operation in &mut self.operations {
+            match &mut operation.kind {
+                Kind::Branch { target } => *target = place(*target, &self.labels),
+                Kind::BranchTable { targets, .. } => {
+                    targets.iter_mut().for_each(|target| *target = place(*target, &self.labels));
+                }
+                _ => {}
+            }
+        }
+    }
+}

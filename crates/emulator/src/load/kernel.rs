@@ -1,0 +1,153 @@
+//! Kernels: each decoded with the functions it may reach.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warpwright_events::Code;
+use warpwright_ptx::syntax::{Function, Module, Number, Operand, Statement};
+
+use super::function::{DecodedFunction, decode_function};
+use crate::decode::error::DecodeError;
+use crate::decode::grid_workspace::GridWorkspace;
+use crate::decode::kernel_scope::{KernelDecoder, ModuleNames};
+use crate::decode::names::Scope;
+use crate::decode::variables;
+use crate::kernel::image::{CodeFunction, Kernel, LaunchBounds};
+use crate::operation::kind::{Kind, Operation};
+use crate::program::{LoadError, LoadedKernel, ModuleVariable};
+
+/// Decodes every kernel with a body.
+pub(super) fn decode_all(
+    module: &Module,
+    variables: &BTreeMap<String, ModuleVariable>,
+    workspace: GridWorkspace,
+) -> Result<BTreeMap<String, LoadedKernel>, LoadError> {
+    let names = ModuleNames::of(module, variables, workspace);
+    let files = Arc::new(module.files.clone());
+    let mut kernels = BTreeMap::new();
+    for (index, function) in module.functions.iter().enumerate() {
+        if function.is_entry && function.body.is_some() {
+            let kernel = KernelDecoder::new(&names, index as u32).decode(Arc::clone(&files))?;
+            kernels.insert(function.name.clone(), kernel);
+        }
+    }
+    for (index, function) in module.functions.iter().enumerate() {
+        if !function.is_entry && function.body.is_some() {
+            KernelDecoder::new(&names, index as u32).decode(Arc::clone(&files))?;
+        }
+    }
+    Ok(kernels)
+}
+
+impl KernelDecoder<'_> {
+    fn decode(mut self, files: Arc<BTreeMap<u32, String>>) -> Result<LoadedKernel, LoadError> {
+        let root = &self.names.module.functions[self.reached[0] as usize];
+        let mut kernel = Kernel {
+            name: root.name.clone(),
+            code: Arc::default(),
+            functions: Vec::new(),
+            by_address: BTreeMap::new(),
+            files,
+            parameters: Vec::new(),
+            shared: Vec::new(),
+            objects: root.objects.clone(),
+            static_shared_bytes: 0,
+            dynamic_shared_offset: 0,
+            bounds: bounds(root),
+            register_uses: Vec::new(),
+        };
+        let mut operations = Vec::new();
+        let mut code = Code { kernel: root.name.clone(), ..Code::default() };
+        let mut next = 0;
+        while next < self.reached.len() {
+            let function = &self.names.module.functions[self.reached[next] as usize];
+            let mut scope = Scope::default();
+            if next == 0 && root.is_entry {
+                kernel.parameters = variables::parameters(&root.parameters, &mut scope);
+            }
+            let Some(body) = &function.body else {
+                return Err(DecodeError::new(format!(
+                    "`{}` is declared but not defined in this module, and the emulator does not provide it.",
+                    function.name
+                ))
+                .at(Some(&kernel.name), function.line, String::new()));
+            };
+            let decoded = decode_function(&mut self, function, scope, body)?;
+            append(&mut kernel, &mut operations, &mut code, decoded);
+            next += 1;
+        }
+        for (place, &function) in self.reached.iter().enumerate() {
+            kernel.by_address.insert(function, place as u32);
+        }
+        kernel.code = Arc::new(code);
+        kernel.static_shared_bytes = self.shared_bytes as u32;
+        kernel.dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_alignment) as u32;
+        kernel.shared = self.placed;
+        for variable in kernel.shared.iter_mut().filter(|variable| variable.bytes.is_none()) {
+            variable.offset = kernel.dynamic_shared_offset;
+        }
+        Ok(LoadedKernel { kernel, operations })
+    }
+}
+
+/// Adds a function's code behind what is there already.
+fn append(
+    kernel: &mut Kernel,
+    operations: &mut Vec<Operation>,
+    code: &mut Code,
+    mut decoded: DecodedFunction,
+) {
+    let start = operations.len() as u32;
+    for operation in &mut decoded.operations {
+        match &mut operation.kind {
+            Kind::Branch { target } => *target += start,
+            Kind::BranchTable { targets, .. } => targets.iter_mut().for_each(|target| *target += start),
+            _ => {}
+        }
+    }
+    if !decoded.register_uses.is_empty() {
+        kernel.register_uses.resize_with(start as usize, Box::default);
+        kernel.register_uses.append(&mut decoded.register_uses);
+    } else if !kernel.register_uses.is_empty() {
+        kernel.register_uses.resize_with(start as usize + decoded.operations.len(), Box::default);
+    }
+    operations.append(&mut decoded.operations);
+    let first = code.instructions.len() as u32;
+    code.of_operation.extend(decoded.of_operation.iter().map(|index| first + index));
+    code.instructions.append(&mut decoded.instructions);
+    kernel.functions.push(CodeFunction { entry: start, ..decoded.function });
+}
+
+fn bounds(function: &Function) -> LaunchBounds {
+    let numbers = |word: &str| {
+        function.directives.iter().find(|(name, _)| name == word).map(|(_, numbers)| {
+            let mut extents = [1; 3];
+            for (extent, &number) in extents.iter_mut().zip(numbers) {
+                *extent = u32::try_from(number).unwrap_or(u32::MAX);
+            }
+            extents
+        })
+    };
+    LaunchBounds {
+        required_block: numbers("reqntid"),
+        most_threads: numbers("maxntid").map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z)),
+        required_cluster: numbers("reqnctapercluster"),
+        most_cluster_ctas: numbers("maxclusterrank").map(|[ctas, ..]| ctas),
+        least_ctas_per_sm: numbers("minnctapersm").map(|[ctas, ..]| ctas),
+        most_registers: numbers("maxnreg").map(|[registers, ..]| registers),
+        most_requested_registers: most_requested(function.body.as_deref().unwrap_or_default()),
+    }
+}
+
+/// The largest count among the `setmaxnreg` of these statements.
+fn most_requested(statements: &[Statement]) -> Option<u32> {
+    let asked = |statement: &Statement| match statement {
+        Statement::Block(inner) => most_requested(inner),
+        Statement::Instruction(i) if i.opcode.base() == "setmaxnreg" => match i.operands.first() {
+            Some(Operand::Number(Number::Integer(count))) => u32::try_from(*count).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    statements.iter().filter_map(asked).max()
+}

@@ -1,0 +1,28 @@
+//! Loading a module: its kernels, each decoded with the functions that it may call.
+
+mod function;
+mod kernel;
+
+use warpwright_arch::Arch;
+use warpwright_ptx::syntax::Module;
+
+use crate::decode::{DecodeError, grid_workspace, variables};
+use crate::memory::Memory;
+use crate::program::{LoadError, Program};
+
+/// Decodes a module, and places its variables in memory.
+pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) -> Result<Program, LoadError> {
+    if let Some(target) = module.target.first()
+        && !arch.capability.runs(target)
+    {
+        return Err(DecodeError::new(format!(
+            "The module is for {target}, which {} ({}) does not run.",
+            arch.product, arch.capability.target
+        ))
+        .at(None, 0, String::new()));
+    }
+    let variables = variables::place(module, memory)?;
+    let workspace = grid_workspace::GridWorkspace::place(module, memory)?;
+    let kernels = kernel::decode_all(module, &variables, workspace)?;
+    Ok(Program { kernels: kernels.into(), variables: variables.into() })
+}

@@ -1,0 +1,229 @@
+//! Clusters: CTAs that are resident together and reach each other's shared memory (PTX ISA, "Cluster of Cooperative
+//! Thread Arrays"). A cluster is what one host thread runs at a time; a launch without clusters has clusters of one CTA.
+//!
+//! An address of `.shared::cluster` is the CTA's rank in bits 24 and up, and the offset in its shared memory below. The
+//! addresses that a CTA has of its own variables carry its own rank, as on the device, so that they mean the same to
+//! every CTA of the cluster.
+
+use std::sync::atomic::Ordering;
+
+use warpwright_events::{AddressNames, Event, Fault};
+
+use crate::cta::asynchronous;
+use crate::cta::block::{Block, Blocks};
+use crate::cta::tensor_memory::pipeline;
+use crate::cta::warpgroup::Moment;
+use crate::launch::context::LaunchContext;
+use crate::launch::failure::LocatedFailure;
+use crate::launch::observer::Observer;
+use crate::operation::kind::Operation;
+use crate::scheduling::cta::{Cta, Round, complete_copies};
+use crate::scheduling::step::Counts;
+use crate::scheduling::stillness::Stillness;
+use crate::scheduling::warp::Warp;
+
+/// Rounds in which every warp only polled, before another cluster gets the thread.
+const WAITING_ROUNDS: u32 = 4;
+/// Rounds without a change, polling or not, before another cluster gets the thread.
+const QUIET_ROUNDS: u32 = 8;
+
+/// How it is known that nothing will happen any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// No thread of the cluster can move.
+    Blocked,
+    /// Threads move, and only look again and again at what nothing changes; so do those of the grid's other clusters.
+    Still { others: u64 },
+}
+
+/// Why a cluster stopped running for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClusterPause {
+    /// All its threads have exited.
+    Done,
+    /// It waits for something another cluster does.
+    Waiting,
+    /// It will wait for ever, unless another cluster does something.
+    Still,
+}
+
+/// A cluster that is resident on the device.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// What the warps of each CTA share, by rank.
+    pub(crate) blocks: Vec<Block>,
+    /// The warps of each CTA, by rank.
+    pub(crate) ctas: Vec<Cta>,
+    /// Its number in the grid.
+    pub(crate) linear: u64,
+    pub(crate) stillness: Stillness,
+}
+
+impl Cluster {
+    /// A cluster of a launch, by its number in the grid.
+    pub(crate) fn new(launch: &LaunchContext<'_>, linear: u64) -> Self {
+        let ranks = 0..launch.ctas_per_cluster();
+        let blocks = ranks
+            .clone()
+            .map(|rank| Block::new(launch, launch.cta_of_cluster(linear, rank), rank))
+            .collect::<Vec<_>>();
+        let ctas = ranks.map(|rank| Cta::new(launch, &blocks[rank as usize])).collect();
+        let mut cluster = Self { blocks, ctas, linear, stillness: Stillness::default() };
+        cluster.observe(launch);
+        cluster
+    }
+
+    /// Makes a finished cluster another one of the same launch, at its start.
+    pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, linear: u64) {
+        self.linear = linear;
+        self.stillness = Stillness::default();
+        for (block, cta) in self.blocks.iter_mut().zip(&mut self.ctas) {
+            block.restart(launch, launch.cta_of_cluster(linear, block.rank));
+            cta.restart(launch, block);
+        }
+        self.observe(launch);
+    }
+
+    /// Lets the launch's observers watch.
+    fn observe(&mut self, launch: &LaunchContext<'_>) {
+        if launch.observers.is_empty() {
+            return;
+        }
+        let ctas: Vec<u32> = self.blocks.iter().map(|block| launch.linear_cta(block.index) as u32).collect();
+        let observer = Observer::new(launch.observers, &ctas);
+        self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
+    }
+
+    /// How much its warps have executed since this was last asked.
+    pub(crate) fn take_counts(&mut self) -> Counts {
+        self.ctas.iter_mut().map(Cta::take_counts).sum()
+    }
+
+    /// Runs until all threads have exited, or all that can move only poll.
+    pub(crate) fn run(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+    ) -> Result<ClusterPause, Box<Fault>> {
+        self.stillness.begin_visit(launch.changes.load(Ordering::SeqCst));
+        let before = self.blocks[0].time_stands_at;
+        let stands_at = self.stillness.compares().then(|| before.unwrap_or_else(|| launch.clock.elapsed()));
+        self.blocks.iter_mut().for_each(|block| block.time_stands_at = stands_at);
+        let (pause, changed) = self.visit(launch, code)?;
+        if changed {
+            launch.changes.fetch_add(1, Ordering::SeqCst);
+            return Ok(pause);
+        }
+        let warps = self.ctas.iter().flat_map(|cta| cta.warps.iter());
+        let is_still = self.stillness.end_quiet_visit(warps.map(Warp::fingerprint));
+        Ok(if is_still { ClusterPause::Still } else { pause })
+    }
+
+    /// Goes round the CTAs. Why it stopped, and whether anything changed that other threads may see.
+    fn visit(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+    ) -> Result<(ClusterPause, bool), Box<Fault>> {
+        let (mut waiting_rounds, mut quiet_rounds, mut changed) = (0, 0, false);
+        loop {
+            let mut round = Round::default();
+            for rank in 0..self.ctas.len() {
+                let of_cta = self.ctas[rank].round(launch, code, &mut self.blocks, rank);
+                round |= of_cta.map_err(|located| self.fault(launch, rank, located))?;
+            }
+            if !round.left {
+                self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?;
+                self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
+                self.each_cta(launch, pipeline::finish)?;
+                self.blocks[0].observer.report(Event::End);
+                return Ok((ClusterPause::Done, true));
+            }
+            if launch.stop.load(Ordering::Relaxed) {
+                return Ok((ClusterPause::Waiting, true));
+            }
+            changed |= round.changed;
+            waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
+            quiet_rounds = if round.changed { 0 } else { quiet_rounds + 1 };
+            let waits = !round.worked || quiet_rounds >= QUIET_ROUNDS;
+            if waits && (self.go_on_with_copies(launch)? || self.multiply(launch, code)?) {
+                (waiting_rounds, quiet_rounds, changed) = (0, 0, true);
+                continue;
+            }
+            if !round.moved {
+                return Err(self.deadlock(launch, code, Proof::Blocked));
+            }
+            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS {
+                return Ok((ClusterPause::Waiting, changed));
+            }
+        }
+    }
+
+    /// Makes some of the copies that are under way: the last moment for them has come, since no thread can go on without
+    /// them. Whether there were any.
+    fn go_on_with_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
+        let mut awaited = Vec::new();
+        self.each_cta(launch, |blocks| {
+            awaited.extend(asynchronous::awaited(blocks));
+            Ok(false)
+        })?;
+        Ok(self.each_cta(launch, |blocks| asynchronous::finish_awaited(blocks, launch, &awaited))?
+            || self.each_cta(launch, |blocks| pipeline::finish_awaited(blocks, &awaited))?
+            || self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?
+            || self.each_cta(launch, |blocks| asynchronous::finish_oldest(blocks, launch))?)
+    }
+
+    /// Does something for each CTA. Whether any of it had an effect.
+    fn each_cta(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        mut work: impl FnMut(&mut Blocks<'_>) -> Result<bool, LocatedFailure>,
+    ) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        for rank in 0..self.blocks.len() {
+            let done = work(&mut Blocks::of(&mut self.blocks, rank));
+            any |= done.map_err(|located| self.fault(launch, rank, located))?;
+        }
+        Ok(any)
+    }
+
+    /// Lets all multiplies of the warpgroups happen that may. Whether any did.
+    fn multiply(&mut self, launch: &LaunchContext<'_>, code: &[Operation]) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        for rank in 0..self.ctas.len() {
+            let happened = self.ctas[rank].multiply(launch, code, &mut self.blocks[rank], Moment::Last);
+            any |= happened.map_err(|located| self.fault(launch, rank, located))?;
+        }
+        Ok(any)
+    }
+
+    pub(crate) fn fault(
+        &self,
+        launch: &LaunchContext<'_>,
+        rank: usize,
+        located: LocatedFailure,
+    ) -> Box<Fault> {
+        let instruction = launch.kernel.code.instruction(located.pc);
+        let mut failure = *located.failure;
+        let mut memory = Vec::new();
+        for &(site, address) in &failure.addresses {
+            launch.name(site, address).add_to(&mut memory, &mut failure.notes);
+        }
+        Box::new(Fault {
+            kind: failure.kind,
+            kernel: launch.kernel.name.clone(),
+            cta: Some(self.blocks[rank].index),
+            warp: Some(located.warp),
+            lanes: failure.lanes,
+            ptx_line: Some(instruction.line),
+            ptx_text: Some(instruction.text.to_string()),
+            source: instruction.source.clone(),
+            message: failure.message,
+            what: failure.what,
+            also: failure.also.into_iter().map(|(pc, what)| launch.kernel.code.label(pc, what)).collect(),
+            memory,
+            notes: failure.notes,
+            help: failure.help,
+        })
+    }
+}

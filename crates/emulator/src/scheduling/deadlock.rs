@@ -1,0 +1,348 @@
+//! The story of a deadlock: who waits where, for what, and who could have brought it.
+
+use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
+
+use crate::cta::block::Block;
+use crate::cta::mbarrier::{Arrivals, Mbarrier};
+use crate::execution::effect::Watched;
+use crate::execution::resolve::memory_space;
+use crate::launch::context::LaunchContext;
+use crate::launch::failure::{Failure, LocatedFailure};
+use crate::operation::kind::{Kind, Operation};
+use crate::scheduling::cluster::{Cluster, Proof};
+use crate::scheduling::path::{Path, Wait};
+use crate::scheduling::warp::Warp;
+
+/// Places that are told of; a grid has many threads, and most wait for the same.
+const MOST_PLACES: usize = 24;
+/// Places of others that wait which are pointed at.
+const MOST_LABELS: usize = 3;
+
+/// Warps of a CTA that wait at the same place for the same.
+struct Waiting<'a> {
+    rank: usize,
+    warps: Vec<&'a Warp>,
+    path: &'a Path,
+    reason: String,
+}
+
+impl Waiting<'_> {
+    fn verb(&self) -> &'static str {
+        let alone = self.warps.len() == 1
+            && (self.path.mask == self.warps[0].alive || self.path.mask.count_ones() == 1);
+        if alone { "waits" } else { "wait" }
+    }
+}
+
+impl Cluster {
+    /// Tells who waits where.
+    pub(crate) fn deadlock(
+        &self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+        proof: Proof,
+    ) -> Box<Fault> {
+        let places = self.places(launch, code);
+        let whole = if self.ctas.len() == 1 { "CTA" } else { "cluster" };
+        let message = match proof {
+            Proof::Blocked => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and none of them can be released."
+            ),
+            Proof::Still { others: 0 } => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for."
+            ),
+            Proof::Still { others } => format!(
+                "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for; \
+                 the same holds for the {others} others that are under way."
+            ),
+        };
+        // What an mbarrier lacks says most about the reason.
+        let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
+        let told = places.iter().find(awaited).unwrap_or(&places[0]);
+        let mut failure = Failure::new(FaultKind::Deadlock, told.path.mask, message);
+        failure.what = Some(format!("{} {} here", self.who(told), told.verb()));
+        for waiting in places.iter().filter(|waiting| waiting.path.pc != told.path.pc).take(MOST_LABELS) {
+            failure.also.push((waiting.path.pc, format!("{} {} here", self.who(waiting), waiting.verb())));
+        }
+        if let Some(Watched::Mbarrier { address, .. }) = told.path.watched {
+            failure.also.extend(self.arrival_labels(address));
+        }
+        failure.help = self.help(told);
+        // What is waited for where the story begins comes first.
+        for waiting in std::iter::once(told).chain(&places).take(MOST_PLACES) {
+            failure = match waiting.path.watched {
+                Some(Watched::Mbarrier { address, .. }) => failure.at(MemorySpace::Shared, address.shared()),
+                Some(Watched::Memory { space, address }) => match memory_space(space) {
+                    Some(site) => failure.at(site, address),
+                    None => failure,
+                },
+                None => failure,
+            };
+        }
+        for waiting in places.iter().take(MOST_PLACES) {
+            failure = failure.note(format!(
+                "{} at {}: {}",
+                self.who(waiting),
+                self.place(launch, waiting.path.pc),
+                waiting.reason
+            ));
+        }
+        if places.len() > MOST_PLACES {
+            failure = failure.note(format!("and at {} more places", places.len() - MOST_PLACES));
+        }
+        for (rank, cta) in self.ctas.iter().enumerate() {
+            let gone: Vec<&Warp> = cta.warps.iter().filter(|warp| warp.paths.is_empty()).collect();
+            if !gone.is_empty() {
+                let verb = if gone.len() == 1 { "has" } else { "have" };
+                failure = failure.note(format!("{}{} {verb} exited", self.cta_words(rank), warp_list(&gone)));
+            }
+        }
+        let located = LocatedFailure { pc: told.path.pc, warp: told.warps[0].index, failure };
+        self.fault(launch, told.rank, located)
+    }
+
+    /// Where the threads that have not exited are; warps that are alike together.
+    fn places(&self, launch: &LaunchContext<'_>, code: &[Operation]) -> Vec<Waiting<'_>> {
+        let mut places: Vec<Waiting<'_>> = Vec::new();
+        for (rank, cta) in self.ctas.iter().enumerate() {
+            for warp in &cta.warps {
+                for path in &warp.paths {
+                    let reason = self.reason(launch, code, rank, warp, path);
+                    let alike = |other: &&mut Waiting<'_>| {
+                        (other.rank, other.path.pc, other.path.mask) == (rank, path.pc, path.mask)
+                            && other.reason == reason
+                    };
+                    match places.iter_mut().find(alike) {
+                        Some(known) => known.warps.push(warp),
+                        None => places.push(Waiting { rank, warps: vec![warp], path, reason }),
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    fn cta_words(&self, rank: usize) -> String {
+        if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") }
+    }
+
+    /// `CTA of rank 1, warps 0-3`, with their lanes unless it is all of them.
+    fn who(&self, waiting: &Waiting<'_>) -> String {
+        let who = format!("{}{}", self.cta_words(waiting.rank), warp_list(&waiting.warps));
+        if waiting.warps.iter().all(|warp| warp.alive == waiting.path.mask) {
+            who
+        } else {
+            format!("{who}, {}", lane_list(waiting.path.mask))
+        }
+    }
+
+    /// Who has arrived at an mbarrier that is waited for; if nobody has in the open phase, who did in the one before.
+    fn arrival_labels(&self, address: MbarrierAddress) -> Vec<(u32, String)> {
+        let Some(record) = self.blocks[address.rank as usize].mbarriers.get(&address.offset) else {
+            return Vec::new();
+        };
+        let (arrivals, when) = match record.arrivals.as_slice() {
+            [] => (&record.arrivals_before, ", in the phase before"),
+            _ => (&record.arrivals, ""),
+        };
+        let mut labels: Vec<(u32, String)> = Vec::new();
+        for arrival in arrivals {
+            let who = format!("{}warp {}", self.cta_words(arrival.rank as usize), arrival.warp);
+            let text = format!("{who} arrived here {}{when}", times(arrival.count));
+            match labels.iter_mut().find(|(pc, _)| *pc == arrival.pc) {
+                Some((_, known)) => *known = format!("{known}; {who} {}", times(arrival.count)),
+                None => labels.push((arrival.pc, text)),
+            }
+        }
+        labels
+    }
+
+    /// What to do, by what is waited for.
+    fn help(&self, told: &Waiting<'_>) -> Option<String> {
+        if let Wait::Barrier { id, .. } = told.path.wait {
+            return Some(format!(
+                "let every thread that barrier {id} counts reach it, at the same barrier and in the same order; or count only those that do"
+            ));
+        }
+        if matches!(told.path.wait, Wait::Together | Wait::Members(_)) {
+            return Some("let all lanes that the instruction needs come to it: move it out of the branch, or name in its member mask those that are there".to_owned());
+        }
+        let Some(Watched::Mbarrier { address, .. }) = told.path.watched else { return None };
+        let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
+        Some(match (barrier.pending, barrier.bytes) {
+            (0, _) => "announce (`expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
+            (pending, _) if pending < barrier.expected => {
+                "initialise the mbarrier for as many arrivals as there are in a phase; `arrive` counts one for each thread that executes it".to_owned()
+            }
+            _ => "look who should arrive in this phase, and what keeps them from it; if none should, the wait has the parity of the wrong phase, or of one that was over before it was looked for".to_owned(),
+        })
+    }
+
+    /// The source line of an instruction, or of the PTX with its text.
+    fn place(&self, launch: &LaunchContext<'_>, pc: u32) -> String {
+        let instruction = launch.kernel.code.instruction(pc);
+        match &instruction.source {
+            Some(source) => source.to_string(),
+            None => format!("PTX line {} (`{}`)", instruction.line, instruction.text),
+        }
+    }
+
+    fn reason(
+        &self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+        rank: usize,
+        warp: &Warp,
+        path: &Path,
+    ) -> String {
+        let block = &self.blocks[rank];
+        match path.wait {
+            Wait::Ready => self.looks_at(launch, path),
+            Wait::Together => {
+                format!(
+                    "waiting for {}: the instruction needs the whole warp",
+                    lane_list(warp.alive & !path.mask)
+                )
+            }
+            Wait::Members(members) => {
+                let missing = members & warp.alive & !path.mask;
+                let verb = if missing.count_ones() == 1 { "is" } else { "are" };
+                format!("its member mask is {members:#010x}, and {} {verb} elsewhere", lane_list(missing))
+            }
+            Wait::Barrier { id, .. } => {
+                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+                format!("waiting at barrier {id}, where {count} of {wanted} threads have arrived")
+            }
+            Wait::Again { id, .. } => {
+                let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+                format!(
+                    "arriving at barrier {id} a second time before it has completed: {count} of {wanted} threads have \
+                     arrived"
+                )
+            }
+            Wait::Warpgroup => {
+                let missing = block.warpgroups.missing(warp.index);
+                let missing: Vec<String> = missing.iter().map(|warp| format!("warp {warp}")).collect();
+                format!("waiting for a wgmma that {} of its warpgroup did not issue", missing.join(" and "))
+            }
+            Wait::Attempt => match &code[path.pc as usize].kind {
+                Kind::Attempt(attempt) => attempt.reason(block, warp.index),
+                _ => "waiting".to_owned(),
+            },
+            Wait::Cluster => {
+                let missing: Vec<String> = self
+                    .blocks
+                    .iter()
+                    .map(|block| (block.rank, block.cluster_barrier.missing(&block.alive)))
+                    .filter(|(_, missing)| *missing > 0)
+                    .map(|(rank, missing)| format!("{missing} threads of the CTA of rank {rank}"))
+                    .collect();
+                format!(
+                    "waiting at the barrier of the cluster, where {} have not arrived",
+                    missing.join(" and ")
+                )
+            }
+        }
+    }
+
+    /// What a path goes on looking at.
+    fn looks_at(&self, launch: &LaunchContext<'_>, path: &Path) -> String {
+        match path.watched {
+            Some(Watched::Mbarrier { address, parity }) => self.awaits(launch, address, parity),
+            Some(Watched::Memory { space, address }) => {
+                format!(
+                    "looking again and again at {} address {address:#x}, to which nothing is stored",
+                    space.name()
+                )
+            }
+            None => "going round a loop that changes nothing and looks at nothing that may change".to_owned(),
+        }
+    }
+
+    /// What an mbarrier that is waited for has, and what it lacks.
+    fn awaits(&self, launch: &LaunchContext<'_>, address: MbarrierAddress, parity: bool) -> String {
+        let block = &self.blocks[address.rank as usize];
+        let of_rank =
+            if self.blocks.len() == 1 { String::new() } else { format!(" of rank {}", address.rank) };
+        let parity = u32::from(parity);
+        let at = format!("the mbarrier at shared address {:#x}{of_rank}", address.offset);
+        let phase = block.mbarriers.get(&address.offset).map_or(0, |record| record.phase);
+        let named = format!("waiting for phase {phase} (parity {parity}) of {at}");
+        match block.mbarrier(address.offset) {
+            Err(_) => {
+                format!("waiting for a phase of parity {parity} of {at}, which is not initialised any more")
+            }
+            Ok(barrier) if u32::from(barrier.parity) != parity => {
+                format!("waiting for the phase before phase {phase} of {at}, which has ended meanwhile")
+            }
+            Ok(barrier) => {
+                format!("{named}, which {}; {}", lacks(barrier), self.arrived(launch, block, address.offset))
+            }
+        }
+    }
+
+    /// Who has arrived in the open phase of an mbarrier.
+    fn arrived(&self, launch: &LaunchContext<'_>, block: &Block, offset: u64) -> String {
+        let Some(record) = block.mbarriers.get(&offset) else { return String::new() };
+        let told = |arrivals: &Arrivals| {
+            format!(
+                "{}warp {} arrived {} at {}",
+                self.cta_words(arrivals.rank as usize),
+                arrivals.warp,
+                times(arrivals.count),
+                self.place(launch, arrivals.pc)
+            )
+        };
+        let mut parts: Vec<String> = record.arrivals.iter().map(told).collect();
+        if parts.is_empty() {
+            let before: Vec<String> = record.arrivals_before.iter().map(told).collect();
+            parts.push(match before.as_slice() {
+                [] => "no thread has arrived in this phase".to_owned(),
+                _ => format!(
+                    "no thread has arrived in this phase; in the one before it, {}",
+                    before.join(", ")
+                ),
+            });
+        }
+        if record.bytes_expected > 0 || record.bytes_arrived > 0 {
+            parts.push(format!(
+                "{} bytes were announced and {} came",
+                record.bytes_expected, record.bytes_arrived
+            ));
+        }
+        parts.join(", ")
+    }
+}
+
+/// What the open phase of an mbarrier still needs.
+fn lacks(barrier: Mbarrier) -> String {
+    let arrivals = format!("{} of {} arrivals", barrier.pending, barrier.expected);
+    match (barrier.pending, barrier.bytes) {
+        (_, 0) => format!("lacks {arrivals}"),
+        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} of the bytes announced"),
+        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} of the bytes announced"),
+        (0, bytes) => format!("has all its arrivals, and {} bytes more than were announced", -bytes),
+        (_, bytes) => format!("lacks {arrivals}, and has {} bytes more than were announced", -bytes),
+    }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+/// `warp 3`, `warps 0, 2, 4-7`.
+fn warp_list(warps: &[&Warp]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for warp in warps {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == warp.index => *last = warp.index,
+            _ => runs.push((warp.index, warp.index)),
+        }
+    }
+    let word = if warps.len() == 1 { "warp" } else { "warps" };
+    let runs: Vec<String> = runs
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{word} {}", runs.join(", "))
+}

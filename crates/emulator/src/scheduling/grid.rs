@@ -1,0 +1,321 @@
+//! Launches: checking what is asked for, and running the clusters of a grid on the host's cores.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use warpwright_arch::Arch;
+use warpwright_events::{Fault, LaunchObserver};
+
+use crate::kernel::image::Kernel;
+use crate::launch::context::LaunchContext;
+use crate::launch::schedule::Schedule;
+use crate::operation::kind::Operation;
+use crate::scheduling::cluster::{Cluster, ClusterPause, Proof};
+use crate::scheduling::stillness::StillClusters;
+
+/// What to launch a kernel with.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// CTAs along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA along x, y and z.
+    pub block: [u32; 3],
+    /// CTAs of a cluster along x, y and z.
+    pub cluster: [u32; 3],
+    /// Shared memory beyond the kernel's own variables.
+    pub dynamic_shared_bytes: u32,
+    /// The parameters' bytes, laid out as the kernel declares them.
+    pub parameters: &'a [u8],
+    /// When asynchronous copies move their data.
+    pub schedule: Schedule,
+    /// Those who watch it.
+    pub observers: &'a [&'a dyn LaunchObserver],
+}
+
+impl Default for Launch<'_> {
+    fn default() -> Self {
+        Self {
+            grid: [1; 3],
+            block: [1; 3],
+            cluster: [1; 3],
+            dynamic_shared_bytes: 0,
+            parameters: &[],
+            schedule: Schedule::Eager,
+            observers: &[],
+        }
+    }
+}
+
+/// What a launch did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchReport {
+    /// What the kernel printed, CTA by CTA.
+    pub output: String,
+    /// CTAs run.
+    pub ctas: u64,
+    /// Instructions issued, counted once a warp.
+    pub warp_instructions: u64,
+    /// Instructions issued, counted once for every lane on the path that issued them.
+    pub lane_operations: u64,
+    /// Multiply-adds of the matrix instructions.
+    pub mma_multiply_adds: u64,
+}
+
+/// The extents of the clusters of a launch: where it asks for none, those that the kernel requires.
+pub(crate) fn cluster_extents(kernel: &Kernel, launch: &Launch<'_>) -> [u32; 3] {
+    match kernel.bounds.required_cluster {
+        Some(required) if launch.cluster == [1; 3] => required,
+        _ => launch.cluster,
+    }
+}
+
+/// Refuses a launch that the device, or the kernel, does not allow.
+pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Box<Fault>> {
+    let limits = arch.capability;
+    let refuse = |message: String| Err(Box::new(Fault::bad_launch(&kernel.name, message)));
+    for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+        let (grid, block) = (launch.grid[axis], launch.block[axis]);
+        if grid == 0 || grid > limits.grid_extents[axis] {
+            let most = limits.grid_extents[axis];
+            return refuse(format!("The grid's {name} extent is {grid}; it must be from 1 to {most}."));
+        }
+        if block == 0 || block > limits.cta_extents[axis] {
+            let most = limits.cta_extents[axis];
+            return refuse(format!("The block's {name} extent is {block}; it must be from 1 to {most}."));
+        }
+    }
+    let [x, y, z] = launch.block;
+    let threads = x * y * z;
+    if threads > limits.threads_per_cta {
+        let most = limits.threads_per_cta;
+        return refuse(format!(
+            "A block of {x} x {y} x {z} has {threads} threads; the device allows {most}."
+        ));
+    }
+    if let Some(required) = kernel.bounds.required_block
+        && required != launch.block
+    {
+        return refuse(format!(
+            "The kernel requires a block of {required:?} (.reqntid); {:?} was given.",
+            launch.block
+        ));
+    }
+    if let Some(most) = kernel.bounds.most_threads
+        && threads > most
+    {
+        return refuse(format!("The kernel allows {most} threads a block (.maxntid); {threads} were given."));
+    }
+    check_cluster(kernel, launch, arch)?;
+    let shared = u64::from(kernel.dynamic_shared_offset.max(kernel.static_shared_bytes))
+        + u64::from(launch.dynamic_shared_bytes);
+    if shared > u64::from(limits.shared_bytes_per_cta_opt_in) {
+        return refuse(format!(
+            "The kernel's variables take {} bytes of shared memory and the launch asks for {} more; a CTA may have {}.",
+            kernel.static_shared_bytes, launch.dynamic_shared_bytes, limits.shared_bytes_per_cta_opt_in
+        ));
+    }
+    let wanted = kernel.parameter_bytes() as usize;
+    if launch.parameters.len() != wanted {
+        return refuse(format!(
+            "The kernel takes {wanted} bytes of parameters ({} of them); {} bytes were given.",
+            kernel.parameters.len(),
+            launch.parameters.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses clusters that the device, or the kernel, does not allow.
+fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<(), Box<Fault>> {
+    let refuse = |message: String| Err(Box::new(Fault::bad_launch(&kernel.name, message)));
+    let extents = cluster_extents(kernel, launch);
+    if extents.contains(&0) {
+        return refuse(format!("A cluster of {extents:?} has no CTAs; every extent must be at least 1."));
+    }
+    let ctas = extents.iter().fold(1u32, |product, &extent| product.saturating_mul(extent));
+    let most = arch.capability.ctas_per_cluster_opt_in.max(1);
+    if ctas > most {
+        return refuse(format!("A cluster of {ctas} CTAs was asked for; {} allows {most}.", arch.product));
+    }
+    if let Some(most) = kernel.bounds.most_cluster_ctas
+        && ctas > most
+    {
+        return refuse(format!(
+            "The kernel allows {most} CTAs a cluster (.maxclusterrank); {ctas} were given."
+        ));
+    }
+    if let Some(required) = kernel.bounds.required_cluster
+        && required != extents
+    {
+        return refuse(format!(
+            "The kernel requires clusters of {required:?} (.reqnctapercluster); {extents:?} was given."
+        ));
+    }
+    if (0..3).any(|axis| !launch.grid[axis].is_multiple_of(extents[axis])) {
+        return refuse(format!("A grid of {:?} is not made of whole clusters of {extents:?}.", launch.grid));
+    }
+    Ok(())
+}
+
+/// Totals of the CTAs one worker finished.
+#[derive(Default)]
+struct Tally {
+    report: LaunchReport,
+    /// What was printed, by CTA.
+    output: Vec<(u64, String)>,
+}
+
+/// Runs all CTAs of a grid on the threads of a pool.
+pub(crate) fn run(
+    context: &LaunchContext<'_>,
+    code: &[Operation],
+    pool: &rayon::ThreadPool,
+) -> Result<LaunchReport, Box<Fault>> {
+    let grid = Grid {
+        context,
+        code,
+        next: AtomicU64::new(0),
+        resident: AtomicU64::new(0),
+        clusters: context.clusters().into_iter().map(u64::from).product(),
+        most_resident: context.resident_clusters(),
+        still: StillClusters::default(),
+        fault: Mutex::new(None),
+    };
+    let workers = (pool.current_num_threads() as u64).min(grid.clusters);
+    let tallies: Mutex<Vec<Tally>> = Mutex::new(Vec::new());
+    pool.scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|_| {
+                let tally = grid.work();
+                tallies.lock().unwrap_or_else(PoisonError::into_inner).push(tally);
+            });
+        }
+    });
+    context.observers.iter().for_each(|observer| observer.end(context));
+    if let Some(fault) = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(fault);
+    }
+    let mut report = LaunchReport::default();
+    let mut output = Vec::new();
+    for tally in tallies.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        report.ctas += tally.report.ctas;
+        report.warp_instructions += tally.report.warp_instructions;
+        report.lane_operations += tally.report.lane_operations;
+        report.mma_multiply_adds += tally.report.mma_multiply_adds;
+        output.extend(tally.output);
+    }
+    output.sort_by_key(|(cta, _)| *cta);
+    report.output = output.into_iter().map(|(_, text)| text).collect();
+    Ok(report)
+}
+
+/// A grid being run: the clusters not yet begun, and how many are under way.
+struct Grid<'a> {
+    context: &'a LaunchContext<'a>,
+    code: &'a [Operation],
+    clusters: u64,
+    next: AtomicU64,
+    resident: AtomicU64,
+    most_resident: u64,
+    still: StillClusters,
+    fault: Mutex<Option<Box<Fault>>>,
+}
+
+impl Grid<'_> {
+    /// One worker: begins clusters while the device has room, and goes round those that wait for others.
+    fn work(&self) -> Tally {
+        let mut tally = Tally::default();
+        let mut waiting: VecDeque<Cluster> = VecDeque::new();
+        let mut spare: Option<Cluster> = None;
+        while !self.context.stop.load(Ordering::Relaxed) {
+            let mut cluster = match self.begin(&mut spare) {
+                Some(cluster) => cluster,
+                None => match waiting.pop_front() {
+                    Some(cluster) => cluster,
+                    None if self.next.load(Ordering::Relaxed) >= self.clusters => break,
+                    None => {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                },
+            };
+            match cluster.run(self.context, self.code) {
+                Ok(ClusterPause::Done) => {
+                    self.resident.fetch_sub(1, Ordering::SeqCst);
+                    self.finish(&mut cluster, &mut tally);
+                    spare = Some(cluster);
+                }
+                Ok(ClusterPause::Waiting) => {
+                    waiting.push_back(cluster);
+                    std::thread::yield_now();
+                }
+                Ok(ClusterPause::Still) => {
+                    if let Some(proof) = self.deadlocked(&cluster) {
+                        self.fail(cluster.deadlock(self.context, self.code, proof));
+                    }
+                    waiting.push_back(cluster);
+                    std::thread::yield_now();
+                }
+                Err(fault) => self.fail(fault),
+            }
+        }
+        tally
+    }
+
+    /// Stops the launch.
+    fn fail(&self, fault: Box<Fault>) {
+        self.context.stop.store(true, Ordering::Relaxed);
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(fault);
+    }
+
+    /// Whether nothing in the grid can go on, now that a cluster is still.
+    fn deadlocked(&self, cluster: &Cluster) -> Option<Proof> {
+        let still = self.still.add(cluster.linear, cluster.stillness.epoch());
+        let resident = self.resident.load(Ordering::SeqCst);
+        let none_starts = self.next.load(Ordering::SeqCst) >= self.clusters || resident >= self.most_resident;
+        // A cluster that has ended since, or begun and ended, has left a change.
+        let is_latest = self.context.changes.load(Ordering::SeqCst) == cluster.stillness.epoch();
+        let all_wait = none_starts && is_latest && still == resident;
+        let in_vain = all_wait && !self.context.clock.leap(&self.context.changes, cluster.stillness.epoch());
+        in_vain.then(|| Proof::Still { others: resident - 1 })
+    }
+
+    /// The next cluster of the grid, if the device has room for one.
+    fn begin(&self, spare: &mut Option<Cluster>) -> Option<Cluster> {
+        if self.next.load(Ordering::Relaxed) >= self.clusters {
+            return None;
+        }
+        if self.resident.fetch_add(1, Ordering::SeqCst) >= self.most_resident {
+            self.resident.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        let linear = self.next.fetch_add(1, Ordering::SeqCst);
+        if linear >= self.clusters {
+            self.resident.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        Some(match spare.take() {
+            Some(mut cluster) => {
+                cluster.restart(self.context, linear);
+                cluster
+            }
+            None => Cluster::new(self.context, linear),
+        })
+    }
+
+    fn finish(&self, cluster: &mut Cluster, tally: &mut Tally) {
+        let counts = cluster.take_counts();
+        tally.report.warp_instructions += counts.warp_instructions;
+        tally.report.lane_operations += counts.lane_operations;
+        for block in &mut cluster.blocks {
+            tally.report.ctas += 1;
+            tally.report.mma_multiply_adds += std::mem::take(&mut block.mma_multiply_adds);
+            if !block.output.is_empty() {
+                let linear = self.context.linear_cta(block.index);
+                tally.output.push((linear, std::mem::take(&mut block.output)));
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Running paths, warps, CTAs, clusters and grids.
+
+pub(crate) mod cluster;
+pub(crate) mod cta;
+pub(crate) mod deadlock;
+pub(crate) mod grid;
+pub(crate) mod path;
+pub(crate) mod step;
+pub(crate) mod stillness;
+pub(crate) mod warp;

@@ -1,0 +1,104 @@
+//! Paths: the lanes of a warp that are at the same place.
+
+use std::cmp::Ordering;
+
+use crate::execution::effect::Watched;
+use crate::registers::FrameBase;
+
+/// Why a path does not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wait {
+    /// It can move.
+    Ready,
+    /// Its instruction needs all live lanes of the warp.
+    Together,
+    /// Its instruction needs the lanes of this member mask.
+    Members(u32),
+    /// It waits for multiplies of its warpgroup.
+    Warpgroup,
+    /// It has arrived at a barrier of the CTA, and waits for this generation to end.
+    Barrier { id: u32, generation: u32 },
+    /// It has arrived at a barrier of the CTA without waiting, and arrives again when this generation has ended.
+    Again { id: u32, generation: u32 },
+    /// It has arrived at the barrier of the cluster, and waits for the phase to complete.
+    Cluster,
+    /// What its instruction needs was not to be had; it tries again in its next turn.
+    Attempt,
+}
+
+/// A caller's frame, to which a path returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    /// The call instruction.
+    pub(crate) pc: u32,
+    pub(crate) base: FrameBase,
+    /// The function that called.
+    pub(crate) function: u32,
+}
+
+/// Lanes that share a program counter and a call stack.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Path {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) base: FrameBase,
+    /// The running function.
+    pub(crate) function: u32,
+    /// The frames below, outermost first.
+    pub(crate) callers: Vec<Caller>,
+    pub(crate) wait: Wait,
+    /// It has had its turn, and lets the other paths go first.
+    pub(crate) yielded: bool,
+    /// Whether it has done something since its last backward branch that threads do while they wait.
+    pub(crate) polled: bool,
+    /// What it has looked at last while it waits.
+    pub(crate) watched: Option<Watched>,
+    /// Backward branches taken in this turn: those of waiting loops, and all.
+    pub(crate) polls: u32,
+    pub(crate) loops: u32,
+}
+
+impl Path {
+    pub(crate) fn start(mask: u32) -> Self {
+        Self {
+            pc: 0,
+            mask,
+            base: FrameBase::default(),
+            function: 0,
+            callers: Vec::new(),
+            wait: Wait::Ready,
+            yielded: false,
+            polled: false,
+            watched: None,
+            polls: 0,
+            loops: 0,
+        }
+    }
+
+    /// Some of its lanes, at another place of the same frame.
+    pub(crate) fn split(&self, mask: u32, pc: u32) -> Self {
+        Self { pc, mask, wait: Wait::Ready, ..self.clone() }
+    }
+
+    /// Which of two paths is behind the other in program order, frame by frame from the outermost.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        if self.callers.is_empty() && other.callers.is_empty() {
+            return self.pc.cmp(&other.pc);
+        }
+        let position =
+            |path: &Self, depth: usize| path.callers.get(depth).map_or(path.pc, |caller| caller.pc);
+        let depth = self.callers.len().min(other.callers.len());
+        for level in 0..=depth {
+            match position(self, level).cmp(&position(other, level)) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            }
+        }
+        other.callers.len().cmp(&self.callers.len())
+    }
+
+    /// Whether the two are at the same place, so that they can go on as one.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.pc == other.pc && self.base == other.base && self.callers == other.callers
+    }
+}
