@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{AccessKind, AddressNames, Class, Instruction, LANES, LaunchInfo, MemorySpace};
 
-use crate::clock::Clock;
-use crate::finding::{Finding, FindingKind};
-use crate::firsts::Firsts;
-use crate::guess::Guesses;
-use crate::locations::SyncLocations;
-use crate::memory::GlobalShadow;
-use crate::misuse::Misuse;
-use crate::overlap::{Overlap, PreviousLaunch};
-use crate::report::Conflict;
-use crate::trusting::trusting_loads;
+use crate::report::conflict::Conflict;
+use crate::report::finding::{Finding, FindingKind};
+use crate::report::firsts::Firsts;
+use crate::report::guess::Guesses;
+use crate::report::misuse::Misuse;
+use crate::report::overlap::{Overlap, PreviousLaunch};
+use crate::rules::trusting::trusting_loads;
+use crate::state::clock::Clock;
+use crate::state::locations::SyncLocations;
+use crate::state::memory::GlobalShadow;
 
 /// What the checkers of all clusters of a launch share.
 #[derive(Debug)]
 pub(crate) struct LaunchState {
-    pub(crate) launch: LaunchInfo,
+    pub(crate) info: LaunchInfo,
     /// Whether the kernel fences what it does in tensor memory. One that never does is not asked to: Triton and CUTLASS write none, and rely on
     /// the waits.
     pub(crate) fences_tensor_memory: bool,
@@ -71,7 +71,7 @@ impl LaunchState {
             good_reads: Mutex::default(),
             trusting: trusting_loads(&launch.code),
             rumours: Mutex::default(),
-            launch,
+            info: launch,
         }
     }
 
@@ -97,12 +97,6 @@ impl LaunchState {
         }
     }
 
-    /// `CTA (1, 0, 0)`
-    pub(crate) fn cta_name(&self, linear: u32) -> String {
-        let [x, y, z] = self.launch.cta_index(linear);
-        format!("CTA ({x}, {y}, {z})")
-    }
-
     pub(crate) fn report(&self, conflict: Conflict) {
         self.conflicts.note(conflict.key(), conflict, Conflict::rank);
     }
@@ -121,7 +115,7 @@ impl LaunchState {
 
     /// All that was found, in the order of the program, and what a launch behind this one may overlap.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
-        let code = &*self.launch.code;
+        let code = &*self.info.code;
         let mut done = PreviousLaunch::new(code);
         self.global.finish(|number, page| done.keep(code, number, page));
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
@@ -143,14 +137,15 @@ impl LaunchState {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
         let told = conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
-        let told =
-            told.map(|(key, (conflict, count))| (*key, conflict.at(), conflict.finding(self, code, *count)));
+        let told = told.map(|(key, (conflict, count))| {
+            (*key, conflict.at(), conflict.finding(&self.info, code, *count))
+        });
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
         let misused = misused.map(|(key, (misuse, count))| (*key, misuse.at(), misuse.finding(code, *count)));
         let overlaps = self.overlaps.lock();
         let overlapping = self.previous.iter().flat_map(|previous| {
             overlaps.iter().map(|(&(later, earlier), (overlap, count))| {
-                let finding = overlap.finding(self, code, previous, *count);
+                let finding = overlap.finding(&self.info, code, previous, *count);
                 ((FindingKind::Overlap, later, earlier), Some(overlap.at()), finding)
             })
         });

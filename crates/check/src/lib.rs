@@ -5,33 +5,16 @@
 //! any moment until the program has observed its completion, whatever the schedule of the emulator.
 //! `docs/checking.md` gives the rules.
 
-mod agents;
 mod checker;
-mod clock;
-mod explain;
-mod finding;
-mod firsts;
-mod guess;
 mod launch;
-mod locations;
-mod mbarrier;
-mod memory;
-mod misuse;
 mod observer;
-mod overlap;
-mod race;
-mod registers;
-mod render;
 mod report;
-mod shadow;
-mod tensor_memory;
-mod trusting;
-mod unwritten;
-mod warp;
+mod rules;
+mod state;
 
-pub use explain::{codes, explain};
-pub use finding::{Finding, FindingKind};
 pub use observer::LaunchChecks;
-pub use overlap::PreviousLaunch;
-pub use render::{SourceFiles, render};
+pub use report::explain::{codes, explain};
+pub use report::finding::{Finding, FindingKind};
+pub use report::overlap::PreviousLaunch;
+pub use report::render::{SourceFiles, render};
 pub use warpwright_events::{FaultKind, Label, Source};

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use warpwright_events::{AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 
 use crate::checker::Checker;
-use crate::finding::Finding;
 use crate::launch::LaunchState;
-use crate::overlap::PreviousLaunch;
+use crate::report::finding::Finding;
+use crate::report::overlap::PreviousLaunch;
 
 /// Finds data races and misuse of barriers, asynchronous copies and memory in a launch.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use warpwright_events::{Actor, BARRIERS, Event, LANES};
 
-use crate::cta::asynchronous::{CopyQueue, Transfers};
+use crate::cta::asynchronous::lane_copy::CopyQueue;
+use crate::cta::asynchronous::queue::Transfers;
 use crate::cta::barrier::BarrierState;
 use crate::cta::cluster_barrier::ClusterBarrier;
 use crate::cta::mbarrier::MbarrierRecords;

@@ -6,7 +6,9 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 use super::atomic::named_update;
 use super::memory_words::policy;
 use super::{mbarrier, tensor_copy};
-use crate::cta::asynchronous::{self, Completion, Global, Issuer, Motion, Reduction, Transfer};
+use crate::cta::asynchronous::progress;
+use crate::cta::asynchronous::reduction::Reduction;
+use crate::cta::asynchronous::transfer::{Completion, Global, Issuer, Motion, Transfer};
 use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -262,7 +264,7 @@ pub(super) fn begin(
     };
     let transfer = Transfer::new(Issuer { warp, lane: lane as u8, pc }, motion, completion, map);
     let launch = execution.launch;
-    asynchronous::issue(&mut execution.cluster(), launch, transfer)
+    progress::issue(&mut execution.cluster(), launch, transfer)
 }
 
 struct Commit;
@@ -275,7 +277,7 @@ impl Effect for Commit {
             .observer
             .report(Event::AsyncCommit { actor: execution.actor(mask), kind: AsyncKind::Bulk });
         execution.block.transfers.commit(warp, mask);
-        asynchronous::drift(&mut execution.cluster(), launch)
+        progress::drift(&mut execution.cluster(), launch)
     }
 }
 
@@ -296,7 +298,7 @@ impl Effect for Wait {
             latest: Some(latest),
             awaited,
         });
-        asynchronous::wait_group(&mut execution.cluster(), launch, (warp, mask), latest, only_reads)
+        progress::wait_group(&mut execution.cluster(), launch, (warp, mask), latest, only_reads)
     }
 }
 

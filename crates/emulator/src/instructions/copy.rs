@@ -8,7 +8,7 @@ use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 
 use super::memory_words::{cache_hints, policy};
 use super::{bulk, mbarrier};
-use crate::cta::asynchronous::{PendingArrival, PendingCopy};
+use crate::cta::asynchronous::lane_copy::{PendingArrival, PendingCopy};
 use crate::decode::{DecodeError, Decoder, File, Words};
 use crate::execution::effect::{Effect, EffectBody, Execution, vectored_effect};
 use crate::execution::resolve::{Located, Purpose, addresses, resolve};

@@ -3,7 +3,7 @@
 use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
-use crate::cta::asynchronous;
+use crate::cta::asynchronous::progress;
 use crate::cta::block::Block;
 use crate::cta::mbarrier::{Arrivals, Change, MOST_ARRIVALS, Mbarrier};
 use crate::cta::mbarrier_update::{complete_tx, running};
@@ -402,7 +402,7 @@ impl Instruct {
             execution.registers.set_predicate(slot, mask, truths);
         }
         let launch = execution.launch;
-        asynchronous::drift(&mut execution.cluster(), launch)?;
+        progress::drift(&mut execution.cluster(), launch)?;
         pipeline::drift(&mut execution.cluster(), launch)
     }
 }

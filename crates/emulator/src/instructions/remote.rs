@@ -7,7 +7,9 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 use super::atomic::{named_update, read};
 use super::mbarrier;
 use super::memory_words::vector;
-use crate::cta::asynchronous::{self, Completion, Issuer, Motion, Reduction, Transfer};
+use crate::cta::asynchronous::progress;
+use crate::cta::asynchronous::reduction::Reduction;
+use crate::cta::asynchronous::transfer::{Completion, Issuer, Motion, Transfer};
 use crate::decode::{DecodeError, Decoder, Register, Words, unsupported};
 use crate::execution::effect::{Effect, Execution};
 use crate::execution::resolve::addresses;
@@ -145,7 +147,7 @@ impl Effect for Remote {
             // Issuing it may complete it, and the phase with it.
             let actor = Actor { lanes: 1 << lane, ..execution.actor(0) };
             execution.block.observer.report(Event::MbarrierRelease { actor, mbarrier: objects[lane] });
-            asynchronous::issue(&mut execution.cluster(), launch, transfer)?;
+            progress::issue(&mut execution.cluster(), launch, transfer)?;
         }
         Ok(())
     }

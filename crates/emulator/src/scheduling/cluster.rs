@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use warpwright_events::{AddressNames, Event, Fault};
 
-use crate::cta::asynchronous;
+use crate::cta::asynchronous::progress;
 use crate::cta::block::{Block, Blocks};
 use crate::cta::tensor_memory::pipeline;
 use crate::cta::warpgroup::Moment;
@@ -134,7 +134,7 @@ impl Cluster {
             }
             if !round.left {
                 self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?;
-                self.each_cta(launch, |blocks| asynchronous::finish(blocks, launch))?;
+                self.each_cta(launch, |blocks| progress::finish(blocks, launch))?;
                 self.each_cta(launch, pipeline::finish)?;
                 self.blocks[0].observer.report(Event::End);
                 return Ok((ClusterPause::Done, true));
@@ -164,13 +164,13 @@ impl Cluster {
     fn go_on_with_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
         let mut awaited = Vec::new();
         self.each_cta(launch, |blocks| {
-            awaited.extend(asynchronous::awaited(blocks));
+            awaited.extend(progress::awaited(blocks));
             Ok(false)
         })?;
-        Ok(self.each_cta(launch, |blocks| asynchronous::finish_awaited(blocks, launch, &awaited))?
+        Ok(self.each_cta(launch, |blocks| progress::finish_awaited(blocks, launch, &awaited))?
             || self.each_cta(launch, |blocks| pipeline::finish_awaited(blocks, &awaited))?
             || self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?
-            || self.each_cta(launch, |blocks| asynchronous::finish_oldest(blocks, launch))?)
+            || self.each_cta(launch, |blocks| progress::finish_oldest(blocks, launch))?)
     }
 
     /// Does something for each CTA. Whether any of it had an effect.

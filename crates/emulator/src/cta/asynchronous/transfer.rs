@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpwright_arch::tensor_map::{ElementType, Swizzle};
 use warpwright_events::{AccessKind, ByteRange, MemorySpace};
 
-use super::Reduction;
+use super::reduction::Reduction;
 use super::shared_tile::SharedTile;
 use crate::tensor_map::{Row, Start, Tensor};
 

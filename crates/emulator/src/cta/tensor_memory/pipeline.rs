@@ -8,7 +8,7 @@
 use warpwright_events::MbarrierAddress;
 
 use super::queue::{Pipeline, Work};
-use crate::cta::asynchronous::Issuer;
+use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::block::{Block, Blocks};
 use crate::cta::mbarrier::{Arrivals, Change};
 use crate::cta::mbarrier_update::running;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::copy::Copy;
 use super::moves::{Load, Store};
 use super::multiply::Multiply;
-use crate::cta::asynchronous::Issuer;
+use crate::cta::asynchronous::transfer::Issuer;
 use crate::launch::schedule::{Random, Schedule};
 use crate::tensor::warpgroup_operands::Operands;
 

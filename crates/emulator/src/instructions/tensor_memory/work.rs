@@ -8,7 +8,7 @@ use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use super::super::mbarrier::objects;
 use super::{agree, cell, failure, ranges};
-use crate::cta::asynchronous::Issuer;
+use crate::cta::asynchronous::transfer::Issuer;
 use crate::cta::tensor_memory::copy::{Copy, CopyShape};
 use crate::cta::tensor_memory::multiply::{Left, Multiply};
 use crate::cta::tensor_memory::queue::Work;

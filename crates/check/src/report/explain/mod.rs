@@ -28,7 +28,7 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::FindingKind;
+    use crate::report::finding::FindingKind;
 
     #[test]
     fn every_kind_of_finding_has_a_page_and_every_page_a_kind() {

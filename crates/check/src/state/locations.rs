@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use warpwright_events::{MemorySpace, Scope};
 
-use crate::warp::Knowledge;
+use crate::state::knowledge::Knowledge;
 
 /// What one CTA's threads have released at a location.
 #[derive(Clone, Debug)]

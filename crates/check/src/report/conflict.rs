@@ -1,24 +1,14 @@
 //! From conflicts to findings: what is told of them, and in which words.
 
 use warpwright_events::{
-    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, MemorySpace, Proxy, Scope, Strength,
-    lane_list, split_shared,
+    AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, LaunchInfo, MemorySpace, Proxy, Scope,
+    Strength, split_shared,
 };
 
-use crate::agents::Role;
-use crate::finding::{Finding, FindingKind};
-use crate::launch::LaunchState;
-use crate::shadow::Access;
-
-/// `warp 3, lanes 0-7 of CTA (1, 0, 0)`
-pub(crate) fn who(launch: &LaunchState, cta: u32, warp: u32, lanes: u32) -> String {
-    let cta = launch.cta_name(cta);
-    if lanes == u32::MAX {
-        format!("warp {warp} of {cta}")
-    } else {
-        format!("warp {warp}, {} of {cta}", lane_list(lanes))
-    }
-}
+use crate::report::finding::{Finding, FindingKind};
+use crate::state::agents::Role;
+use crate::state::mark::{cta_name, who};
+use crate::state::shadow::Access;
 
 /// `a read`, `an atomic operation`
 pub(crate) fn with_article(what: &str) -> String {
@@ -73,10 +63,10 @@ impl Party {
         }
     }
 
-    pub(crate) fn who(&self, launch: &LaunchState) -> String {
+    pub(crate) fn who(&self, launch: &LaunchInfo) -> String {
         match self.warp {
             Some(warp) => who(launch, self.cta, warp, self.lanes),
-            None => launch.cta_name(self.cta),
+            None => cta_name(launch, self.cta),
         }
     }
 
@@ -339,7 +329,7 @@ impl Conflict {
     }
 
     /// The finding, as it is told.
-    pub(crate) fn finding(&self, launch: &LaunchState, code: &Code, count: u64) -> Finding {
+    pub(crate) fn finding(&self, launch: &LaunchInfo, code: &Code, count: u64) -> Finding {
         let (mut missing, mut help) = self.missing();
         let mut message = self.message();
         let initialises = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;

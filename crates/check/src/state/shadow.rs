@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 use warpwright_events::{AccessKind, GRANULE, LANES, PAGE, Proxy, Strength, Value, lanes};
 
-use crate::clock::{Agent, Time};
+use crate::state::clock::{Agent, Time};
 
 /// Accesses that a granule remembers at most.
 const MOST_ACCESSES: usize = 16;

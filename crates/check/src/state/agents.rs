@@ -2,7 +2,7 @@
 
 use warpwright_events::{AsyncKind, Awaited};
 
-use crate::clock::Agent;
+use crate::state::clock::Agent;
 
 /// Warps a CTA has at most (1024 threads).
 const WARPS: u16 = 32;

@@ -7,13 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use warpwright_events::{Code, FULL, GRANULE, Label, MemorySpace, PAGE, Strength};
+use warpwright_events::{Code, FULL, GRANULE, Label, LaunchInfo, MemorySpace, PAGE, Strength};
 
-use crate::clock::{Agent, Clock, Time};
-use crate::finding::{Finding, FindingKind};
-use crate::launch::LaunchState;
-use crate::report::{Party, byte_count, with_article};
-use crate::shadow::{Access, Page};
+use crate::report::conflict::{Party, byte_count, with_article};
+use crate::report::finding::{Finding, FindingKind};
+use crate::state::clock::{Agent, Clock, Time};
+use crate::state::shadow::{Access, Page};
 
 /// The end of the launch in front, as an agent's moment that a clock may know of: that of a CTA which no grid has.
 const END: (u32, Agent, Time) = (u32::MAX, Agent(0), 1);
@@ -119,7 +118,7 @@ impl Overlap {
 
     pub(crate) fn finding(
         &self,
-        launch: &LaunchState,
+        launch: &LaunchInfo,
         code: &Code,
         previous: &PreviousLaunch,
         count: u64,

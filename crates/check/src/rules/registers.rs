@@ -4,35 +4,11 @@
 //! next multiply uses, unless that was as the accumulators of another multiply of the same shape. From its issue until a wait for
 //! its group, nothing but such a multiply touches them.
 
-use std::collections::HashMap;
-
 use warpwright_events::{Actor, AsyncKind, Awaited, RegisterUse};
 
 use crate::checker::Checker;
-use crate::clock::Time;
-use crate::misuse::Touched;
-
-/// A register that a multiply under way uses.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    pc: u32,
-    /// The time of the warp's multiplies when it was issued.
-    time: Time,
-    /// What must be alike for multiplies to share accumulators; nothing where the register is only read.
-    shape: Option<(usize, usize)>,
-}
-
-/// What the checkers know of a warp's registers, by column.
-#[derive(Debug, Default)]
-pub(crate) struct RegisterState {
-    under_way: HashMap<u32, Flight>,
-    /// Written by ordinary instructions since the last fence, and where.
-    written: HashMap<u32, u32>,
-    /// Whether there was a fence.
-    fenced: bool,
-    /// What `tcgen05.ld` writes before the wait for it, and where that is.
-    loading: HashMap<u32, u32>,
-}
+use crate::report::misuse::Touched;
+use crate::state::registers::Flight;
 
 impl Checker {
     /// A `wgmma.fence`.

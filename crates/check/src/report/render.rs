@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use warpwright_events::{Label, Source};
 
-use crate::finding::Finding;
+use crate::report::finding::Finding;
 
 /// The author's source files, read as they are needed. Their paths are those that the compiler was given, so that they are
 /// looked for in a root and in the folders above it.

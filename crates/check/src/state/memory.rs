@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpwright_events::{GRANULE, InitialisedBytes, PAGE};
 
-use crate::shadow::{Granule, Page, Piece, blank_page};
+use crate::state::shadow::{Granule, Page, Piece, blank_page};
 
 /// The granules of one CTA's shared memory.
 #[derive(Debug, Default)]

@@ -8,15 +8,17 @@ use warpwright_events::{
     Value, lanes, split_shared,
 };
 
-use crate::agents::Role;
-use crate::checker::{Checker, OBJECT};
-use crate::clock::{Agent, Clock, Time};
-use crate::finding::FindingKind;
-use crate::misuse::Mark;
-use crate::overlap::{self, Overlap};
-use crate::report::{Conflict, Party};
-use crate::shadow::{Access, Granule, Piece, Verdict, cut, cut_range};
-use crate::warp::{Knowledge, WarpState};
+use crate::checker::Checker;
+use crate::report::conflict::{Conflict, Party};
+use crate::report::finding::FindingKind;
+use crate::report::overlap::{self, Overlap};
+use crate::state::agents::Role;
+use crate::state::clock::{Agent, Clock, Time};
+use crate::state::knowledge::Knowledge;
+use crate::state::mark::Mark;
+use crate::state::mbarrier::OBJECT;
+use crate::state::shadow::{Access, Granule, Piece, Verdict, cut, cut_range};
+use crate::state::warp::WarpState;
 
 /// Who accesses, and what they know.
 struct Accessor<'a> {

@@ -1,6 +1,6 @@
 //! What an access reads that nothing has written.
 
-use crate::shadow::Access;
+use crate::state::shadow::Access;
 
 /// The unwritten bytes of one instruction's reads.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use warpwright_events::{AccessKind, Actor, LANES, Strength, lanes};
 
-use crate::finding::FindingKind;
-use crate::report::{Conflict, Party};
+use crate::report::conflict::{Conflict, Party};
+use crate::report::finding::FindingKind;
 
 /// Races of a plain read with an atomic operation, until the reader's own atomic operation, by the reader's CTA and warp.
 #[derive(Debug, Default)]

@@ -1,104 +1,16 @@
 //! The protocol of mbarriers: what each of them has been promised, and whether that comes true.
 
-use std::collections::HashMap;
-
 use warpwright_events::{AccessKind, Actor, FULL, LANES, MbarrierAddress, MemorySpace, Strength};
 
-use crate::agents::Role;
 use crate::checker::Checker;
-use crate::clock::Time;
-use crate::finding::FindingKind;
-use crate::launch::LaunchState;
-use crate::misuse::{Mark, Misuse};
-use crate::report::{Conflict, Party};
-use crate::warp::Knowledge;
-
-/// An mbarrier object.
-#[derive(Debug)]
-pub(crate) struct MbarrierState {
-    /// What it is called as an agent.
-    pub(crate) role: Role,
-    /// The phase under way, counted from the first of all the times it was initialised.
-    pub(crate) phase: Time,
-    /// The phase that it was initialised with.
-    pub(crate) first: Time,
-    /// What this phase's arrivals have brought.
-    pub(crate) arrived: Knowledge,
-    /// What who sees the last ended phase learns.
-    pub(crate) ended: Knowledge,
-    /// Who initialised it, and when by that warp's time.
-    initialised: (Mark, Time),
-    /// The arrivals of a phase, as it was initialised.
-    count: u32,
-    /// Whether it has not been invalidated since.
-    valid: bool,
-    /// Bytes announced and not arrived, in all phases.
-    bytes: i64,
-    /// Of the open phase.
-    announced: u64,
-    announcement: Option<Mark>,
-    arrival: Option<Mark>,
-    /// Copies that complete at it and are under way, who issued the last one, and the phase that was open then.
-    copies: i64,
-    copy: Option<Mark>,
-    copy_phase: Time,
-    /// The last phase whose end anybody has seen.
-    seen: Time,
-    /// By CTA rank and warp: the phases that its lanes have last found open.
-    waiting: HashMap<(u32, u32), [Time; LANES]>,
-}
-
-/// `shared address 0x100`
-fn named(address: MbarrierAddress) -> String {
-    format!("the mbarrier at shared address {:#x}", address.offset)
-}
-
-impl MbarrierState {
-    fn new(role: Role, initialised: (Mark, Time)) -> Self {
-        Self {
-            role,
-            phase: 0,
-            first: 1,
-            arrived: Knowledge::default(),
-            ended: Knowledge::default(),
-            initialised,
-            count: 0,
-            valid: false,
-            bytes: 0,
-            announced: 0,
-            announcement: None,
-            arrival: None,
-            copies: 0,
-            copy: None,
-            copy_phase: 0,
-            seen: 0,
-            waiting: HashMap::new(),
-        }
-    }
-
-    /// The phase of a time, counted from 0.
-    pub(crate) fn number(&self, phase: Time) -> u32 {
-        phase.saturating_sub(self.first)
-    }
-
-    /// Whether nobody has done anything with it since it was initialised.
-    fn is_fresh(&self) -> bool {
-        self.phase == self.first
-            && (self.bytes, self.copies) == (0, 0)
-            && self.announcement.is_none()
-            && self.arrival.is_none()
-            && self.waiting.is_empty()
-    }
-
-    /// The copy, and who announced its bytes or else arrived.
-    fn copy_and_announcement(&self, launch: &LaunchState, fate: &str) -> Vec<(Mark, String)> {
-        let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{fate}", mark.who(launch))));
-        let announced =
-            self.announcement.map(|mark| (mark, format!("bytes announced by {}", mark.who(launch))));
-        let arrived = self.arrival.map(|mark| (mark, format!("arrival of {}", mark.who(launch))));
-        copy.into_iter().chain(announced.or(arrived)).collect()
-    }
-}
+use crate::report::conflict::{Conflict, Party};
+use crate::report::finding::FindingKind;
+use crate::report::misuse::Misuse;
+use crate::state::agents::Role;
+use crate::state::clock::Time;
+use crate::state::knowledge::Knowledge;
+use crate::state::mark::Mark;
+use crate::state::mbarrier::{MbarrierState, named};
 
 impl Checker {
     pub(crate) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress, count: u32) {
@@ -120,8 +32,8 @@ impl Checker {
                 kind: FindingKind::Barrier,
                 message: format!("{} is initialised while it is one already", named(address)),
                 places: vec![
-                    (mark, format!("initialised again by {}", mark.who(&self.launch))),
-                    (before, format!("initialised by {}", before.who(&self.launch))),
+                    (mark, format!("initialised again by {}", mark.who(&self.launch.info))),
+                    (before, format!("initialised by {}", before.who(&self.launch.info))),
                 ],
                 mbarrier: Some(address),
                 note: "what it has counted is lost, and what threads that wait for it see is undefined (PTX ISA, \"mbarrier.init\")".to_owned(),
@@ -238,7 +150,7 @@ impl Checker {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
                 message: format!("phase {phase} of {} ends before a copy issued in it has arrived", named(address)),
-                places: state.copy_and_announcement(&self.launch, ", still under way"),
+                places: state.copy_and_announcement(&self.launch.info, ", still under way"),
                 mbarrier: Some(address),
                 note: format!(
                     "{} bytes were announced in this phase, and its copies move more: who waits for it reads too early",
@@ -272,9 +184,11 @@ impl Checker {
             return;
         }
         let (missed, asked) = (state.number(before), state.number(asked));
-        let mut places = vec![(mark, format!("{} waits here for phase {missed}", mark.who(&self.launch)))];
-        let last =
-            state.arrival.map(|arrival| (arrival, format!("last arrival, of {}", arrival.who(&self.launch))));
+        let mut places =
+            vec![(mark, format!("{} waits here for phase {missed}", mark.who(&self.launch.info)))];
+        let last = state
+            .arrival
+            .map(|arrival| (arrival, format!("last arrival, of {}", arrival.who(&self.launch.info))));
         places.extend(last);
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
@@ -298,7 +212,7 @@ impl Checker {
                 Misuse {
                     kind: FindingKind::Leak,
                     message: "the kernel ends with a copy that nothing has waited for".to_owned(),
-                    places: state.copy_and_announcement(&self.launch, "").into_iter().take(1).collect(),
+                    places: state.copy_and_announcement(&self.launch.info, "").into_iter().take(1).collect(),
                     mbarrier: Some(address),
                     note: format!(
                         "no thread has seen the end of phase {} of {}, which the copy completes: it may write shared memory that belongs to another CTA by then",
@@ -308,7 +222,7 @@ impl Checker {
                     help: "wait for the phase before the threads exit, or do not issue the copy".to_owned(),
                 }
             } else if state.bytes != 0 {
-                let places = state.copy_and_announcement(&self.launch, "");
+                let places = state.copy_and_announcement(&self.launch.info, "");
                 let (message, note) = if state.bytes < 0 {
                     (
                         format!(

@@ -3,24 +3,9 @@
 use warpwright_events::{AccessKind, Actor, ByteRange, Cell, GRANULE, MemorySpace, TENSOR_ROWS};
 
 use crate::checker::Checker;
-use crate::finding::FindingKind;
-use crate::memory::SharedShadow;
-use crate::misuse::{Mark, Misuse};
-use crate::shadow::Granule;
-
-/// The granules of one CTA's tensor memory, and the columns that it has.
-#[derive(Debug, Default)]
-pub(crate) struct TensorShadow {
-    granules: SharedShadow,
-    /// The first column, how many, and who asked for them.
-    held: Vec<(u32, u32, Mark)>,
-}
-
-impl TensorShadow {
-    pub(crate) fn granule(&mut self, offset: u64) -> &mut Granule {
-        self.granules.granule(offset)
-    }
-}
+use crate::report::finding::FindingKind;
+use crate::report::misuse::Misuse;
+use crate::state::shadow::Granule;
 
 /// Columns, as a range for each row.
 fn ranges(rank: u32, first: u32, columns: u32) -> Vec<ByteRange> {
@@ -61,7 +46,7 @@ impl Checker {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Leak,
                 message: format!("the kernel ends with {columns} columns of tensor memory that it has not given back"),
-                places: vec![(*mark, format!("allocated by {}", mark.who(&self.launch)))],
+                places: vec![(*mark, format!("allocated by {}", mark.who(&self.launch.info)))],
                 mbarrier: None,
                 note: "a CTA that comes to this multiprocessor later waits for them for ever (PTX ISA, \"tcgen05.dealloc\")".to_owned(),
                 help: "give them back with `tcgen05.dealloc`, in one warp, after a barrier that all who use them have come to".to_owned(),

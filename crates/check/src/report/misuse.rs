@@ -1,0 +1,72 @@
+//! What is wrong with the use of a barrier or of registers: not two accesses that are at odds, but a rule that is broken.
+
+use warpwright_events::{Class, Code, MbarrierAddress, MemorySpace};
+
+use crate::report::finding::{Finding, FindingKind};
+use crate::state::mark::Mark;
+
+/// A rule that is broken, in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Misuse {
+    pub(crate) kind: FindingKind,
+    pub(crate) message: String,
+    /// Where, first what was found out; and what happened there.
+    pub(crate) places: Vec<(Mark, String)>,
+    /// The mbarrier it is about.
+    pub(crate) mbarrier: Option<MbarrierAddress>,
+    pub(crate) note: String,
+    pub(crate) help: String,
+}
+
+impl Misuse {
+    /// Misuses of the same key are told once.
+    pub(crate) fn key(&self) -> (FindingKind, u32, u32) {
+        let pc = |place: usize| self.places.get(place).map_or(u32::MAX, |(mark, _)| mark.pc);
+        (self.kind, pc(0), pc(1))
+    }
+
+    /// What of several misuses of one key is told: the first in the grid.
+    pub(crate) fn rank(&self) -> impl Ord + use<> {
+        let mark = |place: usize| self.places.get(place).map(|(mark, _)| *mark);
+        (mark(0), mark(1))
+    }
+
+    /// Whether an aligned barrier is at fault: others may be executed by the lanes of a warp one by one.
+    pub(crate) fn holds(&self, code: &Code) -> bool {
+        let unaligned = |(mark, _): &(Mark, String)| {
+            let class = code.instruction(mark.pc).class;
+            matches!(class, Class::CtaBarrier { aligned: false } | Class::ClusterBarrier { aligned: false })
+        };
+        self.kind != FindingKind::Barrier || !self.places.iter().any(unaligned)
+    }
+
+    /// The address it is about.
+    pub(crate) fn at(&self) -> Option<(MemorySpace, u64)> {
+        self.mbarrier.map(|address| (MemorySpace::Shared, address.shared()))
+    }
+
+    pub(crate) fn finding(&self, code: &Code, count: u64) -> Finding {
+        let places = self.places.iter();
+        Finding {
+            kind: self.kind,
+            kernel: code.kernel.clone(),
+            message: self.message.clone(),
+            labels: places.map(|(mark, what)| code.label(mark.pc, what.clone())).collect(),
+            memory: Vec::new(),
+            notes: vec![self.note.clone()],
+            help: Some(self.help.clone()),
+            count,
+        }
+    }
+}
+
+/// What happens to a register of a multiply under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    Read,
+    Written,
+    /// It is the accumulator of another multiply, of another shape.
+    Multiplied,
+    /// It is an accumulator, and A of another multiply.
+    Multiplicand,
+}

@@ -1,0 +1,10 @@
+//! Conflicts and broken rules, as findings.
+
+pub(crate) mod conflict;
+pub(crate) mod explain;
+pub(crate) mod finding;
+pub(crate) mod firsts;
+pub(crate) mod guess;
+pub(crate) mod misuse;
+pub(crate) mod overlap;
+pub(crate) mod render;

@@ -1,0 +1,345 @@
+//! Who has learnt of what: events of synchronisation.
+
+use warpwright_events::{
+    AccessKind, Actor, AsyncKind, Awaited, Completion, Fence, FenceOrder, LANES, MbarrierAddress,
+    MemorySpace, Scope, Strength, lanes,
+};
+
+use crate::checker::Checker;
+use crate::state::agents::Role;
+use crate::state::clock::Time;
+use crate::state::knowledge::Knowledge;
+use crate::state::locations::{Releases, SyncLocations};
+use crate::state::mbarrier::{LateArrival, OBJECT};
+
+impl Checker {
+    /// What lanes pass on by releasing: all they know, and what they did.
+    fn release(&mut self, actor: Actor) -> Knowledge {
+        let (cta, warp) = self.warp(actor);
+        warp.release(cta, actor.warp, actor.lanes)
+    }
+
+    /// What lanes pass on by arriving: all they know if they release, and otherwise what their last fence did (PTX ISA,
+    /// "Release patterns").
+    fn bring(&mut self, actor: Actor, releases: bool) -> Knowledge {
+        if releases {
+            return self.release(actor);
+        }
+        let cta = self.ctas[actor.rank as usize].linear;
+        let mut brought = Knowledge::default();
+        for lane in lanes(actor.lanes) {
+            let fenced = self.warp(actor).1.fenced(lane, cta, Scope::System);
+            fenced.iter().for_each(|release| brought.join(&release.knowledge));
+        }
+        brought
+    }
+
+    fn learn(&mut self, actor: Actor, knowledge: &Knowledge) {
+        self.warp(actor).1.learn(actor.lanes, knowledge);
+    }
+
+    pub(crate) fn warp_meets(&mut self, actor: Actor) {
+        let (cta, warp) = self.warp(actor);
+        let common = warp.release(cta, actor.warp, actor.lanes);
+        warp.agree(actor.lanes, common);
+    }
+
+    pub(crate) fn barrier_arrive(&mut self, actor: Actor, barrier: u32, generation: u32, all: bool) {
+        let brought = self.release(actor);
+        let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
+        if let Some(elsewhere) = gatherings.bring(generation, all, &brought, actor) {
+            self.report_split_barrier(barrier, actor, elsewhere);
+        }
+    }
+
+    pub(crate) fn barrier_leave(&mut self, actor: Actor, barrier: u32, generation: u32) {
+        let cta = &mut self.ctas[actor.rank as usize];
+        let gathered = cta.barriers[barrier as usize].leave(generation, &cta.exited);
+        cta.warps[actor.warp as usize].agree(actor.lanes, gathered);
+    }
+
+    pub(crate) fn cluster_arrive(&mut self, actor: Actor, releases: bool) {
+        let brought = self.bring(actor, releases);
+        self.cluster_arrived.join(&brought);
+        let done = if releases { brought.known } else { self.release(actor).known };
+        self.cluster_met[0].join(&done);
+    }
+
+    pub(crate) fn cluster_completes(&mut self) {
+        self.cluster_completed = std::mem::take(&mut self.cluster_arrived);
+        self.cluster_met[1] = std::mem::take(&mut self.cluster_met[0]);
+        // Threads that have exited do not arrive; it waited for their exits.
+        self.ctas.iter().for_each(|cta| self.cluster_completed.join(&cta.exited));
+    }
+
+    pub(crate) fn cluster_leave(&mut self, actor: Actor) {
+        // No phase completes before all who wait for the last one have gone on and arrived again.
+        let gathered = self.cluster_completed.clone();
+        self.learn(actor, &gathered);
+        self.ctas[actor.rank as usize].outlived.join(&self.cluster_met[1]);
+    }
+
+    pub(crate) fn exit(&mut self, actor: Actor) {
+        let last = self.release(actor);
+        let cta = &mut self.ctas[actor.rank as usize];
+        cta.exited.join(&last);
+        cta.outlived.join(&last.known);
+    }
+
+    pub(crate) fn fence(&mut self, actor: Actor, fence: Fence) {
+        match fence {
+            Fence::Memory(scope, order) => {
+                if order == FenceOrder::Sequential && scope >= Scope::Gpu {
+                    let before = self.release(actor).known;
+                    self.warp(actor).1.sequence(actor.lanes, before);
+                }
+                let (cta, warp) = self.warp(actor);
+                warp.fence(cta, actor.warp, actor.lanes, scope);
+            }
+            Fence::AsyncProxy => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { proxied: seen, ..Knowledge::default() });
+            }
+            Fence::TensormapProxy => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { mapped: seen, ..Knowledge::default() });
+            }
+            Fence::TensorMemory => {
+                let seen = self.release(actor).known;
+                let (_, warp) = self.warp(actor);
+                warp.learn(actor.lanes, &Knowledge { tensor: seen, ..Knowledge::default() });
+            }
+            Fence::PreviousLaunch => {
+                self.learn(
+                    actor,
+                    &Knowledge { known: crate::report::overlap::ended(), ..Knowledge::default() },
+                );
+            }
+            Fence::Other => {}
+        }
+    }
+
+    /// An operation of a lane on an mbarrier is an access of its eight bytes.
+    pub(crate) fn touch_object(
+        &mut self,
+        actor: Actor,
+        address: MbarrierAddress,
+        touch: AccessKind,
+        strength: Strength,
+    ) {
+        if strength == OBJECT {
+            // Where there is none, that is what is told.
+            if !self.mbarriers.contains_key(&address) {
+                return;
+            }
+            self.check_initialised(actor, address);
+        }
+        self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, touch, strength, None);
+    }
+
+    pub(crate) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
+        self.touch_object(actor, address, AccessKind::Atomic, OBJECT);
+        self.mbarrier_notes_arrival(actor, address);
+        let brought = self.bring(actor, releases);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.join(&brought);
+        }
+    }
+
+    /// The `complete_tx` of an asynchronous store has release semantics at the scope of the cluster (PTX ISA, "st.async"), and an asynchronous
+    /// operation is as if another thread did it, whom the one that issues it has told all it knows.
+    pub(crate) fn mbarrier_hears(&mut self, actor: Actor, address: MbarrierAddress) {
+        let told = self.bring(actor, true);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.join(&told);
+        }
+    }
+
+    pub(crate) fn mbarrier_arrive_after(&mut self, actor: Actor, address: MbarrierAddress, kind: AsyncKind) {
+        if kind == AsyncKind::TensorCore {
+            // What the tensor core has done came after all that who issued it knew.
+            self.mbarrier_hears(actor, address);
+        }
+        let (cta, warp) = self.warp(actor);
+        let time = warp.work(kind).hand_over(actor.lanes);
+        let agent = Role::Group(actor.warp, kind, Awaited::Everything).agent();
+        if kind == AsyncKind::Copy {
+            let arrival = LateArrival { address, cta, warp: actor.warp, lanes: actor.lanes, agent, time };
+            self.late_arrivals.push(arrival);
+        } else if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.known.raise(cta, agent, actor.lanes, time);
+        }
+    }
+
+    /// An arrival that waited for copies takes place: in the phase that is open now, not the one in which it was asked for.
+    pub(crate) fn mbarrier_copies_arrive(&mut self, warp: u32, lane: u32, address: MbarrierAddress) {
+        let of_lane =
+            |late: &LateArrival| late.address == address && late.warp == warp && late.lanes >> lane & 1 != 0;
+        let Some(index) = self.late_arrivals.iter().position(of_lane) else { return };
+        let LateArrival { cta, lanes, agent, time, .. } = self.late_arrivals.remove(index);
+        if let Some(state) = self.mbarriers.get_mut(&address) {
+            state.arrived.known.raise(cta, agent, lanes, time);
+        }
+    }
+
+    pub(crate) fn mbarrier_test(
+        &mut self,
+        actor: Actor,
+        address: MbarrierAddress,
+        ended: bool,
+        acquires: bool,
+    ) {
+        self.mbarrier_notes_test(actor, address, ended);
+        if !ended {
+            return;
+        }
+        self.touch_object(actor, address, AccessKind::Read, OBJECT);
+        let Some(state) = self.mbarriers.get(&address) else { return };
+        let ended = state.ended.clone();
+        if acquires {
+            self.learn(actor, &ended);
+        } else {
+            let cta = self.ctas[actor.rank as usize].linear;
+            let seen = Releases { cta, scope: Scope::System, knowledge: ended };
+            self.warp(actor).1.learn_at_fence(actor.lanes, seen);
+        }
+    }
+
+    pub(crate) fn publish(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        touch: AccessKind,
+        strength: Strength,
+    ) {
+        let Strength::Strong { scope, release, .. } = strength else { return };
+        if !touch.writes() || matches!(space, MemorySpace::Local | MemorySpace::Tensor) {
+            return;
+        }
+        for lane in lanes(actor.lanes) {
+            let actor = Actor { lanes: 1 << lane, ..actor };
+            let cta = self.ctas[actor.rank as usize].linear;
+            let mut releases = self.warp(actor).1.fenced(lane, cta, scope);
+            releases.extend(self.warp(actor).1.sequenced(lane, cta, scope));
+            if release {
+                let knowledge = self.release(actor);
+                releases.push(Releases { cta, scope, knowledge });
+            }
+            // A store ends what was released before it; an atomic goes on with it (PTX ISA, "Release and acquire
+            // patterns").
+            let replaces = touch == AccessKind::Write;
+            if space == MemorySpace::Global && !self.launch.trusting.is_empty() {
+                let Knowledge { mut heard, known, .. } = self.release(actor);
+                heard.join(&known);
+                self.launch.tell(addresses[lane], replaces, heard);
+            }
+            if releases.is_empty() && !replaces {
+                continue;
+            }
+            self.locations(space, |locations| locations.publish(space, addresses[lane], replaces, releases));
+        }
+    }
+
+    pub(crate) fn acquire(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        touch: AccessKind,
+        strength: Strength,
+    ) {
+        let Strength::Strong { scope, acquire, .. } = strength else { return };
+        if space == MemorySpace::Local {
+            return;
+        }
+        for lane in lanes(actor.lanes) {
+            let actor = Actor { lanes: 1 << lane, ..actor };
+            let cta = self.ctas[actor.rank as usize].linear;
+            let seen = self.locations(space, |locations| locations.read(space, addresses[lane]));
+            for release in seen {
+                let within = release.scope.min(scope);
+                let reaches = release.cta == cta
+                    || within >= Scope::Gpu
+                    || within == Scope::Cluster && self.cluster.contains(&release.cta);
+                if !reaches {
+                    continue;
+                }
+                // Who takes a ticket after a `fence.sc` of its own, and gets one after another's, needs no more fences: `__threadfence(); ticket =
+                // atomicInc(..)`, as NVIDIA's reduction in one pass has it.
+                let sequenced = !self.warp(actor).1.knowledge(lane as u32).sequenced.is_empty();
+                let takes_ticket =
+                    touch == AccessKind::Atomic && sequenced && !release.knowledge.observed.is_empty();
+                if acquire || takes_ticket {
+                    self.learn(actor, &release.knowledge);
+                    continue;
+                }
+                let Knowledge { known, observed, mut promised, .. } = release.knowledge.clone();
+                if !self.launch.trusting.is_empty() {
+                    promised.join(&known);
+                    promised.join(&observed);
+                }
+                if !(observed.is_empty() && promised.is_empty()) {
+                    self.learn(actor, &Knowledge { observed, promised, ..Knowledge::default() });
+                }
+                self.warp(actor).1.learn_at_fence(actor.lanes, release);
+            }
+            if space == MemorySpace::Global
+                && !self.launch.trusting.is_empty()
+                && let Some(heard) = self.launch.heard_at(addresses[lane])
+            {
+                self.learn(actor, &Knowledge { heard, ..Knowledge::default() });
+            }
+        }
+    }
+
+    fn locations<T>(&mut self, space: MemorySpace, act: impl FnOnce(&mut SyncLocations) -> T) -> T {
+        match space {
+            MemorySpace::Global => act(&mut self.launch.locations()),
+            MemorySpace::Shared | MemorySpace::Local | MemorySpace::Tensor => act(&mut self.shared_locations),
+        }
+    }
+
+    pub(crate) fn commit(&mut self, actor: Actor, kind: AsyncKind) {
+        self.warp(actor).1.work(kind).commit(actor.lanes);
+    }
+
+    pub(crate) fn wait(&mut self, actor: Actor, kind: AsyncKind, latest: Option<u32>, awaited: Awaited) {
+        self.warp(actor).1.work(kind).wait(actor.lanes, latest, awaited);
+        match kind {
+            AsyncKind::Multiply => self.registers_awaited(actor),
+            AsyncKind::TensorLoad => self.registers_arrived(actor),
+            _ => {}
+        }
+    }
+
+    /// The agent that stands for a piece of work, of which CTA it is, and its time.
+    pub(crate) fn worker(
+        &mut self,
+        actor: Actor,
+        completion: Completion,
+        touch: AccessKind,
+    ) -> Option<(u32, Role, Time)> {
+        match completion {
+            Completion::Group(kind) => {
+                let (cta, warp) = self.warp(actor);
+                let awaited = if kind == AsyncKind::Bulk && touch == AccessKind::Read {
+                    Awaited::Sources
+                } else {
+                    Awaited::Everything
+                };
+                Some((
+                    cta,
+                    Role::of_work(actor.warp, kind, awaited),
+                    warp.work(kind).issue(actor.lanes, actor.pc),
+                ))
+            }
+            Completion::Mbarrier(address) => {
+                let state = self.mbarriers.get(&address)?;
+                Some((self.ctas[address.rank as usize].linear, state.role, state.phase))
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What an mbarrier has been promised, and what has come.
+
+use std::collections::HashMap;
+
+use warpwright_events::{LANES, LaunchInfo, MbarrierAddress, Scope, Strength};
+
+use crate::state::agents::Role;
+use crate::state::clock::{Agent, Time};
+use crate::state::knowledge::Knowledge;
+use crate::state::mark::Mark;
+
+/// How operations access an mbarrier, once it is initialised.
+pub(crate) const OBJECT: Strength =
+    Strength::Strong { scope: Scope::Cluster, acquire: false, release: false };
+
+/// An mbarrier object.
+#[derive(Debug)]
+pub(crate) struct MbarrierState {
+    /// What it is called as an agent.
+    pub(crate) role: Role,
+    /// The phase under way, counted from the first of all the times it was initialised.
+    pub(crate) phase: Time,
+    /// The phase that it was initialised with.
+    pub(crate) first: Time,
+    /// What this phase's arrivals have brought.
+    pub(crate) arrived: Knowledge,
+    /// What who sees the last ended phase learns.
+    pub(crate) ended: Knowledge,
+    /// Who initialised it, and when by that warp's time.
+    pub(crate) initialised: (Mark, Time),
+    /// The arrivals of a phase, as it was initialised.
+    pub(crate) count: u32,
+    /// Whether it has not been invalidated since.
+    pub(crate) valid: bool,
+    /// Bytes announced and not arrived, in all phases.
+    pub(crate) bytes: i64,
+    /// Of the open phase.
+    pub(crate) announced: u64,
+    pub(crate) announcement: Option<Mark>,
+    pub(crate) arrival: Option<Mark>,
+    /// Copies that complete at it and are under way, who issued the last one, and the phase that was open then.
+    pub(crate) copies: i64,
+    pub(crate) copy: Option<Mark>,
+    pub(crate) copy_phase: Time,
+    /// The last phase whose end anybody has seen.
+    pub(crate) seen: Time,
+    /// By CTA rank and warp: the phases that its lanes have last found open.
+    pub(crate) waiting: HashMap<(u32, u32), [Time; LANES]>,
+}
+
+/// `shared address 0x100`
+pub(crate) fn named(address: MbarrierAddress) -> String {
+    format!("the mbarrier at shared address {:#x}", address.offset)
+}
+
+impl MbarrierState {
+    pub(crate) fn new(role: Role, initialised: (Mark, Time)) -> Self {
+        Self {
+            role,
+            phase: 0,
+            first: 1,
+            arrived: Knowledge::default(),
+            ended: Knowledge::default(),
+            initialised,
+            count: 0,
+            valid: false,
+            bytes: 0,
+            announced: 0,
+            announcement: None,
+            arrival: None,
+            copies: 0,
+            copy: None,
+            copy_phase: 0,
+            seen: 0,
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// The phase of a time, counted from 0.
+    pub(crate) fn number(&self, phase: Time) -> u32 {
+        phase.saturating_sub(self.first)
+    }
+
+    /// Whether nobody has done anything with it since it was initialised.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.phase == self.first
+            && (self.bytes, self.copies) == (0, 0)
+            && self.announcement.is_none()
+            && self.arrival.is_none()
+            && self.waiting.is_empty()
+    }
+
+    /// The copy, and who announced its bytes or else arrived.
+    pub(crate) fn copy_and_announcement(&self, launch: &LaunchInfo, fate: &str) -> Vec<(Mark, String)> {
+        let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{fate}", mark.who(launch))));
+        let announced =
+            self.announcement.map(|mark| (mark, format!("bytes announced by {}", mark.who(launch))));
+        let arrived = self.arrival.map(|mark| (mark, format!("arrival of {}", mark.who(launch))));
+        copy.into_iter().chain(announced.or(arrived)).collect()
+    }
+}
+
+/// An arrival of a lane at an mbarrier of its CTA that waits for its copies, and what is known when it takes place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LateArrival {
+    pub(crate) address: MbarrierAddress,
+    pub(crate) cta: u32,
+    pub(crate) warp: u32,
+    pub(crate) lanes: u32,
+    pub(crate) agent: Agent,
+    pub(crate) time: Time,
+}

@@ -1,0 +1,15 @@
+//! What the checkers know of memory, warps and barriers.
+
+pub(crate) mod agents;
+pub(crate) mod barrier;
+pub(crate) mod clock;
+pub(crate) mod knowledge;
+pub(crate) mod locations;
+pub(crate) mod mark;
+pub(crate) mod mbarrier;
+pub(crate) mod memory;
+pub(crate) mod registers;
+pub(crate) mod shadow;
+pub(crate) mod tensor_memory;
+pub(crate) mod unwritten;
+pub(crate) mod warp;
