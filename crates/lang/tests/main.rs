@@ -6,7 +6,6 @@ mod hopper;
 mod instruction;
 mod interpreter;
 mod memory;
-mod messages;
 mod mistakes;
 mod misuse;
 mod narrow;
