@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{device, launch_checked};
 use serde_json::Value;
 use warpwright_emulator::{Launch, Schedule};
-use warpwright_testing::corpus::{Case, array};
+use warpwright_testing::corpus::{self, Case, array};
 
 fn width(dtype: &str) -> usize {
     match dtype.trim_start_matches(|c: char| c.is_alphabetic()) {
@@ -17,25 +17,6 @@ fn width(dtype: &str) -> usize {
         "8" => 1,
         _ => 1,
     }
-}
-
-/// The elements of a buffer as numbers.
-fn numbers(dtype: &str, bytes: &[u8]) -> Vec<f64> {
-    let element = |b: &[u8]| match dtype {
-        "f64" => f64::from_le_bytes(b.try_into().unwrap()),
-        "f32" => f32::from_le_bytes(b.try_into().unwrap()).into(),
-        "f16" => half::f16::from_le_bytes(b.try_into().unwrap()).to_f64(),
-        "bf16" => half::bf16::from_le_bytes(b.try_into().unwrap()).to_f64(),
-        "s8" => f64::from(b[0] as i8),
-        "s16" => i16::from_le_bytes(b.try_into().unwrap()).into(),
-        "s32" => i32::from_le_bytes(b.try_into().unwrap()).into(),
-        "s64" => i64::from_le_bytes(b.try_into().unwrap()) as f64,
-        "u16" => u16::from_le_bytes(b.try_into().unwrap()).into(),
-        "u32" => u32::from_le_bytes(b.try_into().unwrap()).into(),
-        "u64" => u64::from_le_bytes(b.try_into().unwrap()) as f64,
-        _ => b[0].into(),
-    };
-    bytes.chunks_exact(width(dtype)).map(element).collect()
 }
 
 fn extents(value: &Value) -> [u32; 3] {
@@ -61,9 +42,8 @@ fn replay(
     text: &str,
     schedule: Schedule,
 ) -> Result<(), String> {
-    let source = fs::read_to_string(folder.join(text)).map_err(|error| error.to_string())?;
-    let mut device = device(if source.contains(".target sm_100") { "b200" } else { "h200" });
-    let module = warpwright_ptx::parse(&source).map_err(|error| error.to_string())?;
+    let mut device = device(if text.contains(".target sm_100") { "b200" } else { "h200" });
+    let module = warpwright_ptx::parse(text).map_err(|error| error.to_string())?;
     let program = device.load(&module).map_err(|error| error.to_string())?;
     let entry = launch["entry"].as_str().unwrap();
     let formals = program.kernel(entry).ok_or("the kernel is missing")?.parameters().to_vec();
@@ -113,23 +93,13 @@ fn replay(
     if let Some(finding) = findings.first() {
         return Err(format!("the checkers cry wolf: {finding}"));
     }
-    // `mul` and `add` without a rounding may be fused or not (PTX ISA, "mad"): compiled for a debugger, they are apart.
-    let unfused = if text.contains("-debug") { 1e-5 } else { 0.0 };
     for (name, address, size) in saved {
-        let wanted = &expected["buffers"][&name];
-        let dtype = wanted["dtype"].as_str().unwrap();
-        let (rtol, atol) = (wanted["rtol"].as_f64().unwrap(), wanted["atol"].as_f64().unwrap());
+        let expectation = &expected["buffers"][&name];
+        let wanted = array(&folder.join(expectation["equals"].as_str().unwrap()));
         let mut bytes = vec![0; size];
         device.read(address, &mut bytes).unwrap();
-        let (found, wanted) = (
-            numbers(dtype, &bytes),
-            numbers(dtype, &array(&folder.join(wanted["equals"].as_str().unwrap()))),
-        );
-        for (index, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
-            let near = (found - wanted).abs() <= atol + rtol.max(unfused) * wanted.abs();
-            if !(near || found == wanted || found.is_nan() && wanted.is_nan()) {
-                return Err(format!("{name}[{index}] is {found} and should be {wanted}"));
-            }
+        if let Some(difference) = corpus::difference(&bytes, &wanted, expectation) {
+            return Err(format!("{name}: {difference}"));
         }
     }
     Ok(())
@@ -139,18 +109,15 @@ fn replay(
 fn compiled_programs_give_numpys_results() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for Case { folder, launch, expected, .. } in Case::all() {
-        // Tensor maps are encoded by the runtime: the command's own tests run these.
-        let has_maps = |argument: &Value| !argument["tensor_map"].is_null() || !argument["struct"].is_null();
-        if launch["args"].as_array().unwrap().iter().any(has_maps) {
-            continue;
-        }
-        let also = expected["also"].as_array().into_iter().flatten();
-        for text in [&launch["ptx"]].into_iter().chain(also).filter_map(Value::as_str) {
-            for schedule in [Schedule::Eager, Schedule::Latest] {
+    // Tensor maps are encoded by the runtime: the command's own tests run these.
+    for case in Case::all().iter().filter(|case| !case.needs_runtime()) {
+        for path in case.texts() {
+            let text = fs::read_to_string(&path).unwrap();
+            let schedules = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
+            for &schedule in &schedules[..if Case::is_asynchronous(&text) { 3 } else { 2 }] {
                 count += 1;
-                if let Err(problem) = replay(&folder, &launch, &expected, text, schedule) {
-                    wrong.push(format!("{} with {text}, {schedule:?}: {problem}", folder.display()));
+                if let Err(problem) = replay(&case.folder, &case.launch, &case.expected, &text, schedule) {
+                    wrong.push(format!("{} with {}, {schedule:?}: {problem}", case.name, path.display()));
                 }
             }
         }

@@ -93,6 +93,17 @@ impl Case {
         }
     }
 
+    /// Whether arguments of the launch hold tensor maps, which the runtime encodes: without it the launch cannot be run.
+    pub fn needs_runtime(&self) -> bool {
+        let has_maps = |argument: &Value| !argument["tensor_map"].is_null() || !argument["struct"].is_null();
+        self.launch["args"].as_array().is_some_and(|arguments| arguments.iter().any(has_maps))
+    }
+
+    /// Whether a text's copies or multiplies are asynchronous, so that schedules matter to it.
+    pub fn is_asynchronous(text: &str) -> bool {
+        text.contains("cp.async") || text.contains("tcgen05")
+    }
+
     /// The paths of the texts that the launch applies to.
     pub fn texts(&self) -> Vec<PathBuf> {
         let also = self.expected["also"].as_array().expect("a list of texts");
@@ -152,8 +163,8 @@ fn element(dtype: &str) -> (usize, Option<Read>) {
     }
 }
 
-/// Where a saved buffer is not what it must be.
-fn difference(saved: &[u8], expected: &[u8], expectation: &Value) -> Option<String> {
+/// Where a saved buffer is not what `EXPECTED.json` expects: integers and bytes are equal, floats within the tolerance.
+pub fn difference(saved: &[u8], expected: &[u8], expectation: &Value) -> Option<String> {
     let dtype = expectation["dtype"].as_str().expect("a dtype");
     let bound = |name: &str| expectation[name].as_f64().expect("a tolerance");
     let (rtol, atol) = (bound("rtol"), bound("atol"));
