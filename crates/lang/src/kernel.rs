@@ -3,12 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
+use warpwright_ir as ir;
 
-use crate::element::{Element, Kind};
-use crate::recorder::{self, Recorder, StagingError};
+use crate::recorder::{self, StagingError};
 use crate::shared::join_static_to_dynamic;
-use crate::value::Reg;
 
 /// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>, Out<f32>, u32)`.
 pub struct Kernel<Args> {
@@ -111,118 +109,6 @@ fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location
 fn read_source(file: &str) -> String {
     let folder = std::env::current_dir().unwrap_or_default();
     folder.ancestors().find_map(|above| std::fs::read_to_string(above.join(file)).ok()).unwrap_or_default()
-}
-
-/// A type that a kernel's parameter may have: scalars, and pointers to global memory by reference.
-#[diagnostic::on_unimplemented(
-    message = "a kernel cannot take a `{Self}`",
-    label = "not a type of a kernel's parameters",
-    note = "a kernel takes `&Global<T>`, `&mut Global<T>`, `&TensorMap`, scalars such as `u32` and `f32`, arrays of them, and structs with \
-            `#[derive(KernelParameter)]`; what is known at build time goes in the struct that the kernel is a method of"
-)]
-pub trait KernelParameter {
-    /// What the host passes.
-    type Host;
-    /// What the body works with; for a reference, what it refers to.
-    type Value;
-    /// Declares the parameter.
-    fn declare(name: &str) -> Self::Value;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element> KernelParameter for T {
-    type Host = T;
-    type Value = Reg<T>;
-
-    #[track_caller]
-    fn declare(name: &str) -> Reg<T> {
-        let location = ir::Location::from(std::panic::Location::caller());
-        recorder::with(|recorder| {
-            let ty = ParameterType::Scalar { name: T::NAME, bytes: T::BYTES };
-            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
-            load_parameter(recorder, name, 0, location)
-        })
-    }
-}
-
-/// A field of a struct by value.
-#[diagnostic::do_not_recommend]
-impl<T: Element> KernelParameter for Reg<T> {
-    type Host = T;
-    type Value = Self;
-
-    #[track_caller]
-    fn declare(name: &str) -> Self {
-        T::declare(name)
-    }
-}
-
-/// A field of a struct by value.
-#[diagnostic::do_not_recommend]
-impl<T: Element, const N: usize> KernelParameter for [Reg<T>; N] {
-    type Host = [T; N];
-    type Value = Self;
-
-    #[track_caller]
-    fn declare(name: &str) -> Self {
-        <[T; N]>::declare(name)
-    }
-}
-
-/// An array by value: its elements one after another, as in C.
-#[diagnostic::do_not_recommend]
-impl<T: Element, const N: usize> KernelParameter for [T; N] {
-    type Host = [T; N];
-    type Value = [Reg<T>; N];
-
-    #[track_caller]
-    fn declare(name: &str) -> [Reg<T>; N] {
-        let location = ir::Location::from(std::panic::Location::caller());
-        recorder::with(|recorder| {
-            let size = N as u32 * T::BYTES;
-            if size == 0 {
-                recorder.error(location, "a kernel cannot take an array without elements");
-            }
-            let ty = ParameterType::Bytes { size, align: T::BYTES };
-            recorder.kernel().parameters.push(Parameter { name: name.to_owned(), ty });
-            std::array::from_fn(|index| {
-                load_parameter(recorder, name, index as i64 * i64::from(T::BYTES), location)
-            })
-        })
-    }
-}
-
-/// Loads the element `offset` bytes into the parameter `name`.
-fn load_parameter<T: Element>(
-    recorder: &mut Recorder,
-    name: &str,
-    offset: i64,
-    location: ir::Location,
-) -> Reg<T> {
-    let address =
-        Operand::Address { base: Box::new(Operand::Symbol(name.to_owned())), offset, rest: Vec::new() };
-    let predicate = T::CLASS == ir::RegisterClass::Predicate;
-    let class = if predicate { ir::RegisterClass::B16 } else { T::CLASS };
-    let register = recorder.fresh(class);
-    let word = if predicate { "u8" } else { load_word::<T>() };
-    recorder.emit(format!("ld.param.{word}"), 1, vec![Operand::Register(register), address], location);
-    if !predicate {
-        return Reg::from_register(register);
-    }
-    let truth = recorder.fresh(ir::RegisterClass::Predicate);
-    let operands = vec![Operand::Register(truth), Operand::Register(register), Operand::Integer(0)];
-    recorder.emit("setp.ne.u16", 1, operands, location);
-    Reg::from_register(truth)
-}
-
-fn load_word<T: Element>() -> &'static str {
-    match T::BYTES {
-        1 if T::KIND == Kind::Signed => "s8",
-        1 => "u8",
-        2 => "b16",
-        4 => "b32",
-        _ => "b64",
-    }
 }
 
 /// The PTX name of an entry: the type's and the method's names, in snake case.

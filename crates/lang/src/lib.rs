@@ -32,6 +32,7 @@ pub mod multicast;
 mod object;
 mod operation;
 pub mod operators;
+pub mod parameter;
 pub mod pipeline;
 pub mod pointer;
 pub mod recorder;

@@ -7,8 +7,8 @@ use warpwright_ir::{Operand, Parameter, ParameterType, Register};
 
 use crate::element::{Element, Integer};
 use crate::index::{ElementOffset, Index};
-use crate::kernel::KernelParameter;
 use crate::operation::{compute, here, refuse};
+use crate::parameter::KernelParameter;
 use crate::recorder;
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, ConstantSpace, GenericSpace, GlobalSpace, LocalSpace, SharedSpace, Space};

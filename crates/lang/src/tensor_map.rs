@@ -5,8 +5,8 @@ use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
 
 use crate::DeviceValue;
 use crate::index::{ElementOffset, Index};
-use crate::kernel::KernelParameter;
 use crate::operation::{compute, here, perform, refuse};
+use crate::parameter::KernelParameter;
 use crate::pointer::{Generic, Global, advance};
 use crate::recorder;
 use crate::requirement::{Feature, require};

@@ -7,17 +7,17 @@
 //! ```
 //! use half::f16;
 //! use warpwright_lang::pointer::Global;
-//! use warpwright_lang::wmma::{Order, Wmma};
+//! use warpwright_lang::wmma::{WmmaLayout, Wmma};
 //! use warpwright_lang::{kernel, launch};
 //!
 //! /// D = A B, 16 by 16, all row-major.
 //! #[kernel]
 //! fn multiply(a: &Global<f16>, b: &Global<f16>, d: &mut Global<f32>) {
 //!     launch::threads(32);
-//!     let mma = Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::RowMajor);
+//!     let mma = Wmma::<f16>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
 //!     let (a, b) = (mma.load_a(*a, 16), mma.load_b(*b, 16));
 //!     let product = mma.multiply(&a, &b, &mma.zeros::<f32>());
-//!     mma.store(*d, 16, Order::RowMajor, &product);
+//!     mma.store(*d, 16, WmmaLayout::RowMajor, &product);
 //! }
 //! assert!(multiply().is_ok());
 //! ```
@@ -39,27 +39,27 @@ use crate::value::{Reg, Value, constant};
 
 /// The order of a matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum WmmaLayout {
     /// Rows one after another.
     RowMajor,
     /// Columns one after another.
     ColumnMajor,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for WmmaLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Order::RowMajor => "row-major",
-            Order::ColumnMajor => "column-major",
+            WmmaLayout::RowMajor => "row-major",
+            WmmaLayout::ColumnMajor => "column-major",
         })
     }
 }
 
-impl Order {
+impl WmmaLayout {
     fn word(self) -> &'static str {
         match self {
-            Order::RowMajor => "row",
-            Order::ColumnMajor => "col",
+            WmmaLayout::RowMajor => "row",
+            WmmaLayout::ColumnMajor => "col",
         }
     }
 }
@@ -156,8 +156,8 @@ impl<T: WmmaAccumulator> Accumulator<T> {
 #[derive(Clone, Copy, Debug)]
 pub struct Wmma<I> {
     shape: [u32; 3],
-    a: Order,
-    b: Order,
+    a: WmmaLayout,
+    b: WmmaLayout,
     /// What two bits become in products of [`b1x32`].
     bits: BitProduct,
     input: PhantomData<I>,
@@ -176,7 +176,7 @@ pub enum BitProduct {
 impl<I: WmmaInput> Wmma<I> {
     /// The product of shape m x n x k, with A and B in the given orders.
     #[track_caller]
-    pub fn new(shape: [u32; 3], a: Order, b: Order) -> Self {
+    pub fn new(shape: [u32; 3], a: WmmaLayout, b: WmmaLayout) -> Self {
         let mma = Self { shape, a, b, bits: BitProduct::default(), input: PhantomData };
         if mma.count(&mma.load_opcode("a", a, "", I::WORD), 0).is_none()
             || mma.count(&mma.load_opcode("b", b, "", I::WORD), 0).is_none()
@@ -231,7 +231,7 @@ impl<I: WmmaInput> Wmma<I> {
         self,
         address: Pointer<T, S>,
         stride: impl Value<u32>,
-        order: Order,
+        order: WmmaLayout,
     ) -> Accumulator<T> {
         Accumulator { registers: self.load("c", order, T::PTX, address, stride.operand()) }
     }
@@ -239,7 +239,7 @@ impl<I: WmmaInput> Wmma<I> {
     /// Zeros to add to.
     #[track_caller]
     pub fn zeros<T: WmmaAccumulator>(self) -> Accumulator<T> {
-        let count = self.count(&self.load_opcode("c", Order::RowMajor, "", T::PTX), 0);
+        let count = self.count(&self.load_opcode("c", WmmaLayout::RowMajor, "", T::PTX), 0);
         if count.is_none() {
             self.refuse_accumulator::<T>();
         }
@@ -287,7 +287,7 @@ impl<I: WmmaInput> Wmma<I> {
         self,
         address: Pointer<T, S>,
         stride: impl Value<u32>,
-        order: Order,
+        order: WmmaLayout,
         product: &Accumulator<T>,
     ) {
         address.demand_writable();
@@ -303,7 +303,7 @@ impl<I: WmmaInput> Wmma<I> {
     fn load<T: Element, R: Element, S: Space>(
         self,
         matrix: &str,
-        order: Order,
+        order: WmmaLayout,
         word: &str,
         address: Pointer<T, S>,
         stride: Operand,
@@ -320,7 +320,7 @@ impl<I: WmmaInput> Wmma<I> {
         loaded
     }
 
-    fn load_opcode(self, matrix: &str, order: Order, space: &str, word: &str) -> String {
+    fn load_opcode(self, matrix: &str, order: WmmaLayout, space: &str, word: &str) -> String {
         let shape = shape_word(&self.shape);
         format!("wmma.load.{matrix}.sync.aligned.{}.{shape}{space}.{word}", order.word())
     }

@@ -10,9 +10,9 @@ use warpwright_lang::bulk::{self, BulkReduction};
 use warpwright_lang::cluster::{AsyncReduction, cluster_sync};
 use warpwright_lang::conversion::Rounding;
 use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
-use warpwright_lang::kernel::KernelParameter;
 use warpwright_lang::mbarrier::{Arrival, Mbarrier, Mbarriers, PhaseEnd, RemoteMbarrier};
 use warpwright_lang::multicast::ClusterGrid;
+use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pipeline::{ConsumerSchedule, Pipeline};
 use warpwright_lang::pointer::{ClusterShared, Global, Shared};
 use warpwright_lang::recorder::stage;
@@ -29,7 +29,7 @@ use warpwright_lang::tensor_map::{TensorMap, TensorMaps};
 use warpwright_lang::tensor_map_draft::TensorMapDraft;
 use warpwright_lang::tensor_memory::{CtaGroup, TensorMemory, allocate_tensor_memory, wait_tensor_loads};
 use warpwright_lang::value::constant;
-use warpwright_lang::wmma::{Order, Wmma};
+use warpwright_lang::wmma::{Wmma, WmmaLayout};
 use warpwright_lang::{Reg, block, fence, launch, matrix, tma, warp};
 use warpwright_layout::All;
 use warpwright_layout::atom::Major;
@@ -68,7 +68,7 @@ fn remote() -> RemoteMbarrier {
 }
 
 fn half_products() -> Wmma<f16> {
-    Wmma::new([16, 16, 16], Order::RowMajor, Order::RowMajor)
+    Wmma::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::RowMajor)
 }
 
 /// bf16 into f32.
@@ -174,8 +174,8 @@ const ANYWHERE: &[Misuse] = misuses! {
     TensorCoreMma::new(CtaGroup::Two, BRAIN_FLOATS, 64, 64);
     TensorCoreMma::new(CtaGroup::One, BRAIN_FLOATS, 128, 24);
     TensorCoreMma::new(CtaGroup::One, TensorCoreTypes { b: DataType::F16, ..BRAIN_FLOATS }, 128, 64);
-    Wmma::<f64>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor);
-    Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::RowMajor);
+    Wmma::<f64>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
+    Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
     half_products().zeros::<f64>();
     half_products().multiply::<i32, i32>(&half_products().load_a(global(), 16), &half_products().load_b(global(), 16), &half_products().zeros());
     mma("SM80_16x8x16_F32BF16BF16F32_TN");

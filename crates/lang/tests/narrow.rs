@@ -7,7 +7,7 @@ use warpwright_emulator::{Emulator, Launch};
 use warpwright_ir as ir;
 use warpwright_lang::Reg;
 use warpwright_lang::element::Element;
-use warpwright_lang::kernel::KernelParameter;
+use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::recorder::stage;
 use warpwright_lang::special::{block_idx, thread_idx};

@@ -81,7 +81,7 @@ fn expand_parameter(input: DeriveInput) -> syn::Result<TokenStream> {
         let (ty, span) = (&field.ty, field.ty.span());
         let parameter = {
             let language = language(span);
-            quote_spanned!(span=> #language::kernel::KernelParameter)
+            quote_spanned!(span=> #language::parameter::KernelParameter)
         };
         let suffix = match member {
             Member::Named(name) => name.to_string(),
@@ -93,7 +93,7 @@ fn expand_parameter(input: DeriveInput) -> syn::Result<TokenStream> {
     }
     let language = language(proc_macro2::Span::call_site());
     Ok(quote! {
-        impl #generics #language::kernel::KernelParameter for #name #arguments #where_clause {
+        impl #generics #language::parameter::KernelParameter for #name #arguments #where_clause {
             type Host = (#(#hosts,)*);
             type Value = Self;
 

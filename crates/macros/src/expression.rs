@@ -150,10 +150,11 @@ impl Scope {
             }
             Expr::Struct(mut literal) => {
                 for field in &mut literal.fields {
-                    if field.colon_token.is_none() {
-                        field.colon_token = Some(Token![:](field.expr.span()));
-                    }
                     let value = std::mem::replace(&mut field.expr, Expr::Verbatim(TokenStream::new()));
+                    let is_read = !survey::is_place(&value) || self.needs_reading(&value);
+                    if field.colon_token.is_none() && is_read {
+                        field.colon_token = Some(Token![:](value.span()));
+                    }
                     field.expr = Expr::Verbatim(self.value(value));
                 }
                 literal.rest = literal.rest.map(|rest| self.boxed_value(rest));

@@ -101,6 +101,7 @@ fn instruction(invocation: Invocation) -> syn::Result<TokenStream> {
         }
     }
     let result = match outputs.as_slice() {
+        [] => TokenStream::new(),
         [only] => quote!(#only),
         several => quote!((#(#several),*)),
     };

@@ -4,16 +4,22 @@
 //! `warpwright_lang::staging` is what the rewritten code calls.
 
 mod assignment;
-mod control_flow;
+mod block;
+mod branch;
 mod derive;
 mod expression;
 mod function;
 mod instruction;
+mod jump;
 mod operator;
 mod pattern;
+mod repetition;
 mod runtime;
 mod scope;
+mod selection;
 mod survey;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 

@@ -34,10 +34,10 @@ fn comparison(operator: &BinOp) -> Option<(&'static str, &'static str)> {
     Some(match operator {
         BinOp::Eq(_) => ("Equality", "equal"),
         BinOp::Ne(_) => ("Equality", "differ"),
-        BinOp::Lt(_) => ("Order", "less"),
-        BinOp::Le(_) => ("Order", "at_most"),
-        BinOp::Gt(_) => ("Order", "greater"),
-        BinOp::Ge(_) => ("Order", "at_least"),
+        BinOp::Lt(_) => ("Ordered", "less"),
+        BinOp::Le(_) => ("Ordered", "at_most"),
+        BinOp::Gt(_) => ("Ordered", "greater"),
+        BinOp::Ge(_) => ("Ordered", "at_least"),
         _ => return None,
     })
 }

@@ -291,3 +291,14 @@ pub(crate) fn is_within_self(place: &Expr) -> bool {
         _ => false,
     }
 }
+
+/// Whether a condition has a `let`: its pattern is matched at build time.
+pub(crate) fn contains_let(condition: &Expr) -> bool {
+    match condition {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) if matches!(binary.op, syn::BinOp::And(_)) => {
+            contains_let(&binary.left) || contains_let(&binary.right)
+        }
+        _ => false,
+    }
+}

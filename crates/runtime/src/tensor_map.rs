@@ -216,7 +216,7 @@ fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> ([u64; 2], [u32; 2])
         Major::Mn => [k, mn],
     };
     let (box_columns, box_rows) = tile.box_extents();
-    (extents, [box_rows as u32, box_columns as u32])
+    (extents, [box_rows, box_columns])
 }
 
 fn bad_mode(mode: &Layout, legal: &str) -> Error {

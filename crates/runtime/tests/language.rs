@@ -6,7 +6,7 @@ use warpwright_lang::element::s8x4;
 use warpwright_lang::pointer::Global;
 use warpwright_lang::special::{block_dim, block_idx, thread_idx};
 use warpwright_lang::tensor_map::TensorMap;
-use warpwright_lang::wmma::{Accumulator, Order, Wmma};
+use warpwright_lang::wmma::{Accumulator, Wmma, WmmaLayout};
 use warpwright_lang::{DeviceValue, KernelParameter, Reg, kernel, printf};
 use warpwright_runtime::{Device, Error};
 
@@ -232,11 +232,11 @@ fn the_text_is_for_the_capability_asked_for() {
 /// D = A B + 1, 16 by 16.
 #[kernel]
 fn multiplies_by_fragments(a: &Global<f16>, b: &Global<f16>, d: &mut Global<f32>) {
-    let mma = Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor);
+    let mma = Wmma::<f16>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
     let (a, b) = (mma.load_a(*a, 16), mma.load_b(*b, 16));
     let product = mma.multiply::<f32, f32>(&a, &b, &mma.zeros());
     let raised = product.registers().iter().map(|value| *value + 1.0).collect();
-    mma.store(*d, 16, Order::RowMajor, &Accumulator::from_registers(raised));
+    mma.store(*d, 16, WmmaLayout::RowMajor, &Accumulator::from_registers(raised));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub trait Equality<R: ?Sized> {
     label = "these have no order between them",
     note = "a device value compares with a device value or a build-time value of its own type"
 )]
-pub trait Order<R: ?Sized> {
+pub trait Ordered<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.
     type Output;
     /// `self < other`
@@ -52,7 +52,7 @@ impl<L: PartialEq<R> + ?Sized, R: ?Sized> Equality<R> for L {
 }
 
 #[diagnostic::do_not_recommend]
-impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Order<R> for L {
+impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Ordered<R> for L {
     type Output = bool;
 
     fn less(&self, other: &R) -> bool {
@@ -93,7 +93,7 @@ macro_rules! device_comparisons {
                 }
             }
 
-            $(impl<$($ordered)*> Order<$right> for $left {
+            $(impl<$($ordered)*> Ordered<$right> for $left {
                 type Output = Reg<bool>;
 
                 #[track_caller]

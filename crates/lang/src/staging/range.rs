@@ -165,12 +165,12 @@ pub struct DeviceRange<T> {
     end: Operand,
     /// Whether `end` itself is counted.
     inclusive: bool,
-    order: Order,
+    direction: Direction,
     element: PhantomData<T>,
 }
 
 /// In which order, and which, of a range's numbers are counted.
-enum Order {
+enum Direction {
     Ascending,
     Descending,
     /// Every so many from the first.
@@ -197,7 +197,7 @@ struct Plan {
 
 impl<T: RangeElement> DeviceRange<T> {
     fn new(start: Operand, end: Operand, inclusive: bool) -> Self {
-        Self { start, end, inclusive, order: Order::Ascending, element: PhantomData }
+        Self { start, end, inclusive, direction: Direction::Ascending, element: PhantomData }
     }
 
     /// Every `stride`-th number.
@@ -207,9 +207,9 @@ impl<T: RangeElement> DeviceRange<T> {
             refuse("a range cannot step by 0");
         }
         let stepping = Stepping { stride: stride.stride() };
-        self.order = match self.order {
-            Order::Ascending => Order::AscendingBy(stepping),
-            Order::Descending => Order::DescendingBy(stepping),
+        self.direction = match self.direction {
+            Direction::Ascending => Direction::AscendingBy(stepping),
+            Direction::Descending => Direction::DescendingBy(stepping),
             other => {
                 refuse("a device-time range takes one `step_by`: multiply the steps");
                 other
@@ -222,11 +222,11 @@ impl<T: RangeElement> DeviceRange<T> {
     #[track_caller]
     #[allow(clippy::should_implement_trait, reason = "it is what ranges call it")]
     pub fn rev(mut self) -> Self {
-        self.order = match self.order {
-            Order::Ascending => Order::Descending,
-            Order::Descending => Order::Ascending,
-            Order::AscendingBy(stepping) => Order::ReversedBy(stepping),
-            Order::ReversedBy(stepping) => Order::AscendingBy(stepping),
+        self.direction = match self.direction {
+            Direction::Ascending => Direction::Descending,
+            Direction::Descending => Direction::Ascending,
+            Direction::AscendingBy(stepping) => Direction::ReversedBy(stepping),
+            Direction::ReversedBy(stepping) => Direction::AscendingBy(stepping),
             other => {
                 refuse("a device-time range that is reversed and stepped cannot be reversed again");
                 other
@@ -239,7 +239,7 @@ impl<T: RangeElement> DeviceRange<T> {
     pub(super) fn begin(self, region: RegionId, location: Location) -> (Counting, Reg<T>) {
         let word = word::<T>();
         let mut instructions = Instructions { location, class: T::CLASS };
-        if let (Order::Ascending, false) = (&self.order, self.inclusive) {
+        if let (Direction::Ascending, false) = (&self.direction, self.inclusive) {
             // for: loop { if !(i < end) break; ..; i += 1 }
             let counter = instructions.compute(format!("mov.{}", bits_word(T::CLASS)), vec![self.start]);
             let label = recorder::with(|recorder| recorder.open_loop(region, true, location));
@@ -278,12 +278,12 @@ impl<T: RangeElement> DeviceRange<T> {
             }
         };
         let start = self.start;
-        let (descending, stride, aligned) = match self.order {
-            Order::Ascending => (false, one.clone(), false),
-            Order::Descending => (true, one.clone(), false),
-            Order::AscendingBy(stepping) => (false, stepping.stride, false),
-            Order::DescendingBy(stepping) => (true, stepping.stride, false),
-            Order::ReversedBy(stepping) => (true, stepping.stride, true),
+        let (descending, stride, aligned) = match self.direction {
+            Direction::Ascending => (false, one.clone(), false),
+            Direction::Descending => (true, one.clone(), false),
+            Direction::AscendingBy(stepping) => (false, stepping.stride, false),
+            Direction::DescendingBy(stepping) => (true, stepping.stride, false),
+            Direction::ReversedBy(stepping) => (true, stepping.stride, true),
         };
         let span = instructions.compute(format!("sub.{word}"), vec![last.clone(), start.clone()]);
         let span = Operand::Register(span);

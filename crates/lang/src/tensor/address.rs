@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use warpwright_ir::{Location, Operand, Register, RegisterClass};
 use warpwright_layout::{Expression, Int, Operator, Swizzle};
 
-use super::legal;
+use super::legal::legal;
 use crate::element::{Element, Kind};
 use crate::operation::here;
 use crate::pointer::Pointer;

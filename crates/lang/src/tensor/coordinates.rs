@@ -3,7 +3,7 @@
 use warpwright_layout::{ComposedLayout, Int, IntTuple, Offset};
 
 use super::address::Addresses;
-use super::legal;
+use super::legal::legal;
 use crate::operation::refuse;
 use crate::value::Reg;
 

@@ -4,7 +4,11 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Operand;
 use warpwright_layout::{ComposedLayout, Coordinate, Index, Int, IntTuple, Layout, Tuple};
 
-use super::{Coordinates, Fragment, Tensor, TiledMma, known, legal};
+use super::coordinates::Coordinates;
+use super::fragment::Fragment;
+use super::legal::{known, legal};
+use super::multiply::TiledMma;
+use super::view::Tensor;
 use crate::access::L2Prefetch;
 use crate::element::Element;
 use crate::operation::{fresh, on_behalf_of_author, record, record_if, refuse};

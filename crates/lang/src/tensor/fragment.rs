@@ -3,7 +3,7 @@
 use warpwright_ir::{Operand, Register};
 use warpwright_layout::{ComposedLayout, Coordinate, IntTuple, Layout};
 
-use super::{known, legal};
+use super::legal::{known, legal};
 use crate::element::Element;
 use crate::operation::{compute_into, here, record, refuse};
 use crate::recorder;

@@ -5,8 +5,11 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout};
 
+use super::coordinates::Coordinates;
+use super::fragment::Fragment;
+use super::legal::{known, legal};
+use super::view::Tensor;
 use super::warpgroup_multiply::Modifiers;
-use super::{Coordinates, Fragment, Tensor, known, legal};
 use crate::element::Element;
 use crate::operation::{record, refuse};
 use crate::space::Space;

@@ -5,8 +5,9 @@ use std::cell::Cell;
 use warpwright_layout::atom::Major;
 use warpwright_layout::{Error, Layout};
 
+use super::legal::legal;
 use super::tma_tile::TmaTile;
-use super::{Tensor, legal};
+use super::view::Tensor;
 use crate::DeviceValue;
 use crate::element::Element;
 use crate::mbarrier::Mbarrier;

@@ -8,8 +8,9 @@ use warpwright_arch::tcgen05::{self, Kind};
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::Major;
 
+use super::accumulate::Accumulate;
+use super::view::Tensor;
 use super::warpgroup::{MatrixOperand, Share};
-use super::{Accumulate, Tensor};
 use crate::element::Element;
 use crate::operation::{perform, refuse};
 use crate::requirement::{Feature, require};
@@ -71,7 +72,7 @@ impl TensorCoreMma {
                 legal_rows[0],
                 legal_rows[1]
             ));
-        } else if columns % step != 0 || !(step..=most_columns).contains(&columns) {
+        } else if !columns.is_multiple_of(step) || !(step..=most_columns).contains(&columns) {
             refuse(format!(
                 "tcgen05.mma of {rows} rows has a multiple of {step} columns from {step} to {most_columns}, not {columns}"
             ));

@@ -9,8 +9,9 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
-use super::multiply::{IntoMmaAtom, extent, packed};
-use super::{Tensor, TiledMma, legal};
+use super::legal::legal;
+use super::multiply::{IntoMmaAtom, TiledMma, extent, packed};
+use super::view::Tensor;
 use crate::element::Element;
 use crate::operation::{compute, refuse};
 use crate::pointer::Generic;

@@ -51,9 +51,11 @@ use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::MmaAtom;
 use warpwright_layout::{All, Coordinate};
 
+use super::accumulate::Accumulate;
+use super::fragment::Fragment;
+use super::multiply::TiledMma;
 use super::multiply::{extent, packed, vector};
 use super::warpgroup::{MatrixOperand, takes_either_major};
-use super::{Accumulate, Fragment, TiledMma};
 use crate::element::Element;
 use crate::operation::{perform, record, refuse};
 use crate::value::constant;

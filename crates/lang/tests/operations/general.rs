@@ -12,7 +12,7 @@ use warpwright_lang::memory::{L2Eviction, cache_policy, create_policy, create_ra
 use warpwright_lang::{Reg, bits, block, control, fence, integer, matrix, special, warp};
 use warpwright_layout::atom::MmaAtom;
 
-use warpwright_lang::wmma::{BitProduct, Order, Wmma};
+use warpwright_lang::wmma::{BitProduct, Wmma, WmmaLayout};
 
 use super::{Case, global, tile, x, y};
 
@@ -240,44 +240,44 @@ pub(crate) const CASES: &[Case] = cases! {
     "sm_80" "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
         matrix::mma_sync(&mut [x::<f32>(); 4], &[y::<u32>(); 4], &[y::<u32>(); 2], &atom());
     "sm_80" "wmma.load.a.sync.aligned.row.m16n16k16.global.f16":
-        Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::ColumnMajor).load_a(global(), 16);
+        Wmma::<f16>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor).load_a(global(), 16);
     "sm_80" "mov.u32 wmma.load.b.sync.aligned.col.m32n8k16.shared.bf16":
-        Wmma::<bf16>::new([32, 8, 16], Order::RowMajor, Order::ColumnMajor).load_b(tile(), x::<u32>());
+        Wmma::<bf16>::new([32, 8, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor).load_b(tile(), x::<u32>());
     "sm_80" "wmma.load.c.sync.aligned.col.m8n8k128.global.s32":
-        Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::ColumnMajor)
-            .load_accumulator(global::<i32>(), 8, Order::ColumnMajor);
+        Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor)
+            .load_accumulator(global::<i32>(), 8, WmmaLayout::ColumnMajor);
     "sm_80" "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 wmma.load.b.sync.aligned.row.m16n16k16.global.f16 \
              mov.f32 wmma.mma.sync.aligned.row.row.m16n16k16.f16.f32 wmma.store.d.sync.aligned.row.m16n16k16.global.f16":
         {
-            let mma = Wmma::<f16>::new([16, 16, 16], Order::RowMajor, Order::RowMajor);
+            let mma = Wmma::<f16>::new([16, 16, 16], WmmaLayout::RowMajor, WmmaLayout::RowMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
-            mma.store(global(), 16, Order::RowMajor, &mma.multiply::<f16, f32>(&a, &b, &mma.zeros()))
+            mma.store(global(), 16, WmmaLayout::RowMajor, &mma.multiply::<f16, f32>(&a, &b, &mma.zeros()))
         };
     "sm_80" "wmma.load.a.sync.aligned.col.m16n16k8.global.tf32 wmma.load.b.sync.aligned.row.m16n16k8.global.tf32 \
              mov.f32 wmma.mma.sync.aligned.col.row.m16n16k8.f32.tf32.tf32.f32":
         {
-            let mma = Wmma::<tf32>::new([16, 16, 8], Order::ColumnMajor, Order::RowMajor);
+            let mma = Wmma::<tf32>::new([16, 16, 8], WmmaLayout::ColumnMajor, WmmaLayout::RowMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
             mma.multiply::<f32, f32>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n8k4.global.f64 wmma.load.b.sync.aligned.col.m8n8k4.global.f64 \
              mov.f64 wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64":
         {
-            let mma = Wmma::<f64>::new([8, 8, 4], Order::RowMajor, Order::ColumnMajor);
+            let mma = Wmma::<f64>::new([8, 8, 4], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
             let (a, b) = (mma.load_a(global(), 4), mma.load_b(global(), 4));
             mma.multiply::<f64, f64>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n32k16.global.s8 wmma.load.b.sync.aligned.col.m8n32k16.global.s8 \
              mov.s32 wmma.mma.sync.aligned.row.col.m8n32k16.s32.s8.s8.s32":
         {
-            let mma = Wmma::<i8>::new([8, 32, 16], Order::RowMajor, Order::ColumnMajor);
+            let mma = Wmma::<i8>::new([8, 32, 16], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor);
             let (a, b) = (mma.load_a(global(), 16), mma.load_b(global(), 16));
             mma.multiply::<i32, i32>(&a, &b, &mma.zeros())
         };
     "sm_80" "wmma.load.a.sync.aligned.row.m8n8k128.global.b1 wmma.load.b.sync.aligned.col.m8n8k128.global.b1 \
              mov.s32 wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32":
         {
-            let mma = Wmma::<b1x32>::new([8, 8, 128], Order::RowMajor, Order::ColumnMajor).with_bits(BitProduct::And);
+            let mma = Wmma::<b1x32>::new([8, 8, 128], WmmaLayout::RowMajor, WmmaLayout::ColumnMajor).with_bits(BitProduct::And);
             let (a, b) = (mma.load_a(global(), 128), mma.load_b(global(), 128));
             mma.multiply::<i32, i32>(&a, &b, &mma.zeros())
         };

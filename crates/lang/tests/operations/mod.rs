@@ -7,7 +7,7 @@ use warpwright_arch::Capability;
 use warpwright_ir::{self as ir, Statement};
 use warpwright_lang::Reg;
 use warpwright_lang::element::Element;
-use warpwright_lang::kernel::KernelParameter;
+use warpwright_lang::parameter::KernelParameter;
 use warpwright_lang::pointer::{Global, Shared};
 use warpwright_lang::recorder::{self, stage};
 use warpwright_lang::shared::shared_array;

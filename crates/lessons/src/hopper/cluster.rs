@@ -79,8 +79,7 @@ impl<C: GemmOutput> Clustered<C> {
             let mma = TiledMma::warpgroups(wgmma(wide), 2);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), part), mma.b_operand(b_tiles.tensor()));
-            let mut sums: Fragment<f32> =
-                mma.thread(consumer.thread()).c_fragment((high.into(), wide.into()));
+            let mut sums: Fragment<f32> = mma.thread(consumer.thread()).c_fragment((high, wide));
             for tile in (first..walk.tiles()).step_by(clusters) {
                 sums.clear();
                 for _ in 0..steps {

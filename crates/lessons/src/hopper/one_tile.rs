@@ -59,7 +59,7 @@ impl<C: GemmOutput> OneTile<C> {
         let mma = TiledMma::warpgroups(wgmma(wide), 1);
         let a_operand = mma.a_operand(a_tile.tensor(), 0).slice((All, All, 0));
         let b_operand = mma.b_operand(b_tile.tensor()).slice((All, All, 0));
-        let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high.into(), wide.into()));
+        let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high, wide));
         sums.clear();
         for step in 0..(k + (DEPTH - 1)) / DEPTH {
             if thread == 0 {

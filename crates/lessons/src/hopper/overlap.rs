@@ -71,8 +71,7 @@ impl<C: GemmOutput> Overlapped<C> {
             let mma = TiledMma::warpgroups(wgmma(wide), 2);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), part), mma.b_operand(b_tiles.tensor()));
-            let mut sums: Fragment<f32> =
-                mma.thread(consumer.thread()).c_fragment((high.into(), wide.into()));
+            let mut sums: Fragment<f32> = mma.thread(consumer.thread()).c_fragment((high, wide));
             sums.clear();
             for tile in (first..walk.tiles()).step_by(clusters) {
                 let at = (All, All, pipeline.wait());

@@ -107,11 +107,10 @@ impl<C: GemmOutput> Persistent<C> {
             increase_registers(REGISTERS.1);
             let part = warpgroup - 1;
             let thread = thread_idx().x % 128;
-            let mma = TiledMma::warpgroups(wgmma(wide), WARPGROUPS.into());
+            let mma = TiledMma::warpgroups(wgmma(wide), WARPGROUPS);
             let a_operand = mma.a_operand(a_tiles.tensor(), part);
             let b_operand = mma.b_operand(b_tiles.tensor());
-            let mut sums: Fragment<f32> =
-                mma.thread(thread_idx().x - 128).c_fragment((high.into(), wide.into()));
+            let mut sums: Fragment<f32> = mma.thread(thread_idx().x - 128).c_fragment((high, wide));
             for empty in empty.iter() {
                 empty.arrive();
             }

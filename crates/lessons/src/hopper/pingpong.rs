@@ -70,8 +70,7 @@ impl Pingpong {
             let mma = TiledMma::warpgroups(wgmma(wide), 1);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), 0), mma.b_operand(b_tiles.tensor()));
-            let mut sums: Fragment<f32> =
-                mma.thread(consumer.thread() % 128).c_fragment((high.into(), wide.into()));
+            let mut sums: Fragment<f32> = mma.thread(consumer.thread() % 128).c_fragment((high, wide));
             sums.clear();
             let leads = consumer.leads_warpgroup();
             // Each consumer's first tile, and every second one from there; the slots between are the other's.

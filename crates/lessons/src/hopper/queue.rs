@@ -77,7 +77,7 @@ impl<C: GemmOutput> Queue<C> {
             let mma = TiledMma::warpgroups(wgmma(wide), 1);
             let (a_operand, b_operand) =
                 (mma.a_operand(a_tiles.tensor(), 0), mma.b_operand(b_tiles.tensor()));
-            let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high.into(), wide.into()));
+            let mut sums: Fragment<f32> = mma.thread(thread).c_fragment((high, wide));
             sums.clear();
             // In the beginning all slots are empty.
             for empty in empty.iter() {

@@ -143,7 +143,7 @@ impl Twin {
     #[kernel]
     fn tile_that_the_multiply_does_not_divide(&self) {
         let mma = TiledMma::new("SM80_16x8x16_F32F16F16F32_TN", (2, 2));
-        let _: Fragment<f32> = mma.thread(thread_idx().x).c_fragment((self.number(60, 64).into(), 64)); // (1)
+        let _: Fragment<f32> = mma.thread(thread_idx().x).c_fragment((self.number(60, 64), 64)); // (1)
     }
 
     /// A copy of 16 bytes a thread along rows, of a matrix whose columns are contiguous.
@@ -213,9 +213,9 @@ impl Twin {
     /// A product of fragments in a shape that they have not.
     #[kernel]
     fn wmma_of_a_shape_that_it_has_not(&self) {
-        use warpwright::lang::wmma::{Order, Wmma};
+        use warpwright::lang::wmma::{Wmma, WmmaLayout};
         let m = self.number(24, 16);
-        let _ = Wmma::<f16>::new([m, 16, 16], Order::RowMajor, Order::RowMajor); // (1)
+        let _ = Wmma::<f16>::new([m, 16, 16], WmmaLayout::RowMajor, WmmaLayout::RowMajor); // (1)
     }
 
     /// A budget that registers cannot be moved in.

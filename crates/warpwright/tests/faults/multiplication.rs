@@ -30,7 +30,7 @@ fn tile_of_ones(rows: u32) -> Tensor<bf16, SharedSpace> {
     for word in 0..rows * 32 / 128 {
         place[thread_idx().x + word * 128] = constant(0x3f80_3f80u32);
     }
-    let layout = TmaTile::new::<bf16>((rows.into(), 64), Major::K).and_then(|tile| tile.layout(1));
+    let layout = TmaTile::new::<bf16>((rows, 64), Major::K).and_then(|tile| tile.layout(1));
     Tensor::new(place.cast::<bf16>(), layout.unwrap_or_else(|error: LayoutError| panic!("{error}")))
 }
 

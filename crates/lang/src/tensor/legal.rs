@@ -1,0 +1,24 @@
+//! Results of the layout algebra: a mistake becomes a build error at the author's line.
+
+use warpwright_layout::{Error, Int};
+
+use crate::operation::refuse;
+
+/// The value of a layout operation; a mistake becomes a build error at the author's line, and `otherwise` stands in.
+#[track_caller]
+pub(super) fn legal<T>(result: Result<T, Error>, otherwise: impl FnOnce() -> T) -> T {
+    // No closure: it would stand between the author and `refuse`.
+    match result {
+        Ok(value) => value,
+        Err(error) => {
+            refuse(error.to_string());
+            otherwise()
+        }
+    }
+}
+
+/// A size that must be known when the kernel is built.
+#[track_caller]
+pub(super) fn known(size: Result<Int, Error>, what: &'static str) -> i64 {
+    legal(size.and_then(|size| size.require(what, "the kernel is unrolled over it")), || 0)
+}

@@ -1,0 +1,106 @@
+//! [`Tensor`]: memory read through a layout.
+
+use std::rc::Rc;
+
+use warpwright_ir::Operand;
+use warpwright_layout::{ComposedLayout, Coordinate, Error, Int, IntTuple, Layout, Swizzle, Tiler};
+
+use super::address::{self, Addresses};
+use super::legal::legal;
+use crate::element::Element;
+use crate::object;
+use crate::operation::refuse;
+use crate::pointer::Pointer;
+use crate::space::Space;
+use crate::value::Reg;
+
+impl<T: Element> From<Reg<T>> for Int {
+    /// A device value as a leaf of layouts and coordinates.
+    fn from(value: Reg<T>) -> Int {
+        address::leaf(value, 1)
+    }
+}
+
+/// A device value that is promised to be a multiple of a number, as a leaf of layouts: a leading dimension that keeps rows
+/// aligned, say.
+///
+/// Nothing checks the promise but the emulator, which refuses the misaligned access that would follow.
+pub fn multiple_of<T: Element>(value: Reg<T>, factor: u32) -> Int {
+    address::leaf(value, i64::from(factor))
+}
+
+/// Memory read through a layout.
+pub struct Tensor<T, S: Space> {
+    pub(super) pointer: Pointer<T, S>,
+    pub(super) layout: ComposedLayout,
+    pub(super) addresses: Rc<Addresses>,
+}
+
+impl<T, S: Space> Clone for Tensor<T, S> {
+    fn clone(&self) -> Self {
+        Self { pointer: self.pointer, layout: self.layout.clone(), addresses: Rc::clone(&self.addresses) }
+    }
+}
+
+impl<T: Element, S: Space> Tensor<T, S> {
+    /// The memory at `pointer`, read through `layout`. Reports tell addresses in it by their coordinates.
+    #[track_caller]
+    pub fn new(pointer: Pointer<T, S>, layout: impl Into<ComposedLayout>) -> Self {
+        let layout = layout.into();
+        object::tensor(pointer, &layout, false);
+        Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
+    }
+
+    /// The memory at `pointer`, read through a layout that may be a mistake, which is then reported at the author's line.
+    #[track_caller]
+    pub fn with_layout(pointer: Pointer<T, S>, layout: Result<Layout, Error>) -> Self {
+        Self::new(pointer, legal(layout, Layout::unit))
+    }
+
+    /// The memory at `pointer`, read through a layout and then a swizzle.
+    #[track_caller]
+    pub fn swizzled(
+        pointer: Pointer<T, S>,
+        layout: Result<Layout, Error>,
+        swizzle: Result<Swizzle, Error>,
+    ) -> Self {
+        let swizzle = legal(swizzle, || Swizzle::IDENTITY);
+        Self::new(pointer, legal(layout, Layout::unit).swizzled(swizzle))
+    }
+
+    /// The layout, its offset included.
+    pub fn layout(&self) -> &ComposedLayout {
+        &self.layout
+    }
+
+    /// The same memory through another layout: for operations of the layout algebra that have no method here.
+    #[track_caller]
+    pub fn map(&self, f: impl FnOnce(&ComposedLayout) -> Result<ComposedLayout, Error>) -> Self {
+        let layout = legal(f(&self.layout), || self.layout.clone());
+        Self { pointer: self.pointer, layout, addresses: Rc::clone(&self.addresses) }
+    }
+
+    /// The tile at `coordinate`, `All` keeping every tile along a mode: (tile.., kept modes..).
+    #[track_caller]
+    pub fn local_tile(&self, tiler: impl Into<Tiler>, coordinate: impl Into<Coordinate>) -> Self {
+        self.map(|layout| layout.local_tile(tiler, &coordinate.into()))
+    }
+
+    /// The modes where `coordinate` is `All`, at the position it gives elsewhere.
+    #[track_caller]
+    pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
+        self.map(|layout| layout.slice(&coordinate.into()))
+    }
+
+    /// The memory operand of the element at `coordinate`.
+    #[track_caller]
+    pub(crate) fn address(&self, coordinate: &IntTuple) -> Operand {
+        let offset = legal(self.layout.inner_offset(coordinate), || 0.into());
+        let offset = legal(offset.linear().cloned(), || Int::ZERO);
+        let swizzle = self.layout.swizzle();
+        if swizzle.is_none() {
+            refuse(format!("addresses through {} need a layout that is at most swizzled", self.layout));
+        }
+        self.addresses.of(self.pointer, &offset, swizzle.unwrap_or(Swizzle::IDENTITY))
+    }
+}
