@@ -27,7 +27,8 @@ impl Scope {
     }
 }
 
-/// The order of a load or store against other threads' accesses. PTX ISA, "Memory Consistency Model".
+/// The order of a load or store against other threads' accesses. PTX ISA, "Memory Consistency
+/// Model".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ordering {
     /// None; races are faults.

@@ -1,7 +1,9 @@
-//! Addition, subtraction, multiplication, division and negation for every number type: which instructions each takes.
+//! Addition, subtraction, multiplication, division and negation for every number type: which
+//! instructions each takes.
 //!
-//! Results wrap (integers) or round to nearest even (floats). A product and a sum stay two roundings: every float
-//! instruction names its rounding, which forbids the assembler to contract them. `mul_add` is the fused form.
+//! Results wrap (integers) or round to nearest even (floats). A product and a sum stay two
+//! roundings: every float instruction names its rounding, which forbids the assembler to contract
+//! them. `mul_add` is the fused form.
 
 use warpwright_ir::{Operand, RegisterClass};
 
@@ -62,7 +64,8 @@ pub(crate) fn arithmetic<T: Number>(op: Arithmetic, a: Operand, b: Operand) -> R
     destination
 }
 
-/// Restores the form of an 8-bit integer in its 16-bit register: zero- or sign-extended. Nothing for other types.
+/// Restores the form of an 8-bit integer in its 16-bit register: zero- or sign-extended. Nothing
+/// for other types.
 #[track_caller]
 pub(crate) fn renormalise<T: Element>(register: Reg<T>) {
     match T::PTX {
@@ -72,8 +75,9 @@ pub(crate) fn renormalise<T: Element>(register: Reg<T>) {
     }
 }
 
-/// sm_80 has no bf16 addition or multiplication, but a fused multiply-add, which computes both exactly rounded:
-/// `a * 1 + b`, `b * -1 + a`, `a * b + -0`. Later architectures run `add.bf16` at the same rate.
+/// sm_80 has no bf16 addition or multiplication, but a fused multiply-add, which computes both
+/// exactly rounded: `a * 1 + b`, `b * -1 + a`, `a * b + -0`. Later architectures run `add.bf16` at
+/// the same rate.
 #[track_caller]
 fn bfloat_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Operand) {
     on_behalf_of_author(|| {
@@ -96,7 +100,7 @@ fn bfloat_into<T: Number>(op: Arithmetic, destination: Reg<T>, a: Operand, b: Op
     })
 }
 
-/// A 16-bit quotient by way of `f32`, whose 24 bits are enough for the second rounding to be harmless
+/// A 16-bit quotient through `f32`, whose 24 bits are enough for the second rounding to be harmless
 /// (24 >= 2 * 11 + 2).
 #[track_caller]
 fn divide_in_f32_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {

@@ -10,13 +10,15 @@ use crate::value::{Reg, Value};
 /// Bytes that one asynchronous copy can move.
 const WIDTHS: [u32; 3] = [4, 8, 16];
 
-/// Copies `elements` consecutive elements (4, 8 or 16 bytes together). Both addresses must be multiples of that size.
+/// Copies `elements` consecutive elements (4, 8 or 16 bytes together). Both addresses must be
+/// multiples of that size.
 #[track_caller]
 pub fn copy_async<T: Element>(target: Shared<T>, source: Global<T>, elements: u32) {
     start(target, source, elements, None, None);
 }
 
-/// [`copy_async`] where `condition` holds; elsewhere `target` is filled with zeros and `source` is not read.
+/// [`copy_async`] where `condition` holds; elsewhere `target` is filled with zeros and `source` is
+/// not read.
 #[track_caller]
 pub fn copy_async_or_zero<T: Element>(
     target: Shared<T>,
@@ -88,7 +90,8 @@ pub fn commit_async_copies() {
     perform("cp.async.commit_group", []);
 }
 
-/// Waits until at most the `pending` latest groups of this thread's asynchronous copies are not complete.
+/// Waits until at most the `pending` latest groups of this thread's asynchronous copies are not
+/// complete.
 #[track_caller]
 pub fn wait_async_copies(pending: u32) {
     perform("cp.async.wait_group", [Operand::Integer(pending.into())]);

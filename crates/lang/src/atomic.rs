@@ -1,6 +1,7 @@
 //! Atomic operations on memory, with their order and scope. PTX ISA, `atom` and `red`.
 //!
-//! `atomic_*` returns what was there before; `reduce_*` returns nothing, and the memory system need not answer.
+//! `atomic_*` returns what was there before; `reduce_*` returns nothing, and the memory system need
+//! not answer.
 
 use warpwright_ir::Operand;
 
@@ -27,7 +28,8 @@ pub enum AtomicOrdering {
     AcquireRelease,
 }
 
-/// The order and the scope of an atomic operation; by default relaxed, among the threads of the GPU.
+/// The order and the scope of an atomic operation; by default relaxed, among the threads of the
+/// GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomicity {
     /// What else it orders.
@@ -111,7 +113,7 @@ impl<T: Element, S: AtomicSpace> Pointer<T, S> {
         self.demand_writable();
         if matches!(atomicity.ordering, AtomicOrdering::Acquire | AtomicOrdering::AcquireRelease) {
             return refuse(
-                "a reduction returns nothing, so it cannot acquire; use Relaxed or Release, or the `atomic_` form",
+                "a reduction returns no value and cannot acquire: use Relaxed or Release, or the `atomic_` form",
             );
         }
         perform(format!("red{}{}.{operation}", atomicity.words(), S::WORD), [self.operand(), operand]);
@@ -215,7 +217,8 @@ impl<S: AtomicSpace> Pointer<u32, S> {
         self.atomic("inc.u32", &[limit.operand()], atomicity)
     }
 
-    /// Counts down; from 0, and from above `limit`, starts again at `limit`. Returns what the element was.
+    /// Counts down; from 0, and from above `limit`, starts again at `limit`. Returns what the
+    /// element was.
     #[track_caller]
     pub fn atomic_decrement(self, limit: impl Value<u32>, atomicity: Atomicity) -> Reg<u32> {
         self.atomic("dec.u32", &[limit.operand()], atomicity)
@@ -248,7 +251,7 @@ impl<T: AtomicCompare, S: AtomicSpace> Pointer<T, S> {
 pub trait VectorReduced: Element {
     /// How many elements, at most.
     const MOST: usize;
-    /// What stands in the opcode between the operation and the vector: 16-bit sums do not flush subnormals.
+    /// The opcode's suffix after the operation: 16-bit additions do not flush subnormals.
     const MODE: &'static str;
 }
 

@@ -26,8 +26,8 @@ impl<T: WideInteger> Reg<T> {
         compute(format!("brev.{}", bits_word(T::CLASS)), [Reg::operand(self)])
     }
 
-    /// The position of the highest set bit (of a signed number, of the highest that differs from the sign);
-    /// `0xffff_ffff` if there is none.
+    /// The position of the highest set bit (of a signed number, of the highest that differs from
+    /// the sign); `0xffff_ffff` if there is none.
     #[track_caller]
     pub fn bfind(self) -> Reg<u32> {
         compute(format!("bfind.{}", T::PTX), [Reg::operand(self)])
@@ -57,7 +57,8 @@ impl<T: Integer32> Reg<T> {
         compute("lop3.b32", [Reg::operand(self), b.operand(), c.operand(), table])
     }
 
-    /// Four bytes chosen from this one's (0 to 3) and `high`'s (4 to 7): nibble `i` of `selector` picks byte `i`.
+    /// Four bytes chosen from this one's (0 to 3) and `high`'s (4 to 7): nibble `i` of `selector`
+    /// picks byte `i`.
     #[track_caller]
     pub fn prmt(self, high: impl Value<T>, selector: impl Value<u32>) -> Self {
         compute("prmt.b32", [Reg::operand(self), high.operand(), selector.operand()])
@@ -83,8 +84,8 @@ impl<T: Integer32> Reg<T> {
 }
 
 impl Reg<u32> {
-    /// The position of the `count`-th set bit from `base` on, counted upwards (downwards if negative); `0xffff_ffff` if
-    /// there is none: `fns`.
+    /// The position of the `count`-th set bit from `base` on, counted upwards (downwards if
+    /// negative); `0xffff_ffff` if there is none: `fns`.
     #[track_caller]
     pub fn find_nth_set(self, base: impl Value<u32>, count: impl Value<i32>) -> Reg<u32> {
         compute("fns.b32", [self.operand(), base.operand(), count.operand()])

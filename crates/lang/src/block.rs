@@ -6,7 +6,8 @@ use warpwright_ir::Operand;
 use crate::operation::{compute, perform, refuse};
 use crate::value::{Reg, Value};
 
-/// Waits until all threads of the CTA are here; what they wrote before is then visible to all of them.
+/// Waits until all threads of the CTA are here; what they wrote before is then visible to all of
+/// them.
 #[track_caller]
 pub fn sync_threads() {
     perform("bar.sync", [Operand::Integer(0)]);
@@ -30,7 +31,8 @@ pub fn sync_threads_or(predicate: impl Value<bool>) -> Reg<bool> {
     compute("bar.red.or.pred", [Operand::Integer(0), predicate.operand()])
 }
 
-/// One of the CTA's 16 hardware barriers, for some of its warps. Barrier 0 is the one of [`sync_threads`].
+/// One of the CTA's 16 hardware barriers, for some of its warps. Barrier 0 is the one of
+/// [`sync_threads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedBarrier {
     id: u32,
@@ -62,7 +64,8 @@ impl NamedBarrier {
     }
 }
 
-/// [`NamedBarrier::sync`] of barrier `id`, which only the device knows: one for each consumer warpgroup, say.
+/// [`NamedBarrier::sync`] of barrier `id`, which only the device knows: one for each consumer
+/// warpgroup, say.
 #[track_caller]
 pub fn barrier_sync(id: impl Value<u32>, threads: u32) {
     named("bar.sync", id.operand(), threads);

@@ -1,9 +1,10 @@
-//! Bulk copies: the tensor memory accelerator moves a stretch of memory while the threads work; one thread starts it. sm_90. PTX ISA,
-//! "Bulk copy".
+//! Bulk copies: the tensor memory accelerator moves a stretch of memory while the threads work; one
+//! thread starts it. sm_90. PTX ISA, "Bulk copy".
 //!
-//! Addresses and sizes are multiples of 16 bytes. What is copied *into* shared memory completes at an mbarrier, which counts its
-//! bytes. What is copied *from* shared memory to global memory completes in groups, by thread: [`bulk_commit`] closes a group, and
-//! [`bulk_wait_read`] and [`bulk_wait`] wait for all but the latest ones.
+//! Addresses and sizes are multiples of 16 bytes. What is copied *into* shared memory completes at
+//! an mbarrier, which counts its bytes. What is copied *from* shared memory to global memory
+//! completes in groups, by thread: [`bulk_commit`] closes a group, and [`bulk_wait_read`] and
+//! [`bulk_wait`] wait for all but the latest ones.
 //!
 //! ```
 //! use warpwright_lang::bulk::{self, bulk_commit, bulk_wait};
@@ -58,7 +59,7 @@ pub trait InCluster: Space {}
 impl InCluster for SharedSpace {}
 impl InCluster for ClusterSpace {}
 
-/// A barrier that a copy completes at: it lies in the CTA that the copy goes to.
+/// A barrier that a copy completes on, in the shared memory of the CTA that receives the copy.
 pub trait CompletionBarrier: Copy {
     /// The barrier's address.
     fn address(self) -> Operand;
@@ -76,7 +77,8 @@ impl CompletionBarrier for RemoteMbarrier {
     }
 }
 
-/// Copies `elements` consecutive elements into shared memory; when they have arrived, `barrier` counts their bytes.
+/// Copies `elements` consecutive elements into shared memory; when they have arrived, `barrier`
+/// counts their bytes.
 #[track_caller]
 pub fn load<T: Element, S: InCluster>(
     from: Global<T>,
@@ -109,8 +111,8 @@ impl<T: Element> Load<T> {
         Self { from, bytes: Bytes::of::<T>(elements), multicast: None, policy: None }
     }
 
-    /// To every CTA of the cluster whose rank's bit is set in `mask`, at the place in its shared memory that the target is in this CTA's;
-    /// each one's own barrier counts the bytes.
+    /// To every CTA of the cluster whose rank's bit is set in `mask`, at the same shared-memory
+    /// offset as in this CTA; each one's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
         Self { multicast: Some(mask.reg()), ..self }
@@ -164,7 +166,7 @@ pub(crate) fn add_options(
 #[track_caller]
 pub(crate) fn refuse_multicast_prefetch(multicast: Option<Reg<u16>>) {
     if multicast.is_some() {
-        refuse("a prefetch goes to L2, which the CTAs of a cluster share: it takes no multicast");
+        refuse("a prefetch has no multicast: it loads into L2, which the CTAs of a cluster share");
     }
 }
 
@@ -194,7 +196,8 @@ impl<T: Element> Store<T> {
         self.record("cp.async.bulk.global.shared::cta.bulk_group", "", from);
     }
 
-    /// Starts it, from shared memory: each element is reduced into the one in global memory, by itself atomic.
+    /// Starts it, from shared memory: each element is reduced into the one in global memory, by
+    /// itself atomic.
     #[track_caller]
     pub fn start_reducing(self, reduction: BulkReduction, from: Shared<T>)
     where
@@ -223,8 +226,8 @@ impl<T: Element> Store<T> {
     }
 }
 
-/// Copies `elements` consecutive elements from this CTA's shared memory to another's in the cluster; when they have arrived, `barrier`, which
-/// lies there too, counts their bytes.
+/// Copies `elements` consecutive elements from this CTA's shared memory to another's in the
+/// cluster; when they have arrived, `barrier`, which lies there too, counts their bytes.
 #[track_caller]
 pub fn send<T: Element>(
     to: ClusterShared<T>,
@@ -267,22 +270,24 @@ fn refuse_reduction<T: Element>(reduction: BulkReduction, memory: &str) {
     refuse(format!("no bulk copy does {reduction:?} on elements of {} in {memory}", T::NAME));
 }
 
-/// Makes a group of the stores and reductions to global memory that this thread has started since the last group.
+/// Makes a group of the stores and reductions to global memory that this thread has started since
+/// the last group.
 #[track_caller]
 pub fn bulk_commit() {
     require(Feature::TensorCopies);
     perform("cp.async.bulk.commit_group", []);
 }
 
-/// Waits until at most the `pending` latest groups of this thread are not complete: what the others wrote is in memory.
+/// Waits until at most the `pending` latest groups of this thread are not complete: what the others
+/// wrote is in memory.
 #[track_caller]
 pub fn bulk_wait(pending: u32) {
     require(Feature::TensorCopies);
     perform("cp.async.bulk.wait_group", [Operand::Integer(pending.into())]);
 }
 
-/// Waits until at most the `pending` latest groups of this thread still read shared memory: what the others have read may be
-/// overwritten.
+/// Waits until at most the `pending` latest groups of this thread still read shared memory: what
+/// the others have read may be overwritten.
 #[track_caller]
 pub fn bulk_wait_read(pending: u32) {
     require(Feature::TensorCopies);
@@ -360,7 +365,8 @@ impl BulkReduction {
         }
     }
 
-    /// The operation and its type in global memory, if there is one. PTX ISA, `cp.reduce.async.bulk`.
+    /// The operation and its type in global memory, if there is one. PTX ISA,
+    /// `cp.reduce.async.bulk`.
     fn in_global<T: BulkReduced>(self) -> Option<String> {
         let word = self.word();
         match (self, T::PTX) {

@@ -1,9 +1,10 @@
-//! Clusters: CTAs that run together, synchronise, and reach each other's shared memory. sm_90. PTX ISA, "Cluster of Cooperative
-//! Thread Arrays".
+//! Clusters: CTAs that run together, synchronise, and reach each other's shared memory. sm_90. PTX
+//! ISA, "Cluster of Cooperative Thread Arrays".
 //!
-//! [`launch::cluster`](crate::launch::cluster) gives a kernel clusters. [`Shared::map_to_block`] gives the place in another CTA's shared
-//! memory that is this pointer's in one's own: a [`ClusterShared`] pointer, with loads, stores, vectors and atomic operations
-//! as any, and the asynchronous ones below.
+//! [`launch::cluster`](crate::launch::cluster) gives a kernel clusters. [`Shared::map_to_block`]
+//! gives the address in another CTA's shared memory that is this pointer's in one's own: a
+//! [`ClusterShared`] pointer, with loads, stores, vectors and atomic operations as any, and the
+//! asynchronous ones below.
 //!
 //! ```
 //! use warpwright_lang::cluster::{cluster_rank, cluster_sync};
@@ -39,8 +40,9 @@ pub use crate::special::{
     block_idx_in_cluster, cluster_dim, cluster_grid_dim, cluster_idx, cluster_rank, cluster_size,
 };
 
-/// Waits until all threads of the cluster are here; what they wrote before is then visible to all of them. All threads of a warp come
-/// together; where they may not, there is [`cluster_sync_diverged`].
+/// Waits until all threads of the cluster are here; what they wrote before is then visible to all
+/// of them. All threads of a warp come together; where they may not, there is
+/// [`cluster_sync_diverged`].
 #[track_caller]
 pub fn cluster_sync() {
     cluster_arrive();
@@ -65,8 +67,8 @@ pub fn cluster_wait() {
     cluster_barrier("wait");
 }
 
-/// [`cluster_sync`] where the threads of a warp may come apart from one another: in a branch that some of them take, with the others
-/// in another that has one, too.
+/// [`cluster_sync`] where the threads of a warp may come apart from one another: in a branch that
+/// some of them take, with the others in another that has one, too.
 #[track_caller]
 pub fn cluster_sync_diverged() {
     cluster_arrive_diverged();
@@ -104,7 +106,7 @@ fn perform_half(half: &str) {
 }
 
 impl<T: Element> Shared<T> {
-    /// The same place in the shared memory of CTA `rank` of the cluster: `mapa`.
+    /// The same offset in the shared memory of CTA `rank` of the cluster: `mapa`.
     #[track_caller]
     pub fn map_to_block(self, rank: impl Value<u32>) -> ClusterShared<T> {
         require(Feature::Clusters);
@@ -121,14 +123,15 @@ impl<T: Element> ClusterShared<T> {
         compute("getctarank.shared::cluster.u32", [self.address().operand()])
     }
 
-    /// Stores the element without waiting; when it has arrived, `barrier`, which lies in the same CTA as the element, counts its bytes as
-    /// copied. `st.async`: elements of 32 and 64 bits.
+    /// Stores the element without waiting; when it has arrived, `barrier`, in the same CTA as the
+    /// element, counts its bytes as copied. `st.async`: elements of 32 and 64 bits.
     #[track_caller]
     pub fn store_async(self, value: impl Value<T>, barrier: RemoteMbarrier) {
         self.store_vector_async([value.reg()], barrier);
     }
 
-    /// [`store_async`](Self::store_async) of 1, 2 or 4 consecutive elements, at most 16 bytes; the address is a multiple of their size.
+    /// [`store_async`](Self::store_async) of 1, 2 or 4 consecutive elements, at most 16 bytes; the
+    /// address is a multiple of their size.
     #[track_caller]
     pub fn store_vector_async<const N: usize>(self, values: [Reg<T>; N], barrier: RemoteMbarrier) {
         require(Feature::Clusters);
@@ -215,8 +218,8 @@ impl AsyncReduction {
 }
 
 impl<T: AsyncReduced> ClusterShared<T> {
-    /// Reduces `value` into the element without waiting; when that is done, `barrier`, which lies in the same CTA as the element, counts its
-    /// bytes as copied. `red.async`.
+    /// Reduces `value` into the element without waiting; when that is done, `barrier`, which lies
+    /// in the same CTA as the element, counts its bytes as copied. `red.async`.
     #[track_caller]
     pub fn reduce_async(self, reduction: AsyncReduction, value: impl Value<T>, barrier: RemoteMbarrier) {
         require(Feature::Clusters);

@@ -1,4 +1,5 @@
-//! Comparisons, selection, and questions about floats. The comparison operators of attributed code call these.
+//! Comparisons, selection, and questions about floats. The comparison operators of attributed code
+//! call these.
 
 use warpwright_ir::Operand;
 

@@ -1,7 +1,9 @@
-//! Device values of several registers, moved as one: between lanes, through memory, and by selection.
+//! Device values of several registers, moved as one: between lanes, through memory, and by
+//! selection.
 //!
-//! A [`DeviceValue`] such as a struct of registers has no instruction of its own; these functions apply one instruction to each of
-//! its registers in turn. What is known of the value at build time stays as it is.
+//! A [`DeviceValue`] such as a struct of registers has no instruction of its own; these functions
+//! apply one instruction to each of its registers in turn. What is known of the value at build time
+//! stays as it is.
 
 use warpwright_ir::{Register, RegisterClass};
 
@@ -168,7 +170,8 @@ pub fn value_from_word<V: DeviceValue + Copy>(shape: V, word: Reg<u32>) -> V {
     each_register(shape, &mut Word { word, is_source: true, fits: true, registers: 0 })
 }
 
-/// The bytes that [`ValueRecords`] takes for each value like the one that `value` stages: for the host, which makes room for them.
+/// The bytes that [`ValueRecords`] takes for each value like the one that `value` stages: for the
+/// host, which allocates them.
 pub fn record_bytes<V: DeviceValue + Copy>(value: impl FnOnce() -> V) -> u64 {
     let mut bytes = 0;
     // Mistakes are told when the kernel itself is staged.
@@ -176,8 +179,8 @@ pub fn record_bytes<V: DeviceValue + Copy>(value: impl FnOnce() -> V) -> u64 {
     bytes
 }
 
-/// An array of device values in memory: each of their registers has a part of its own, so that neighbouring threads touch
-/// neighbouring words.
+/// An array of device values in memory: each of their registers has a part of its own, so that
+/// neighbouring threads touch neighbouring words.
 #[derive(Clone)]
 pub struct ValueArray<V, S: Space> {
     /// A value of the array's shape; its registers are never read.
@@ -200,7 +203,8 @@ fn bytes_of(class: RegisterClass) -> u32 {
 /// Parts begin at multiples of this.
 const PART_ALIGN: u32 = 16;
 
-/// Where the part of each register of `shape` begins in an array of `length` values, and how many bytes there are in all.
+/// Where the part of each register of `shape` begins in an array of `length` values, and how many
+/// bytes there are in all.
 fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: u32) -> (Vec<i64>, u32) {
     let (mut parts, mut bytes) = (Vec::new(), 0);
     shape.visit_registers(&mut |register| {
@@ -211,7 +215,7 @@ fn parts_of<V: DeviceValue + Copy>(mut shape: V, length: u32) -> (Vec<i64>, u32)
 }
 
 impl<V: DeviceValue + Copy> ValueArray<V, SharedSpace> {
-    /// Room for `length` values shaped like `shape` in the CTA's shared memory, not initialised.
+    /// Shared memory for `length` values shaped like `shape`, not initialized.
     #[track_caller]
     pub fn shared(shape: V, length: u32) -> Self {
         let (parts, bytes) = parts_of(shape, length);
@@ -263,7 +267,7 @@ impl<S: Space, I: Index> OnRegister for Store<'_, S, I> {
     }
 }
 
-/// Where each register lies in a record, and the bytes from record to record.
+/// The offset of each register in a record, and the size of a record, in bytes.
 fn layout_of<V: DeviceValue + Copy>(mut shape: V) -> (Vec<i64>, u64) {
     let (mut parts, mut end, mut align) = (Vec::new(), 0, 1);
     shape.visit_registers(&mut |register| {
@@ -275,11 +279,12 @@ fn layout_of<V: DeviceValue + Copy>(mut shape: V) -> (Vec<i64>, u64) {
     (parts, end.next_multiple_of(align).into())
 }
 
-/// Device values in global memory, one after the other, each as its registers in order, aligned as C aligns a struct.
+/// Device values in global memory, one after the other, each as its registers in order, aligned as
+/// C aligns a struct.
 #[derive(Clone)]
 pub struct ValueRecords<V> {
     shape: V,
-    /// Where each register lies in a record, in bytes.
+    /// The offset of each register in a record, in bytes.
     parts: Vec<i64>,
     /// Bytes from record to record.
     stride: u64,

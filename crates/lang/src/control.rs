@@ -40,7 +40,8 @@ pub fn nanosleep(nanoseconds: impl Value<u32>) {
     perform("nanosleep.u32", [nanoseconds.operand()]);
 }
 
-/// Repeats `test` until it holds: the tightest loop there is for waiting. `test` is called once, to record it.
+/// Repeats `test` until it holds: the tightest loop there is for waiting. `test` is called once, to
+/// record it.
 ///
 /// ```
 /// use warpwright_lang::access::{Access, Ordering, Scope};

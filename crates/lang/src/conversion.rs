@@ -61,16 +61,17 @@ macro_rules! convertible {
 convertible!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64, tf32, e4m3, e5m2);
 
 impl<T: Convertible> Reg<T> {
-    /// The value as a `U`, as Rust's `as` does it: floats round to the nearest even float, and toward zero to an
-    /// integer, clamped to its range, NaN giving 0; integers keep their low bits or are extended.
+    /// The value as a `U`, as Rust's `as` does it: floats round to the nearest even float, and
+    /// toward zero to an integer, clamped to its range, NaN giving 0; integers keep their low bits
+    /// or are extended.
     #[track_caller]
     pub fn convert<U: Convertible>(self) -> Reg<U> {
         let to_integer = matches!(U::KIND, Kind::Signed | Kind::Unsigned);
         self.convert_with(if to_integer { Rounding::Zero } else { Rounding::NearestEven }, false)
     }
 
-    /// The value as a `U`, rounded as `rounding` says where it must be; with `saturate`, integers clamp to `U`'s range
-    /// instead of keeping their low bits, and floats to [0, 1].
+    /// The value as a `U`, rounded as `rounding` says where it must be; with `saturate`, integers
+    /// clamp to `U`'s range instead of keeping their low bits, and floats to [0, 1].
     #[track_caller]
     pub fn convert_with<U: Convertible>(self, rounding: Rounding, saturate: bool) -> Reg<U> {
         let conversion = Conversion { rounding, saturate };
@@ -178,8 +179,8 @@ fn to_tf32<U: Element>(value: Reg<f32>, rounding: Rounding) -> Reg<U> {
     compute(format!("cvt{word}.tf32.f32"), [value.operand()])
 }
 
-/// A wide number as f32 *rounded to odd*: truncated, with the last bit set if anything was lost. Rounding that again to
-/// bf16 is exact, in every mode. (`cvt.rn.bf16.s32` would need sm_90.)
+/// A wide number as f32 *rounded to odd*: truncated, with the last bit set if anything was lost.
+/// Rounding that again to bf16 is exact, in every mode. (`cvt.rn.bf16.s32` would need sm_90.)
 #[track_caller]
 fn to_odd_f32<T: Element>(value: Reg<T>) -> Reg<f32> {
     let word = crate::arithmetic::arithmetic_word::<T>();
@@ -220,7 +221,8 @@ impl Conversion {
         result
     }
 
-    /// Records the `cvt`; `rounds` says whether it is an integer made float, and whether it rounds at all.
+    /// Records the `cvt`; `rounds` says whether it is an integer made float, and whether it rounds
+    /// at all.
     #[track_caller]
     fn record<U: Element>(&self, value: Operand, from: &str, to: &str, rounds: (bool, bool)) -> Reg<U> {
         let to_integer = matches!(U::KIND, Kind::Signed | Kind::Unsigned);

@@ -22,7 +22,8 @@ pub enum Kind {
 pub trait Element: Copy + 'static {
     /// The name messages use: `bf16`.
     const NAME: &'static str;
-    /// The PTX type word: `bf16`; for types without arithmetic of their own, the untyped word of their width.
+    /// The PTX type word: `bf16`; for types without arithmetic of their own, the untyped word of
+    /// their width.
     const PTX: &'static str;
     /// Bytes in memory; a predicate takes one.
     const BYTES: u32;
@@ -34,7 +35,8 @@ pub trait Element: Copy + 'static {
     fn bits(self) -> u64;
 }
 
-/// A number that device arithmetic adds, subtracts and multiplies: integers, floats, and packed pairs of floats.
+/// A number that device arithmetic adds, subtracts and multiplies: integers, floats, and packed
+/// pairs of floats.
 pub trait Number: Element {}
 
 /// An integer of 8 to 64 bits.
@@ -55,8 +57,8 @@ pub trait SignedNumber: Number {}
 /// A type whose values have an order: integers and floats.
 pub trait Ordered: Element {}
 
-/// A float to multiply in matrix instructions: the bits of an `f32`, of which the hardware reads the sign, the exponent
-/// and 10 bits of fraction.
+/// A float to multiply in matrix instructions: the bits of an `f32`, of which the hardware reads
+/// the sign, the exponent and 10 bits of fraction.
 ///
 /// PTX ISA, "Alternate Floating-Point Data Formats".
 #[allow(non_camel_case_types, reason = "the field writes it so, as Rust writes f32")]
@@ -166,7 +168,8 @@ packed! {
     s16x2, u32, "s16x2", B32, i16, 2;
 }
 
-/// Numbers narrower than a byte, eight or thirty-two to a register: operands of matrix instructions only.
+/// Numbers narrower than a byte, eight or thirty-two to a register: operands of matrix instructions
+/// only.
 macro_rules! sub_byte {
     ($($(#[$doc:meta])* $ty:ident;)*) => {
         $(

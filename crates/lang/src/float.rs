@@ -171,7 +171,7 @@ impl<T: Number> Reg<T> {
         compute(format!("max.{}", arithmetic_word::<T>()), [Reg::operand(self), other.operand()])
     }
 
-    /// The value, or the bound it lies outside of.
+    /// The value, clamped to the bounds.
     #[track_caller]
     pub fn clamp(self, low: impl Value<T>, high: impl Value<T>) -> Self {
         self.max(low).min(high)

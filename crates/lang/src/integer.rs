@@ -1,4 +1,5 @@
-//! Integer operations beyond the operators: wide products, carries, saturation, dot products of packed bytes.
+//! Integer operations beyond the operators: wide products, carries, saturation, dot products of
+//! packed bytes.
 
 use crate::arithmetic::arithmetic_word;
 use crate::element::{Element, Integer, Packed, WideInteger, s8x4, s16x2, u8x4, u16x2};
@@ -147,14 +148,16 @@ impl PackedBytes for s8x4 {
 }
 
 impl<T: PackedBytes> Reg<T> {
-    /// The sum of the four products of bytes, plus `addend`: `dp4a`. The sum is signed if either side is.
+    /// The sum of the four products of bytes, plus `addend`: `dp4a`. The sum is signed if either
+    /// side is.
     #[track_caller]
     pub fn dot4<U: PackedBytes, A: Integer32>(self, other: Reg<U>, addend: impl Value<A>) -> Reg<A> {
         let opcode = format!("dp4a.{}.{}", T::WORD, U::WORD);
         compute(opcode, [Reg::operand(self), Reg::operand(other), addend.operand()])
     }
 
-    /// The sum of two products, plus `addend`: 16-bit halves of `halves` by the low bytes of this (`dp2a.lo`).
+    /// The sum of two products, plus `addend`: 16-bit halves of `halves` by the low bytes of this
+    /// (`dp2a.lo`).
     #[track_caller]
     pub fn dot2_low<A: Integer32>(self, halves: Reg<u32>, addend: impl Value<A>) -> Reg<A> {
         let opcode = format!("dp2a.lo.{0}.{0}", T::WORD);

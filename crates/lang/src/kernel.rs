@@ -1,4 +1,4 @@
-//! Staged kernels, and their parameters.
+//! Staged kernels.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,8 @@ use warpwright_ir as ir;
 use crate::recorder::{self, StagingError};
 use crate::shared::join_static_to_dynamic;
 
-/// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>, Out<f32>, u32)`.
+/// A staged kernel that takes `Args`: the types that a launch must pass, such as `(In<f32>,
+/// Out<f32>, u32)`.
 pub struct Kernel<Args> {
     ir: ir::Kernel,
     arguments: PhantomData<fn(Args)>,
@@ -82,8 +83,8 @@ impl fmt::Display for StagingErrors {
             }
         }
         match self.0.len() {
-            1 => write!(formatter, "the kernel was not built because of this mistake"),
-            count => write!(formatter, "the kernel was not built because of these {count} mistakes"),
+            1 => write!(formatter, "the kernel was not built: 1 mistake"),
+            count => write!(formatter, "the kernel was not built: {count} mistakes"),
         }
     }
 }
@@ -105,7 +106,8 @@ fn show(formatter: &mut fmt::Formatter<'_>, remark: &str, location: ir::Location
     }
 }
 
-/// The text of a source file, if it can be found: the compiler names it relative to a folder above the current one.
+/// The text of a source file, if it can be found: the compiler names it relative to a folder above
+/// the current one.
 fn read_source(file: &str) -> String {
     let folder = std::env::current_dir().unwrap_or_default();
     folder.ancestors().find_map(|above| std::fs::read_to_string(above.join(file)).ok()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! What a kernel demands of its launch, called in a kernel's body at build time; and how it overlaps with the grids launched
-//! before and after it.
+//! What a kernel demands of its launch, called in a kernel's body at build time; and how it
+//! overlaps with the grids launched before and after it.
 
 use warpwright_arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, REGISTERS_PER_THREAD, THREADS_PER_CTA};
 
@@ -7,15 +7,15 @@ use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
-/// The block has exactly these extents: `.reqntid`.
+/// States the block: exactly these extents: `.reqntid`.
 #[track_caller]
 pub fn required_block(x: u32, y: u32, z: u32) {
     let threads = u64::from(x) * u64::from(y) * u64::from(z);
-    refuse_outside(threads, THREADS_PER_CTA, |most| format!("a block has 1 to {most} threads"));
+    refuse_outside(threads, THREADS_PER_CTA, |most| format!("a CTA has 1 to {most} threads"));
     recorder::with(|recorder| recorder.kernel().launch.required_block = Some([x, y, z]));
 }
 
-/// The block is a row of exactly this many threads: `.reqntid`.
+/// States the block: a row of `count` threads: `.reqntid`.
 #[track_caller]
 pub fn threads(count: u32) {
     required_block(count, 1, 1);
@@ -24,14 +24,14 @@ pub fn threads(count: u32) {
 /// The block has at most this many threads: `.maxntid`.
 #[track_caller]
 pub fn maximum_threads(count: u32) {
-    refuse_outside(count.into(), THREADS_PER_CTA, |most| format!("a block has 1 to {most} threads"));
+    refuse_outside(count.into(), THREADS_PER_CTA, |most| format!("a CTA has 1 to {most} threads"));
     recorder::with(|recorder| recorder.kernel().launch.maximum_threads = Some(count));
 }
 
-/// At least this many blocks should fit on an SM: `.minnctapersm`.
+/// At least this many CTAs should fit on an SM: `.minnctapersm`.
 #[track_caller]
 pub fn blocks_per_sm(count: u32) {
-    refuse_outside(count.into(), CTAS_PER_SM, |most| format!("an SM holds 1 to {most} blocks"));
+    refuse_outside(count.into(), CTAS_PER_SM, |most| format!("an SM holds 1 to {most} CTAs"));
     recorder::with(|recorder| recorder.kernel().launch.minimum_blocks_per_sm = Some(count));
 }
 
@@ -42,16 +42,17 @@ pub fn maximum_registers(count: u32) {
     recorder::with(|recorder| recorder.kernel().launch.maximum_registers = Some(count));
 }
 
-/// Blocks come in clusters of these extents, on sm_90 and later: `.reqnctapercluster`.
+/// CTAs form clusters of these extents, on sm_90 and later: `.reqnctapercluster`.
 #[track_caller]
 pub fn cluster(x: u32, y: u32, z: u32) {
     let blocks = u64::from(x) * u64::from(y) * u64::from(z);
-    refuse_outside(blocks, CTAS_PER_CLUSTER, |most| format!("a cluster has 1 to {most} blocks"));
+    refuse_outside(blocks, CTAS_PER_CLUSTER, |most| format!("a cluster has 1 to {most} CTAs"));
     recorder::with(|recorder| recorder.kernel().launch.cluster = Some([x, y, z]));
 }
 
-/// Waits until the grids this one depends on have ended, and what they wrote is visible, where the launch let this grid begin before
-/// that (programmatic dependent launch); elsewhere nothing. Before it, the kernel touches nothing that those grids write; sm_90.
+/// Waits until the grids this one depends on have ended, and what they wrote is visible, where the
+/// launch let this grid begin before that (programmatic dependent launch); elsewhere nothing.
+/// Before it, the kernel touches nothing that those grids write; sm_90.
 #[track_caller]
 pub fn grid_dependency_wait() {
     require(Feature::DependentLaunch);

@@ -1,4 +1,5 @@
-//! Matrix instructions of a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync`. All 32 lanes execute them together.
+//! Matrix instructions of a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync`. All 32 lanes
+//! execute them together.
 
 use warpwright_arch::DataType;
 use warpwright_ir::Operand;
@@ -14,9 +15,9 @@ fn registers<T: Element>(values: &[Reg<T>]) -> Operand {
     Operand::Vector(values.iter().map(|value| Reg::operand(*value)).collect())
 }
 
-/// Loads `N` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory: lane `8 * i + r` gives the address of row
-/// `r` of matrix `i`, and gets, of each matrix, the 32 bits at column pair `lane % 4` of row `lane / 4`.
-/// PTX ISA, `ldmatrix`.
+/// Loads `N` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory: lane `8 * i + r` gives
+/// the address of row `r` of matrix `i`, and gets, of each matrix, the 32 bits at column pair `lane
+/// % 4` of row `lane / 4`. PTX ISA, `ldmatrix`.
 #[track_caller]
 pub fn ldmatrix<T: Element, const N: usize>(row: Shared<T>) -> [Reg<u32>; N] {
     load_matrices(row, "")
@@ -63,16 +64,18 @@ fn store_matrices<T: Element, const N: usize>(row: Shared<T>, matrices: [Reg<u32
     perform(opcode, [row.operand(), registers(&matrices)]);
 }
 
-/// Transposes an 8x8 matrix of 16-bit elements that the warp holds as `ldmatrix` gives it: `movmatrix`.
+/// Transposes an 8x8 matrix of 16-bit elements that the warp holds as `ldmatrix` gives it:
+/// `movmatrix`.
 #[track_caller]
 pub fn movmatrix(matrix: Reg<u32>) -> Reg<u32> {
     compute("movmatrix.sync.aligned.m8n8.trans.b16", [matrix.operand()])
 }
 
-/// Adds the product of `a` and `b` to `accumulators`, in place: one `mma.sync` of the atom's shape and types.
+/// Adds the product of `a` and `b` to `accumulators`, in place: one `mma.sync` of the atom's shape
+/// and types.
 ///
-/// Each slice holds this lane's fragment as the atom lays it out: 32-bit registers of packed elements (64-bit for f64),
-/// as many as [`MmaAtom::registers`] says.
+/// Each slice holds this lane's fragment as the atom lays it out: 32-bit registers of packed
+/// elements (64-bit for f64), as many as [`MmaAtom::registers`] says.
 #[track_caller]
 pub fn mma_sync<C: Element, A: Element, B: Element>(
     accumulators: &mut [Reg<C>],
@@ -130,7 +133,7 @@ fn target_has(atom: &MmaAtom) -> bool {
         let fp8 = matches!(atom.a, DataType::E4m3 | DataType::E5m2);
         let hint = if fp8 { "; convert the operands to f16 first" } else { "" };
         refuse(format!(
-            "this kernel is built for {}, and {} came with sm_{needed}{hint}",
+            "not available on {}, which this kernel is built for: {} (sm_{needed} and later){hint}",
             capability.target,
             atom.instruction()
         ));

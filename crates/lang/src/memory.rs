@@ -41,21 +41,21 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
         self.load_with(Access::new())
     }
 
-    /// Loads the element, in a given way.
+    /// Loads the element with cache operators, scope or order.
     #[track_caller]
     pub fn load_with(self, access: Access) -> Reg<T> {
         let [value] = self.load_vector_with::<1>(access);
         value
     }
 
-    /// Loads `N` consecutive elements by one instruction. The address must be a multiple of their size together:
-    /// 2, 4, 8 or 16 bytes, or 32 from global memory on sm_100.
+    /// Loads `N` consecutive elements by one instruction. The address must be a multiple of their
+    /// size together: 2, 4, 8 or 16 bytes, or 32 from global memory on sm_100.
     #[track_caller]
     pub fn load_vector<const N: usize>(self) -> [Reg<T>; N] {
         self.load_vector_with(Access::new())
     }
 
-    /// Loads `N` consecutive elements by one instruction, in a given way.
+    /// Loads `N` consecutive elements by one instruction, with cache operators, scope or order.
     #[track_caller]
     pub fn load_vector_with<const N: usize>(self, access: Access) -> [Reg<T>; N] {
         on_behalf_of_author(|| {
@@ -97,19 +97,20 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
         self.store_with(value, Access::new());
     }
 
-    /// Stores the element, in a given way.
+    /// Stores the element with cache operators, scope or order.
     #[track_caller]
     pub fn store_with(self, value: impl Value<T>, access: Access) {
         self.store_vector_with([value.reg()], access);
     }
 
-    /// Stores `N` consecutive elements by one instruction; the address as for [`load_vector`](Self::load_vector).
+    /// Stores `N` consecutive elements by one instruction; the address as for
+    /// [`load_vector`](Self::load_vector).
     #[track_caller]
     pub fn store_vector<const N: usize>(self, values: [Reg<T>; N]) {
         self.store_vector_with(values, Access::new());
     }
 
-    /// Stores `N` consecutive elements by one instruction, in a given way.
+    /// Stores `N` consecutive elements by one instruction, with cache operators, scope or order.
     #[track_caller]
     pub fn store_vector_with<const N: usize>(self, values: [Reg<T>; N], access: Access) {
         on_behalf_of_author(|| {
@@ -179,14 +180,16 @@ impl<T: MemoryElement, S: Space> Pointer<T, S> {
     }
 }
 
-/// The instruction's own words for a vector: how many, their type, and how many elements each packs.
+/// The instruction's own words for a vector: how many, their type, and how many elements each
+/// packs.
 struct Words {
     count: usize,
     word: &'static str,
     packs: usize,
 }
 
-/// Vectors have at most 4 elements (8 of 32 bits in 256-bit accesses): more are moved as 32-bit words.
+/// Vectors have at most 4 elements (8 of 32 bits in 256-bit accesses): more are moved as 32-bit
+/// words.
 fn words_of<T: Element>(lanes: usize) -> Words {
     if lanes <= 4 || T::BYTES >= 4 {
         return Words { count: lanes, word: memory_word::<T>(), packs: 1 };
@@ -267,7 +270,8 @@ impl L2Eviction {
     }
 }
 
-/// An L2 cache policy that treats `fraction` (above 0, at most 1) of the accesses with it as `eviction` says.
+/// An L2 cache policy that treats `fraction` (above 0, at most 1) of the accesses with it as
+/// `eviction` says.
 #[track_caller]
 pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     if !(fraction > 0.0 && fraction <= 1.0) {
@@ -277,8 +281,8 @@ pub fn create_policy(eviction: L2Eviction, fraction: f32) -> Reg<u64> {
     compute(opcode, [Operand::F32(fraction.to_bits())])
 }
 
-/// An L2 cache policy by address: of the `total` bytes that begin at `start`, the first `primary` are treated as `eviction` says, the
-/// others as they would be.
+/// An L2 cache policy by address: of the `total` bytes that begin at `start`, the first `primary`
+/// are treated as `eviction` says, the others as they would be.
 #[track_caller]
 pub fn create_range_policy<T: Element>(
     eviction: L2Eviction,
@@ -290,9 +294,11 @@ pub fn create_range_policy<T: Element>(
     compute(opcode, [start.operand(), primary.operand(), total.operand()])
 }
 
-/// An L2 cache policy that treats all accesses with it as `eviction` says, without an instruction to make it where its bits are known.
+/// An L2 cache policy that treats all accesses with it as `eviction` says, without an instruction
+/// to make it where its bits are known.
 ///
-/// The bits are what `createpolicy` returns for the fraction 1; CUTLASS has them as constants (`TMA::CacheHintSm90`).
+/// The bits are what `createpolicy` returns for the fraction 1; CUTLASS has them as constants
+/// (`TMA::CacheHintSm90`).
 #[track_caller]
 pub fn cache_policy(eviction: L2Eviction) -> Reg<u64> {
     let bits: u64 = match eviction {
@@ -304,18 +310,21 @@ pub fn cache_policy(eviction: L2Eviction) -> Reg<u64> {
     Value::<u64>::reg(bits)
 }
 
-/// Bytes that [`Global::discard_l2`] and [`Global::demote_l2`] work on. PTX ISA, `discard`, `applypriority`.
+/// Bytes that [`Global::discard_l2`] and [`Global::demote_l2`] work on. PTX ISA, `discard`,
+/// `applypriority`.
 const L2_LINE: i128 = 128;
 
 impl<T: MemoryElement> Global<T> {
-    /// Throws away the 128 bytes that begin here, without writing them back: their values are not defined afterwards.
+    /// Throws away the 128 bytes that begin here, without writing them back: their values are not
+    /// defined afterwards.
     #[track_caller]
     pub fn discard_l2(self) {
         self.demand_writable();
         perform("discard.global.L2", [self.operand(), Operand::Integer(L2_LINE)]);
     }
 
-    /// Gives the 128 bytes that begin here, kept in L2 as [`L2Eviction::Last`], the priority of others again.
+    /// Gives the 128 bytes that begin here, kept in L2 as [`L2Eviction::Last`], the priority of
+    /// others again.
     #[track_caller]
     pub fn demote_l2(self) {
         perform("applypriority.global.L2::evict_normal", [self.operand(), Operand::Integer(L2_LINE)]);

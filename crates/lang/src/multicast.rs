@@ -7,8 +7,8 @@
 //!                               the same columns of B
 //! ```
 //!
-//! CTAs that need the same tile each load one slice of it and send the slice to all of them, so that a tile crosses from L2
-//! once a cluster.
+//! CTAs that need the same tile each load one slice of it and send the slice to all of them, so
+//! that a tile crosses from L2 once a cluster.
 
 use crate::DeviceValue;
 use crate::launch;
@@ -38,7 +38,8 @@ pub struct Multicast {
 }
 
 impl ClusterGrid {
-    /// Clusters of `along_m` times `along_n` CTAs, numbered along m first. Sets the launch's cluster.
+    /// Clusters of `along_m` times `along_n` CTAs, numbered along m first. Sets the launch's
+    /// cluster.
     #[track_caller]
     pub fn new((along_m, along_n): (u32, u32)) -> Self {
         if along_m * along_n == 1 {
@@ -69,7 +70,8 @@ impl ClusterGrid {
         self.n
     }
 
-    /// The multicast of a tile of A among the CTAs at one position along m; `None` if there is one such CTA.
+    /// The multicast of a tile of A among the CTAs at one position along m; `None` if there is one
+    /// such CTA.
     #[track_caller]
     pub fn multicast_a(self) -> Option<Multicast> {
         if self.along_n == 1 {
@@ -79,7 +81,8 @@ impl ClusterGrid {
         Some(Multicast { slice: self.n, receivers: constant(column) << self.m, ctas: self.along_n })
     }
 
-    /// The multicast of a tile of B among the CTAs at one position along n; `None` if there is one such CTA.
+    /// The multicast of a tile of B among the CTAs at one position along n; `None` if there is one
+    /// such CTA.
     #[track_caller]
     pub fn multicast_b(self) -> Option<Multicast> {
         if self.along_m == 1 {
@@ -98,7 +101,8 @@ impl ClusterGrid {
         self.along_m + self.along_n - 1
     }
 
-    /// The rank of loader number `index` (below [`loaders`](Self::loaders)): those of its column first, then the others of its row.
+    /// The rank of loader number `index` (below [`loaders`](Self::loaders)): those of its column
+    /// first, then the others of its row.
     #[track_caller]
     pub(crate) fn loader(self, index: Reg<u32>) -> Reg<u32> {
         let in_column = self.n * self.along_m + index;

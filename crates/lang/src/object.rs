@@ -1,7 +1,7 @@
-//! What lies in shared memory, for reports: which element of which tile an address is.
+//! The contents of shared memory, for reports: the tile and element at an address.
 //!
-//! Who asks for shared memory says what it is for, and a tensor over it says which coordinates its elements have. That goes with the
-//! kernel into the PTX as comments, and costs nothing but their text.
+//! An allocation names its elements, and a tensor over it gives their coordinates. The PTX carries
+//! both as comments.
 
 use warpwright_ir::MemoryObject;
 use warpwright_layout::ComposedLayout;
@@ -12,7 +12,7 @@ use crate::pointer::Pointer;
 use crate::recorder;
 use crate::space::Space;
 
-/// `count` elements of so many bytes, one after another.
+/// `count` consecutive elements of `bytes` bytes.
 #[track_caller]
 pub(crate) fn array<T: Element, S: Space>(
     first: Pointer<T, S>,
@@ -23,7 +23,7 @@ pub(crate) fn array<T: Element, S: Space>(
     declare(first, element, bytes, format!("({count}):(1)"), false);
 }
 
-/// The elements of a layout, if all of it is known; `in_slots` where its last mode counts the slots of a ring.
+/// The elements of a layout, if all of it is known; `in_slots` if its last mode counts stages.
 #[track_caller]
 pub(crate) fn tensor<T: Element, S: Space>(first: Pointer<T, S>, layout: &ComposedLayout, in_slots: bool) {
     if layout.is_known() {
@@ -47,10 +47,10 @@ fn declare<T: Element, S: Space>(
         };
         let symbol = symbol.to_owned();
         let objects = &mut recorder.kernel().objects;
-        let is_told = objects.iter().any(|other| {
+        let is_declared = objects.iter().any(|other| {
             (&other.symbol, other.offset, other.element, &other.layout) == (&symbol, offset, element, &layout)
         });
-        if !is_told {
+        if !is_declared {
             let element_bits = 8 * bytes;
             objects.push(MemoryObject { symbol, offset, element, element_bits, layout, in_slots, location });
         }

@@ -11,7 +11,8 @@ use crate::recorder;
 use crate::value::Reg;
 
 thread_local! {
-    /// The author's position while closures of an operation run: `#[track_caller]` does not reach into them.
+    /// The author's position while closures of an operation run: `#[track_caller]` does not reach
+    /// into them.
     static AUTHOR: Cell<Option<Location>> = const { Cell::new(None) };
 }
 

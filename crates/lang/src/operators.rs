@@ -1,7 +1,7 @@
 //! Rust's operators on device values.
 //!
-//! Each works between two device values of one type, and between a device value and a build-time value on either side.
-//! The compound forms (`+=`) assign, as attributed code does.
+//! Each works between two device values of one type, and between a device value and a build-time
+//! value on either side. The compound forms (`+=`) assign, as attributed code does.
 
 use std::ops;
 

@@ -1,13 +1,15 @@
-//! Pipelines: stages in shared memory that a producer role fills by asynchronous copies and a consumer role reads.
+//! Pipelines: stages in shared memory that a producer role fills by asynchronous copies and a
+//! consumer role reads.
 //!
 //! ```text
 //! producer   wait until stage s is empty -> expect its bytes, start its copies -> s + 1
 //! consumer   wait until stage s is full  -> read it -> release it              -> s + 1
 //! ```
 //!
-//! Each stage has two mbarriers. `full` completes when the bytes of the stage's copies have arrived; `empty` when every
-//! consumer warpgroup, in every CTA that receives the copies, has released the stage. The pipeline derives the stage, the
-//! parity, the transaction bytes and the arrival counts from the roles and the copies. CUTLASS: `PipelineTmaAsync`.
+//! Each stage has two mbarriers. `full` completes when the bytes of the stage's copies have
+//! arrived; `empty` when every consumer warpgroup, in every CTA that receives the copies, has
+//! released the stage. The pipeline derives the stage, the parity, the transaction bytes and the
+//! arrival counts from the roles and the copies. CUTLASS: `PipelineTmaAsync`.
 
 use warpwright_layout::{Error, Int};
 
@@ -31,8 +33,8 @@ use crate::value::{Reg, constant};
 pub enum ConsumerSchedule {
     /// Every warpgroup reads every stage: they compute one tile together.
     Cooperative,
-    /// One warpgroup reads a stage, and [skips](Consumer::skip) those of the others: each computes its own tile, in
-    /// [turns](Role::wait_turn).
+    /// One warpgroup reads a stage, and [skips](Consumer::skip) those of the others: each computes
+    /// its own tile, in [turns](Role::wait_turn).
     Pingpong,
 }
 
@@ -51,7 +53,8 @@ impl PipelineStages {
 
     /// The pipeline between the producers of `cluster`'s CTAs and `consumer`.
     ///
-    /// All threads of the CTA call it, before they split into roles: the mbarriers are initialized when it returns.
+    /// All threads of the CTA call it, before they split into roles: the mbarriers are initialized
+    /// when it returns.
     #[track_caller]
     pub fn connect(self, consumer: Role, schedule: ConsumerSchedule, cluster: ClusterGrid) -> Pipeline {
         let Self { id, count } = self;
@@ -86,7 +89,8 @@ pub struct Pipeline {
     cluster: ClusterGrid,
 }
 
-/// A position in the sequence of stages: the stage, and the parity of its phase. (CUTLASS: `PipelineState`.)
+/// A position in the sequence of stages: the stage, and the parity of its phase. (CUTLASS:
+/// `PipelineState`.)
 #[derive(Clone, Copy, DeviceValue)]
 struct PipelineState {
     stage: Reg<u32>,
@@ -170,7 +174,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Acquires the next stage, once it is empty, and starts the loads that fill it: their bytes commit it.
+    /// Acquires the next stage, once it is empty, and starts the loads that fill it: their bytes
+    /// commit it.
     #[track_caller]
     pub fn load<const N: usize>(&mut self, loads: [TileLoad; N]) {
         if loads.iter().any(|load| load.pipeline() != self.pipeline.id) {
@@ -188,7 +193,8 @@ impl Producer {
         self.state.advance(self.pipeline.stages);
     }
 
-    /// Waits until all stages are empty. Without it a CTA of the cluster could release a stage of a CTA that has exited.
+    /// Waits until all stages are empty. Without it a CTA of the cluster could release a stage of a
+    /// CTA that has exited.
     #[track_caller]
     pub fn tail(&mut self) {
         for _ in 0..self.pipeline.stages {
@@ -239,10 +245,12 @@ impl Consumer {
         Stage { index: copy_of(self.oldest) }
     }
 
-    /// Skips `count` stages, which the other warpgroups of the role read. All stages waited for must be released.
+    /// Skips `count` stages, which the other warpgroups of the role read. All stages waited for
+    /// must be released.
     ///
-    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited a whole round ahead of the others would
-    /// mistake the completion of an earlier phase, of the same parity, for its own.
+    /// Warpgroups that skip must take turns ([`Role::wait_turn`]): one that waited a whole round
+    /// ahead of the others would mistake the completion of an earlier phase, of the same parity,
+    /// for its own.
     #[track_caller]
     pub fn skip(&mut self, count: Reg<u32>) {
         let (stages, target) = (self.pipeline.stages, self.state.stage + count);
@@ -266,7 +274,8 @@ impl Consumer {
         self.advance_oldest();
     }
 
-    /// Releases the oldest stage when all MMAs that this thread has issued (`tcgen05`) are complete.
+    /// Releases the oldest stage when all MMAs that this thread has issued (`tcgen05`) are
+    /// complete.
     ///
     /// The thread that issues them is the only one of its role that uses the consumer's end.
     #[track_caller]

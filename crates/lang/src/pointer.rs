@@ -17,7 +17,8 @@ use crate::value::Reg;
 
 /// The address of an element of type `T` in space `S`.
 ///
-/// Offsets known at build time are kept apart from the base register, so that they become the immediate of `[base + offset]`.
+/// Offsets known at build time are kept apart from the base register, so that they become the
+/// immediate of `[base + offset]`.
 pub struct Pointer<T, S: Space> {
     base: Reg<S::Address>,
     offset: i64,
@@ -230,7 +231,8 @@ impl<T: Element> Generic<T> {
         compute("isspacep.shared", [self.address().operand()])
     }
 
-    /// Whether the address is in the shared memory of a CTA of the cluster, this one included: `isspacep`.
+    /// Whether the address is in the shared memory of a CTA of the cluster, this one included:
+    /// `isspacep`.
     #[track_caller]
     pub fn is_cluster_shared(self) -> Reg<bool> {
         require(Feature::Clusters);

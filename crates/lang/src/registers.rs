@@ -7,8 +7,8 @@ use crate::operation::{perform, refuse};
 use crate::recorder;
 use crate::requirement::{Feature, require};
 
-/// Gives each thread of this warpgroup `count` registers, more than it has, once other warpgroups have let go of so many. All warps of the
-/// warpgroup execute it together.
+/// Gives each thread of this warpgroup `count` registers, more than it has, once other warpgroups
+/// have released enough. All warps of the warpgroup execute it together.
 ///
 /// ```
 /// use warpwright_lang::registers::{decrease_registers, increase_registers};
@@ -30,7 +30,8 @@ pub fn increase_registers(count: u32) {
     set("inc", count);
 }
 
-/// Leaves each thread of this warpgroup `count` registers, and lets go of the others. All warps of the warpgroup execute it together.
+/// Leaves each thread of this warpgroup `count` registers, and lets go of the others. All warps of
+/// the warpgroup execute it together.
 #[track_caller]
 pub fn decrease_registers(count: u32) {
     set("dec", count);
@@ -40,9 +41,7 @@ pub fn decrease_registers(count: u32) {
 fn set(direction: &str, count: u32) {
     require(Feature::RegisterReallocation);
     if !limits::setmaxnreg_accepts(count) {
-        refuse(format!(
-            "a warpgroup's threads have 24 to 256 registers, a multiple of 8; this asks for {count}"
-        ));
+        refuse(format!("a thread has {count} registers: use a multiple of 8 from 24 to 256"));
     }
     let bounded = recorder::with(|recorder| {
         let launch = &recorder.kernel().launch;
@@ -52,8 +51,7 @@ fn set(direction: &str, count: u32) {
     });
     if !bounded {
         refuse(
-            "the assembler ignores this where it does not know how many registers a thread starts with: say above how many \
-             threads the block has, with launch::threads(..)",
+            "`setmaxnreg` needs the CTA's threads, and ptxas ignores it otherwise: call `launch::threads(n)` before this line",
         );
     }
     perform(format!("setmaxnreg.{direction}.sync.aligned.u32"), [Operand::Integer(count.into())]);

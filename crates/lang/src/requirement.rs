@@ -1,7 +1,7 @@
 //! What an operation needs of the architecture, checked where the author wrote it.
 //!
-//! A kernel may be staged for one target ([`for_target`]); an operation that the target lacks is then refused at the
-//! author's line. Without a target every operation is recorded.
+//! A kernel may be staged for one target ([`for_target`]); an operation that the target lacks is
+//! then refused at the author's line. Without a target every operation is recorded.
 
 use std::cell::Cell;
 
@@ -64,9 +64,12 @@ macro_rules! features {
 features! {
     /// Conversions to and from 8-bit floats. PTX ISA, `cvt`: sm_89.
     Fp8Conversion "conversion to and from 8-bit floats", (8, 9);
+    /// Fences that only acquire or only release (ptxas): sm_90.
+    OneWayFences "a fence that only acquires or only releases", (9, 0);
     /// Clusters and distributed shared memory: sm_90.
     Clusters "clusters", (9, 0);
-    /// mbarriers that count bytes, arrivals that count for several, orders by scope, and waits that suspend: sm_90.
+    /// mbarriers that count bytes, arrivals that count for several, orders by scope, and waits that
+    /// suspend: sm_90.
     TransactionBarriers "an mbarrier that counts bytes or arrivals, orders by scope, or suspends its waiters", (9, 0);
     /// The tensor memory accelerator: tensor maps, tensor and bulk copies: sm_90.
     TensorCopies "the tensor memory accelerator", (9, 0);
@@ -107,7 +110,7 @@ pub(crate) fn require(feature: Feature) {
     let (name, (major, minor)) = feature.requirement();
     if capability.compute_capability < (major, minor) {
         refuse(format!(
-            "this kernel is built for {}, and {name} came with sm_{major}{minor}",
+            "not available on {}, which this kernel is built for: {name} (sm_{major}{minor} and later)",
             capability.target
         ));
     }

@@ -1,8 +1,8 @@
-//! Roles: which warpgroups of a CTA do what, and with how many registers.
+//! Roles: the work of a CTA's warpgroups, and their registers.
 //!
-//! A warp-specialised kernel gives its warpgroups different work. One that only starts copies needs few registers, one that holds
-//! accumulators many: `setmaxnreg` moves them from one to the other. [`roles`] hands out the warpgroups, sets the launch's
-//! threads, and checks that the budgets fit the register file.
+//! A warp-specialized kernel gives its warpgroups different work. A producer needs few registers, a
+//! consumer with accumulators many: `setmaxnreg` reallocates them. [`roles`] assigns the
+//! warpgroups, states the CTA's threads, and checks that the registers fit the register file.
 
 use std::cmp::Ordering;
 use warpwright_arch::limits::{self, REGISTERS_PER_SM, SETMAXNREG_STEP};
@@ -19,7 +19,7 @@ use crate::{launch, warp};
 /// Threads of a warpgroup: four warps.
 pub const WARPGROUP: u32 = limits::WARPGROUP_SIZE;
 
-/// Neighbouring warpgroups of a CTA that do the same work.
+/// Consecutive warpgroups of a CTA that do the same work.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Role {
     first: u32,
@@ -32,7 +32,8 @@ pub struct Role {
     warp: Reg<u32>,
 }
 
-/// The size of a [`Role`]: [`warpgroups`] and, if they differ from an equal share, registers per thread.
+/// The size of a [`Role`]: [`warpgroups`] and, if they differ from an equal share, registers per
+/// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleSize {
     warpgroups: u32,
@@ -56,10 +57,12 @@ impl RoleSize {
     }
 }
 
-/// Splits the CTA into roles, in the order of its threads. It states the CTA's threads: [`launch::threads`] is not called.
+/// Splits the CTA into roles, in the order of its threads. It states the CTA's threads:
+/// [`launch::threads`] is not called.
 ///
-/// Every thread starts with an equal share of the register file, rounded down to a multiple of 8 (168 for three
-/// warpgroups); a role with another number of registers reallocates them in [`Role::begin`].
+/// Every thread starts with an equal share of the register file, rounded down to a multiple of 8
+/// (168 for three warpgroups); a role with another number of registers reallocates them in
+/// [`Role::begin`].
 ///
 /// ```
 /// use warpwright_lang::kernel;
@@ -111,24 +114,25 @@ pub fn roles<const N: usize>(sizes: [RoleSize; N]) -> [Role; N] {
 }
 
 impl Role {
-    /// Warpgroups that play it.
+    /// The number of warpgroups.
     pub fn warpgroups(self) -> u32 {
         self.warpgroups
     }
 
-    /// Threads that play it.
+    /// The number of threads.
     pub fn threads(self) -> u32 {
         self.warpgroups * WARPGROUP
     }
 
-    /// Whether this thread plays it; the same in all threads of a warpgroup.
+    /// Whether this thread belongs to the role; warpgroup-uniform.
     #[track_caller]
     pub fn is_mine(self) -> Reg<bool> {
         let warps = 4 * self.warpgroups;
         (self.warp - 4 * self.first).lt(warps)
     }
 
-    /// What the role's threads do first: they give back or take registers until they have the role's budget.
+    /// Reallocates registers (`setmaxnreg`) to the role's number, if it is not an equal share. The
+    /// role's threads call it first.
     #[track_caller]
     pub fn begin(self) {
         match self.registers.cmp(&self.registers_at_launch) {
@@ -138,44 +142,45 @@ impl Role {
         }
     }
 
-    /// The number of this thread's warpgroup among the role's, the same in all its threads for the compiler to see.
+    /// The index of this thread's warpgroup in the role; warp-uniform for the compiler.
     #[track_caller]
     pub fn warpgroup(self) -> Reg<u32> {
         self.warp / 4u32 - self.first
     }
 
-    /// The number of this thread among the role's.
+    /// The index of this thread in the role.
     #[track_caller]
     pub fn thread(self) -> Reg<u32> {
         thread_idx().x - self.first * WARPGROUP
     }
 
-    /// Whether this thread is the one that acts for the role.
+    /// True in one thread of the role.
     #[track_caller]
     pub fn leads(self) -> Reg<bool> {
         self.warp.eq(4 * self.first) & warp::elect(warp::ALL_LANES)
     }
 
-    /// Whether this thread is the one that acts for its warpgroup.
+    /// True in one thread of this thread's warpgroup.
     #[track_caller]
     pub fn leads_warpgroup(self) -> Reg<bool> {
         (self.warp % 4u32).eq(0u32) & warp::elect(warp::ALL_LANES)
     }
 
-    /// Waits for the 128 threads of this thread's warpgroup. It takes the hardware barriers 1 and up, one a warpgroup.
+    /// Waits for the 128 threads of this thread's warpgroup. It uses named barriers 1 and up, one
+    /// per warpgroup.
     #[track_caller]
     pub fn sync_warpgroup(self) {
         barrier_sync(self.warp / 4u32 + 1u32, WARPGROUP);
     }
 
-    /// Begins turns among the role's warpgroups: the first has the first turn.
+    /// Starts turns among the role's warpgroups: the first has the first turn.
     #[track_caller]
     pub fn begin_turns(self) {
         let last = self.warpgroup().eq(self.warpgroups - 1);
         only_where(last, || self.pass_turn());
     }
 
-    /// Waits until the warpgroup before this one has passed its turn.
+    /// Waits until the previous warpgroup passes the turn.
     #[track_caller]
     pub fn wait_turn(self) {
         barrier_sync(self.turn_of(self.warpgroup()), 2 * WARPGROUP);
@@ -189,12 +194,12 @@ impl Role {
         barrier_arrive(self.turn_of(next), 2 * WARPGROUP);
     }
 
-    /// The hardware barrier where a warpgroup waits for its turn and the one before it arrives: they come after those of
-    /// [`sync_warpgroup`](Self::sync_warpgroup), one a warpgroup.
+    /// The named barrier on which a warpgroup waits for its turn; they follow those of
+    /// [`sync_warpgroup`](Self::sync_warpgroup), one per warpgroup.
     #[track_caller]
     fn turn_of(self, warpgroup: Reg<u32>) -> Reg<u32> {
         if self.warpgroups < 2 {
-            refuse("a role of one warpgroup has no turns to pass");
+            refuse("a role of one warpgroup has no turns: `wait_turn` and `pass_turn` need at least two");
         }
         warpgroup + (self.all_warpgroups + self.first + 1)
     }

@@ -1,4 +1,4 @@
-//! Shared and local memory, asked for by the kernel.
+//! Allocation of shared and local memory.
 
 use std::collections::HashMap;
 use warpwright_arch::limits::{SHARED_BYTES_PER_CTA, STATIC_SHARED_BYTES};
@@ -15,7 +15,7 @@ use crate::requirement::target;
 /// Bytes that vector accesses and `cp.async` want shared variables aligned to.
 const ALIGN: u32 = 16;
 
-/// Room for `elements` elements in the CTA's shared memory, not initialised.
+/// Allocates `elements` elements of static shared memory, not initialized.
 #[track_caller]
 pub fn shared_array<T: Element>(elements: u32) -> Shared<T> {
     let bytes = u64::from(elements) * u64::from(T::BYTES);
@@ -24,7 +24,8 @@ pub fn shared_array<T: Element>(elements: u32) -> Shared<T> {
     array
 }
 
-/// `bytes` bytes of the CTA's shared memory, aligned to `align`. Who asks for them says what [lies](object::array) there.
+/// `bytes` bytes of the CTA's shared memory, aligned to `align`. The caller
+/// [declares](object::array) their contents.
 #[track_caller]
 pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
     let location = here();
@@ -42,7 +43,7 @@ pub(crate) fn shared_bytes(bytes: u64, align: u32) -> Shared<u8> {
     });
     if total > STATIC_SHARED_BYTES.into() {
         refuse(format!(
-            "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_SHARED_BYTES}; take it from dynamic shared memory (`dynamic_shared`)"
+            "the kernel's static shared memory grows to {total} bytes here, and a CTA has {STATIC_SHARED_BYTES}: allocate it with `dynamic_shared`"
         ));
     }
     pointer_to_shared(name)
@@ -56,8 +57,8 @@ fn pointer_to_shared<T: Element>(name: String) -> Shared<T> {
     pointer
 }
 
-/// Room for `elements` elements in dynamic shared memory, which may be as large as the GPU allows. Each call takes the
-/// next bytes; the launch is told the sum.
+/// Allocates `elements` elements of dynamic shared memory, up to the GPU's limit. Each call takes
+/// the next bytes; the launch allocates the total.
 #[track_caller]
 pub fn dynamic_shared<T: Element>(elements: u32) -> Shared<T> {
     dynamic_shared_aligned(elements, ALIGN.max(T::BYTES))
@@ -78,7 +79,7 @@ pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T
     let limit = target().map_or(SHARED_BYTES_PER_CTA, |capability| capability.shared_bytes_per_cta_opt_in);
     if end > limit.into() {
         refuse(format!(
-            "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA may have {limit}; use smaller tiles or fewer stages"
+            "the kernel's dynamic shared memory grows to {end} bytes here, and a CTA has at most {limit}: use smaller tiles or fewer stages"
         ));
     }
     let array = pointer_to_shared(DYNAMIC_SHARED.to_owned()).byte_offset(start as i64);
@@ -88,8 +89,9 @@ pub fn dynamic_shared_aligned<T: Element>(elements: u32, align: u32) -> Shared<T
 
 /// Moves a kernel's static variables behind its dynamic shared memory, if it has any.
 ///
-/// The driver puts dynamic shared memory right after the static variables, whatever alignment it is declared with (measured on
-/// an H200: 64 bytes of mbarriers put a ring for 128-byte swizzles at 0x440). Alone, it begins where the window does.
+/// The driver puts dynamic shared memory right after the static variables, whatever alignment it is
+/// declared with (measured on an H200: 64 bytes of mbarriers put a buffer for 128-byte swizzles at
+/// 0x440). Alone, it begins at the start of the window.
 pub(crate) fn join_static_to_dynamic(kernel: &mut Kernel) {
     let Some(align) = kernel.dynamic_shared_align else { return };
     let mut starts = HashMap::new();
@@ -143,8 +145,9 @@ fn join_body(body: &mut Body, starts: &HashMap<String, i64>) {
     }
 }
 
-/// Room for `elements` elements in the thread's local memory, which is as slow as global memory. Register arrays
-/// (Rust arrays of device values) are the fast kind, when their indices are known at build time.
+/// Allocates `elements` elements of the thread's local memory, which is as slow as global memory.
+/// Register arrays (Rust arrays of device values) are the fast kind, when their indices are known
+/// at build time.
 #[track_caller]
 pub fn local_array<T: Element>(elements: u32) -> Local<T> {
     let location = here();

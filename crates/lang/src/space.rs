@@ -39,6 +39,6 @@ spaces! {
     LocalSpace "local", ".local", u64;
     /// Memory that the host writes and kernels only read.
     ConstantSpace "constant", ".const", u64;
-    /// Any of them, told apart by address.
+    /// Any of them, distinguished by address.
     GenericSpace "generic", "", u64;
 }

@@ -75,10 +75,10 @@ macro_rules! scalars {
 scalars! {
     /// The thread's lane in its warp, 0 to 31: `%laneid`.
     lane_id u32, "%laneid";
-    /// Where the hardware keeps the warp: `%warpid`. It may change while the thread runs; the warp's number within the
-    /// CTA is `thread_idx().x / 32` in a one-dimensional CTA.
+    /// Where the hardware keeps the warp: `%warpid`. It may change while the thread runs; the
+    /// warp's number within the CTA is `thread_idx().x / 32` in a one-dimensional CTA.
     hardware_warp_id u32, "%warpid";
-    /// How many warps the hardware holds room for: `%nwarpid`.
+    /// The number of warps that an SM can hold: `%nwarpid`.
     hardware_warp_count u32, "%nwarpid";
     /// The SM the thread runs on: `%smid`.
     sm_id u32, "%smid";

@@ -1,5 +1,5 @@
-//! Tensor maps: how a tensor lies in global memory and which box of it a copy moves, as the tensor memory accelerator
-//! reads it. PTX ISA, "Tensor map".
+//! Tensor maps: the layout of a tensor in global memory and the box that a copy moves, as the
+//! tensor memory accelerator reads it. PTX ISA, "Tensor map".
 
 use warpwright_ir::{self as ir, Operand, Parameter, ParameterType};
 
@@ -14,8 +14,8 @@ use crate::value::Reg;
 
 pub use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 
-/// A tensor map, by its address: a kernel takes one as `a: &TensorMap`, and the launch passes it by value, so that it
-/// lies in the kernel's parameters, where the hardware may read it without a fence.
+/// A tensor map, by its address: a kernel takes one as `a: &TensorMap`, and the launch passes it by
+/// value, so that it is a kernel parameter, which the hardware may read without a fence.
 ///
 /// ```
 /// use warpwright_lang::tensor_map::TensorMap;
@@ -34,8 +34,9 @@ pub struct TensorMap {
 }
 
 impl TensorMap {
-    /// The map at `address` in global memory, which the kernel (or one before it) has written: what was written must
-    /// be acquired by [`fence_tensor_map_acquire`](crate::fence::fence_tensor_map_acquire) first.
+    /// The map at `address` in global memory, which the kernel (or one before it) has written: what
+    /// was written must be acquired by
+    /// [`fence_tensor_map_acquire`](crate::fence::fence_tensor_map_acquire) first.
     #[track_caller]
     pub fn in_global(address: Global<u8>) -> Self {
         Self { address: address.generic().address() }
@@ -51,7 +52,8 @@ impl TensorMap {
         Generic::from_address(self.address, false)
     }
 
-    /// Fetches the map into the cache that copies read it from, so that the first copy need not wait for it.
+    /// Fetches the map into the cache that copies read it from, so that the first copy need not
+    /// wait for it.
     #[track_caller]
     pub fn prefetch(self) {
         require(Feature::TensorCopies);
@@ -81,8 +83,9 @@ impl KernelParameter for TensorMap {
     }
 }
 
-/// Several tensor maps by value, one after another, of which the device chooses: those of the problems of a grouped GEMM, say. A kernel takes
-/// them as `maps: &TensorMaps<8>`, and the launch passes an array of references.
+/// Several tensor maps by value, one after another, of which the device chooses: those of the
+/// problems of a grouped GEMM, say. A kernel takes them as `maps: &TensorMaps<8>`, and the launch
+/// passes an array of references.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct TensorMaps<const N: usize> {
     first: Reg<u64>,
@@ -97,7 +100,7 @@ impl<const N: usize> TensorMaps<N> {
             ElementOffset::Known(0) => self.first,
             ElementOffset::Known(known) => {
                 if !(0..N as i64).contains(&known) {
-                    refuse(format!("there is no tensor map {known}: these are {N}, numbered from 0"));
+                    refuse(format!("tensor map {known} of {N}: the first is tensor map 0"));
                 }
                 compute("add.u64", [self.first.operand(), Operand::Integer((known * bytes).into())])
             }
@@ -122,7 +125,7 @@ impl<const N: usize> KernelParameter for &TensorMaps<N> {
 fn declare_maps(name: &str, count: usize) -> Reg<u64> {
     require(Feature::TensorCopies);
     if count == 0 {
-        refuse("a kernel cannot take no tensor maps: it takes at least one");
+        refuse("an array of tensor maps has at least one");
     }
     let location = here();
     let in_bank: Reg<u64> = recorder::with(|recorder| {

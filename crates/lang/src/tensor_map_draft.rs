@@ -1,5 +1,6 @@
-//! Tensor maps that a kernel makes from others, field by field: for tensors whose places and extents only the device knows, such as
-//! the problems of a grouped GEMM. sm_90a. PTX ISA, `tensormap.replace`, `tensormap.cp_fenceproxy`.
+//! Tensor maps that a kernel makes from others, field by field: for tensors whose places and
+//! extents only the device knows, such as the problems of a grouped GEMM. sm_90a. PTX ISA,
+//! `tensormap.replace`, `tensormap.cp_fenceproxy`.
 //!
 //! ```
 //! use warpwright_lang::access::Scope;
@@ -64,7 +65,7 @@ pub struct TensorMapDraft<S: DraftSpace> {
 }
 
 impl TensorMapDraft<SharedSpace> {
-    /// Room for one in static shared memory.
+    /// A draft in static shared memory.
     #[track_caller]
     pub fn shared() -> Self {
         let draft = shared_bytes(TENSOR_MAP_BYTES as u64, TENSOR_MAP_BYTES as u32);
@@ -72,9 +73,9 @@ impl TensorMapDraft<SharedSpace> {
         Self::at(draft)
     }
 
-    /// Copies it to `target` in global memory and releases it there to the threads of `scope`, who [acquire
-    /// it](crate::fence::fence_tensor_map_acquire) before they use it. All lanes of a warp do it together, after the writing thread has
-    /// synchronised with them.
+    /// Copies it to `target` in global memory and releases it there to the threads of `scope`, who
+    /// [acquire it](crate::fence::fence_tensor_map_acquire) before they use it. All lanes of a warp
+    /// do it together, after the writing thread has synchronised with them.
     #[track_caller]
     pub fn publish(self, target: Global<u8>, scope: Scope) -> TensorMap {
         require(Feature::TensorMapReplace);
@@ -95,7 +96,8 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         Self { bytes }
     }
 
-    /// Starts from what `map` is: the 32 lanes of a warp, numbered `lane`, copy 4 bytes each, and synchronise.
+    /// Starts from what `map` is: the 32 lanes of a warp, numbered `lane`, copy 4 bytes each, and
+    /// synchronise.
     #[track_caller]
     pub fn copy(self, map: TensorMap, lane: impl Value<u32>) {
         let lane = lane.reg();
@@ -132,7 +134,8 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         self.replace_of_axis("global_dim", "b32", axis, 0, extent.operand());
     }
 
-    /// Neighbours along `axis` (not the contiguous one, 0) are `bytes` bytes apart, a multiple of 16.
+    /// Neighbours along `axis` (not the contiguous one, 0) are `bytes` bytes apart, a multiple of
+    /// 16.
     #[track_caller]
     pub fn set_stride(self, axis: u32, bytes: impl Value<u64>) {
         self.replace_of_axis("global_stride", "b64", axis, 1, bytes.operand());
@@ -181,7 +184,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         self.replace("swizzle_mode", "b32", &[Operand::Integer(number)]);
     }
 
-    /// What lies outside of the tensor is loaded so.
+    /// The value of elements loaded from outside the tensor.
     #[track_caller]
     pub fn set_fill(self, fill: Fill) {
         let number = match fill {
@@ -213,7 +216,8 @@ impl<S: DraftSpace> TensorMapDraft<S> {
     }
 }
 
-/// The number that the PTX ISA gives an element type; the driver API numbers some of them otherwise.
+/// The number that the PTX ISA gives an element type; the driver API numbers some of them
+/// otherwise.
 fn element_number(element: ElementType) -> Option<i128> {
     use ElementType::{
         B4x16, B4x16P64, B6x16P32, Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U8, U16, U32, U64,

@@ -1,10 +1,12 @@
-//! Tensor memory, which Blackwell's tensor cores compute in: 128 rows by 512 columns of 32 bits a CTA. PTX ISA, "Tensor Memory";
-//! sm_100a.
+//! Tensor memory, which Blackwell's tensor cores compute in: 128 rows by 512 columns of 32 bits a
+//! CTA. PTX ISA, "Tensor Memory"; sm_100a.
 //!
-//! One warp asks for columns and gives them back. One thread issues multiplies ([`TensorCoreMma`](crate::tensor::TensorCoreMma)) and has
-//! an mbarrier told when they are done ([`commit_tensor_core`]). Each warp of a warpgroup moves the quarter of the rows that is its own to and
-//! from its registers. All of that is asynchronous: loads and stores are waited for ([`wait_tensor_loads`]), and threads that have met by a
-//! barrier say so to what follows in tensor memory ([`tensor_fence_after_sync`]).
+//! One warp asks for columns and gives them back. One thread issues multiplies
+//! ([`TensorCoreMma`](crate::tensor::TensorCoreMma)) and has an mbarrier that completes with them
+//! ([`commit_tensor_core`]). Each warp of a warpgroup moves the quarter of the rows that is its own
+//! to and from its registers. All of that is asynchronous: loads and stores are waited for
+//! ([`wait_tensor_loads`]), and threads that have met by a barrier say so to what follows in tensor
+//! memory ([`tensor_fence_after_sync`]).
 
 use warpwright_arch::limits::{TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_MIN_COLUMNS};
 use warpwright_ir::Operand;
@@ -16,7 +18,8 @@ use crate::pointer::Shared;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
-/// How many CTAs of a cluster an instruction is for: one, or two neighbours that multiply together. A kernel uses one of them throughout.
+/// How many CTAs of a cluster an instruction is for: one, or two neighbours that multiply together.
+/// A kernel uses one of them throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtaGroup {
     /// The CTA alone.
@@ -53,13 +56,13 @@ impl CtaGroup {
 /// #[kernel]
 /// fn keep(numbers: &mut Global<u32>) {
 ///     launch::threads(128);
-///     let (slot, thread) = (shared_array::<u32>(1), thread_idx().x);
+///     let (holder, thread) = (shared_array::<u32>(1), thread_idx().x);
 ///     if thread < 32 {
-///         allocate_tensor_memory(CtaGroup::One, 32, slot);
+///         allocate_tensor_memory(CtaGroup::One, 32, holder);
 ///     }
 ///     block::sync_threads();
 ///     tensor_fence_after_sync();
-///     let columns = TensorMemory::at(slot);
+///     let columns = TensorMemory::at(holder);
 ///     let own = columns.row((thread / 32) * 32);
 ///     own.store([numbers[thread]]);
 ///     wait_tensor_stores();
@@ -80,10 +83,10 @@ pub struct TensorMemory {
 }
 
 impl TensorMemory {
-    /// The columns whose address [`allocate_tensor_memory`] has written to `slot`.
+    /// The columns whose address [`allocate_tensor_memory`] has written to `holder`.
     #[track_caller]
-    pub fn at(slot: Shared<u32>) -> Self {
-        Self { address: slot.load() }
+    pub fn at(holder: Shared<u32>) -> Self {
+        Self { address: holder.load() }
     }
 
     /// The cells from the row in bits 16 and up of `address` and the column below them on.
@@ -114,8 +117,8 @@ impl TensorMemory {
         }
     }
 
-    /// Loads `N` columns (a power of two up to 128) of the warp's 32 rows, a row a lane. The registers are there after
-    /// [`wait_tensor_loads`].
+    /// Loads `N` columns (a power of two up to 128) of the warp's 32 rows, a row a lane. The
+    /// registers are there after [`wait_tensor_loads`].
     #[track_caller]
     pub fn load<const N: usize>(self) -> [Reg<u32>; N] {
         let registers = [(); N].map(|()| fresh());
@@ -126,7 +129,8 @@ impl TensorMemory {
         registers
     }
 
-    /// Stores `N` columns of the warp's 32 rows, the reverse of [`load`](Self::load). They are there after [`wait_tensor_stores`].
+    /// Stores `N` columns of the warp's 32 rows, the reverse of [`load`](Self::load). They are
+    /// there after [`wait_tensor_stores`].
     #[track_caller]
     pub fn store<const N: usize>(self, values: [Reg<u32>; N]) {
         if is_number_of_registers(N) {
@@ -151,7 +155,7 @@ fn is_number_of_columns(columns: u32) -> bool {
     if !legal {
         let nearest = columns.clamp(TENSOR_MEMORY_MIN_COLUMNS, TENSOR_MEMORY_COLUMNS).next_power_of_two();
         refuse(format!(
-            "tensor memory is given by a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to {TENSOR_MEMORY_COLUMNS}, not {columns}: take {nearest}"
+            "tensor memory is allocated in a power of two of columns from {TENSOR_MEMORY_MIN_COLUMNS} to {TENSOR_MEMORY_COLUMNS}, not {columns}: allocate {nearest}"
         ));
     }
     legal
@@ -167,19 +171,20 @@ fn is_number_of_registers(registers: usize) -> bool {
     legal
 }
 
-/// Asks for `columns` columns, a power of two from 32 to 512, whose address is written to `slot`. One warp does it (of a pair of CTAs, one in
-/// each), and waits until so many are free.
+/// Allocates `columns` columns, a power of two from 32 to 512, whose address is written to
+/// `holder`. One warp does it (of a pair of CTAs, one in each), and waits until they are free.
 #[track_caller]
-pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, slot: Shared<u32>) {
+pub fn allocate_tensor_memory(group: CtaGroup, columns: u32, holder: Shared<u32>) {
     require(Feature::TensorMemory);
-    slot.demand_writable();
+    holder.demand_writable();
     if is_number_of_columns(columns) {
         let opcode = format!("tcgen05.alloc{}.sync.aligned.shared::cta.b32", group.word());
-        perform(opcode, [slot.operand(), Operand::Integer(columns.into())]);
+        perform(opcode, [holder.operand(), Operand::Integer(columns.into())]);
     }
 }
 
-/// Gives up the right to ask for more, for the whole CTA: so that another CTA on the multiprocessor may. One warp does it.
+/// Gives up the right to ask for more, for the whole CTA: so that another CTA on the multiprocessor
+/// may. One warp does it.
 #[track_caller]
 pub fn relinquish_tensor_memory(group: CtaGroup) {
     require(Feature::TensorMemory);
@@ -200,15 +205,16 @@ pub fn wait_tensor_stores() {
     perform("tcgen05.wait::st.sync.aligned", []);
 }
 
-/// What this thread has done in tensor memory comes before what others do there, once they have met: before the arrival. A commit
-/// does that by itself.
+/// What this thread has done in tensor memory comes before what others do there, once they have
+/// met: before the arrival. A commit does that by itself.
 #[track_caller]
 pub fn tensor_fence_before_sync() {
     require(Feature::TensorMemory);
     perform("tcgen05.fence::before_thread_sync", []);
 }
 
-/// What this thread does next in tensor memory comes after what those did there whom it has met, or whose mbarrier it has waited for.
+/// What this thread does next in tensor memory comes after what those did there whom it has met, or
+/// whose mbarrier it has waited for.
 #[track_caller]
 pub fn tensor_fence_after_sync() {
     require(Feature::TensorMemory);
@@ -223,7 +229,8 @@ pub fn commit_tensor_core(group: CtaGroup, mbarrier: Mbarrier) {
     perform(opcode, [mbarrier.object().operand()]);
 }
 
-/// The same for the mbarriers at the same place in all CTAs of the cluster whose bit is set in `ranks`.
+/// The same for the mbarriers at the same shared-memory offset in all CTAs of the cluster whose bit
+/// is set in `ranks`.
 #[track_caller]
 pub fn commit_tensor_core_to(group: CtaGroup, mbarrier: Mbarrier, ranks: impl Value<u16>) {
     require(Feature::TensorMemory);

@@ -1,10 +1,13 @@
-//! Tensor copies: the tensor memory accelerator moves a box of a tensor, which a [`TensorMap`] describes, between global and shared
-//! memory while the threads work; one thread starts it. sm_90. PTX ISA, "Tensor copy".
+//! Tensor copies: the tensor memory accelerator moves a box of a tensor, which a [`TensorMap`]
+//! describes, between global and shared memory while the threads work; one thread starts it. sm_90.
+//! PTX ISA, "Tensor copy".
 //!
-//! Coordinates are elements of the tensor, the contiguous dimension first, as the map counts its dimensions; the box that starts there has the map's
-//! extents, and what of it lies outside of the tensor is filled when loaded and left out when stored. The tile in shared memory is dense, or swizzled as the map
-//! says, and begins at a multiple of 128 bytes. Loads complete at an mbarrier, which counts the box's bytes (those filled too); stores and
-//! reductions in groups: [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
+//! Coordinates are elements of the tensor, the contiguous dimension first, as the map counts its
+//! dimensions; the box that starts there has the map's extents, and what of it lies outside of the
+//! tensor is filled when loaded and left out when stored. The tile in shared memory is dense, or
+//! swizzled as the map says, and begins at a multiple of 128 bytes. Loads complete at an mbarrier,
+//! which counts the box's bytes (those filled too); stores and reductions in groups:
+//! [`bulk_commit`](crate::bulk::bulk_commit) and the waits beside it.
 //!
 //! ```
 //! use warpwright_lang::bulk::{bulk_commit, bulk_wait};
@@ -100,7 +103,8 @@ macro_rules! coordinates {
 
 coordinates! { u32 i32 Reg<u32> Reg<i32> }
 
-/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension first: an array, a vector or a tuple.
+/// The coordinates of a box, one for each dimension of the tensor, 1 to 5, the contiguous dimension
+/// first: an array, a vector or a tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no coordinates of a tensor copy",
     label = "coordinates are an array, a vector or a tuple of 1 to 5 integers, `i32` or `u32`, on the device or known at build time"
@@ -156,7 +160,7 @@ impl MappedBox {
     fn new(map: TensorMap, at: impl BoxCoordinates) -> Self {
         let mut at = at.operands();
         if !(1..=5).contains(&at.len()) {
-            refuse(format!("a tensor map has 1 to 5 dimensions, and these are {} coordinates", at.len()));
+            refuse(format!("a tensor copy has 1 to 5 coordinates, not {}", at.len()));
             at.resize(1, Operand::Integer(0));
         }
         Self { map, at }
@@ -177,7 +181,7 @@ impl MappedBox {
 #[track_caller]
 fn check_im2col_rank(rank: usize) -> bool {
     if rank < 3 {
-        refuse(format!("an im2col map has 3 to 5 dimensions, and these are {rank} coordinates"));
+        refuse(format!("an im2col load has 3 to 5 coordinates, not {rank}"));
     }
     rank >= 3
 }
@@ -199,8 +203,9 @@ impl Load {
         Self { source: MappedBox::new(map, at), offsets: Vec::new(), multicast: None, policy: None }
     }
 
-    /// By a map made for im2col: with the offsets of the filter's tap in the pixels' dimensions (all but the first, the channels, and the last, the
-    /// images), W before H before D. PTX ISA, "Tensor, im2col mode".
+    /// By a map made for im2col: with the offsets of the filter's tap in the pixels' dimensions
+    /// (all but the first, the channels, and the last, the images), W before H before D. PTX ISA,
+    /// "Tensor, im2col mode".
     #[track_caller]
     pub fn im2col<const N: usize>(self, offsets: [impl Value<u16>; N]) -> Self {
         let rank = self.source.at.len();
@@ -209,8 +214,7 @@ impl Load {
         }
         if N + 2 != rank {
             refuse(format!(
-                "an im2col load of a tensor of {rank} dimensions takes {} offsets, one for each but the first and the last; these \
-                 are {N}",
+                "an im2col load of {rank} coordinates takes {} offsets, one for each but the first and the last, not {N}",
                 rank - 2
             ));
             return self;
@@ -219,8 +223,8 @@ impl Load {
         Self { offsets, ..self }
     }
 
-    /// To every CTA of the cluster whose rank's bit is set in `mask`, at the place in its shared memory that the target is in this CTA's;
-    /// each one's own barrier counts the bytes.
+    /// To every CTA of the cluster whose rank's bit is set in `mask`, at the same shared-memory
+    /// offset as in this CTA; each one's own barrier counts the bytes.
     #[track_caller]
     pub fn multicast(self, mask: impl Value<u16>) -> Self {
         Self { multicast: Some(mask.reg()), ..self }
@@ -300,8 +304,8 @@ impl Store {
         self.record("cp.async.bulk", "", from);
     }
 
-    /// Starts it, from shared memory: each element is reduced into the one in the tensor, by itself atomic. Which reductions there are
-    /// depends on the map's element type.
+    /// Starts it, from shared memory: each element is reduced into the one in the tensor, by itself
+    /// atomic. Which reductions there are depends on the map's element type.
     #[track_caller]
     pub fn start_reducing<T: Element>(&self, reduction: BulkReduction, from: Shared<T>) {
         self.record("cp.reduce.async.bulk", &format!(".{}", reduction.word()), from);

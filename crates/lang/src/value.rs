@@ -12,9 +12,10 @@ use crate::operation;
 
 /// A value of type `T` on the device: a handle to a virtual register of the kernel being staged.
 ///
-/// Every operation on device values yields a handle to a fresh register. A register is written again only through a
-/// variable that the author declared with `let mut` (or a field or element assigned to) in a `#[kernel]` or
-/// `#[device]` body; reading such a variable takes its value at that moment, as in Rust.
+/// Every operation on device values yields a handle to a fresh register. A register is written
+/// again only through a variable that the author declared with `let mut` (or a field or element
+/// assigned to) in a `#[kernel]` or `#[device]` body; reading such a variable takes its value at
+/// that moment, as in Rust.
 pub struct Reg<T> {
     register: Register,
     element: PhantomData<T>,
@@ -39,8 +40,8 @@ impl<T: Element> Reg<T> {
         self.register
     }
 
-    /// The handle behind a reference that lasts, as `a[i]` must yield one: the same reference for the same handle, so that
-    /// no more are kept than the largest kernel has registers.
+    /// The handle behind a reference that lasts, as `a[i]` must yield one: the same reference for
+    /// the same handle, so that no more are kept than the largest kernel has registers.
     pub fn interned(self) -> &'static Self {
         thread_local! {
             static HANDLES: RefCell<HashMap<(TypeId, Register), &'static dyn Any>> = RefCell::default();
@@ -120,7 +121,8 @@ pub(crate) fn bits_word(class: RegisterClass) -> &'static str {
     }
 }
 
-/// The value as a literal of its own type; PTX has none for 16-bit floats, packed numbers and predicates.
+/// The value as a literal of its own type; PTX has none for 16-bit floats, packed numbers and
+/// predicates.
 fn immediate<T: Element>(value: T) -> Option<Operand> {
     let bits = value.bits();
     match (T::KIND, T::CLASS) {

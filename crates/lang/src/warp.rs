@@ -1,7 +1,8 @@
-//! Exchanges between the lanes of a warp. PTX ISA, `shfl`, `vote`, `match`, `redux`, `bar.warp.sync`, `elect`.
+//! Exchanges between the lanes of a warp. PTX ISA, `shfl`, `vote`, `match`, `redux`,
+//! `bar.warp.sync`, `elect`.
 //!
-//! Each takes a mask of the lanes that take part: all of them must execute the same operation. [`ALL_LANES`] is the mask
-//! of a warp that has not diverged.
+//! Each takes a mask of the lanes that take part: all of them must execute the same operation.
+//! [`ALL_LANES`] is the mask of a warp that has not diverged.
 
 use warpwright_ir::{Operand, RegisterClass};
 
@@ -218,13 +219,15 @@ reductions! {
 }
 
 impl Reg<f32> {
-    /// The smallest over the lanes of `mask`, in all of them; of numbers and NaN, a number. `redux.sync`, sm_100a; elsewhere shuffle.
+    /// The smallest over the lanes of `mask`, in all of them; of numbers and NaN, a number.
+    /// `redux.sync`, sm_100a; elsewhere shuffle.
     #[track_caller]
     pub fn warp_min(self, mask: impl Value<u32>) -> Self {
         self.reduce_float("min", mask)
     }
 
-    /// The largest over the lanes of `mask`, in all of them; of numbers and NaN, a number. `redux.sync`, sm_100a; elsewhere shuffle.
+    /// The largest over the lanes of `mask`, in all of them; of numbers and NaN, a number.
+    /// `redux.sync`, sm_100a; elsewhere shuffle.
     #[track_caller]
     pub fn warp_max(self, mask: impl Value<u32>) -> Self {
         self.reduce_float("max", mask)

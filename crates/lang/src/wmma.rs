@@ -1,8 +1,9 @@
-//! `wmma`: matrix products of a warp on opaque fragments, loaded and stored by the instructions themselves. PTX ISA, "Warp-level Matrix
-//! Instructions using `wmma`".
+//! `wmma`: matrix products of a warp on opaque fragments, loaded and stored by the instructions
+//! themselves. PTX ISA, "Warp-level Matrix Instructions using `wmma`".
 //!
-//! Which elements a lane holds is not told; where a kernel must know, and for speed, there are the atoms of
-//! [`tensor`](crate::tensor) on `mma.sync`. All 32 lanes execute each of these together.
+//! The elements that a lane holds are unspecified. Kernels that need them, and fast kernels, use
+//! the atoms of [`tensor`](crate::tensor) on `mma.sync`. All 32 lanes execute each of these
+//! together.
 //!
 //! ```
 //! use half::f16;
@@ -141,7 +142,8 @@ pub struct Accumulator<T: WmmaAccumulator> {
 }
 
 impl<T: WmmaAccumulator> Accumulator<T> {
-    /// Its registers, in an order that the architecture chooses: what all elements undergo may be done to them.
+    /// Its registers, in an order that the architecture chooses: what all elements undergo may be
+    /// done to them.
     pub fn registers(&self) -> &[Reg<T::Register>] {
         &self.registers
     }
@@ -190,9 +192,12 @@ impl<I: WmmaInput> Wmma<I> {
             let rows = rows.filter(|row| row.inputs.iter().any(|(a, _)| a.ptx() == I::WORD));
             let shapes = rows.map(|row| [row.shape.m, row.shape.n, row.shape.k]);
             let legal: Vec<String> = shapes.filter(has).map(|shape| shape_word(&shape)).collect();
-            let legal = if legal.is_empty() { "none".to_owned() } else { legal.join(", ") };
+            let legal = match legal.as_slice() {
+                [] => "use other layouts".to_owned(),
+                legal => format!("with these layouts use {}", legal.join(", ")),
+            };
             refuse(format!(
-                "there is no wmma of {} on {} with A {a} and B {b}; with these orders there is {legal}",
+                "wmma of {} on {} does not take A {a} and B {b}: {legal}",
                 shape_word(&shape),
                 I::WORD
             ));
@@ -267,7 +272,7 @@ impl<I: WmmaInput> Wmma<I> {
         };
         let Some(count) = self.count(&opcode, 0) else {
             refuse(format!(
-                "there is no wmma of {shape} on {word} that adds to {} and gives {}, with A {} and B {}",
+                "wmma of {shape} on {word} does not add to {} and give {}, with A {} and B {}",
                 C::NAME,
                 D::NAME,
                 self.a,

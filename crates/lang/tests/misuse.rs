@@ -209,6 +209,7 @@ const TOO_NEW: &[Misuse] = misuses! {
     Mbarrier::new().at_rank(0);
     cluster_sync();
     fence::fence_cluster();
+    fence::fence(fence::Semantics::Acquire, Scope::Device);
     fence::fence_proxy_async();
     fence::fence_mbarrier_init();
     launch::grid_dependency_wait();

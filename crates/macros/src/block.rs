@@ -118,7 +118,8 @@ fn single_mutable(pattern: &Pat) -> Option<(&Ident, Option<&syn::Type>)> {
     }
 }
 
-/// Whether an initial value certainly holds no device value, so that its type may be left for Rust to infer later.
+/// Whether an initial value certainly holds no device value, so that its type may be left for Rust
+/// to infer later.
 fn holds_no_device_value(expression: &Expr) -> bool {
     match bare(expression) {
         Expr::Lit(_) | Expr::Closure(_) | Expr::Reference(_) | Expr::Range(_) => true,

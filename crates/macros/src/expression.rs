@@ -194,7 +194,8 @@ impl Scope {
         invocation.into_token_stream()
     }
 
-    /// Rewrites the arguments of macros that are known to take expressions; those of others are theirs.
+    /// Rewrites the arguments of macros that are known to take expressions; those of others are
+    /// theirs.
     pub(crate) fn macro_arguments(&mut self, invocation: &mut syn::Macro) {
         let Some(name) = invocation.path.segments.last().map(|segment| segment.ident.to_string()) else {
             return;

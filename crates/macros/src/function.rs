@@ -13,7 +13,8 @@ use crate::runtime::{self, language, staging};
 use crate::scope::{Returning, Scope};
 use crate::survey;
 
-/// Lints that the expansion of code without faults sets off. All others, clippy's included, hold in the author's body.
+/// Lints that the expansion of code without faults sets off. All others, clippy's included, hold in
+/// the author's body.
 fn allowances() -> TokenStream {
     quote!(#[allow(unused_labels, unused_braces, unused_parens, unreachable_code, clippy::unnecessary_operation)])
 }
@@ -373,7 +374,8 @@ fn entry_name(signature: &Signature) -> Vec<TokenStream> {
     parts
 }
 
-/// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type it means nothing.
+/// A parameter's type, with `'static` for the lifetime of the reference: in the kernel's own type
+/// it means nothing.
 fn without_lifetime(ty: &Type) -> Type {
     let mut ty = pattern::bare(ty).clone();
     if let Type::Reference(reference) = &mut ty {

@@ -1,7 +1,8 @@
-//! The attributes of the kernel language: `#[kernel]`, `#[device]`, `#[derive(DeviceValue)]` and `#[derive(KernelParameter)]`.
+//! The attributes of the kernel language: `#[kernel]`, `#[device]`, `#[derive(DeviceValue)]` and
+//! `#[derive(KernelParameter)]`.
 //!
-//! They rewrite the syntax that Rust does not let a library overload; `docs/language.md` gives the rules, and
-//! `warpwright_lang::staging` is what the rewritten code calls.
+//! They rewrite the syntax that Rust does not let a library overload; `docs/language.md` gives the
+//! rules, and `warpwright_lang::staging` is what the rewritten code calls.
 
 mod assignment;
 mod block;
@@ -26,14 +27,16 @@ use proc_macro::TokenStream;
 /// Makes a method (or function) a kernel: calling it stages the body and returns a
 /// `Result<Kernel<Args>, StagingErrors>`.
 ///
-/// The method's `self` is the build-time configuration; the other parameters are what a launch passes: scalars, which
-/// the body sees as device values, `&Global<T>`, which it may read, and `&mut Global<T>`, which it may write.
+/// The method's `self` is the build-time configuration; the other parameters are what a launch
+/// passes: scalars, which the body sees as device values, `&Global<T>`, which it may read, and
+/// `&mut Global<T>`, which it may write.
 #[proc_macro_attribute]
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
     function::kernel(arguments.into(), item.into()).into()
 }
 
-/// Lets a function (or every method of an `impl` block) use Rust's control flow, comparison and assignment on device values.
+/// Lets a function (or every method of an `impl` block) use Rust's control flow, comparison and
+/// assignment on device values.
 ///
 /// Functions that only call and compute need no attribute.
 #[proc_macro_attribute]
@@ -41,15 +44,17 @@ pub fn device(arguments: TokenStream, item: TokenStream) -> TokenStream {
     function::device(arguments.into(), item.into()).into()
 }
 
-/// Makes a struct of device values a device value itself: variables of its type can be assigned under a device-time condition and carried
-/// by a device-time loop. Fields that are no device values belong to build time.
+/// Makes a struct of device values a device value itself: variables of its type can be assigned
+/// under a device-time condition and carried by a device-time loop. Fields that are no device
+/// values belong to build time.
 #[proc_macro_derive(DeviceValue)]
 pub fn derive_device_value(item: TokenStream) -> TokenStream {
     derive::device_value(item.into()).into()
 }
 
-/// Makes a struct a type that a kernel takes by value: a launch passes a tuple of what its fields take, in order. The fields are device values
-/// (`Reg<u32>`, `[Reg<f32>; 4]`), tensor maps, and structs like it; each becomes a parameter of the PTX.
+/// Makes a struct a type that a kernel takes by value: a launch passes a tuple of what its fields
+/// take, in order. The fields are device values (`Reg<u32>`, `[Reg<f32>; 4]`), tensor maps, and
+/// structs like it; each becomes a parameter of the PTX.
 ///
 /// ```ignore
 /// #[derive(Clone, Copy, DeviceValue, KernelParameter)]
@@ -65,9 +70,10 @@ pub fn derive_kernel_parameter(item: TokenStream) -> TokenStream {
 
 /// Records one PTX instruction as it is written, for what the language has no word for.
 ///
-/// `{name}` stands for an operand: `name = value` (a device value, or a build-time one where PTX takes a literal) or
-/// `name = out Reg<T>`, a fresh register. The macro's value is the output, or a tuple of the outputs in order. `@{p}`
-/// before the opcode is a guard; `[{a} + 4]`, `{{a}, {b}}`, `{p}|{q}` and `!{p}` are written as in PTX.
+/// `{name}` stands for an operand: `name = value` (a device value, or a build-time one where PTX
+/// takes a literal) or `name = out Reg<T>`, a fresh register. The macro's value is the output, or a
+/// tuple of the outputs in order. `@{p}` before the opcode is a guard; `[{a} + 4]`, `{{a}, {b}}`,
+/// `{p}|{q}` and `!{p}` are written as in PTX.
 ///
 /// ```ignore
 /// let majority = ptx!("lop3.b32 {d}, {a}, {b}, {c}, 0xe8;", d = out Reg<u32>, a = x, b = y, c = z);

@@ -34,10 +34,10 @@ fn comparison(operator: &BinOp) -> Option<(&'static str, &'static str)> {
     Some(match operator {
         BinOp::Eq(_) => ("Equality", "equal"),
         BinOp::Ne(_) => ("Equality", "differ"),
-        BinOp::Lt(_) => ("Ordered", "less"),
-        BinOp::Le(_) => ("Ordered", "at_most"),
-        BinOp::Gt(_) => ("Ordered", "greater"),
-        BinOp::Ge(_) => ("Ordered", "at_least"),
+        BinOp::Lt(_) => ("Inequality", "less"),
+        BinOp::Le(_) => ("Inequality", "at_most"),
+        BinOp::Gt(_) => ("Inequality", "greater"),
+        BinOp::Ge(_) => ("Inequality", "at_least"),
         _ => return None,
     })
 }
@@ -59,8 +59,8 @@ impl Scope {
         }
     }
 
-    /// An operand of an operation that is recorded at once. It need not be copied first if nothing can change it in between; elements
-    /// are read because they may be of device memory.
+    /// An operand of an operation that is recorded at once. It need not be copied first if nothing
+    /// can change it in between; elements are read because they may be of device memory.
     pub(crate) fn operand(&mut self, operand: Expr, undisturbed: bool) -> TokenStream {
         let is_element = matches!(bare(&operand), Expr::Index(_));
         if undisturbed && !is_element && survey::is_place(&operand) {

@@ -33,8 +33,8 @@ pub(crate) fn names(pattern: &Pat) -> Vec<(Ident, bool)> {
 }
 
 impl Scope {
-    /// Binds the names of a pattern. The result gives those declared `mut` registers of their own, and belongs after the pattern has
-    /// been matched.
+    /// Binds the names of a pattern. The result gives those declared `mut` registers of their own,
+    /// and belongs after the pattern has been matched.
     pub(crate) fn bind_pattern(&mut self, pattern: &Pat) -> TokenStream {
         let exclusive = matches!(pattern, Pat::Type(typed) if is_exclusive_reference(&typed.ty));
         let mut declarations = TokenStream::new();

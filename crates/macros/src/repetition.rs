@@ -167,7 +167,8 @@ impl Scope {
         }
     }
 
-    /// What a loop's body assigns of the variables around it: statements that let a device-time loop carry them.
+    /// What a loop's body assigns of the variables around it: statements that let a device-time
+    /// loop carry them.
     fn carried(&mut self, changes: Changes, rounds: &Ident) -> TokenStream {
         let mut tokens = TokenStream::new();
         let mut done: Vec<(String, bool)> = Vec::new();
@@ -196,7 +197,8 @@ impl Scope {
                 {
                     continue;
                 } else if change.by_index && !binding.exclusive_reference {
-                    // Device memory keeps its elements itself; anything else behind a plain name has to say what it is.
+                    // Device memory keeps its elements itself; anything else behind a plain name
+                    // has to say what it is.
                     let span = name.span();
                     let staging = staging(span);
                     tokens.extend(quote_spanned!(span=> #staging::elements_stay_in_memory(&#name);));

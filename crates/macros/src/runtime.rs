@@ -7,7 +7,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::Lifetime;
 
-/// The path of the kernel language's crate: as itself where a package depends on it, else through the facade.
+/// The path of the kernel language's crate: as itself where a package depends on it, else through
+/// the facade.
 pub(crate) fn language(span: Span) -> TokenStream {
     static DEPENDS_DIRECTLY: OnceLock<bool> = OnceLock::new();
     let depends_directly = *DEPENDS_DIRECTLY.get_or_init(|| {
@@ -28,8 +29,8 @@ pub(crate) fn staging(span: Span) -> TokenStream {
     quote_spanned!(span=> #language::staging)
 }
 
-/// A variable of the expansion, named as no author names one. It has the author's own span, not one of the expansion, so
-/// that the compiler shows the author's code where it speaks of it.
+/// A variable of the expansion, named as no author names one. It has the author's own span, not one
+/// of the expansion, so that the compiler shows the author's code where it speaks of it.
 pub(crate) fn variable(name: &str, number: usize, span: Span) -> Ident {
     Ident::new(&format!("__{name}_{number}"), span)
 }

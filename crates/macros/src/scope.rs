@@ -120,7 +120,8 @@ impl Scope {
         self.blocks.len() - 1
     }
 
-    /// Leaves the innermost block: its label and the statement that notes its region, if anything needs that.
+    /// Leaves the innermost block: its label and the statement that notes its region, if anything
+    /// needs that.
     pub(crate) fn exit_block(&mut self, span: Span) -> (Lifetime, TokenStream) {
         let block = self.blocks.pop().expect("a block is left where it was entered");
         let marker = block.marker;

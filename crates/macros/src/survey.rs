@@ -123,7 +123,8 @@ impl<'ast> Visit<'ast> for Breaks {
     fn visit_item(&mut self, _: &'ast Item) {}
 }
 
-/// Whether evaluating the expression might assign a variable: what stands left of it must then be read first.
+/// Whether evaluating the expression might assign a variable: what stands left of it must then be
+/// read first.
 pub(crate) fn is_quiet(expression: &Expr) -> bool {
     struct Quiet(bool);
     impl<'ast> Visit<'ast> for Quiet {

@@ -1,10 +1,12 @@
-//! Expansions, as they would be written by hand: a snapshot for each kind of syntax that is rewritten.
+//! Expansions, as they would be written by hand: a snapshot for each kind of syntax that is
+//! rewritten.
 
 use proc_macro2::TokenStream;
 
 use crate::function::{device, kernel};
 
-/// The source and its expansion, without its lint attributes, and with the paths of its crates cut short.
+/// The source and its expansion, without its lint attributes, and with the paths of its crates cut
+/// short.
 fn expanded(attribute: fn(TokenStream, TokenStream) -> TokenStream, source: &str) -> String {
     let item = source.parse().expect("the source is made of tokens");
     let tokens = attribute(TokenStream::new(), item).to_string();

@@ -1,4 +1,5 @@
-//! Arrivals at an mbarrier in all their forms. PTX ISA, "mbarrier.arrive" and "mbarrier.arrive_drop".
+//! Arrivals at an mbarrier in all their forms. PTX ISA, "mbarrier.arrive" and
+//! "mbarrier.arrive_drop".
 
 use warpwright_ir::Operand;
 
@@ -8,7 +9,8 @@ use crate::operation::refuse;
 use crate::requirement::{Feature, require};
 use crate::value::Value;
 
-/// An arrival: [`Mbarrier::arrive_as`](super::Mbarrier::arrive_as) and [`RemoteMbarrier::arrive_as`](super::RemoteMbarrier::arrive_as) perform it.
+/// An arrival: [`Mbarrier::arrive_as`](super::Mbarrier::arrive_as) and
+/// [`RemoteMbarrier::arrive_as`](super::RemoteMbarrier::arrive_as) perform it.
 ///
 /// ```
 /// use warpwright_lang::access::Scope;
@@ -47,13 +49,15 @@ impl Arrival {
         Self { drops: true, ..self }
     }
 
-    /// `count` times at once. Sm_90, but for those that [do not end the phase](Self::without_ending).
+    /// `count` times at once. Sm_90, but for those that [do not end the
+    /// phase](Self::without_ending).
     #[track_caller]
     pub fn times(self, count: impl Value<u32>) -> Self {
         Self { count: Some(count.operand()), ..self }
     }
 
-    /// Of which the caller knows that the phase does not end: others arrive later in it. It takes a [count](Self::times).
+    /// Of which the caller knows that the phase does not end: others arrive later in it. It takes a
+    /// [count](Self::times).
     pub fn without_ending(self) -> Self {
         Self { ends_no_phase: true, ..self }
     }
@@ -64,12 +68,14 @@ impl Arrival {
         Self { bytes: Some(bytes.operand()), ..self }
     }
 
-    /// What this thread wrote before is visible to the threads of `scope` that wait with an acquire of it.
+    /// What this thread wrote before is visible to the threads of `scope` that wait with an acquire
+    /// of it.
     pub fn releasing(self, scope: Scope) -> Self {
         Self { order: Some(("release", scope)), ..self }
     }
 
-    /// Counts among the threads of `scope`, and orders nothing else: of a thread that has written nothing for those who wait; sm_90.
+    /// Counts among the threads of `scope`, and orders nothing else: of a thread that has written
+    /// nothing for those who wait; sm_90.
     pub fn relaxed(self, scope: Scope) -> Self {
         Self { order: Some(("relaxed", scope)), ..self }
     }

@@ -1,9 +1,11 @@
 //! mbarriers: barriers in shared memory that count arrivals and bytes. PTX ISA, "mbarrier".
 //!
-//! A barrier goes through phases. A phase ends when as many threads have arrived as [`Mbarrier::init`] said, and as many
-//! bytes have been copied as the arrivals expected; the next phase begins at once, with the same count. Threads wait for the end
-//! of a phase by its parity (0 for the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival
-//! in it returned. A barrier never waited for must not run two phases ahead of its waiters: parities would be mistaken.
+//! A barrier goes through phases. A phase completes when as many threads have arrived as
+//! [`Mbarrier::init`] states, and as many bytes have been copied as the arrivals expected; the next
+//! phase begins at once, with the same count. Threads wait for the end of a phase by its parity (0
+//! for the first phase, 1 for the second, 0 for the third, ...) or by the state that an arrival in
+//! it returned. A barrier never waited for must not run two phases ahead of its waiters: parities
+//! would be mistaken.
 
 mod arrival;
 mod phase;
@@ -59,7 +61,7 @@ pub struct Mbarrier {
 }
 
 impl Mbarrier {
-    /// Room for a barrier in static shared memory, not initialised.
+    /// A barrier in static shared memory, not initialized.
     #[track_caller]
     #[allow(clippy::new_without_default, reason = "it takes shared memory: no value stands for it")]
     pub fn new() -> Self {
@@ -71,19 +73,20 @@ impl Mbarrier {
         Self { object }
     }
 
-    /// Where the barrier lies.
+    /// The barrier's object in shared memory.
     pub fn object(self) -> Shared<u64> {
         self.object
     }
 
-    /// The barrier at the same place in CTA `rank` of the cluster; sm_90.
+    /// The barrier at the same shared-memory address in CTA `rank` of the cluster; sm_90.
     #[track_caller]
     pub fn at_rank(self, rank: impl Value<u32>) -> RemoteMbarrier {
         RemoteMbarrier { object: self.object.map_to_block(rank) }
     }
 
-    /// Makes the object a barrier in its first phase, of `count` arrivals a phase. One thread does it; the others may use the barrier
-    /// once they have synchronised with that thread, and asynchronous copies and the cluster's other CTAs after
+    /// Makes the object a barrier in its first phase, of `count` arrivals a phase. One thread does
+    /// it; the others may use the barrier once they have synchronised with that thread, and
+    /// asynchronous copies and the cluster's other CTAs after
     /// [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) besides.
     #[track_caller]
     pub fn init(self, count: u32) {
@@ -125,7 +128,8 @@ impl Mbarrier {
         self.arrive_as(Arrival::new().times(count).without_ending())
     }
 
-    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival fewer.
+    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival
+    /// fewer.
     #[track_caller]
     pub fn arrive_drop(self) -> Reg<u64> {
         self.arrive_as(Arrival::new().dropping())
@@ -137,8 +141,8 @@ impl Mbarrier {
         self.arrive_as(Arrival::new().dropping().times(count).without_ending())
     }
 
-    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what the thread that starts the copies
-    /// does; sm_90.
+    /// Says that the phase waits for `bytes` more bytes of asynchronous copies, and arrives: what
+    /// the thread that starts the copies does; sm_90.
     #[track_caller]
     pub fn arrive_and_expect(self, bytes: impl Value<u32>) -> Reg<u64> {
         self.arrive_as(Arrival::new().expecting(bytes))
@@ -161,7 +165,8 @@ impl Mbarrier {
         self.perform("expect_tx", &[bytes.operand()]);
     }
 
-    /// [`expect`](Self::expect), counted among the threads of `scope`: the cluster's where other CTAs arrive or copy; sm_90.
+    /// [`expect`](Self::expect), counted among the threads of `scope`: the cluster's where other
+    /// CTAs arrive or copy; sm_90.
     #[track_caller]
     pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared", "expect_tx", self.object.operand(), bytes.operand(), scope);
@@ -180,13 +185,15 @@ impl Mbarrier {
         count_bytes("shared", "complete_tx", self.object.operand(), bytes.operand(), scope);
     }
 
-    /// Arrives when all `cp.async` copies this thread has started are done: one of the arrivals that [`init`](Self::init) counted.
+    /// Arrives when all `cp.async` copies this thread has started are done: one of the arrivals
+    /// that [`init`](Self::init) counted.
     #[track_caller]
     pub fn arrive_after_copies(self) {
         perform("cp.async.mbarrier.arrive.noinc.shared.b64", [self.object.operand()]);
     }
 
-    /// [`arrive_after_copies`](Self::arrive_after_copies), as an arrival more than [`init`](Self::init) counted.
+    /// [`arrive_after_copies`](Self::arrive_after_copies), as an arrival more than
+    /// [`init`](Self::init) counted.
     #[track_caller]
     pub fn arrive_after_copies_uncounted(self) {
         perform("cp.async.mbarrier.arrive.shared.b64", [self.object.operand()]);
@@ -216,7 +223,8 @@ impl Mbarrier {
         self.attempt(PhaseEnd::of_state(state))
     }
 
-    /// [`test_wait_parity`](Self::test_wait_parity), suspended for up to a time that the hardware sets; sm_90.
+    /// [`test_wait_parity`](Self::test_wait_parity), suspended for up to a time that the hardware
+    /// sets; sm_90.
     #[track_caller]
     pub fn try_wait_parity(self, parity: impl Value<u32>) -> Reg<bool> {
         self.attempt(PhaseEnd::of_parity(parity))
@@ -234,29 +242,31 @@ impl Mbarrier {
         self.look(true, end)
     }
 
-    /// Waits until the phase of `state` has ended. What the arriving threads wrote before, and what the copies it counted wrote, is
-    /// then visible to this thread.
+    /// Waits until the phase of `state` has ended. What the arriving threads wrote before, and what
+    /// the copies it counted wrote, is then visible to this thread.
     #[track_caller]
     pub fn wait(self, state: Reg<u64>) {
         self.wait_for(PhaseEnd::of_state(state));
     }
 
-    /// Waits until the phase of `parity` has ended; returns at once if it is the one before the current phase. What the arriving
-    /// threads wrote before, and what the copies it counted wrote, is then visible to this thread.
+    /// Waits until the phase of `parity` has ended; returns at once if it is the one before the
+    /// current phase. What the arriving threads wrote before, and what the copies it counted wrote,
+    /// is then visible to this thread.
     #[track_caller]
     pub fn wait_parity(self, parity: impl Value<u32>) {
         self.wait_for(PhaseEnd::of_parity(parity));
     }
 
-    /// [`wait_parity`](Self::wait_parity) with an acquire among the threads of `scope`: for what threads of the cluster's other
-    /// CTAs wrote before they arrived with [`arrive_in`](RemoteMbarrier::arrive_in); sm_90.
+    /// [`wait_parity`](Self::wait_parity) with an acquire among the threads of `scope`: for what
+    /// threads of the cluster's other CTAs wrote before they arrived with
+    /// [`arrive_in`](RemoteMbarrier::arrive_in); sm_90.
     #[track_caller]
     pub fn wait_parity_in(self, parity: impl Value<u32>, scope: Scope) {
         self.wait_for(PhaseEnd::of_parity(parity).acquiring(scope));
     }
 
-    /// Waits until a phase has ended: [`attempt`](Self::attempt) over and over; before sm_90, which has no such thing,
-    /// [`test`](Self::test).
+    /// Waits until a phase has ended: [`attempt`](Self::attempt) over and over; before sm_90, which
+    /// has no such thing, [`test`](Self::test).
     #[track_caller]
     pub fn wait_for(self, end: PhaseEnd) {
         let before_hopper = target().is_some_and(|capability| capability.compute_capability < (9, 0));
@@ -281,7 +291,8 @@ impl Mbarrier {
     }
 }
 
-/// Several barriers, side by side in the CTA's shared memory: one for each stage of a pipeline, say.
+/// Several barriers, side by side in the CTA's shared memory: one for each stage of a pipeline,
+/// say.
 ///
 /// ```
 /// use warpwright_lang::mbarrier::Mbarriers;
@@ -307,7 +318,7 @@ pub struct Mbarriers {
 }
 
 impl Mbarriers {
-    /// Room for `count` barriers in static shared memory, not initialised.
+    /// `count` barriers in static shared memory, not initialized.
     #[track_caller]
     pub fn new(count: u32) -> Self {
         Self::called("mbarrier", count)
@@ -330,7 +341,7 @@ impl Mbarriers {
         if let ElementOffset::Known(known) = index.element_offset()
             && !(0..i64::from(self.count)).contains(&known)
         {
-            refuse(format!("there is no barrier {known}: these are {}, numbered from 0", self.count));
+            refuse(format!("barrier {known} of {}: the first is barrier 0", self.count));
         }
         Mbarrier::at(self.first.at(index))
     }
@@ -341,7 +352,7 @@ impl Mbarriers {
     }
 }
 
-/// Room for `count` barriers in static shared memory.
+/// `count` barriers in static shared memory.
 #[track_caller]
 fn barriers(name: &'static str, count: u32) -> Shared<u64> {
     let first = shared_bytes(u64::from(count) * u64::from(MBARRIER_BYTES), MBARRIER_BYTES).cast();
@@ -349,18 +360,20 @@ fn barriers(name: &'static str, count: u32) -> Shared<u64> {
     first
 }
 
-/// A barrier in the shared memory of some CTA of the cluster, by its address in the cluster; sm_90. One cannot wait for it from afar.
+/// A barrier in the shared memory of some CTA of the cluster, by its address in the cluster; sm_90.
+/// One cannot wait for it from afar.
 ///
-/// Arrivals here release among the threads of this CTA alone, which is PTX's default: a release among those of the cluster costs 15 to
-/// 45 percent of a GEMM's speed (measured on H200). That suffices to say that a buffer has been read; a thread that has *written*
-/// for the other CTA arrives with [`arrive_in`](Self::arrive_in).
+/// Arrivals here release among the threads of this CTA alone, which is PTX's default: a release
+/// among those of the cluster costs 15 to 45 percent of a GEMM's speed (measured on H200). That
+/// suffices to say that a buffer has been read; a thread that has *written* for the other CTA
+/// arrives with [`arrive_in`](Self::arrive_in).
 #[derive(Clone, Copy, DeviceValue)]
 pub struct RemoteMbarrier {
     object: ClusterShared<u64>,
 }
 
 impl RemoteMbarrier {
-    /// Where the barrier lies.
+    /// The barrier's object in shared memory.
     pub fn object(self) -> ClusterShared<u64> {
         self.object
     }
@@ -371,8 +384,8 @@ impl RemoteMbarrier {
         self.arrive_as(Arrival::new());
     }
 
-    /// Arrives, with a release among the threads of `scope`: what this thread has written is visible to those that wait with
-    /// [`wait_parity_in`](Mbarrier::wait_parity_in).
+    /// Arrives, with a release among the threads of `scope`: what this thread has written is
+    /// visible to those that wait with [`wait_parity_in`](Mbarrier::wait_parity_in).
     #[track_caller]
     pub fn arrive_in(self, scope: Scope) {
         self.arrive_as(Arrival::new().releasing(scope));
@@ -384,7 +397,8 @@ impl RemoteMbarrier {
         self.arrive_as(Arrival::new().times(count));
     }
 
-    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival fewer.
+    /// Arrives, in place of a thread that takes part in no later phase: they wait for one arrival
+    /// fewer.
     #[track_caller]
     pub fn arrive_drop(self) {
         self.arrive_as(Arrival::new().dropping());
@@ -410,7 +424,8 @@ impl RemoteMbarrier {
         self.expect_in(bytes, Scope::Cluster);
     }
 
-    /// [`expect`](Self::expect), counted among the threads of `scope`: its CTA's if the barrier is one's own.
+    /// [`expect`](Self::expect), counted among the threads of `scope`: its CTA's if the barrier is
+    /// one's own.
     #[track_caller]
     pub fn expect_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared::cluster", "expect_tx", self.object.operand(), bytes.operand(), scope);
@@ -422,7 +437,8 @@ impl RemoteMbarrier {
         self.complete_in(bytes, Scope::Cluster);
     }
 
-    /// [`complete`](Self::complete), counted among the threads of `scope`: its CTA's if the barrier is one's own.
+    /// [`complete`](Self::complete), counted among the threads of `scope`: its CTA's if the barrier
+    /// is one's own.
     #[track_caller]
     pub fn complete_in(self, bytes: impl Value<u32>, scope: Scope) {
         count_bytes("shared::cluster", "complete_tx", self.object.operand(), bytes.operand(), scope);
@@ -442,7 +458,8 @@ fn record_on(space: &str, operation: &str, state: Option<Operand>, object: Opera
     record(format!("mbarrier.{operation}.{space}.b64"), destinations, operands);
 }
 
-/// Changes the bytes that the phase waits for, in order with the other operations on the barrier by the threads of `scope`.
+/// Changes the bytes that the phase waits for, in order with the other operations on the barrier by
+/// the threads of `scope`.
 #[track_caller]
 fn count_bytes(space: &str, operation: &str, object: Operand, bytes: Operand, scope: Scope) {
     require(Feature::TransactionBarriers);
@@ -458,8 +475,8 @@ fn check_scope(scope: Scope) -> Option<()> {
         Scope::Block | Scope::Cluster => Some(()),
         Scope::Device | Scope::System => {
             refuse(format!(
-                "an mbarrier synchronises threads of one CTA or cluster, and Scope::{scope:?} is wider: use Scope::Block or \
-                 Scope::Cluster, and `fence` for the threads beyond"
+                "an mbarrier synchronizes threads of one CTA or cluster, and Scope::{scope:?} is wider: use Scope::Block or \
+                 Scope::Cluster, and `fence` for threads of other clusters"
             ));
             None
         }

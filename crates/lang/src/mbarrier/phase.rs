@@ -1,4 +1,5 @@
-//! What a thread waits for at an mbarrier: the end of a phase, in all forms. PTX ISA, "mbarrier.test_wait" and "mbarrier.try_wait".
+//! What a thread waits for at an mbarrier: the end of a phase, in all forms. PTX ISA,
+//! "mbarrier.test_wait" and "mbarrier.try_wait".
 
 use warpwright_ir::Operand;
 
@@ -8,7 +9,8 @@ use crate::operation::refuse;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
-/// The end of a phase, as [`Mbarrier::test`](super::Mbarrier::test), [`Mbarrier::attempt`](super::Mbarrier::attempt) and
+/// The end of a phase, as [`Mbarrier::test`](super::Mbarrier::test),
+/// [`Mbarrier::attempt`](super::Mbarrier::attempt) and
 /// [`Mbarrier::wait_for`](super::Mbarrier::wait_for) look for it.
 ///
 /// ```
@@ -55,19 +57,19 @@ impl PhaseEnd {
         Self { phase: Phase::Parity(parity.operand()), order: None, limit: None }
     }
 
-    /// With an acquire among the threads of `scope`: what they wrote before they arrived with a release of it is visible after. (Without
-    /// this: among the threads of the CTA.)
+    /// With an acquire among the threads of `scope`: what they wrote before they arrived with a
+    /// release of it is visible after. (Without this: among the threads of the CTA.)
     pub fn acquiring(self, scope: Scope) -> Self {
         Self { order: Some(("acquire", scope)), ..self }
     }
 
-    /// Counted among the threads of `scope`, and ordering nothing else: of a thread that reads nothing that those who arrived have
-    /// written; sm_90.
+    /// Counted among the threads of `scope`, and ordering nothing else: of a thread that reads
+    /// nothing that those who arrived have written; sm_90.
     pub fn relaxed(self, scope: Scope) -> Self {
         Self { order: Some(("relaxed", scope)), ..self }
     }
 
-    /// Suspended for at most about so many nanoseconds, instead of a time that the hardware sets.
+    /// Suspended for at most about `nanoseconds`, instead of a limit that the hardware sets.
     #[track_caller]
     pub fn within(self, nanoseconds: impl Value<u32>) -> Self {
         Self { limit: Some(nanoseconds.operand()), ..self }
@@ -78,7 +80,8 @@ impl PhaseEnd {
         self.order.is_none() && self.limit.is_none()
     }
 
-    /// The words after `test_wait` or `try_wait`, and the operands after the address; none after a mistake.
+    /// The words after `test_wait` or `try_wait`, and the operands after the address; none after a
+    /// mistake.
     #[track_caller]
     pub(super) fn parts(self, is_suspending: bool) -> Option<(String, Vec<Operand>)> {
         let mut words = String::new();

@@ -1,8 +1,9 @@
 //! The recorder: where staged operations go.
 //!
-//! While a kernel is being staged, one [`Recorder`] is current on the thread. Values and operators are small handles
-//! that append to it; nothing else in the language has hidden state. A mistake is recorded with the author's position
-//! and staging goes on, so that one build reports every mistake, not only the first.
+//! While a kernel is being staged, one [`Recorder`] is current on the thread. Values and operators
+//! are small handles that append to it; nothing else in the language has hidden state. A mistake is
+//! recorded with the author's position and staging continues, so that one build reports all
+//! mistakes.
 
 mod region;
 mod variable;
@@ -42,7 +43,8 @@ pub struct Recorder {
     records: Vec<RegionRecord>,
     /// The region each register was made in.
     homes: Vec<RegionId>,
-    /// The region for whose sake a register may be written again: it is a variable while that region is open.
+    /// The region for whose sake a register may be written again: it is a variable while that
+    /// region is open.
     written_for: Vec<Option<RegionId>>,
     /// The registers that hold the address of a shared variable.
     symbols: HashMap<Register, String>,
@@ -230,7 +232,7 @@ impl Recorder {
         self.homes[register.0 as usize] = self.regions[0].id;
     }
 
-    /// Records a mistake; staging goes on.
+    /// Records a mistake; staging continues.
     pub fn error(&mut self, location: Location, message: impl Into<String>) {
         self.error_with_notes(location, message, Vec::new());
     }

@@ -1,8 +1,9 @@
 //! Regions: stretches of staged code that run together.
 //!
-//! The kernel's body is one, and so is each branch of a device-time `if` and each body of a device-time loop.
-//! Build-time control flow opens none. A `loop` or `while` whose condition is not known yet opens an *undecided* region:
-//! it becomes a device-time loop, or is dissolved into the region around it.
+//! The kernel's body is one, and so is each branch of a device-time `if` and each body of a
+//! device-time loop. Build-time control flow opens none. A `loop` or `while` whose condition is not
+//! known yet opens an *undecided* region: it becomes a device-time loop, or is dissolved into the
+//! region around it.
 
 use warpwright_ir::{Body, Label, Location, Operand, Register, RegisterClass, Statement};
 
@@ -62,8 +63,8 @@ enum RegionKind {
     },
 }
 
-/// What a finished device-time `if` writes to one register: the word to move with and the value from each branch; `None` from a
-/// branch that never gets to its end.
+/// What a finished device-time `if` writes to one register: the word to move with and the value
+/// from each branch; `None` from a branch that never gets to its end.
 pub(crate) struct IfResult {
     pub(crate) class: RegisterClass,
     pub(crate) then: Option<(&'static str, Operand)>,
@@ -178,7 +179,8 @@ impl Recorder {
         self.regions[self.regions.len() - 1].ended
     }
 
-    /// Refuses a change of a build-time variable declared in region `since` if the change would depend on the device.
+    /// Refuses a change of a build-time variable declared in region `since` if the change would
+    /// depend on the device.
     pub(crate) fn judge_build_time_change(&mut self, since: RegionId, location: Location, message: &str) {
         let from = self.depth(since).map_or(0, |depth| depth + 1);
         let error = |region: &Region| StagingError {
@@ -317,7 +319,8 @@ impl Recorder {
         self.regions.iter().any(|region| region.has_label(label) && !region.is_undecided())
     }
 
-    /// Closes the innermost loop and keeps its statements as if there had been no loop: it runs at build time.
+    /// Closes the innermost loop and keeps its statements as if there had been no loop: it runs at
+    /// build time.
     pub(crate) fn dissolve_loop(&mut self) {
         self.dissolve();
     }
@@ -347,12 +350,14 @@ impl Recorder {
         self.push(Statement::Block { label, body: region.body });
     }
 
-    /// Whether Rust's own jump out of everything opened since `region` is right: nothing since depends on the device.
+    /// Whether Rust's own jump out of everything opened since `region` is right: nothing since
+    /// depends on the device.
     pub(crate) fn may_leave_at_build_time(&self, region: RegionId) -> bool {
         self.since(region).iter().all(Region::is_undecided)
     }
 
-    /// Leaves the loop or block `label` by a recorded `break`, `continue` (or, without a label, `return`).
+    /// Leaves the loop or block `label` by a recorded `break`, `continue` (or, without a label,
+    /// `return`).
     pub(crate) fn leave(&mut self, label: Option<Label>, statement: Statement) {
         let mut conditional = false;
         let mut deciding = Vec::new();
@@ -386,7 +391,8 @@ impl Recorder {
         self.innermost().ended = true;
     }
 
-    /// Closes what a build-time jump or `?` left open since `depth` regions were open, and says that it may not.
+    /// Closes what a build-time jump or `?` left open since `depth` regions were open, and says
+    /// that it may not.
     pub(crate) fn abandon(&mut self, region: RegionId, location: Location) {
         while self.is_open(region) {
             self.close();

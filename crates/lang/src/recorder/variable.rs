@@ -1,9 +1,10 @@
 //! Registers as variables.
 //!
-//! A handle is a value: in straight-line code an assignment replaces the handle in the author's variable, and nobody
-//! else's handle changes. Only where paths join must several assignments write one register: before a device-time `if`
-//! that assigns a variable, and before a device-time loop that does, the variable gets a register of its own, which is
-//! written in place while that `if` or loop is open.
+//! A handle is a value: in straight-line code an assignment replaces the handle in the author's
+//! variable, and nobody else's handle changes. Only where paths join must several assignments write
+//! one register: before a device-time `if` that assigns a variable, and before a device-time loop
+//! that does, the variable gets a register of its own, which is written in place while that `if` or
+//! loop is open.
 
 use warpwright_ir::{Instruction, Location, Operand, Register, RegisterClass, Statement};
 
@@ -27,7 +28,8 @@ impl Recorder {
         if self.is_variable(register) { self.copy(register, location) } else { register }
     }
 
-    /// A register for a new variable of the innermost region that begins with the value of `register`.
+    /// A register for a new variable of the innermost region that begins with the value of
+    /// `register`.
     pub(crate) fn declare(&mut self, register: Register, location: Location) -> Register {
         let is_here = self.depth(self.homes[register.0 as usize]) == Some(self.regions.len() - 1);
         if is_here && !self.is_variable(register) { register } else { self.copy(register, location) }
@@ -55,7 +57,8 @@ impl Recorder {
         own
     }
 
-    /// Gives the variable that holds `place` a register of its own, for a loop that is about to open as `region`.
+    /// Gives the variable that holds `place` a register of its own, for a loop that is about to
+    /// open as `region`.
     pub(crate) fn carry(&mut self, place: Register, region: RegionId, location: Location) -> Register {
         match self.writing(place) {
             Writing::Replace => {
@@ -68,7 +71,8 @@ impl Recorder {
         }
     }
 
-    /// A register around `region` (a loop or a block) that begins as `value` and that each way out of `region` writes.
+    /// A register around `region` (a loop or a block) that begins as `value` and that each way out
+    /// of `region` writes.
     pub(crate) fn result_of(&mut self, region: RegionId, value: Register, location: Location) -> Register {
         let home = self.around(region);
         let result = self.fresh_in(self.class(value), home);

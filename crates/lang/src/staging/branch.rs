@@ -19,7 +19,7 @@ pub trait Condition {
     type Branch;
     /// Begins an `if`.
     fn branch(self) -> Self::Branch;
-    /// Whether the round of `while` goes on; on the device, records the way out of the loop `label`.
+    /// Whether the round of `while` executes; on the device, records the exit of the loop `label`.
     fn holds_in(self, label: Option<Label>) -> WhileTest;
 }
 
@@ -95,7 +95,7 @@ impl BuildTimeBranch {
         !self.holds
     }
 
-    /// Ends the `if`; tells whether what follows is never reached.
+    /// Ends the `if`; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
         super::ended()
@@ -150,7 +150,7 @@ impl DeviceBranch {
         true
     }
 
-    /// Ends the `if`; tells whether what follows is never reached.
+    /// Ends the `if`; true if what follows is never reached.
     #[track_caller]
     pub fn finish(mut self) -> bool {
         self.closed = true;
@@ -222,7 +222,8 @@ impl Drop for DeviceBranch {
     }
 }
 
-/// Where the registers of an `if`'s value come from: the word to move with, the class, the register or literal.
+/// Where the registers of an `if`'s value come from: the word to move with, the class, the register
+/// or literal.
 #[derive(Default)]
 pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
 
@@ -320,7 +321,8 @@ macro_rules! as_they_are {
 
 as_they_are! { Vec Option Box }
 
-/// Puts the registers of a value where the value of an `if` comes from: what `#[derive(DeviceValue)]` needs.
+/// Puts the registers of a value where the value of an `if` comes from: what
+/// `#[derive(DeviceValue)]` needs.
 #[track_caller]
 pub fn yield_registers(value: &mut impl DeviceValue, sources: &mut Sources) {
     value.settle();

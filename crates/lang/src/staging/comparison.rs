@@ -25,7 +25,7 @@ pub trait Equality<R: ?Sized> {
     label = "these have no order between them",
     note = "a device value compares with a device value or a build-time value of its own type"
 )]
-pub trait Ordered<R: ?Sized> {
+pub trait Inequality<R: ?Sized> {
     /// `bool` at build time, `Reg<bool>` on the device.
     type Output;
     /// `self < other`
@@ -52,7 +52,7 @@ impl<L: PartialEq<R> + ?Sized, R: ?Sized> Equality<R> for L {
 }
 
 #[diagnostic::do_not_recommend]
-impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Ordered<R> for L {
+impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Inequality<R> for L {
     type Output = bool;
 
     fn less(&self, other: &R) -> bool {
@@ -72,7 +72,8 @@ impl<L: PartialOrd<R> + ?Sized, R: ?Sized> Ordered<R> for L {
     }
 }
 
-/// Comparisons of two kinds of operands; of `$first` with `$second`, each relation by the method named for it.
+/// Comparisons of two kinds of operands; of `$first` with `$second`, each relation by the method
+/// named for it.
 macro_rules! device_comparisons {
     ($([$($parameters:tt)*] $left:ty, $right:ty: |$a:ident, $b:ident| $first:expr, $second:expr;
         $equal:ident $differ:ident $([$($ordered:tt)*] $less:ident $at_most:ident $greater:ident $at_least:ident)?;)*) => {
@@ -93,7 +94,7 @@ macro_rules! device_comparisons {
                 }
             }
 
-            $(impl<$($ordered)*> Ordered<$right> for $left {
+            $(impl<$($ordered)*> Inequality<$right> for $left {
                 type Output = Reg<bool>;
 
                 #[track_caller]
@@ -130,8 +131,8 @@ device_comparisons! {
     [] bool, Reg<bool>: |a, b| b, a; eq ne;
 }
 
-// One element type at a time: for all at once, the compiler would have to know that no crate gives one of its own types
-// an order with `Reg`.
+// One element type at a time: for all at once, the compiler would have to know that no crate gives
+// one of its own types an order with `Reg`.
 macro_rules! with_build_time_values {
     ($($ty:ty)*) => {
         $(device_comparisons! {

@@ -7,10 +7,12 @@ use crate::operation::here;
 use crate::recorder;
 use crate::value::Reg;
 
-/// A value whose parts are device values: [`Reg`], and arrays, tuples, `Vec`s, `Option`s and structs of them.
+/// A value whose parts are device values: [`Reg`], and arrays, tuples, `Vec`s, `Option`s and
+/// structs of them.
 ///
-/// A variable of such a type can be assigned under a device-time condition and carried by a device-time loop.
-/// `#[derive(DeviceValue)]` makes a struct one; its fields that are no device values belong to build time.
+/// A variable of such a type can be assigned under a device-time condition and carried by a
+/// device-time loop. `#[derive(DeviceValue)]` makes a struct one; its fields that are no device
+/// values belong to build time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not made of device values",
     label = "this is a build-time value",
@@ -26,11 +28,13 @@ pub trait DeviceValue {
     /// Whether all that is known at build time is the same, so that the registers correspond.
     fn same_shape(&self, other: &Self) -> bool;
 
-    /// Puts into registers what is known at build time now but need not be in a variable: a pointer's offset.
+    /// Puts into registers what is known at build time now but need not be in a variable: a
+    /// pointer's offset.
     fn settle(&mut self) {}
 }
 
-/// A value that reads as a device value: itself a moment ago, or the element of memory that it names.
+/// A value that reads as a device value: itself a moment ago, or the element of memory that it
+/// names.
 pub trait ReadableAs {
     /// What reading yields.
     type Value;

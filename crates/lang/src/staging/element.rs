@@ -8,12 +8,12 @@ use crate::index::{Indexed, IndexedMut};
 
 /// Device memory, whose elements are stored to by assignment.
 ///
-/// A type whose `a[i]` is device memory implements [`Indexed`] and [`IndexedMut`], this trait, and [`std::ops::Index`]
-/// by `self.load_at(index).interned()`.
+/// A type whose `a[i]` is device memory implements [`Indexed`] and [`IndexedMut`], this trait, and
+/// [`std::ops::Index`] by `self.load_at(index).interned()`.
 pub trait DeviceMemory {}
 
-/// What a name declared without `mut` may be when a device-time loop assigns its elements: device memory, which holds them
-/// itself.
+/// What a name declared without `mut` may be when a device-time loop assigns its elements: device
+/// memory, which holds them itself.
 #[diagnostic::on_unimplemented(
     message = "the elements of this `{Self}` are assigned in a loop, and its name does not say that they change",
     label = "assigned in the loop",

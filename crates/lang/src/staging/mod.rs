@@ -1,8 +1,8 @@
 //! What `#[kernel]` and `#[device]` expand to.
 //!
-//! The attributes rewrite the syntax that Rust does not let a library overload (`if`, loops, assignment, comparison,
-//! ...) into calls of what is public here. Nothing here is meant to be written by hand. Names are chosen to read well
-//! in the compiler's messages.
+//! The attributes rewrite the syntax that Rust does not let a library overload (`if`, loops,
+//! assignment, comparison, ...) into calls of what is public here. Nothing here is meant to be
+//! written by hand. Names are chosen to read well in the compiler's messages.
 
 mod branch;
 mod cast;
@@ -20,7 +20,7 @@ pub use self::branch::{
     BuildTimeBranch, Condition, DeviceBranch, Never, Sources, WhileTest, Yields, yield_registers,
 };
 pub use self::cast::{BuildTimeNumber, Cast, DeviceCast};
-pub use self::comparison::{Equality, Ordered};
+pub use self::comparison::{Equality, Inequality};
 pub use self::device_value::{DeviceValue, Field, FieldShape, ReadableAs};
 pub use self::element::{
     AssignedElement, AssignedElements, CollectionElements, DeviceMemory, StaysInMemory,
@@ -34,7 +34,8 @@ pub use self::range::{Bounds, BuildTimeBound, DeviceRange, InclusiveBounds, Rang
 pub use self::repetition::{Broken, BuildTimeLoop, DeviceLoop, Endless, Iterate, LoopValue, Repetition};
 pub use warpwright_ir::Register;
 
-/// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import them unnamed.
+/// The traits whose methods stand in where a wrapper has none of its own; attributed bodies import
+/// them unnamed.
 pub mod build_time {
     pub use super::cast::BuildTimeCast as _;
     pub use super::device_value::{BuildTimeField as _, ComparableField as _, OpaqueField as _};

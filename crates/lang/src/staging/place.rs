@@ -1,7 +1,7 @@
 //! Reading, declaring and assigning places.
 //!
-//! Each wrapper holds the author's expression. A method of its own is chosen for device values; for all else the
-//! compiler falls back to the trait beside it, whose methods do what Rust does.
+//! Each wrapper holds the author's expression. A method of its own is chosen for device values; for
+//! all else the compiler falls back to the trait beside it, whose methods do what Rust does.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::ops;
@@ -308,7 +308,7 @@ impl<C: BuildTimeCollection + ?Sized> Changed<'_, C> {
     }
 }
 
-/// A place whose methods are its own affair.
+/// A place whose methods are not checked.
 pub trait UnjudgedChange: Sized {
     /// There is nothing to judge.
     fn judge(self, _: RegionId) {}

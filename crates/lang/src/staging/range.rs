@@ -169,13 +169,13 @@ pub struct DeviceRange<T> {
     element: PhantomData<T>,
 }
 
-/// In which order, and which, of a range's numbers are counted.
+/// The direction and the step in which a range is counted.
 enum Direction {
     Ascending,
     Descending,
-    /// Every so many from the first.
+    /// With a step, from the first.
     AscendingBy(Stepping),
-    /// Every so many from the last.
+    /// With a step, from the last.
     DescendingBy(Stepping),
     /// The numbers of `AscendingBy`, from the last of them.
     ReversedBy(Stepping),
@@ -185,7 +185,8 @@ struct Stepping {
     stride: Operand,
 }
 
-/// How to count, once that is known: the loop is `if any { i = first; loop { ..; if !(i CONTINUES limit) break; i STEPS stride } }`.
+/// How to count, once that is known: the loop is `if any { i = first; loop { ..; if !(i CONTINUES
+/// limit) break; i STEPS stride } }`.
 struct Plan {
     any: Register,
     first: Operand,

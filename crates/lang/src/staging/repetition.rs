@@ -55,7 +55,7 @@ fn leave<R: Repetition + ?Sized>(repetition: &R, statement: fn(Label, Location) 
     })
 }
 
-/// What `for` goes through: an iterator at build time, or a range that the device counts.
+/// What `for` iterates over: an iterator at build time, or a range that the device counts.
 #[diagnostic::on_unimplemented(
     message = "`for` cannot go through a `{Self}`",
     label = "this is neither an iterator nor a device-time range",
@@ -110,7 +110,7 @@ impl<I> BuildTimeLoop<I> {
         super::ended()
     }
 
-    /// Ends the loop; tells whether what follows is never reached.
+    /// Ends the loop; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
         super::ended()
@@ -156,12 +156,12 @@ impl<T: RangeElement> DeviceLoop<T> {
         None
     }
 
-    /// The device-time loop goes on wherever one round ends.
+    /// The device-time loop continues where a round ends.
     pub fn round_ends_all(&self) -> bool {
         false
     }
 
-    /// Ends the loop; tells whether what follows is never reached.
+    /// Ends the loop; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
         super::ended()
@@ -190,7 +190,8 @@ impl<T: RangeElement> Drop for DeviceLoop<T> {
     }
 }
 
-/// A `loop` or `while`: it begins undecided, and its first round shows whether the device or the build repeats it.
+/// A `loop` or `while`: it begins undecided, and its first round shows whether the device or the
+/// build repeats it.
 pub struct Endless {
     base: RegionId,
     region: RegionId,
@@ -254,8 +255,8 @@ impl Endless {
         recorder::with(|recorder| {
             recorder.error(
                 self.location,
-                "this loop has run a million rounds at build time and goes on: to have the device repeat it, leave it on a \
-                 device-time condition",
+                "this loop has run a million rounds at build time: for a device-time loop, leave it on a device-time \
+                 condition",
             );
         });
         false
@@ -296,7 +297,7 @@ impl Endless {
         }
     }
 
-    /// Ends the loop; tells whether what follows is never reached.
+    /// Ends the loop; true if what follows is never reached.
     #[track_caller]
     pub fn finish(mut self) -> bool {
         self.end();

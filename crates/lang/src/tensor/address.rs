@@ -1,8 +1,9 @@
 //! From an offset of the layout algebra to `[register + constant]`.
 //!
-//! An offset is a sum. Its constants go into the instruction. Under a swizzle only the terms below the swizzle's span
-//! take part in the exchange of bits: a term that is a multiple of the span passes by unchanged, so all accesses of an
-//! unrolled tile share a few registers. Registers are remembered, and used again wherever they are still in scope.
+//! An offset is a sum. Its constants go into the instruction. Under a swizzle only the terms below
+//! the swizzle's span take part in the exchange of bits: a term that is a multiple of the span
+//! passes by unchanged, so all accesses of an unrolled tile share a few registers. Registers are
+//! remembered, and used again wherever they are still in scope.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -85,7 +86,8 @@ impl Addresses {
                 emit(&width, "mad.lo.u", [exchanged, Operand::Integer(i128::from(bytes)), address.clone()])
             });
         }
-        // What came last is added last: in a loop, all but the loop's own step was computed before it.
+        // What came last is added last: in a loop, all but the loop's own step was computed before
+        // it.
         for (sum, group) in by_age(&parts.plain) {
             let key = Key::Address { swizzled: swizzled.clone(), plain: sum };
             let before = address;
@@ -166,7 +168,8 @@ impl Addresses {
         })
     }
 
-    /// The register remembered for `key`, if the code that computed it comes before this on every way here; else a new one.
+    /// The register remembered for `key`, if the code that computed it dominates this; else a new
+    /// one.
     fn remembered(&self, key: Key, compute: impl FnOnce() -> Operand) -> Operand {
         let known = self.computed.borrow().get(&key).cloned();
         if let Some((region, operand)) = known
@@ -181,7 +184,8 @@ impl Addresses {
     }
 }
 
-/// The terms in two groups, those that depend on the youngest device value after all others: each with the sum so far.
+/// The terms in two groups, those that depend on the youngest device value after all others: each
+/// with the sum so far.
 #[track_caller]
 fn by_age(terms: &[Int]) -> Vec<(Int, Int)> {
     let age = |term: &Int| term.fold(&mut |_| 0, &mut |leaf| leaf.id, &mut |_, a: u64, b| a.max(b));
@@ -276,8 +280,8 @@ fn widened(id: u64, width: &Width) -> Operand {
     }
 }
 
-/// Records an instruction of the address's width into a fresh register. An opcode that ends in its type's letter gets the
-/// width appended.
+/// Records an instruction of the address's width into a fresh register. An opcode that ends in its
+/// type's letter gets the width appended.
 fn emit<const N: usize>(width: &Width, opcode: impl Into<String>, sources: [Operand; N]) -> Operand {
     let mut opcode = opcode.into();
     if opcode.ends_with(['u', 'b']) {

@@ -45,7 +45,7 @@ impl Coordinates {
     #[track_caller]
     fn at(&self, index: u32, mode: usize) -> Int {
         let Some(position) = self.positions.get(index as usize) else {
-            refuse(format!("there are {} coordinates, and none at {index}", self.len()));
+            refuse(format!("coordinate {index} of {}: the first is coordinate 0", self.len()));
             return Int::ZERO;
         };
         match legal(self.layout.evaluate(position), || 0.into()) {

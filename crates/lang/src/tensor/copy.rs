@@ -26,7 +26,8 @@ pub struct TiledCopy {
 }
 
 impl TiledCopy {
-    /// The atom of CuTe's name for elements of type `T`, over a layout of threads and a layout of each thread's values.
+    /// The atom of CuTe's name for elements of type `T`, over a layout of threads and a layout of
+    /// each thread's values.
     #[track_caller]
     pub fn new<T: Element>(
         atom: &str,
@@ -50,7 +51,7 @@ impl TiledCopy {
         Self::for_operand::<T>(atom, mma, Operand::B)
     }
 
-    /// The copy to shared memory from the registers that hold `mma`'s sums.
+    /// The copy to shared memory from the registers that hold `mma`'s accumulator.
     #[track_caller]
     pub fn from_c<T: Element>(atom: &str, mma: &TiledMma) -> Self {
         Self::for_operand::<T>(atom, mma, Operand::C)
@@ -83,7 +84,8 @@ pub struct ThreadCopy {
 }
 
 impl ThreadCopy {
-    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbours are copied next.
+    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbours
+    /// are copied next.
     pub fn prefetching(self, prefetch: L2Prefetch) -> Self {
         Self { prefetch: Some(prefetch), ..self }
     }
@@ -110,7 +112,8 @@ impl ThreadCopy {
         }
     }
 
-    /// Where in a tile of that shape this thread's repetitions begin, in the order that the copies visit them.
+    /// Where in a tile of that shape this thread's repetitions begin, in the order that the copies
+    /// visit them.
     #[track_caller]
     pub fn coordinates(&self, tile: (u32, u32)) -> Coordinates {
         let identity = ComposedLayout::from(legal(Layout::identity(tile), Layout::unit));
@@ -120,7 +123,8 @@ impl ThreadCopy {
         Coordinates::new(mine, positions)
     }
 
-    /// A fragment that an MMA partitioned, seen as this copy fills it: (atom's values, repetitions along each mode).
+    /// A fragment that an MMA partitioned, seen as this copy fills it: (atom's values, repetitions
+    /// along each mode).
     #[track_caller]
     pub fn retile<T: Element>(&self, fragment: &Fragment<T>) -> Fragment<T> {
         fragment.map(|layout| match &self.copy.plan {
@@ -129,10 +133,12 @@ impl ThreadCopy {
         })
     }
 
-    /// Copies asynchronously from global to shared memory: one `cp.async` for each repetition of the atom. `bytes` gives
-    /// how many bytes of each repetition are in bounds; the rest of the destination is filled with zeros. `None`: all.
+    /// Copies asynchronously from global to shared memory: one `cp.async` for each repetition of
+    /// the atom. `bytes` gives how many bytes of each repetition are in bounds; the rest of the
+    /// destination is filled with zeros. `None`: all.
     ///
-    /// Both parts are (atom's values, repetitions..), as [`source`](Self::source) and [`target`](Self::target) give them.
+    /// Both parts are (atom's values, repetitions..), as [`source`](Self::source) and
+    /// [`target`](Self::target) give them.
     #[track_caller]
     pub fn copy_async<T: Element>(
         &self,
@@ -156,8 +162,9 @@ impl ThreadCopy {
         }
     }
 
-    /// Copies element by element through registers, where rows are not aligned for anything wider. Repetitions for which
-    /// `in_bounds` gives a false predicate are filled with zeros. `None`: all are in bounds.
+    /// Copies element by element through registers, where rows are not aligned for anything wider.
+    /// Repetitions for which `in_bounds` gives a false predicate are filled with zeros. `None`: all
+    /// are in bounds.
     #[track_caller]
     pub fn copy_elements<T: Element>(
         &self,
@@ -200,7 +207,8 @@ impl ThreadCopy {
         });
     }
 
-    /// Copies from registers to memory by plain stores, each of the values of this copy's atom (`UniversalCopy`): 32, 64 or 128 bits.
+    /// Copies from registers to memory by plain stores, each of the values of this copy's atom
+    /// (`UniversalCopy`): 32, 64 or 128 bits.
     #[track_caller]
     pub fn store_vectors<T: Element, S: Space>(&self, to: &Tensor<T, S>, from: &Fragment<T>) {
         let Some(plan) = &self.copy.plan else { return };
@@ -233,7 +241,8 @@ fn each_repetition<T: Element, S: Space>(
     });
 }
 
-/// The coordinates of the first of every `values` values of a partition, over all its repetitions, the leftmost mode fastest.
+/// The coordinates of the first of every `values` values of a partition, over all its repetitions,
+/// the leftmost mode fastest.
 #[track_caller]
 fn repetitions(layout: &ComposedLayout, values: i64) -> Vec<IntTuple> {
     let extents: Vec<i64> = (0..layout.rank())
@@ -242,7 +251,8 @@ fn repetitions(layout: &ComposedLayout, values: i64) -> Vec<IntTuple> {
     coordinates_of(&extents, values)
 }
 
-/// Every coordinate of modes with these extents, the leftmost fastest; of the first mode every `step`-th.
+/// Every coordinate of modes with these extents, the leftmost fastest; of the first mode every
+/// `step`-th.
 fn coordinates_of(extents: &[i64], step: i64) -> Vec<IntTuple> {
     let Some((&first, rest)) = extents.split_first() else { return Vec::new() };
     let count = first / step * rest.iter().product::<i64>();
@@ -267,8 +277,8 @@ fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
     Tuple::Node(modes)
 }
 
-/// Refuses a vector access that its layout does not keep together or aligned: the first `values` elements must be
-/// neighbours, and everything added to their address a multiple of the vector.
+/// Refuses a vector access that its layout does not keep together or aligned: the first `values`
+/// elements must be neighbours, and everything added to their address a multiple of the vector.
 #[track_caller]
 fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
     let mut modes = vec![Tuple::Leaf(Index::All)];
@@ -296,7 +306,8 @@ fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
     }
 }
 
-/// The number of elements that every address of the layout is known to be a multiple of, past the first vector.
+/// The number of elements that every address of the layout is known to be a multiple of, past the
+/// first vector.
 fn alignment(layout: &ComposedLayout) -> i64 {
     let offset = layout.offset().linear().map_or(1, Int::known_divisor);
     let strides = layout.inner().stride().leaves().into_iter().filter(|stride| !stride.is(1));
@@ -308,8 +319,9 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 }
 
 impl<T: Element, S: Space> Tensor<T, S> {
-    /// Computes here what the addresses of a thread's part (values, repetitions..) have in common, so that a branch or a
-    /// loop that follows adds only what it steps. A mode whose extent is a device value counts as its first position.
+    /// Computes here what the addresses of a thread's part (values, repetitions..) have in common,
+    /// so that a branch or a loop that follows adds only what it steps. A mode whose extent is a
+    /// device value counts as its first position.
     #[track_caller]
     pub fn hoisted(self) -> Self {
         let extent = |mode: usize| {
@@ -345,7 +357,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         destination
     }
 
-    /// Reads neighbouring elements from `coordinate` on in one access; the tensor's first mode must keep them together.
+    /// Reads neighbouring elements from `coordinate` on in one access; the tensor's first mode must
+    /// keep them together.
     #[track_caller]
     pub fn get_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>) -> [Reg<T>; N] {
         let address = self.address(&coordinate.into());
@@ -364,7 +377,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         record(format!("st{}.{word}", S::WORD), 0, vec![address, value.reg().operand()]);
     }
 
-    /// Writes neighbouring elements from `coordinate` on in one access; the tensor's first mode must keep them together.
+    /// Writes neighbouring elements from `coordinate` on in one access; the tensor's first mode
+    /// must keep them together.
     #[track_caller]
     pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {
         let address = self.address(&coordinate.into());

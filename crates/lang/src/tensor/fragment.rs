@@ -10,10 +10,12 @@ use crate::recorder;
 use crate::value::{Reg, Value};
 use warpwright_ir::RegisterClass;
 
-/// A thread's share of a tile in registers: element `i` of the layout's image is part `i % lanes` of word `i / lanes`, where
-/// a 32-bit word holds `lanes` elements of 8 or 16 bits, and one of 32 or 64.
+/// A thread's share of a tile in registers: element `i` of the layout's image is part `i % lanes`
+/// of word `i / lanes`, where a 32-bit word holds `lanes` elements of 8 or 16 bits, and one of 32
+/// or 64.
 ///
-/// The registers are variables: copies into a fragment and multiplications onto it write them in place.
+/// The registers are variables: copies into a fragment and multiplications onto it write them in
+/// place.
 #[derive(Clone)]
 pub struct Fragment<T> {
     words: Vec<Register>,
@@ -28,7 +30,8 @@ impl<T: Element> Fragment<T> {
     /// The class of a word.
     const CLASS: RegisterClass = if T::BYTES == 8 { RegisterClass::B64 } else { RegisterClass::B32 };
 
-    /// Unwritten registers for every element of a tensor's layout, neighbours in the order of its modes.
+    /// Unwritten registers for every element of a tensor's layout, neighbours in the order of its
+    /// modes.
     #[track_caller]
     pub fn like(layout: &ComposedLayout) -> Self {
         let compact = legal(Layout::column_major(layout.shape().clone()), Layout::unit);
@@ -103,7 +106,7 @@ impl<T: Element> Fragment<T> {
             let index = self.index_of(&coordinate);
             if index % Self::LANES != position as i64 % Self::LANES {
                 refuse(format!(
-                    "element {position} of the fragment {} is not in its place of a register",
+                    "element {position} of the fragment {} is not at its position in a register",
                     self.layout
                 ));
             }
@@ -124,13 +127,17 @@ impl<T: Element> Fragment<T> {
         usize::try_from(word).ok().and_then(|word| self.words.get(word)).map(|&word| Operand::Register(word))
     }
 
-    /// The value now of the element at `coordinate`, or at an index in the order of the layout's modes.
+    /// The value now of the element at `coordinate`, or at an index in the order of the layout's
+    /// modes.
     #[track_caller]
     pub fn get(&self, coordinate: impl Into<IntTuple>) -> Reg<T> {
         let index = self.index_of(&coordinate.into());
         let destination = recorder::with(|recorder| Reg::<T>::from_register(recorder.fresh(T::CLASS)));
         let Some(word) = self.word(index / Self::LANES) else {
-            refuse(format!("a fragment of {} elements has no element {index}", self.len()));
+            refuse(format!(
+                "element {index} of a fragment of {} elements: the first is element 0",
+                self.len()
+            ));
             return destination;
         };
         match T::BYTES {
@@ -171,8 +178,8 @@ impl<T: Element> Fragment<T> {
 }
 
 impl<T: Element> Fragment<T> {
-    /// Sets the 32-bit register that holds element `index` of the layout's order and those after it, the first in the lowest bits: two
-    /// elements of 16 bits, four of 8.
+    /// Sets the 32-bit register that holds element `index` of the layout's order and those after
+    /// it, the first in the lowest bits: two elements of 16 bits, four of 8.
     #[track_caller]
     pub fn set_word(&mut self, index: u32, word: impl Value<u32>) {
         let at = self.index_of(&IntTuple::from(index));
@@ -187,7 +194,8 @@ impl<T: Element> Fragment<T> {
         }
     }
 
-    /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's order.
+    /// Sets the two 16-bit elements that share the word of element `index` (even) of the layout's
+    /// order.
     #[track_caller]
     pub fn set_pair(&mut self, index: u32, low: impl Value<T>, high: impl Value<T>) {
         let at = self.index_of(&IntTuple::from(index));
@@ -205,7 +213,8 @@ impl<T: Element> Fragment<T> {
 }
 
 impl Fragment<f32> {
-    /// The elements rounded to a 16-bit type, two to a register: `pack` rounds a pair, the first in the lower half.
+    /// The elements rounded to a 16-bit type, two to a register: `pack` rounds a pair, the first in
+    /// the lower half.
     #[track_caller]
     pub fn packed<T: Element>(&self, pack: impl Fn(Reg<f32>, Reg<f32>) -> Reg<u32>) -> Fragment<T> {
         let packed = Fragment::<T>::like(&self.layout);

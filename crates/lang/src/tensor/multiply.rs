@@ -1,4 +1,5 @@
-//! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over fragments.
+//! Tiled multiplications: which warp and lane holds what, and the unrolled `mma.sync` over
+//! fragments.
 
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
@@ -43,8 +44,9 @@ pub struct TiledMma {
 }
 
 impl TiledMma {
-    /// The atom, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along (m, n), neighbouring
-    /// warps along m; each warp's tile of N is widened to `n` columns so that one `ldmatrix.x4` fills two atoms' worth of B.
+    /// The atom, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along
+    /// (m, n), neighbouring warps along m; each warp's tile of N is widened to `n` columns so that
+    /// one `ldmatrix.x4` fills two atoms' worth of B.
     #[track_caller]
     pub fn new(atom: impl IntoMmaAtom, warps: (u32, u32)) -> Self {
         let plan = atom.into_atom().and_then(|atom| {
@@ -103,7 +105,8 @@ impl ThreadMma {
         }
     }
 
-    /// Refuses a tile that the multiply's own does not divide: the last repetition would reach past its end.
+    /// Refuses a tile that the multiply's own does not divide: the last repetition would reach past
+    /// its end.
     #[track_caller]
     fn demand_whole_repetitions(&self, operand: Operand, tile: (u32, u32)) {
         let Some(plan) = self.mma.plan() else { return };
@@ -122,7 +125,7 @@ impl ThreadMma {
         if tile.0 % rows != 0 || tile.1 % columns != 0 {
             let up = |extent: i64, step: i64| (extent + step - 1) / step * step;
             refuse(format!(
-                "a tile {} x {} of {operand:?} is no multiple of the {rows} x {columns} that {} multiplies at a time; {} x {} is",
+                "a tile of {operand:?} of {} x {} is not a multiple of the {rows} x {columns} of {}: use {} x {}",
                 tile.0,
                 tile.1,
                 plan.atom().name(),
@@ -138,7 +141,8 @@ impl ThreadMma {
         tile.map(|layout| Ok(self.partition(Operand::C, layout)))
     }
 
-    /// The coordinates (m, n) of this thread's elements of a C tile of that shape, in the order of its fragment.
+    /// The coordinates (m, n) of this thread's elements of a C tile of that shape, in the order of
+    /// its fragment.
     #[track_caller]
     pub fn c_coordinates(&self, tile: (u32, u32)) -> Coordinates {
         let identity = legal(Layout::identity(tile), Layout::unit);
@@ -147,24 +151,28 @@ impl ThreadMma {
         Coordinates::new(mine, (0..elements).map(IntTuple::from).collect())
     }
 
-    /// This thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions along m, along k), in the
-    /// order of [`a_fragment`](Self::a_fragment).
+    /// This thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions
+    /// along m, along k), in the order of [`a_fragment`](Self::a_fragment).
     #[track_caller]
     pub fn a<T: Element, S: Space>(&self, tile: &Tensor<T, S>) -> Tensor<T, S> {
         tile.map(|layout| Ok(self.partition(Operand::A, layout)))
     }
 
-    /// Registers for this thread's elements of an A tile (m, k), of a sparse one (m, k / 2): (values, repetitions along m, along
-    /// k). Elements narrower than a byte are held by words: of bits, [`b1x32`](crate::element::b1x32) counts as 32.
+    /// Registers for this thread's elements of an A tile (m, k), of a sparse one (m, k / 2):
+    /// (values, repetitions along m, along k). Elements narrower than a byte are held by words: of
+    /// bits, [`b1x32`](crate::element::b1x32) counts as 32.
     #[track_caller]
     pub fn a_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::A, tile)
     }
 
-    /// Registers for the metadata of an A tile of which (m, k / 2) is stored: (repetitions along m, registers along k).
+    /// Registers for the metadata of an A tile of which (m, k / 2) is stored: (repetitions along m,
+    /// registers along k).
     ///
-    /// A register serves as many k-steps as the instruction has selectors (2 for elements of 16 and 32 bits, 1 for those of 8):
-    /// [`Metadata::registers`](warpwright_layout::atom::Metadata::registers) makes them on the host.
+    /// A register serves as many k-steps as the instruction has selectors (2 for elements of 16 and
+    /// 32 bits, 1 for those of 8):
+    /// [`Metadata::registers`](warpwright_layout::atom::Metadata::registers) makes them on the
+    /// host.
     #[track_caller]
     pub fn metadata_fragment(&self, stored: (u32, u32)) -> Fragment<u32> {
         self.demand_whole_repetitions(Operand::A, stored);
@@ -182,13 +190,15 @@ impl ThreadMma {
         Fragment::with_layout(legal(Layout::column_major((repetitions, registers)), Layout::unit))
     }
 
-    /// Registers for this thread's elements of a B tile (n, k): (values, repetitions along n, along k).
+    /// Registers for this thread's elements of a B tile (n, k): (values, repetitions along n, along
+    /// k).
     #[track_caller]
     pub fn b_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::B, tile)
     }
 
-    /// Registers for this thread's elements of a C tile (m, n): (values, repetitions along m, along n).
+    /// Registers for this thread's elements of a C tile (m, n): (values, repetitions along m, along
+    /// n).
     #[track_caller]
     pub fn c_fragment<T: Element>(&self, tile: (u32, u32)) -> Fragment<T> {
         self.fragment(Operand::C, tile)
@@ -234,7 +244,8 @@ pub fn gemm<A: Element, B: Element, C: Element>(
     }
 }
 
-/// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None` if it holds others.
+/// How many elements of an atom one `T` holds: a whole word of those narrower than a byte. `None`
+/// if it holds others.
 pub(super) fn packed<T: Element>(element: DataType) -> Option<i64> {
     let (name, each) = match element {
         DataType::S8 => ("i8", 1),

@@ -21,7 +21,8 @@ use crate::tensor_map::TensorMap;
 use crate::tma;
 use crate::value::{Reg, Value, constant};
 
-/// A matrix (mn, k) that a tensor map describes: all of it, a part of it, or one of the matrices along its third axis.
+/// A matrix (mn, k) that a tensor map describes: all of it, a part of it, or one of the matrices
+/// along its third axis.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct MappedMatrix {
     map: TensorMap,
@@ -107,9 +108,11 @@ impl<T: Element> StagedOperand<T> {
         &self.staged.tensor
     }
 
-    /// The load of the tile at (mn, k) of `matrix`, in elements; elements outside the tensor map's matrix become zeros.
+    /// The load of the tile at (mn, k) of `matrix`, in elements; elements outside the tensor map's
+    /// matrix become zeros.
     ///
-    /// `multicast` is how the CTAs of a cluster share the load: see [`ClusterGrid`](crate::multicast::ClusterGrid).
+    /// `multicast` is how the CTAs of a cluster share the load: see
+    /// [`ClusterGrid`](crate::multicast::ClusterGrid).
     #[track_caller]
     pub fn load(
         &self,
@@ -149,9 +152,11 @@ impl<T: Element> StoreBuffers<T> {
         &self.staged.tensor
     }
 
-    /// Starts the store of tile `buffer` to (mn, k) of `matrix`; elements outside the tensor map's matrix are not written.
+    /// Starts the store of tile `buffer` to (mn, k) of `matrix`; elements outside the tensor map's
+    /// matrix are not written.
     ///
-    /// One thread executes it, after the threads that wrote the tile have made it visible to the async proxy.
+    /// One thread executes it, after the threads that wrote the tile have made it visible to the
+    /// async proxy.
     #[track_caller]
     pub fn store(&self, matrix: impl Into<MappedMatrix>, at: (Reg<u32>, Reg<u32>), buffer: impl Value<u32>) {
         let matrix = matrix.into();
@@ -206,12 +211,14 @@ impl TileLoad {
         self.pipeline
     }
 
-    /// The bytes that arrive in each receiving CTA's stage, from all CTAs that load slices of the tile.
+    /// The bytes that arrive in each receiving CTA's stage, from all CTAs that load slices of the
+    /// tile.
     pub(crate) fn bytes(&self) -> u32 {
         self.tile.bytes()
     }
 
-    /// Starts this CTA's copies into a stage; they complete on `full`, in every CTA that receives them.
+    /// Starts this CTA's copies into a stage; they complete on `full`, in every CTA that receives
+    /// them.
     #[track_caller]
     pub(crate) fn start(&self, stage: Reg<u32>, full: Mbarrier) {
         let slices = self.tile.slices();

@@ -1,7 +1,9 @@
-//! `tcgen05.mma`: one thread multiplies tiles in shared memory into tensor memory, asynchronously. PTX ISA, "tcgen05.mma"; sm_100a.
+//! `tcgen05.mma`: one thread multiplies tiles in shared memory into tensor memory, asynchronously.
+//! PTX ISA, "tcgen05.mma"; sm_100a.
 //!
-//! What the instruction does stands in an *instruction descriptor*, and where its operands lie in matrix descriptors as those of
-//! `wgmma`: both are taken from the types, the shape and the layouts.
+//! What the instruction does stands in an *instruction descriptor*, and where its operands lie in
+//! matrix descriptors as those of `wgmma`: both are taken from the types, the shape and the
+//! layouts.
 
 use warpwright_arch::DataType;
 use warpwright_arch::tcgen05::{self, Kind};
@@ -30,8 +32,8 @@ pub struct TensorCoreTypes {
 }
 
 impl TensorCoreTypes {
-    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no such multiply. Types of
-    /// less than 8 bits are not supported.
+    /// The kind, and the numbers of D, A and B in the instruction descriptor; `None` if there is no
+    /// such multiply. Types of less than 8 bits are not supported.
     fn numbers(self) -> Option<(&'static str, [u32; 3])> {
         let kind = Kind::of(self.a, self.b, self.d).filter(|_| self.a.bits().min(self.b.bits()) >= 8)?;
         let input = |data_type| tcgen05::number(kind.inputs(), data_type);
@@ -39,19 +41,22 @@ impl TensorCoreTypes {
     }
 }
 
-/// A multiply of Blackwell's tensor cores: `rows` by `columns` of D, over a depth of 32 bytes an instruction.
+/// A multiply of Blackwell's tensor cores: `rows` by `columns` of D, over a depth of 32 bytes an
+/// instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorCoreMma {
     group: CtaGroup,
     types: TensorCoreTypes,
     rows: u32,
     columns: u32,
-    /// The kind, and the instruction descriptor but for the operands' majors; nothing after a mistake already reported.
+    /// The kind, and the instruction descriptor but for the operands' majors; nothing after a
+    /// mistake already reported.
     instruction: Option<(&'static str, u32)>,
 }
 
 impl TensorCoreMma {
-    /// `rows` is 64 or 128 for one CTA, 128 or 256 for two; `columns` a multiple of 16 (of 8 for 64 rows) up to 256.
+    /// `rows` is 64 or 128 for one CTA, 128 or 256 for two; `columns` a multiple of 16 (of 8 for 64
+    /// rows) up to 256.
     #[track_caller]
     pub fn new(group: CtaGroup, types: TensorCoreTypes, rows: u32, columns: u32) -> Self {
         require(Feature::TensorMemory);
@@ -84,7 +89,8 @@ impl TensorCoreMma {
         Self { group, types, rows, columns, instruction: None }
     }
 
-    /// Columns of tensor memory that D takes, as [`allocate_tensor_memory`](crate::tensor_memory::allocate_tensor_memory) gives them.
+    /// Columns of tensor memory that D takes, as
+    /// [`allocate_tensor_memory`](crate::tensor_memory::allocate_tensor_memory) gives them.
     pub fn allocation(&self) -> u32 {
         let folded = self.group == CtaGroup::Two && self.rows == 128;
         let columns = if folded { self.columns / 2 } else { self.columns };
@@ -97,7 +103,8 @@ impl TensorCoreMma {
         self.operand(tile, self.rows, self.types.a)
     }
 
-    /// What the CTA multiplies as B: a tile (n, k, ..) in shared memory, of its share of the columns.
+    /// What the CTA multiplies as B: a tile (n, k, ..) in shared memory, of its share of the
+    /// columns.
     #[track_caller]
     pub fn b_operand<T: Element>(&self, tile: &Tensor<T, SharedSpace>) -> MatrixOperand {
         self.operand(tile, self.columns, self.types.b)
@@ -122,11 +129,12 @@ impl TensorCoreMma {
         MatrixOperand::of_blocks(block, tile, Share::Whole)
     }
 
-    /// Begins `d += a * b`, or `d = a * b` as `accumulate` says, over all k-steps of the operands. One thread
-    /// (of a pair of CTAs, in the first of them) executes it, and then commits.
+    /// Begins `d += a * b`, or `d = a * b` as `accumulate` says, over all k-steps of the operands.
+    /// One thread (of a pair of CTAs, in the first of them) executes it, and then commits.
     ///
     /// D and the operands belong to the tensor core until the mbarrier of a
-    /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) after it has been waited for.
+    /// [`commit_tensor_core`](crate::tensor_memory::commit_tensor_core) after it has been waited
+    /// for.
     #[track_caller]
     pub fn issue(&self, d: TensorMemory, a: &MatrixOperand, b: &MatrixOperand, accumulate: Accumulate) {
         let Some((kind, descriptor)) = self.instruction else { return };

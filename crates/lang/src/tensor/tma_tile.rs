@@ -9,7 +9,8 @@
 //!   v    +---------+                                      ...
 //! ```
 //!
-//! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the tensor map.
+//! A [`TmaTile`] is a plain value: it gives the kernel its shared-memory layout, and the host the
+//! tensor map.
 
 use warpwright_arch::tensor_map::MAX_BOX_EXTENT;
 use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
@@ -27,7 +28,8 @@ pub struct TmaTile {
     slices: u32,
 }
 
-/// The first element of a box in its tile: along the contiguous mode and the other, and its offset in bytes.
+/// The first element of a box in its tile: along the contiguous mode and the other, and its offset
+/// in bytes.
 pub(super) struct BoxOrigin {
     pub(super) inner: u32,
     pub(super) outer: u32,
@@ -35,10 +37,12 @@ pub(super) struct BoxOrigin {
 }
 
 impl TmaTile {
-    /// A tile (mn, k) of `T` in which `major` is contiguous, with the widest swizzle that its extents allow.
+    /// A tile (mn, k) of `T` in which `major` is contiguous, with the widest swizzle that its
+    /// extents allow.
     ///
     /// # Errors
-    /// If the contiguous extent is not a multiple of 16 bytes, or the other is not a multiple of 8 rows.
+    /// If the contiguous extent is not a multiple of 16 bytes, or the other is not a multiple of 8
+    /// rows.
     pub fn new<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
         let extents = (i64::from(shape.0), i64::from(shape.1));
         let atom = SharedTile::widest(major, 8 * i64::from(T::BYTES), extents)?;
@@ -47,10 +51,12 @@ impl TmaTile {
         Ok(Self { shape, atom, run, slices: 1 })
     }
 
-    /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads read it; `wgmma` cannot.
+    /// A dense tile (mn, k) of `T` in which `major` is contiguous: one box, not swizzled. Threads
+    /// read it; `wgmma` cannot.
     ///
     /// # Errors
-    /// If an extent exceeds 256 elements, or the tile is not a multiple of 128 bytes, the alignment of the next stage.
+    /// If an extent exceeds 256 elements, or the tile is not a multiple of 128 bytes, the alignment
+    /// of the next stage.
     pub fn dense<T: Element>(shape: (u32, u32), major: Major) -> Result<Self, Error> {
         let element_bits = 8 * i64::from(T::BYTES);
         let atom = SharedTile { major, swizzle: SharedSwizzle::None, element_bits };
@@ -107,8 +113,8 @@ impl TmaTile {
         self.inner_and_outer().1 / self.slices
     }
 
-    /// The extents of a box in elements: along the contiguous mode, where it is the swizzle's span if there is one, and
-    /// along the other.
+    /// The extents of a box in elements: along the contiguous mode, where it is the swizzle's span
+    /// if there is one, and along the other.
     pub fn box_extents(&self) -> (u32, u32) {
         let rows = self.slice_extent();
         let boxes = (rows.div_ceil(MAX_BOX_EXTENT)..=rows).find(|boxes| rows.is_multiple_of(*boxes));
@@ -183,7 +189,8 @@ mod tests {
         tiles
     }
 
-    /// Every element of every box lands where the layout says: rows of one span, one after another, swizzled.
+    /// Every element of every box lands where the layout says: rows of one span, one after another,
+    /// swizzled.
     #[test]
     fn boxes_land_where_the_layout_puts_them() {
         for tile in tiles() {

@@ -21,10 +21,11 @@ impl<T: Element> From<Reg<T>> for Int {
     }
 }
 
-/// A device value that is promised to be a multiple of a number, as a leaf of layouts: a leading dimension that keeps rows
-/// aligned, say.
+/// A device value that is promised to be a multiple of a number, as a leaf of layouts: a leading
+/// dimension that keeps rows aligned, say.
 ///
-/// Nothing checks the promise but the emulator, which refuses the misaligned access that would follow.
+/// Nothing checks the promise but the emulator, which refuses the misaligned access that would
+/// follow.
 pub fn multiple_of<T: Element>(value: Reg<T>, factor: u32) -> Int {
     address::leaf(value, i64::from(factor))
 }
@@ -43,7 +44,7 @@ impl<T, S: Space> Clone for Tensor<T, S> {
 }
 
 impl<T: Element, S: Space> Tensor<T, S> {
-    /// The memory at `pointer`, read through `layout`. Reports tell addresses in it by their coordinates.
+    /// The memory at `pointer`, read through `layout`. Reports give its addresses as coordinates.
     #[track_caller]
     pub fn new(pointer: Pointer<T, S>, layout: impl Into<ComposedLayout>) -> Self {
         let layout = layout.into();
@@ -51,7 +52,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         Self { pointer, layout, addresses: Rc::new(Addresses::default()) }
     }
 
-    /// The memory at `pointer`, read through a layout that may be a mistake, which is then reported at the author's line.
+    /// The memory at `pointer`, read through a layout that may be a mistake, which is then reported
+    /// at the author's line.
     #[track_caller]
     pub fn with_layout(pointer: Pointer<T, S>, layout: Result<Layout, Error>) -> Self {
         Self::new(pointer, legal(layout, Layout::unit))
@@ -73,7 +75,8 @@ impl<T: Element, S: Space> Tensor<T, S> {
         &self.layout
     }
 
-    /// The same memory through another layout: for operations of the layout algebra that have no method here.
+    /// The same memory through another layout: for operations of the layout algebra that have no
+    /// method here.
     #[track_caller]
     pub fn map(&self, f: impl FnOnce(&ComposedLayout) -> Result<ComposedLayout, Error>) -> Self {
         let layout = legal(f(&self.layout), || self.layout.clone());
@@ -99,7 +102,10 @@ impl<T: Element, S: Space> Tensor<T, S> {
         let offset = legal(offset.linear().cloned(), || Int::ZERO);
         let swizzle = self.layout.swizzle();
         if swizzle.is_none() {
-            refuse(format!("addresses through {} need a layout that is at most swizzled", self.layout));
+            refuse(format!(
+                "the layout {} does not give an address: use a layout, or a layout and one swizzle",
+                self.layout
+            ));
         }
         self.addresses.of(self.pointer, &offset, swizzle.unwrap_or(Swizzle::IDENTITY))
     }

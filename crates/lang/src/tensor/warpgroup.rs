@@ -1,8 +1,9 @@
-//! `wgmma`: four warps multiply tiles that they read from shared memory, asynchronously. PTX ISA, "Asynchronous Warpgroup
-//! Level Matrix Instructions".
+//! `wgmma`: four warps multiply tiles that they read from shared memory, asynchronously. PTX ISA,
+//! "Asynchronous Warpgroup Level Matrix Instructions".
 //!
-//! What an instruction reads from shared memory is told by a *matrix descriptor*: where it starts, how its blocks are
-//! strided, how it is swizzled. All of that is in the layout of the tile, so a [`MatrixOperand`] takes it from there.
+//! A *matrix descriptor* describes what an instruction reads from shared memory: its start, the
+//! strides of its blocks, and its swizzle. A [`MatrixOperand`] derives it from the layout of the
+//! tile.
 
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
@@ -19,7 +20,8 @@ use crate::space::{GenericSpace, SharedSpace};
 use crate::value::{Reg, constant};
 
 impl TiledMma {
-    /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups` along m.
+    /// The atom of CuTe's name, `SM90_64x256x16_F32BF16BF16_SS` say, repeated over `warpgroups`
+    /// along m.
     #[track_caller]
     pub fn warpgroups(atom: impl IntoMmaAtom, warpgroups: u32) -> Self {
         let plan = atom.into_atom().and_then(|atom| {
@@ -30,7 +32,7 @@ impl TiledMma {
             && !plan.atom().family.is_warpgroup()
         {
             refuse(format!(
-                "{} is a warp's instruction, not a warpgroup's; take one of SM90_64x..",
+                "{} is an instruction of a warp, not of a warpgroup: use an SM90_64x.. atom",
                 plan.atom().name()
             ));
             return Self::of_plan(None);
@@ -38,12 +40,14 @@ impl TiledMma {
         Self::of_plan(plan)
     }
 
-    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory; of a sparse A what is stored of it, (m, k / 2, ..).
+    /// What `warpgroup` multiplies as A: a tile (m, k, ..) in shared memory; of a sparse A what is
+    /// stored of it, (m, k / 2, ..).
     ///
-    /// Bits are taken by words: a tile of [`b1x32`](crate::element::b1x32), whose columns are 32 steps of k each.
+    /// Bits are taken by words: a tile of [`b1x32`](crate::element::b1x32), whose columns are 32
+    /// steps of k each.
     ///
-    /// The warpgroup's number must be the same in all its threads *for the compiler to see* (a broadcast by shuffle): the
-    /// hardware takes descriptors from uniform registers.
+    /// The warpgroup's number must be the same in all its threads *for the compiler to see* (a
+    /// broadcast by shuffle): the hardware takes descriptors from uniform registers.
     #[track_caller]
     pub fn a_operand<T: Element>(
         &self,
@@ -67,13 +71,14 @@ impl TiledMma {
 
 /// Who reads a tile, and which blocks of it.
 pub(super) enum Share {
-    /// A warpgroup, by `wgmma`: every so-manieth block, from its own number on.
+    /// One of several warpgroups, by `wgmma`: the blocks dealt to it in turn.
     Warpgroup { warpgroups: Int, warpgroup: Int },
     /// The tensor core, by `tcgen05.mma`: all of them.
     Whole,
 }
 
-/// A tile in shared memory as `wgmma` or `tcgen05.mma` is told of it: descriptors (repetitions along m or n, k-steps, further modes).
+/// A tile in shared memory as an operand of `wgmma` or `tcgen05.mma`: descriptors (repetitions
+/// along m or n, k-steps, further modes).
 #[derive(Clone)]
 pub struct MatrixOperand {
     /// One descriptor a block; its address counts 16-byte units.
@@ -113,7 +118,7 @@ impl MatrixOperand {
         let found = Self::of_blocks((rows, depth / each), tile, share);
         if found.major == Major::Mn && !takes_either_major(element) {
             refuse(format!(
-                "{} reads {operand:?} with k contiguous, and in the tile {} is: only elements of 16 bits are read either way",
+                "{} reads {operand:?} with k contiguous, and in the tile {} is: transpose the tile, or use elements of 16 bits",
                 atom.name(),
                 if operand == Operand::A { "m" } else { "n" }
             ));
@@ -137,7 +142,8 @@ impl MatrixOperand {
             Ok((descriptor, major, blocks)) => {
                 let fields = if of_tensor_core { descriptor.tensor_core_bits() } else { descriptor.bits() };
                 let start = tile.pointer.address() >> 4;
-                // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank stands above them.
+                // The address field has 14 bits: the shared window is 256 KiB. A cluster's rank
+                // stands above them.
                 let start: Reg<u64> = (start & 0x3fff).convert();
                 let base = start | fields;
                 Self { blocks: Tensor::new(Generic::from_address(base, false), blocks), major }
@@ -149,7 +155,8 @@ impl MatrixOperand {
         }
     }
 
-    /// The blocks where `coordinate` is `All`, at the position it gives elsewhere: one stage of a ring, say.
+    /// The blocks where `coordinate` is `All`, at the position it gives elsewhere: such as one
+    /// stage of a pipeline.
     #[track_caller]
     pub fn slice(&self, coordinate: impl Into<Coordinate>) -> Self {
         Self { blocks: self.blocks.slice(coordinate), major: self.major }
@@ -188,8 +195,8 @@ pub(super) fn takes_either_major(element: DataType) -> bool {
     element.bits() == 16
 }
 
-/// The descriptor of the first block of a tile, which of its modes is contiguous, and where all blocks of this warpgroup
-/// begin, in 16-byte units: (repetitions, k-steps, further modes).
+/// The descriptor of the first block of a tile, which of its modes is contiguous, and where all
+/// blocks of this warpgroup begin, in 16-byte units: (repetitions, k-steps, further modes).
 fn blocks(
     (rows, depth): (i64, i64),
     tile: &ComposedLayout,

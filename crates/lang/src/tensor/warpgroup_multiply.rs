@@ -34,13 +34,13 @@
 //!     for pair in (0..left.len()).step_by(2) {
 //!         left.set_pair(pair, mine.get(pair) + mine.get(pair), mine.get(pair + 1) + mine.get(pair + 1));
 //!     }
-//!     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
-//!     sums.clear();
-//!     multiply(&mma, &mut sums, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::No);
+//!     let mut accumulator: Fragment<f32> = part.c_fragment((64, 8));
+//!     accumulator.clear();
+//!     multiply(&mma, &mut accumulator, &left, &mma.b_operand(&tile).slice((All, All, 0)), Accumulate::No);
 //!     wait_multiplications(0);
 //!     let c = part.c(&Tensor::with_layout(*c, Layout::row_major((64, 8))));
-//!     for index in 0..sums.len() {
-//!         c.set(index, sums.get(index));
+//!     for index in 0..accumulator.len() {
+//!         c.set(index, accumulator.get(index));
 //!     }
 //! }
 //! assert!(doubled().is_ok());
@@ -60,7 +60,7 @@ use crate::element::Element;
 use crate::operation::{perform, record, refuse};
 use crate::value::constant;
 
-/// What is done to operands and sums besides the multiply.
+/// Modifiers of the operands and the accumulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modifiers {
     negates_a: bool,
@@ -69,7 +69,7 @@ pub(super) struct Modifiers {
 }
 
 impl TiledMma {
-    /// The same with -A for A: `sums - a * b`. A `wgmma` of floats does that (its scale-a of -1).
+    /// The same with -A for A: `accumulator - a * b`. A `wgmma` of floats has it (scale-a of -1).
     ///
     /// ```
     /// use warpwright_lang::{kernel, tensor::TiledMma};
@@ -92,8 +92,8 @@ impl TiledMma {
         Self { modifiers: Modifiers { negates_b: true, ..self.modifiers }, ..self }
     }
 
-    /// The same with sums that stop at the least and the greatest `i32` where others wrap: `.satfinite`. A `wgmma` of 8-bit integers
-    /// does that.
+    /// The same with accumulators clamped to the range of `i32` instead of wrapping: `.satfinite`.
+    /// A `wgmma` of 8-bit integers has it.
     ///
     /// ```
     /// use warpwright_lang::{kernel, tensor::TiledMma};
@@ -108,7 +108,7 @@ impl TiledMma {
         if let Some(atom) = self.plan().map(|plan| plan.atom())
             && !(atom.family.is_warpgroup() && matches!(atom.a, DataType::S8 | DataType::U8))
         {
-            refuse(format!("{} does not saturate; a wgmma of S8 or U8 does", atom.name()));
+            refuse(format!("{} does not saturate: `saturating` needs a wgmma of S8 or U8", atom.name()));
         }
         Self { modifiers: Modifiers { saturates: true, ..self.modifiers }, ..self }
     }
@@ -118,12 +118,16 @@ impl TiledMma {
         if let Some(atom) = self.plan().map(|plan| plan.atom())
             && !(atom.family.is_warpgroup() && has_scales(atom))
         {
-            refuse(format!("{} does not negate its operands; a wgmma of floats does", atom.name()));
+            refuse(format!(
+                "{} does not negate its operands: `negating_a` and `negating_b` need a wgmma of floats",
+                atom.name()
+            ));
         }
     }
 }
 
-/// Whether the instruction has operands that scale A and B by 1 or -1: those of floats (PTX ISA, "wgmma.mma_async").
+/// Whether the instruction has operands that scale A and B by 1 or -1: those of floats (PTX ISA,
+/// "wgmma.mma_async").
 fn has_scales(atom: &MmaAtom) -> bool {
     atom.d != DataType::S32
 }
@@ -214,7 +218,8 @@ impl<T: Element> LeftOperand for Fragment<T> {
     }
 }
 
-/// An A of which half is stored, in shared memory or registers, and where in its rows that half stands.
+/// An A of which half is stored, in shared memory or registers, and where in its rows that half
+/// stands.
 ///
 /// ```
 /// use warpwright_lang::element::f16;
@@ -231,19 +236,19 @@ impl<T: Element> LeftOperand for Fragment<T> {
 ///     let whole = || (All, All, 0);
 ///     let tile = |rows, depth| {
 ///         let layout = TmaTile::new::<f16>((rows, depth), Major::K).and_then(|tile| tile.layout(1));
-///         let place = dynamic_shared_aligned::<f16>(rows * depth, 1024); // filled by TMA, say
-///         Tensor::new(place, layout.expect("whole blocks"))
+///         let memory = dynamic_shared_aligned::<f16>(rows * depth, 1024); // filled by TMA
+///         Tensor::new(memory, layout.expect("whole blocks"))
 ///     };
 ///     let mma = TiledMma::warpgroups("SM90_SPARSE_64x8x32_F32F16F16_SS", 1);
 ///     let (a, b) = (mma.a_operand(&tile(64, 32), 0).slice(whole()), mma.b_operand(&tile(8, 64)).slice(whole()));
 ///     let part = mma.thread(thread_idx().x);
 ///     let mut words = part.metadata_fragment((64, 32));
 ///     words.set(0, metadata[thread_idx().x]);
-///     let mut sums: Fragment<f32> = part.c_fragment((64, 8));
-///     sums.clear();
-///     multiply(&mma, &mut sums, &Sparse { stored: &a, metadata: &words }, &b, Accumulate::No);
+///     let mut accumulator: Fragment<f32> = part.c_fragment((64, 8));
+///     accumulator.clear();
+///     multiply(&mma, &mut accumulator, &Sparse { stored: &a, metadata: &words }, &b, Accumulate::No);
 ///     wait_multiplications(0);
-///     c[thread_idx().x] = sums.get(0);
+///     c[thread_idx().x] = accumulator.get(0);
 /// }
 /// assert!(sparse().is_ok());
 /// ```
@@ -287,35 +292,40 @@ impl<A: LeftOperand> LeftOperand for Sparse<'_, A> {
     }
 }
 
-/// Begins `sums += a * b`, or `sums = a * b` as `accumulate` says: a batch of `wgmma` over all k-steps of the operands.
+/// Starts `accumulator += a * b` or `accumulator = a * b`, as `accumulate` says: a batch of `wgmma`
+/// over all k-steps of the operands.
 ///
-/// The sums and the operands, registers included, belong to the tensor cores until [`wait_multiplications`] has waited for the batch. It is
-/// [`fence_multiplications`], [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them itself.
+/// The accumulator and the operands, registers included, belong to the tensor cores until
+/// [`wait_multiplications`] has waited for the batch. It is [`fence_multiplications`],
+/// [`issue_multiplications`] and [`commit_multiplications`]: a batch of several products calls them
+/// itself.
 #[track_caller]
 pub fn multiply<C: Element>(
     mma: &TiledMma,
-    sums: &mut Fragment<C>,
+    accumulator: &mut Fragment<C>,
     a: &impl LeftOperand,
     b: &MatrixOperand,
     accumulate: Accumulate,
 ) {
     fence_multiplications();
-    issue_multiplications(mma, sums, a, b, accumulate);
+    issue_multiplications(mma, accumulator, a, b, accumulate);
     commit_multiplications();
 }
 
-/// Makes what the warpgroup's threads wrote to registers visible to the `wgmma` that follow: before the first of a batch, and
-/// after every write of sums, or of A in registers. PTX ISA, "wgmma.fence".
+/// Makes what the warpgroup's threads wrote to registers visible to the `wgmma` that follow: before
+/// the first of a batch, and after every write of the accumulator, or of A in registers. PTX ISA,
+/// "wgmma.fence".
 #[track_caller]
 pub fn fence_multiplications() {
     perform("wgmma.fence.sync.aligned", []);
 }
 
-/// The `wgmma` of one product, over all k-steps of the operands, that join the batch of the warpgroup.
+/// The `wgmma` of one product, over all k-steps of the operands, that join the batch of the
+/// warpgroup.
 #[track_caller]
 pub fn issue_multiplications<C: Element, A: LeftOperand>(
     mma: &TiledMma,
-    sums: &mut Fragment<C>,
+    accumulator: &mut Fragment<C>,
     a: &A,
     b: &MatrixOperand,
     accumulate: Accumulate,
@@ -337,7 +347,7 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
         immediates.push(b.transposed());
     }
     let selectors = atom.metadata().map_or(1, |metadata| metadata.selectors());
-    let (rows, columns) = (extent(sums.layout(), 1), extent(sums.layout(), 2));
+    let (rows, columns) = (extent(accumulator.layout(), 1), extent(accumulator.layout(), 2));
     let steps = a.steps();
     let mut accumulate = accumulate.reg();
     for step in 0..steps {
@@ -345,7 +355,7 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
             let (left, metadata) = (a.block(row, step), a.metadata(row, step, selectors));
             for column in 0..columns {
                 let mut operands = vec![
-                    vector(&sums.slice(Coordinate::from((All, row, column)))),
+                    vector(&accumulator.slice(Coordinate::from((All, row, column)))),
                     left.clone(),
                     b.descriptor(column, step),
                 ];
@@ -366,7 +376,7 @@ pub fn issue_multiplications<C: Element, A: LeftOperand>(
 fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
     let name = atom.name();
     let mistake = if !atom.family.is_warpgroup() {
-        format!("{name} is a warp's instruction, not a warpgroup's; multiply fragments by `gemm`")
+        format!("{name} is an instruction of a warp, not of a warpgroup: multiply fragments by `gemm`")
     } else if atom.family.is_sparse() != A::IS_SPARSE {
         match A::IS_SPARSE {
             true => format!(
@@ -383,7 +393,7 @@ fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
     } else if let Some(held) = a.mismatch(atom.a) {
         format!("{name} takes A of {}, and this fragment holds {held}", atom.a)
     } else if packed::<C>(atom.c) != Some(1) {
-        format!("{name} sums in {}, and this fragment holds {}", atom.c, C::NAME)
+        format!("{name} accumulates in {}, and this fragment holds {}", atom.c, C::NAME)
     } else {
         return true;
     };
@@ -391,7 +401,8 @@ fn demand_operands<C: Element, A: LeftOperand>(atom: &MmaAtom, a: &A) -> bool {
     false
 }
 
-/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts. PTX ISA, "wgmma.commit_group".
+/// Makes a batch of the `wgmma` issued since the last one: what [`wait_multiplications`] counts.
+/// PTX ISA, "wgmma.commit_group".
 #[track_caller]
 pub fn commit_multiplications() {
     perform("wgmma.commit_group.sync.aligned", []);

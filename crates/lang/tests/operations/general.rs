@@ -216,8 +216,8 @@ pub(crate) const CASES: &[Case] = cases! {
         { let policy = cache_policy(L2Eviction::First); copy_async_with_policy(tile::<f32>(), global(), 4, policy) };
     "sm_80" "cp.async.commit_group cp.async.wait_group cp.async.wait_all":
         { commit_async_copies(); wait_async_copies(1); wait_all_async_copies() };
-    "sm_80" "fence.acquire.gpu": fence::fence(fence::Semantics::Acquire, Scope::Device);
-    "sm_80" "fence.release.sys": fence::fence(fence::Semantics::Release, Scope::System);
+    "sm_90a" "fence.acquire.gpu": fence::fence(fence::Semantics::Acquire, Scope::Device);
+    "sm_90a" "fence.release.sys": fence::fence(fence::Semantics::Release, Scope::System);
     "sm_80" "shfl.sync.idx.b32": x::<f32>().shuffle(0);
     "sm_80" "shfl.sync.bfly.b32": x::<u32>().shuffle_xor(16);
     "sm_80" "mov.b64 shfl.sync.down.b32 shfl.sync.down.b32 mov.b64": x::<f64>().shuffle_down(1);

@@ -53,7 +53,7 @@ refusals! {
     registers_that_are_no_multiple_of_8: 5, "multiple of 8";
     roles_that_exceed_the_register_file: 5, "65536";
     shared_memory_over_the_limit: 6, "232448";
-    tensor_memory_of_96_columns: 6, "take 128", of_blackwell_kernel;
+    tensor_memory_of_96_columns: 6, "allocate 128", of_blackwell_kernel;
     tensor_core_multiply_of_96_rows: 4, "64 or 128", of_blackwell_kernel;
     box_that_is_too_long: 7, "256", of_map;
     box_wider_than_its_swizzle: 7, "128", of_map;

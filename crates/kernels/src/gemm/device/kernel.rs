@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use warpwright::lang::kernel::KernelParameter;
+use warpwright::lang::parameter::KernelParameter;
 use warpwright::prelude::*;
 
 use super::epilogue::{Coordinate, EpilogueInputs, EpilogueOp, Fused, FusedEpilogue, Origin};

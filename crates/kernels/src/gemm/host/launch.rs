@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warpwright::arch::Capability;
-use warpwright::lang::kernel::KernelParameter;
+use warpwright::lang::parameter::KernelParameter;
 use warpwright::prelude::*;
 use warpwright::runtime::{
     Buffer, Device, DeviceProperties, HostParameter, LaunchCounts, Storable, Stream, TensorMap, TileMaps,
