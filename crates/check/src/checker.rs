@@ -1,4 +1,4 @@
-//! What the checkers know of a cluster: who has learnt of what. Events of synchronisation end here.
+//! What the warps of a cluster know. Synchronization events are handled here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,9 +25,10 @@ pub(crate) struct CtaState {
     pub(crate) linear: u32,
     pub(crate) warps: Vec<WarpState>,
     pub(crate) barriers: Vec<Gatherings>,
-    /// What threads knew that have exited.
+    /// What the exited threads knew.
     pub(crate) exited: Knowledge,
-    /// What certainly took place while any of its threads was there, ordered for them or not: what came before a barrier of the cluster.
+    /// All events that happened while any of its threads was resident, ordered or not: everything
+    /// before a cluster barrier.
     pub(crate) outlived: Clock,
     pub(crate) mbarriers: u32,
 }
@@ -37,7 +38,7 @@ pub(crate) struct CtaState {
 pub(crate) struct Checker {
     pub(crate) launch: Arc<LaunchState>,
     pub(crate) ctas: Vec<CtaState>,
-    /// What has been brought to the barrier of the cluster in the phase that is open, and in the last one that ended.
+    /// What arrives at the cluster barrier in the open phase, and in the last completed one.
     pub(crate) cluster_arrived: Knowledge,
     pub(crate) cluster_completed: Knowledge,
     /// The same of all that threads did before they arrived, `.relaxed` or not.
@@ -53,15 +54,15 @@ pub(crate) struct Checker {
     pub(crate) tensor: Vec<TensorShadow>,
     /// Instructions that accessed memory.
     pub(crate) serial: u32,
-    /// What an access is cut into, kept for its room.
+    /// The parts of an access. Kept for its allocation.
     pub(crate) pieces: Vec<Piece>,
-    /// What the last access is at odds with.
+    /// Accesses that conflict with the last one.
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
     /// Arrivals that wait for copies.
     pub(crate) late_arrivals: Vec<LateArrival>,
-    /// Instructions that issue copies which complete at a peer's mbarrier: who waits there knows of the copy, not of the thread that
-    /// issued it.
+    /// Instructions that issue copies completing at a peer's mbarrier. A thread that waits there
+    /// observes the copy, not the issuing thread.
     pub(crate) remote_copies: BTreeSet<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What the checkers of all clusters of a launch share.
+//! State that the checkers of all clusters of a launch share.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use crate::state::clock::Clock;
 use crate::state::locations::SyncLocations;
 use crate::state::memory::GlobalShadow;
 
-/// What the checkers of all clusters of a launch share.
+/// State that the checkers of all clusters of a launch share.
 #[derive(Debug)]
 pub(crate) struct LaunchState {
     pub(crate) info: LaunchInfo,
-    /// Whether the kernel fences what it does in tensor memory. One that never does is not asked to: Triton and CUTLASS write none, and rely on
-    /// the waits.
+    /// Whether the kernel uses tensor-memory fences. A kernel without any, as Triton and CUTLASS
+    /// emit, is not checked for them.
     pub(crate) fences_tensor_memory: bool,
     /// The lanes of a CTA's warps.
     pub(crate) populations: Vec<u32>,
@@ -34,18 +34,19 @@ pub(crate) struct LaunchState {
     misuses: Firsts<(FindingKind, u32, u32), Misuse>,
     /// The launch that this one may overlap.
     pub(crate) previous: Option<Arc<PreviousLaunch>>,
-    /// By a line of this launch, and one of the launch in front.
+    /// By instruction of this launch and of the predecessor.
     overlaps: Firsts<(u32, u32), Overlap>,
-    /// Loads of shared memory that have read something which was written. What else their lines read may be the end of a
-    /// tile that a problem does not fill, whose values nobody uses.
+    /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
+    /// read elsewhere may be the unused end of a partial tile.
     good_reads: Mutex<BTreeSet<u32>>,
-    /// Loads that take what they find.
+    /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
-    /// If there are any: what a thread has heard of that reads a location which strong accesses have written.
+    /// If the kernel has such loads: what a thread observes that reads a location written by strong
+    /// accesses.
     rumours: Mutex<HashMap<u64, Clock>>,
 }
 
-/// Locations at which threads hear of others at most. Of more of them nothing is told.
+/// The most locations tracked in this way. Further ones are not checked.
 const MOST_RUMOURS: usize = 1 << 16;
 
 impl LaunchState {
@@ -79,13 +80,13 @@ impl LaunchState {
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread hears that reads a location.
+    /// What a thread observes that reads a location.
     pub(crate) fn heard_at(&self, address: u64) -> Option<Clock> {
         self.rumours.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
     }
 
-    /// A location is written by a thread that knows and has heard so much: by a store, which `replaces` what was told there, or by an
-    /// atomic operation, which adds to it.
+    /// A location is written by a thread with this knowledge: by a store, which replaces the
+    /// earlier value (`replaces`), or by an atomic operation, which adds to it.
     pub(crate) fn tell(&self, address: u64, replaces: bool, heard: Clock) {
         let mut rumours = self.rumours.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = rumours.len() < MOST_RUMOURS;
@@ -113,7 +114,7 @@ impl LaunchState {
         self.good_reads.lock().unwrap_or_else(PoisonError::into_inner).extend(instructions);
     }
 
-    /// All that was found, in the order of the program, and what a launch behind this one may overlap.
+    /// All findings in program order, and the record for a dependent launch.
     pub(crate) fn end(&self, names: &dyn AddressNames) -> (Vec<Finding>, PreviousLaunch) {
         let code = &*self.info.code;
         let mut done = PreviousLaunch::new(code);
@@ -121,7 +122,8 @@ impl LaunchState {
         self.guesses.take().into_iter().for_each(|conflict| self.report(conflict));
         let conflicts = self.conflicts.lock();
         let good = self.good_reads.lock().unwrap_or_else(PoisonError::into_inner);
-        // A line that is unrolled is one load: the last of a pipeline may look ahead to a tile that never comes.
+        // An unrolled source line is one load: the last one of a pipeline may prefetch an unused
+        // tile.
         let line = |pc: u32| code.instruction(pc).source.as_ref().map(|source| (&source.file, source.line));
         let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
@@ -132,7 +134,7 @@ impl LaunchState {
                 && is_good(conflict.later.pc)
         };
         let misuses = self.misuses.lock();
-        // One who initialises an mbarrier again races with who did before.
+        // Initializing an mbarrier twice races with the first initialization.
         let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
@@ -162,7 +164,8 @@ impl LaunchState {
     }
 }
 
-/// Findings of the same kind at the same places of the author's source are one: of several instructions that a line became.
+/// Findings of one kind at the same source locations are merged: they come from several
+/// instructions of one line.
 fn told_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
     let mut told: Vec<(Finding, At)> = Vec::new();
     for (finding, at) in findings {

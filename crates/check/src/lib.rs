@@ -1,9 +1,9 @@
-//! Finds data races and misuse of barriers, asynchronous copies and memory in the events of a launch,
-//! in the terms of the PTX memory model.
+//! Finds data races and misuse of barriers, asynchronous copies and memory in the events of a
+//! launch, in the terms of the PTX memory model.
 //!
-//! [`LaunchChecks`] observes a launch. Its checkers hold that asynchronous work may access its bytes at
-//! any moment until the program has observed its completion, whatever the schedule of the emulator.
-//! `docs/checking.md` gives the rules.
+//! [`LaunchChecks`] observes a launch. The checkers assume that asynchronous work may access its
+//! bytes at any moment until the program has observed its completion, under every schedule of the
+//! emulator. `docs/checking.md` gives the rules.
 
 mod checker;
 mod launch;

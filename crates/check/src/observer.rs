@@ -27,7 +27,7 @@ impl LaunchChecks {
         self.done.get().map_or(&[], |(findings, _)| findings)
     }
 
-    /// What the launch did, once it has ended, for a launch behind it that may overlap it.
+    /// The record of a finished launch, for a dependent launch.
     pub fn done(&self) -> Option<Arc<PreviousLaunch>> {
         self.done.get().map(|(_, done)| done.clone())
     }

@@ -61,7 +61,7 @@ fn our_own_ptx_tells_the_line_the_element_and_the_seed() {
         "crates/kernels/src/transpose/tile.rs",
         "is element (",
         ") of this tensor of f32",
-        "put a barrier of the CTA",
+        "call `sync_threads()`",
         "`--schedule eager` shows it, `--explain race` says more",
     ] {
         assert!(told.contains(part), "no `{part}` in\n{told}");

@@ -1,11 +1,13 @@
 //! Bank conflicts of shared memory.
 //!
-//! There are 32 banks; neighbouring words of 4 bytes are in neighbouring banks, and in a pass each bank serves one word, to
-//! every lane that wants it (CUDA C++ Programming Guide, "Shared Memory"). Lanes that take up to 4 bytes go all together, of 8
-//! bytes in two halves of the warp, of 16 bytes in four quarters: 128 bytes a pass at the most. Loads of 8 and 16 bytes go twice
-//! as many lanes at a time where all pairs of neighbours, or all pairs of lanes two apart, want the same; stores never do
-//! (measured on H200: `banks_h200.txt` has what the profiler counted). The rows of `ldmatrix` and `stmatrix` are 16 bytes each,
-//! given by 8 lanes for a matrix, so that each matrix is a pass.
+//! Shared memory has 32 banks; consecutive words of 4 bytes are in consecutive banks. In a pass,
+//! each bank serves one word, to every lane that reads it (CUDA C++ Programming Guide, "Shared
+//! Memory"). Accesses of up to 4 bytes per lane are one group, of 8 bytes two halves of the warp,
+//! of 16 bytes four quarters: at most 128 bytes per pass. Loads of 8 and 16 bytes serve twice as
+//! many lanes at a time if all pairs of neighbors, or all pairs of lanes two apart, read the same
+//! words; stores never do (measured on H200: `banks_h200.txt` has the profiler's counts). The rows
+//! of `ldmatrix` and `stmatrix` are 16 bytes each, from 8 lanes per matrix, so each matrix is one
+//! pass.
 
 use warpwright_arch::limits;
 use warpwright_events::{LANES, lanes};
@@ -13,7 +15,7 @@ use warpwright_events::{LANES, lanes};
 const BANKS: u64 = limits::BANKS as u64;
 const BANK_BYTES: u64 = limits::BANK_BYTES as u64;
 
-/// Passes that an access makes, and those that its lanes need at least.
+/// Passes of an access, and the minimum for its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passes {
     pub(crate) wavefronts: u64,
@@ -98,8 +100,8 @@ mod tests {
         assert_eq!(ways(2, 2, u32::MAX), (1, 1), "halves of a word are one word");
     }
 
-    /// Each line: what the lanes do and with how many bytes, the wavefronts and bank conflicts that the profiler counted, the
-    /// lanes' addresses (`-` for a lane that takes no part).
+    /// Each line: the lanes' access and its bytes, the wavefronts and bank conflicts that the
+    /// profiler counted, the lanes' addresses (`-` for an inactive lane).
     #[test]
     fn the_profiler_counts_the_same() {
         for line in include_str!("banks_h200.txt").lines() {

@@ -1,11 +1,12 @@
 //! Barriers of a CTA that no data crosses.
 //!
-//! Barriers divide what a CTA does into rounds. A barrier is needed if a thread touches in the round after it what another
-//! thread touched in the round before, and one of the two writes. What waits for longer than a round is ordered by another
-//! barrier as well, so a barrier that is not needed in this sense could go as long as the others stay. Words of 4 bytes of
-//! shared memory and sectors of global memory are the finest that is looked at: coarser than bytes, which can only make a
-//! barrier look needed. What else may lean on a barrier makes those around it needed: asynchronous work, mbarriers,
-//! fences, atomics and other strong accesses of global memory.
+//! Barriers divide a CTA's execution into intervals. A barrier is needed if a thread touches in the
+//! interval after it what another thread touched in the interval before, and one of the two writes.
+//! Accesses further apart are ordered by another barrier as well, so an unneeded barrier can be
+//! removed while the others stay. The granularity is 4-byte words of shared memory and sectors of
+//! global memory; coarser than bytes, it can only make a barrier appear needed. Other operations
+//! that may rely on a barrier make those around it needed: asynchronous work, mbarriers, fences,
+//! atomics and other strong accesses of global memory.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use crate::sectors::SECTOR_BYTES;
 
 const WORD_BYTES: u64 = 4;
 
-/// The threads that did something in a round.
+/// The threads that accessed a location in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Threads {
     One(u32),
@@ -37,14 +38,14 @@ impl Threads {
     }
 }
 
-/// Who touched a place in a round.
+/// The accesses to a location in one interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touches {
     reads: Option<Threads>,
     writes: Option<Threads>,
 }
 
-/// Who touched a place in its latest round, and in the one before that.
+/// The accesses to a location in its latest interval, and in the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     round: u64,
@@ -53,7 +54,8 @@ struct Place {
 }
 
 impl Place {
-    /// A thread touches it. Whether another thread did so in the round before, and one of the two writes.
+    /// A thread accesses it. Returns whether another thread did in the previous interval, and one
+    /// of the two writes.
     fn touch(&mut self, round: u64, thread: u32, writes: bool) -> bool {
         if self.round != round {
             self.before = if self.round + 1 == round { self.now } else { Touches::default() };
@@ -73,11 +75,11 @@ impl Place {
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     round: u64,
-    /// The instruction of the barrier that began the round, and whether it is needed.
+    /// The barrier instruction that began the interval, and whether it is needed.
     barrier: Option<(u32, bool)>,
-    /// Whether the barrier that ends the round is needed whatever comes.
+    /// Whether the barrier that ends the interval is needed in any case.
     next_needed: bool,
-    /// The barriers that wait for all threads and are under way.
+    /// Barriers of all threads that are in progress.
     under_way: Vec<(u32, u32)>,
     /// Words of shared memory, as far as any was touched.
     shared: Vec<Place>,
@@ -100,7 +102,8 @@ impl Rounds {
         }
     }
 
-    /// Lanes go on from a barrier. What became of the barrier before, if this is the first that is heard of this one's end.
+    /// Lanes proceed from a barrier. Returns the previous barrier's result, if this is the first
+    /// event of the barrier's completion.
     pub(crate) fn leave(&mut self, pc: u32, barrier: u32, generation: u32) -> Option<Passed> {
         let index = self.under_way.iter().position(|&waiting| waiting == (barrier, generation))?;
         self.under_way.swap_remove(index);
@@ -110,7 +113,7 @@ impl Rounds {
         passed
     }
 
-    /// The CTA ends, or another barrier does. What became of the barrier before.
+    /// The CTA or the interval ends. Returns the previous barrier's result.
     pub(crate) fn end(&mut self) -> Option<Passed> {
         self.barrier.take().map(|(pc, needed)| Passed { pc, needed })
     }

@@ -14,11 +14,11 @@ use crate::counters::{Counters, Counts, InstructionCounts, SectorCounts, SharedC
 use crate::narrow::Runs;
 use crate::sectors::{self, SectorSet};
 
-/// Counts what each instruction of a launch does.
+/// Counts the work of each instruction of a launch.
 #[derive(Debug)]
 pub struct LaunchCounting(Arc<Shared>);
 
-/// What the counters of all clusters of a launch share.
+/// State that the counters of all clusters of a launch share.
 #[derive(Debug)]
 struct Shared {
     launch: LaunchInfo,
@@ -26,7 +26,8 @@ struct Shared {
     lines: Vec<u32>,
     /// Whether the kernel has barriers of the CTA to follow.
     has_barriers: bool,
-    /// Whether clusters are of one CTA. Any barrier may order what other CTAs do with shared memory.
+    /// Whether clusters have one CTA. Otherwise any barrier may order other CTAs' accesses to
+    /// shared memory.
     alone: bool,
     /// Tables that no cluster uses now.
     spare: Mutex<Vec<Tables>>,
@@ -39,10 +40,10 @@ struct Change {
     lanes: i64,
 }
 
-/// What was counted, by operation.
+/// Counts by operation.
 #[derive(Debug)]
 struct Tables {
-    /// What changes from each operation to the next; one more than there are operations.
+    /// The change from each operation to the next; one more entry than operations.
     changes: Vec<Change>,
     counts: Vec<Counts>,
     read: SectorSet,
@@ -107,7 +108,7 @@ impl LaunchCounting {
         }))
     }
 
-    /// What was counted in all, once the launch has ended.
+    /// The totals, once the launch has ended.
     pub fn counters(&self) -> Counters {
         let Shared { launch, lines, spare, .. } = &*self.0;
         let code = &launch.code;
@@ -162,7 +163,7 @@ impl LaunchObserver for LaunchCounting {
     }
 }
 
-/// Counts what one cluster does.
+/// Counts the work of one cluster.
 #[derive(Debug)]
 struct Counter {
     launch: Arc<Shared>,
@@ -174,7 +175,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Counts a cluster of so many CTAs.
+    /// Counts a cluster of `ctas` CTAs.
     fn new(launch: &Arc<Shared>, ctas: usize) -> Self {
         let spare = launch.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let tables = spare.unwrap_or_else(|| Tables::new(launch.lines.len()));
@@ -194,7 +195,7 @@ impl Counter {
         &mut self.tables().counts[pc as usize]
     }
 
-    /// A path ran the operations from one place up to another.
+    /// A path executed the operations from `from` up to `end`.
     fn ran(&mut self, from: u32, end: u32, lanes: u32) {
         let lanes = i64::from(lanes.count_ones());
         let changes = &mut self.tables().changes;
@@ -288,7 +289,8 @@ impl Counter {
         counts.atomic_conflicts += operations - distinct.len() as u64;
     }
 
-    /// `cp.async` of lanes, from global to shared memory; lanes of `reading` read their sources, the others fill with zeros.
+    /// `cp.async` of lanes, from global to shared memory; lanes of `reading` read their sources,
+    /// the others fill with zeros.
     fn lane_copies(
         &mut self,
         actor: Actor,
@@ -312,7 +314,8 @@ impl Counter {
     /// Asynchronous work is issued.
     fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[ByteRange]) {
         self.lean(actor);
-        // `cp.async` is counted by warps, and what tensor cores read and write is no copy, nor are moves of tensor memory.
+        // `cp.async` is counted by warps. Accesses of tensor cores and moves of tensor memory are
+        // not copies.
         let counted_elsewhere = matches!(completion, Completion::Group(kind) if kind != AsyncKind::Bulk);
         if counted_elsewhere || proxy == Proxy::Tensormap {
             return;

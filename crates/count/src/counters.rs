@@ -1,4 +1,4 @@
-//! What was counted: plain data, by instruction, by source line and in all.
+//! Counters as plain data: by instruction, by source line and in total.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -32,13 +32,13 @@ counts! {
         wavefronts: u64,
         /// Passes that the same lanes need at least.
         ideal: u64,
-        /// Bytes that lanes asked for.
+        /// Bytes that lanes access.
         bytes: u64,
     }
 }
 
 impl SharedCounts {
-    /// Passes made because lanes met in a bank.
+    /// Additional passes because of bank conflicts.
     pub fn conflicts(&self) -> u64 {
         self.wavefronts - self.ideal
     }
@@ -53,13 +53,13 @@ counts! {
         sectors: u64,
         /// Sectors that the bytes of each access need at least.
         ideal: u64,
-        /// Bytes of each access, those that several lanes share counted once.
+        /// Bytes of each access; bytes shared by several lanes count once.
         bytes: u64,
     }
 }
 
 impl SectorCounts {
-    /// Sectors touched beyond what the bytes need.
+    /// Sectors beyond the minimum for the bytes.
     pub fn excess(&self) -> u64 {
         self.sectors - self.ideal
     }
@@ -68,7 +68,7 @@ impl SectorCounts {
 counts! {
     /// Bulk and tensor copies, reductions and asynchronous stores.
     CopyCounts {
-        /// Copies issued; one that goes to several CTAs counts once for each.
+        /// Copies issued; a multicast copy counts once for each CTA.
         copies: u64,
         /// Bytes written at their targets.
         bytes: u64,
@@ -80,11 +80,12 @@ counts! {
 }
 
 counts! {
-    /// What happened at one instruction, at one line, or in a launch.
+    /// Counters of one instruction, one line, or a launch.
     Counts {
         /// Executions, counted once a warp.
         executions: u64,
-        /// Lanes that executed: 32 an execution where none is elsewhere, gone or predicated off.
+        /// Lanes that executed: 32 per execution if none is on another path, exited or predicated
+        /// off.
         lanes: u64,
         /// Branches at which lanes of a warp parted.
         divergent_branches: u64,
@@ -96,38 +97,40 @@ counts! {
         local: SectorCounts,
         /// Atomic operations, counted once a lane.
         atomics: u64,
-        /// Those of them that had to wait for another lane of the warp at the same address.
+        /// Atomic operations that waited for another lane of the warp at the same address.
         atomic_conflicts: u64,
         /// Bulk and tensor copies.
         copies: CopyCounts,
         /// Barriers of the CTA, counted once a CTA.
         barriers: u64,
-        /// Those that no data crossed: nothing that a thread touched just before was touched by another just after.
+        /// Barriers across which no data passed: no thread touched afterwards what another touched
+        /// before.
         idle_barriers: u64,
-        /// Loads and stores that could have been part of the one before, had it been wider. Counted once a warp.
+        /// Loads and stores that a wider previous access could have included. Counted once per
+        /// warp.
         narrow: u64,
     }
 }
 
 impl Counts {
-    /// Lanes that were elsewhere, gone or predicated off.
+    /// Lanes on another path, exited or predicated off.
     pub fn lanes_lost(&self) -> u64 {
         32 * self.executions - self.lanes
     }
 }
 
-/// One PTX instruction of a kernel, and what it did in a launch.
+/// One PTX instruction of a kernel, and its counters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InstructionCounts {
     /// The line of the PTX text.
     pub ptx_line: u32,
     /// The instruction.
     pub text: String,
-    /// The position in the kernel's source, where the PTX tells it.
+    /// The position in the kernel's source, if the PTX names it.
     pub source: Option<Source>,
-    /// What one execution of it computes.
+    /// The work of one execution.
     pub work: Work,
-    /// What it did.
+    /// Its counters.
     pub counts: Counts,
 }
 
@@ -138,7 +141,7 @@ impl InstructionCounts {
     }
 }
 
-/// What one launch did.
+/// The counters of one launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// The kernel.
@@ -151,25 +154,25 @@ pub struct Counters {
     pub cluster: [u32; 3],
     /// Shared memory of a CTA, static and dynamic, in bytes.
     pub shared_bytes: u32,
-    /// Launches that this is the sum of.
+    /// The number of launches added up.
     pub launches: u64,
-    /// Sectors of 32 bytes of global memory that were read, each counted once a launch: what must come from memory where
-    /// the caches start empty and forget nothing.
+    /// Sectors of 32 bytes of global memory that were read, each counted once per launch: DRAM
+    /// traffic, assuming infinite caches that start empty.
     pub sectors_read: u64,
     /// Sectors written, each counted once a launch.
     pub sectors_written: u64,
-    /// The kernel's instructions in the order of the PTX, those that nothing executed as well.
+    /// The kernel's instructions in PTX order, including unexecuted ones.
     pub instructions: Vec<InstructionCounts>,
 }
 
-/// A source line, and what its instructions did.
+/// A source line, and the counters of its instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LineCounts {
-    /// The file; `None` where the PTX has no `.loc`, and the line is the PTX text's.
+    /// The file; `None` if the PTX has no `.loc`, and the line is one of the PTX text.
     pub file: Option<String>,
     /// The line, from 1.
     pub line: u32,
-    /// What its instructions did; `executions` and `lanes` are theirs together.
+    /// The sum of its instructions' counters.
     pub counts: Counts,
     /// Arithmetic operations by the unit that did them.
     pub operations: BTreeMap<Unit, u64>,
@@ -189,7 +192,7 @@ impl LineCounts {
 }
 
 impl Counters {
-    /// By source line, in the order of files and lines; lines of which nothing was executed are left out.
+    /// By source line, in the order of files and lines, without unexecuted lines.
     pub fn lines(&self) -> Vec<LineCounts> {
         let mut lines: BTreeMap<(Option<&str>, u32), LineCounts> = BTreeMap::new();
         for instruction in self.instructions.iter().filter(|instruction| instruction.counts.executions > 0) {
@@ -240,7 +243,7 @@ impl Counters {
             && self.instructions.iter().zip(&other.instructions).all(same)
     }
 
-    /// Adds another launch of the same kernel with the same extents; gives it back where it is not one.
+    /// Adds another launch of the same kernel with the same extents; returns it otherwise.
     pub fn absorb(&mut self, other: Self) -> Result<(), Box<Self>> {
         if !self.is_like(&other) {
             return Err(Box::new(other));

@@ -1,9 +1,9 @@
-//! Counts what a launch does, by instruction: not wrong, but slow.
+//! Counts the work of a launch by instruction, to find what is slow.
 //!
 //! [`LaunchCounting`] observes a launch and adds up the tables of its clusters. Executions are not
-//! counted one by one: a path reports the stretch of code that it has run, and both ends of the
-//! stretch are noted; a running sum over the code gives the executions of each instruction.
-//! `docs/report.md` gives the rules and what they do not model.
+//! counted one by one: a path reports the range of code that it has run, and both ends of the range
+//! are noted; a running sum over the code gives the executions of each instruction.
+//! `docs/report.md` gives the rules and their limits.
 
 mod banks;
 mod barriers;

@@ -1,13 +1,14 @@
 //! Accesses that could have been wider.
 //!
-//! Loads (or stores) of the same source line, one after the other in a warp, of which each lane's next bytes follow its last
-//! ones, could have been one instruction of up to 16 bytes, where the first address is a multiple of the whole.
+//! Consecutive loads (or stores) of one source line in a warp, in which each lane's bytes continue
+//! its previous ones, could be one instruction of up to 16 bytes, if the first address is a
+//! multiple of the total.
 
 use warpwright_events::{Actor, LANES, MemorySpace, lanes};
 
 /// The widest access of a thread.
 const WIDEST: u64 = 16;
-/// Runs that are followed at once in a warp: a line may read several arrays in turn.
+/// Sequences followed at once per warp: a line may access several arrays alternately.
 const OPEN_RUNS: usize = 4;
 
 /// Accesses that follow each other.
@@ -21,18 +22,19 @@ struct Run {
     bytes: u64,
     /// Bytes of each access.
     size: u64,
-    /// Accesses already told of.
+    /// Accesses already reported.
     told: u64,
 }
 
-/// What a warp accessed last.
+/// The last access of a warp.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     open: Vec<Run>,
 }
 
 impl Runs {
-    /// Lanes load or store `size` bytes each. How many accesses a wider one has just been found to save.
+    /// Lanes load or store `size` bytes each. How many accesses a wider one has just been found to
+    /// save.
     pub(crate) fn access(
         &mut self,
         line: u32,
@@ -87,7 +89,7 @@ mod tests {
         assert_eq!(saved(&[(1, 0, 4, false), (1, 4, 4, false), (1, 8, 4, false), (1, 12, 4, false)]), 3);
         assert_eq!(saved(&[(1, 8, 4, true), (1, 12, 4, true), (1, 16, 4, true)]), 1, "8 to 15");
         assert_eq!(saved(&[(1, 0, 8, true), (1, 8, 8, true)]), 1);
-        // Two arrays in turn.
+        // Two arrays alternately.
         assert_eq!(saved(&[(1, 0, 4, false), (1, 8192, 4, false), (1, 4, 4, false), (1, 8196, 4, false)]), 2);
     }
 

@@ -1,6 +1,7 @@
 //! Sectors of global and local memory.
 //!
-//! Memory moves in sectors of 32 bytes (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory").
+//! Memory moves in sectors of 32 bytes (CUDA C++ Best Practices Guide, "Coalesced Access to Global
+//! Memory").
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ pub(crate) const SECTOR_BYTES: u64 = warpwright_arch::limits::SECTOR_BYTES as u6
 /// Sectors that share a word of bits.
 const PAGE_SECTORS: u64 = 128;
 
-/// Bytes of an access, as sorted ranges that do not overlap; lanes that follow each other are one range.
+/// Bytes of an access, as sorted ranges that do not overlap; lanes that follow each other are one
+/// range.
 pub(crate) fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(LANES);
     for lane in lanes(mask) {
@@ -24,7 +26,7 @@ pub(crate) fn ranges(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64
     ranges
 }
 
-/// Sorts ranges, and makes one of those that overlap or touch.
+/// Sorts ranges, and merges those that overlap or touch.
 fn merge(ranges: &mut Vec<(u64, u64)>) {
     if ranges.len() > 1 {
         ranges.sort_unstable();
@@ -36,8 +38,8 @@ fn merge(ranges: &mut Vec<(u64, u64)>) {
     }
 }
 
-/// Words of local memory lie side by side for the 32 lanes of a warp (CUDA C++ Programming Guide, "Local Memory"): where
-/// those of an access are then.
+/// Words of local memory are adjacent for the 32 lanes of a warp (CUDA C++ Programming Guide,
+/// "Local Memory"). Returns the interleaved ranges of an access.
 pub(crate) fn interleaved(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u64)> {
     const WORD: u64 = 4;
     let mut ranges = Vec::with_capacity(LANES);
@@ -52,7 +54,7 @@ pub(crate) fn interleaved(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec
     ranges
 }
 
-/// How many sectors sorted ranges touch, how many bytes they have, and how many sectors so many bytes need.
+/// The sectors that sorted ranges touch, their bytes, and the minimum of sectors for as many bytes.
 pub(crate) fn touched(ranges: &[(u64, u64)]) -> Touched {
     let (mut sectors, mut bytes, mut next) = (0, 0, 0);
     for &(start, end) in ranges {

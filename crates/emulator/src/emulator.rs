@@ -39,7 +39,7 @@ impl Emulator {
         Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
     }
 
-    /// What it emulates.
+    /// The emulated architecture.
     pub fn arch(&self) -> &'static Arch {
         self.arch
     }
@@ -54,13 +54,14 @@ impl Emulator {
         &self.memory
     }
 
-    /// Allocates global memory: 256-byte aligned, poisoned with `0xff`, at an address never used before.
+    /// Allocates global memory: 256-byte aligned, poisoned with `0xff`, at an address never used
+    /// before.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
         self.memory.allocate(bytes)
     }
 
-    /// Keeps count of which bytes of the memory allocated from now on have been written, so that checked launches can tell
-    /// when a kernel reads others. It takes an eighth of the memory's size.
+    /// Tracks which bytes of the memory allocated from now on have been written, so that checked
+    /// launches can report reads of others. It takes an eighth of the memory's size.
     pub fn track_initialisation(&mut self) {
         self.memory.initialised().begin();
     }
@@ -90,13 +91,13 @@ impl Emulator {
         self.memory.copy(source, target, length)
     }
 
-    /// Decodes a module, and places its variables in memory. An instruction that is not known is an error here, not
-    /// when it is reached.
+    /// Decodes a module, and allocates its variables. An unknown instruction is an error here, not
+    /// when it is executed.
     pub fn load(&mut self, module: &Module) -> Result<Program, LoadError> {
         crate::load::load(module, self.arch, &mut self.memory)
     }
 
-    /// What observers of a launch are made with, or why the launch is refused.
+    /// The information for observers of a launch, or the reason that it is refused.
     pub fn describe(
         &self,
         program: &Program,

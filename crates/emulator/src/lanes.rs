@@ -1,8 +1,9 @@
 //! From a function of one lane to an operation of the warp.
 //!
-//! `two(|a: u32, b: u32| a.wrapping_add(b))` is the whole of an instruction: it becomes one loop over 32 lanes. A
-//! *vectored* one is compiled three times (AVX-512, AVX2 with FMA, and what the target always has), and the machine's
-//! best is chosen when the program is loaded; a *plain* one once, for functions that would not vectorise.
+//! `two(|a: u32, b: u32| a.wrapping_add(b))` is a complete instruction: it becomes one loop over 32
+//! lanes. A *vectored* one is compiled three times (AVX-512, AVX2 with FMA, and the target's
+//! baseline), and the best for the machine is chosen when the program is loaded; a *plain* one
+//! once, for functions that would not vectorize.
 
 use std::marker::PhantomData;
 
@@ -10,10 +11,10 @@ use warpwright_events::LANES;
 
 use crate::registers::{Lane, Registers, Slot};
 
-/// The registers of a lane operation. Those a shape does not use are zero.
+/// The registers of a lane operation. Those that a shape does not use are zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Operands {
-    /// The destination, and the second one where there are two.
+    /// The destinations: one or two.
     pub(crate) d: Slot,
     pub(crate) e: Slot,
     /// Sources.
@@ -43,7 +44,7 @@ impl<L: LaneLoop> LaneOperation for Portable<L> {
     }
 }
 
-/// A loop compiled for a wider machine. Only `vectored` makes one, after it has looked.
+/// A loop compiled for a wider machine. Only `vectored` creates one, after feature detection.
 #[cfg(target_arch = "x86_64")]
 struct Avx512<L>(L);
 #[cfg(target_arch = "x86_64")]
@@ -126,7 +127,7 @@ pub(crate) fn plain<L: LaneLoop>(body: L) -> Box<dyn LaneOperation> {
     Box::new(Portable(body))
 }
 
-/// A computation compiled for the machine's vectors, when it is worth asking for them each time.
+/// A computation compiled for the machine's vectors, large enough to check for them on each call.
 pub(crate) trait Vectored {
     type Result;
     /// To be inlined into the function of each width.
@@ -158,7 +159,7 @@ pub(crate) fn in_vectors<V: Vectored>(computation: V) -> V::Result {
     computation.compute()
 }
 
-/// What a lane function returns: one value, or two for operations with two destinations.
+/// The results of a lane function: one value, or two for operations with two destinations.
 pub(crate) trait Output: Copy + 'static {
     /// All lanes, before they are written.
     type Columns;

@@ -1,4 +1,4 @@
-//! Executes PTX with no GPU, and says what is wrong with it.
+//! Executes PTX without a GPU and reports faults.
 //!
 //! ```
 //! use warpwright_arch::Arch;
@@ -32,7 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! How it works, and where its time goes, is told in `docs/emulator.md`.
+//! `docs/emulator.md` describes the design and its performance.
 
 // A loop over lanes indexes several columns, of which none is the one it is about.
 #![allow(clippy::needless_range_loop)]

@@ -16,7 +16,7 @@ pub struct LoadError {
     pub line: u32,
     /// The instruction or declaration.
     pub text: String,
-    /// What is wrong, in a sentence.
+    /// One sentence.
     pub message: String,
 }
 
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// A kernel, and what it executes.
+/// A kernel and its operations.
 #[derive(Debug)]
 pub(crate) struct LoadedKernel {
     pub(crate) kernel: Kernel,

@@ -1,15 +1,15 @@
 //! A warp's registers: one column of 32 lanes for each virtual register.
 //!
-//! Registers of up to 32 bits live in columns of words, 64-bit ones in columns of longs (a 128-bit register is two
-//! neighbouring longs), predicates in one bit a lane. What a narrow register's column holds above its width is
-//! unspecified, so every reader takes only the bits of its own type.
+//! Registers of up to 32 bits are in columns of words, 64-bit ones in columns of longs (a 128-bit
+//! register is two adjacent longs), predicates in one bit per lane. The bits of a column above a
+//! narrow register's width are unspecified, so every reader takes only the bits of its own type.
 //!
-//! Functions own windows of the three files. Lanes that took different calls may have overlapping windows: they never
-//! meet, since a lane only ever touches its own element of a column.
+//! Functions own windows of the three files. Lanes in different calls may have overlapping windows,
+//! because a lane only accesses its own element of a column.
 
 use warpwright_events::{FULL, LANES};
 
-/// A register's place in its file, counted from the base of the running function.
+/// A register's index in its file, relative to the base of the running function.
 pub(crate) type Slot = u32;
 
 /// One register of all lanes.
@@ -17,7 +17,7 @@ pub(crate) type Slot = u32;
 #[repr(C, align(64))]
 pub(crate) struct Column<T>(pub(crate) [T; LANES]);
 
-/// Where a function's windows begin in the register files and in local memory.
+/// The start of a function's windows in the register files and in local memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct FrameBase {
     pub(crate) words: u32,
@@ -106,9 +106,10 @@ fn grow<T: Copy>(file: &mut Vec<T>, length: u32, value: T) {
     }
 }
 
-/// What a column is made of.
+/// An element of a column.
 pub(crate) trait Stored: Copy {
-    /// `new` where `bit` is one, `old` where it is zero; without a branch, so that a loop of it is made of vectors.
+    /// `new` where `bit` is one, `old` where it is zero; without a branch, so that a loop of it
+    /// vectorizes.
     fn choose(bit: u32, new: Self, old: Self) -> Self;
 }
 

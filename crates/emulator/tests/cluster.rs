@@ -243,7 +243,7 @@ fn wrong_accesses_to_peers_are_told() {
     let (kind, text) =
         fault_of(&touch("1", &format!("{SYNC} @!%q0 ld.shared.u32 %r3, [%r1]; {SYNC}")), shape);
     assert_eq!(kind, FaultKind::OutOfBounds);
-    assert!(text.contains("what reaches another CTA names .shared::cluster"), "{text}");
+    assert!(text.contains("an access to another CTA names .shared::cluster"), "{text}");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn launches_ask_for_whole_clusters_the_device_allows() {
     let refused = |text: &str, shape: Shape| try_run(text, shape, &[]).err().expect("refused").message;
     let plain = kernel(0, "");
     let message = refused(&plain, cluster_shape(1, 17, 32));
-    assert!(message.contains("A cluster of 17 CTAs was asked for; NVIDIA H200 allows 16"), "{message}");
+    assert!(message.contains("A cluster of 17 CTAs was requested; NVIDIA H200 allows 16"), "{message}");
     let message = refused(&plain, Shape { cluster: [2, 1, 1], ..shape(3, 32) });
     assert!(message.contains("not made of whole clusters"), "{message}");
     let message = refused(&plain, Shape { cluster: [0, 1, 1], ..shape(3, 32) });

@@ -52,8 +52,8 @@ fn a_phase_that_lacks_bytes() {
         &body,
         shape(3, 32),
         &[
-            "has all its arrivals and lacks 96 of the bytes announced",
-            "128 bytes were announced and 32 came",
+            "has all its arrivals and lacks 96 of the bytes expected",
+            "128 bytes were expected and 32 arrived",
             "2 others",
         ],
     );
@@ -71,7 +71,7 @@ fn a_consumer_one_phase_ahead() {
         shape(1, 64),
         &[
             "phase 1 (parity 1)",
-            "lacks 1 of 1 arrivals; no thread has arrived in this phase; in the one before it, warp 0 arrived once",
+            "lacks 1 of 1 arrivals; no thread has arrived in this phase; in the previous phase, warp 0 arrived once",
         ],
     );
 }
@@ -100,34 +100,34 @@ fn a_flag_that_nobody_sets() {
     deadlock(
         "wait: ld.volatile.global.u32 %r1, [%p0+64]; setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
         shape(2, 32),
-        &["looking again and again at global address", "to which nothing is stored"],
+        &["polling global address", "to which nothing is stored"],
     );
 }
 
 #[test]
 fn a_lock_that_nobody_releases() {
     let body = "lock: atom.cas.global.b32 %r1, [%p0], 0, 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
-    deadlock(body, shape(2, 1), &["looking again and again at global address"]);
+    deadlock(body, shape(2, 1), &["polling global address"]);
     let body = "lock: atom.exch.global.b32 %r1, [%p0], 1; setp.ne.u32 %q1, %r1, 0; @%q1 bra lock;";
-    deadlock(body, shape(2, 1), &["looking again and again at global address"]);
+    deadlock(body, shape(2, 1), &["polling global address"]);
 }
 
 #[test]
 fn loops_with_states_of_their_own() {
-    deadlock("round: bra round;", shape(1, 32), &["going round a loop that changes nothing"]);
+    deadlock("round: bra round;", shape(1, 32), &["repeating a loop that changes nothing"]);
     // Looks at three flags in turn, and calls a function that uses its stack.
     deadlock(
         "mov.u32 %r2, 0; wait: mad.wide.u32 %d0, %r2, 4, %p0; ld.volatile.global.u32 %r1, [%d0];
          add.u32 %r2, %r2, 1; setp.eq.u32 %q2, %r2, 3; selp.u32 %r2, 0, %r2, %q2;
          setp.eq.u32 %q1, %r1, 0; @%q1 bra wait;",
         shape(1, 40),
-        &["looking again and again"],
+        &["polling"],
     );
     deadlock(
         ".local .b32 spill[2]; wait: ld.volatile.global.u32 %r1, [%p0]; st.local.u32 [spill], %r1; ld.local.u32 %r2, [spill];
          setp.eq.u32 %q1, %r2, 0; @%q1 bra wait;",
         shape(1, 32),
-        &["looking again and again"],
+        &["polling"],
     );
     // Lane 0 polls for the whole warp, which waits for it.
     deadlock(

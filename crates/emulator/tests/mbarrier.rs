@@ -111,22 +111,19 @@ fn misuse_is_told() {
         fault(1, "mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 64; mbarrier.arrive.shared.b64 _, [%r9];");
     assert!(text.contains("waits for 0 more arrivals and 64 bytes in this phase, and 1 arrive"), "{text}");
     let text = fault(1, "mbarrier.inval.shared.b64 [%r9]; mbarrier.arrive.shared.b64 _, [%r9];");
-    assert!(text.contains("There is no initialised mbarrier"), "{text}");
+    assert!(text.contains("has no initialised mbarrier"), "{text}");
     let text = fault(1, "st.shared.u64 [%r9], 0; mbarrier.arrive.shared.b64 _, [%r9];");
     assert!(text.contains("was overwritten by something else"), "{text}");
     let text = fault(
         1,
         "mbarrier.expect_tx.relaxed.cta.shared.b64 [%r9], 1048575; mbarrier.expect_tx.relaxed.cta.shared.b64 [%r9], 1;",
     );
-    assert!(text.contains("waits for 1048575 bytes in this phase, and 1 more are announced"), "{text}");
+    assert!(text.contains("waits for 1048575 bytes in this phase, and 1 more are expected"), "{text}");
     let text = fault(
         1,
         "mbarrier.complete_tx.relaxed.cta.shared.b64 [%r9], 1048575; mbarrier.complete_tx.relaxed.cta.shared.b64 [%r9], 1;",
     );
-    assert!(
-        text.contains("has 1048575 bytes in this phase that were not announced, and 1 more arrive"),
-        "{text}"
-    );
+    assert!(text.contains("has 1048575 unexpected bytes in this phase, and 1 more arrive"), "{text}");
     let text = fault(1, "mbarrier.init.shared.b64 [%r9], 0;");
     assert!(text.contains("initialised for 0 arrivals"), "{text}");
     let text = fault(1048575, "mbarrier.arrive_drop.shared.b64 _, [%r9], 1048576;");

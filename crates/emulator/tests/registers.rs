@@ -56,7 +56,7 @@ fn a_warpgroup_asks_as_one() {
     let fault =
         try_run(&roles("", uneven, "", ""), three_warpgroups(), &[words(vec![0; 384])]).err().unwrap();
     assert_eq!(fault.kind, FaultKind::IllegalInstruction);
-    assert!(fault.message.contains("all four must ask for the same"), "{fault}");
+    assert!(fault.message.contains("all four must request the same"), "{fault}");
     let wrong_way = roles(".maxnreg 64", "setmaxnreg.dec.sync.aligned.u32 72;", "", "");
     let fault = try_run(&wrong_way, three_warpgroups(), &[words(vec![0; 384])]).err().unwrap();
     assert!(fault.message.contains("more than the 64"), "{fault}");

@@ -21,9 +21,9 @@ fn refusal(device: &mut Emulator, text: &str) -> Option<String> {
 /// What it does not have, and why.
 const ABSENT: [(&str, &str); 4] = [
     ("cvt", "The emulator does not convert scales of .ue8m0."),
-    ("multimem", "held by several GPUs together"),
-    ("tcgen05.mma", "The emulator knows tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8."),
-    ("tcgen05.shift", "The emulator does not know this operation of tcgen05."),
+    ("multimem", "shares no memory between GPUs"),
+    ("tcgen05.mma", "The emulator supports tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8."),
+    ("tcgen05.shift", "The emulator does not support this operation of tcgen05."),
 ];
 
 fn is_absent(line: &str, said: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use warpwright_arch::limits;
 
-/// The rank of a CTA stands above this bit of an address of its shared memory (measured on H200).
+/// The rank of a CTA is above this bit of an address of its shared memory (measured on H200).
 const RANK_SHIFT: u32 = 24;
 
 /// Rows of a CTA's tensor memory.
@@ -53,7 +53,7 @@ impl Cell {
         Self { row: address >> 16, column: address & 0xffff }
     }
 
-    /// Its address in events, in the CTA of a rank: rows lie one after another, as bytes.
+    /// Its address in events, in the CTA of a rank. Rows follow one another, in bytes.
     pub fn byte(self, rank: u32) -> u64 {
         shared_base(rank) | u64::from((self.row * TENSOR_COLUMNS + self.column) * 4)
     }

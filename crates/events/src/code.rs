@@ -17,12 +17,12 @@ pub struct Code {
 }
 
 impl Code {
-    /// The instruction behind an operation.
+    /// The instruction of an operation.
     pub fn instruction(&self, pc: u32) -> &Instruction {
         &self.instructions[self.of_operation[pc as usize] as usize]
     }
 
-    /// The instruction behind an operation, as a report points at it.
+    /// The instruction of an operation, as a label of a report.
     pub fn label(&self, pc: u32, text: String) -> Label {
         let instruction = self.instruction(pc);
         Label {
@@ -41,18 +41,18 @@ pub struct Instruction {
     pub line: u32,
     /// The instruction, for display.
     pub text: Arc<str>,
-    /// The position in the author's source, where the PTX names one.
+    /// The position in the author's source, if the PTX names one.
     pub source: Option<Source>,
-    /// What it does, as far as observers tell instructions apart.
+    /// Its class, as far as observers distinguish instructions.
     pub class: Class,
     /// Whether it accesses the `.param` space. Parameters of device functions are in the emulator's
     /// local memory, and in the hardware's registers.
     pub is_parameter_access: bool,
-    /// What one execution of it computes.
+    /// The work of one execution.
     pub work: Work,
     /// The registers that it writes.
     pub writes: Box<[Register]>,
-    /// The registers that it reads, those of addresses included, its guard excluded.
+    /// The registers that it reads, including those of addresses, without its guard.
     pub reads: Box<[Register]>,
 }
 
@@ -60,12 +60,12 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(pub u32);
 
-/// What an instruction does, as far as observers tell instructions apart.
+/// The class of an instruction, as far as observers distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// `ld` and its kin; `relaxed` if `.relaxed` or `.volatile`.
     Load {
-        /// Whether it is strong and acquires nothing.
+        /// Whether it is strong without acquiring.
         relaxed: bool,
     },
     /// `st` and its kin.
@@ -90,6 +90,6 @@ pub enum Class {
     MbarrierInit,
     /// `tcgen05.fence::after_thread_sync`.
     TensorMemoryFence,
-    /// Anything else.
+    /// Any other instruction.
     Other,
 }

@@ -1,4 +1,4 @@
-//! Events: who did what, in the terms of the PTX memory model.
+//! Events, in the terms of the PTX memory model.
 //!
 //! | an instruction that | reports |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | arrives at or leaves a barrier of the CTA or of the cluster | `Event::Barrier..`, `Event::Cluster..` |
 //! | fences | [`Event::Fence`] |
 //!
-//! Asynchronous work is reported when it is issued, whatever the schedule: it may access its bytes at
-//! any moment until the program has observed its completion.
+//! Asynchronous work is reported when it is issued, whatever the schedule: it may access its bytes
+//! at any moment until the program has observed its completion.
 
 use crate::address::MbarrierAddress;
 use crate::initialised::GRANULE;
@@ -22,7 +22,7 @@ pub const BARRIERS: usize = warpwright_arch::limits::NAMED_BARRIERS as usize;
 /// The most bytes that a lane stores at once.
 pub const VALUE_BYTES: usize = GRANULE as usize;
 
-/// What a lane stores.
+/// The value that a lane stores.
 pub type Value = [u8; VALUE_BYTES];
 
 /// Lanes of one warp at one instruction.
@@ -38,7 +38,8 @@ pub struct Actor {
     pub pc: u32,
 }
 
-/// Where bytes are. Addresses in shared memory are those of `.shared::cluster`, which hold the rank of the CTA.
+/// The memory of an address. Addresses in shared memory are those of `.shared::cluster`, which hold
+/// the rank of the CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemorySpace {
     /// Global memory.
@@ -51,7 +52,7 @@ pub enum MemorySpace {
     Tensor,
 }
 
-/// What an access does to its bytes.
+/// The kind of an access to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AccessKind {
     /// Reads.
@@ -87,7 +88,7 @@ pub enum Scope {
     System,
 }
 
-/// How an access takes part in synchronisation (PTX ISA, "Operation types").
+/// The part of an access in synchronization (PTX ISA, "Operation types").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strength {
     /// It does not.
@@ -97,9 +98,9 @@ pub enum Strength {
     Strong {
         /// The threads it is ordered for.
         scope: Scope,
-        /// Whether later accesses come after it.
+        /// Whether later accesses are ordered after it.
         acquire: bool,
-        /// Whether earlier accesses come before it.
+        /// Whether earlier accesses are ordered before it.
         release: bool,
     },
 }
@@ -115,18 +116,19 @@ pub enum Fence {
     TensormapProxy,
     /// `griddepcontrol.wait`: the previous launch of the stream has ended.
     PreviousLaunch,
-    /// `tcgen05.fence::after_thread_sync`: of what is known, what is done in tensor memory comes before what follows there.
+    /// `tcgen05.fence::after_thread_sync`: known tensor-memory operations are ordered before those
+    /// that follow.
     TensorMemory,
-    /// `fence.proxy.alias`, and fences for what the checkers do not tell apart.
+    /// `fence.proxy.alias`, and fences that the checkers do not distinguish.
     Other,
 }
 
 /// Whether fences are ordered among themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceOrder {
-    /// Only with what a thread writes after, and another has read before it.
+    /// Only together with a later write of this thread, or an earlier read.
     Acquire,
-    /// `fence.sc` and `membar`: all such fences are in one order, too.
+    /// `fence.sc` and `membar`: all such fences are also in one total order.
     Sequential,
 }
 
@@ -143,7 +145,8 @@ pub enum Proxy {
     TensorMemory,
 }
 
-/// The kinds of asynchronous work that a program commits, to groups or to an mbarrier, and waits for.
+/// The kinds of asynchronous work that a program commits, to groups or to an mbarrier, and waits
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AsyncKind {
     /// `cp.async.commit_group`, a thread's own.
@@ -152,7 +155,7 @@ pub enum AsyncKind {
     Bulk,
     /// `wgmma.commit_group`, a warp's.
     Multiply,
-    /// `tcgen05.mma` and `tcgen05.cp`, a thread's own, which `tcgen05.commit` tells an mbarrier of.
+    /// `tcgen05.mma` and `tcgen05.cp` of a thread, which `tcgen05.commit` reports to an mbarrier.
     TensorCore,
     /// `tcgen05.ld`, a warp's.
     TensorLoad,
@@ -177,12 +180,12 @@ impl AsyncKind {
     }
 }
 
-/// How the program can learn that a piece of asynchronous work is done.
+/// How the program can observe that asynchronous work is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Completion {
     /// By waiting for the group it is committed to.
     Group(AsyncKind),
-    /// By waiting for the phase of an mbarrier, to whose count of bytes its completion adds.
+    /// By waiting for the phase of an mbarrier, whose byte count its completion updates.
     Mbarrier(MbarrierAddress),
 }
 
@@ -195,11 +198,11 @@ pub struct ByteRange {
     pub first: u64,
     /// How many.
     pub bytes: u64,
-    /// What is done to them.
+    /// The kind of access.
     pub kind: AccessKind,
 }
 
-/// What waiting for a group promises.
+/// What a wait for a group guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// All that the groups do.
@@ -217,20 +220,20 @@ pub struct RegisterUse {
     pub writes: bool,
 }
 
-/// What happens in a cluster. Events of a warp come in the order of its execution.
+/// An event in a cluster. Events of one warp are reported in the order of its execution.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // Each event's text says what its fields are.
 pub enum Event<'a> {
-    /// The lanes of the actor have executed the operations from `actor.pc` up to `end`, one after
-    /// the other. Of events of these operations, those in this stretch come before.
+    /// The lanes of the actor have executed the operations from `actor.pc` up to `end` in sequence.
+    /// The events of these operations are reported before.
     Executed { actor: Actor, end: u32 },
     /// Lanes were on the path of an operation and did not execute it, on account of its predicate.
     PredicatedOff { actor: Actor },
     /// Lanes of a warp parted at a branch.
     Diverged { actor: Actor },
 
-    /// Lanes access `bytes` bytes each, in the generic proxy. `values` are what a store writes, where
-    /// that is known.
+    /// Lanes access `bytes` bytes each, in the generic proxy. `values` are those that a store
+    /// writes, if known.
     Access {
         actor: Actor,
         space: MemorySpace,
@@ -242,8 +245,9 @@ pub enum Event<'a> {
     },
     /// Lanes load from local memory, of which the lanes of `unwritten` have written no byte.
     LocalLoad { actor: Actor, unwritten: u32, addresses: &'a [u64; LANES], bytes: u64 },
-    /// `cp.async` of lanes, from global to shared memory; the lanes of `reading` read their sources,
-    /// the others fill with zeros. Each lane's copy is an [`AsyncIssue`](Event::AsyncIssue) besides.
+    /// `cp.async` of lanes, from global to shared memory; the lanes of `reading` read their
+    /// sources, the others fill with zeros. Each lane's copy is an
+    /// [`AsyncIssue`](Event::AsyncIssue) besides.
     LaneCopies {
         actor: Actor,
         sources: &'a [u64; LANES],
@@ -251,7 +255,7 @@ pub enum Event<'a> {
         bytes: u64,
         reading: u32,
     },
-    /// Before a strong store or an atomic operation: what it releases becomes visible with it.
+    /// Before a strong store or an atomic operation, which publishes what it releases.
     Release {
         actor: Actor,
         space: MemorySpace,
@@ -270,16 +274,16 @@ pub enum Event<'a> {
     /// Lanes execute a fence.
     Fence { actor: Actor, fence: Fence },
 
-    /// All lanes of the actor meet (`bar.warp.sync`), wherever in the program each of them is.
+    /// All lanes of the actor synchronize (`bar.warp.sync`), each at its own instruction.
     WarpSync { actor: Actor },
     /// Lanes arrive at a barrier of the CTA, in this generation; whether it waits for `all` threads
     /// of the CTA.
     BarrierArrive { actor: Actor, barrier: u32, generation: u32, all: bool },
-    /// Lanes come to a barrier of the CTA at which they have arrived, before it has completed.
+    /// Lanes reach a barrier of the CTA at which they have arrived, before it has completed.
     BarrierRearrive { actor: Actor, barrier: u32 },
     /// Lanes continue, since this generation of a barrier has completed.
     BarrierLeave { actor: Actor, barrier: u32, generation: u32 },
-    /// Lanes arrive at the barrier of the cluster; `releases` unless it is `.relaxed`.
+    /// Lanes arrive at the cluster barrier; `releases` unless it is `.relaxed`.
     ClusterArrive { actor: Actor, releases: bool },
     /// All threads of the cluster have arrived at its barrier.
     ClusterComplete,
@@ -292,17 +296,16 @@ pub enum Event<'a> {
     MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
     /// A lane invalidates an mbarrier.
     MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },
-    /// A lane arrives at an mbarrier, or adds to the bytes that it expects; `releases` unless it is
-    /// `.relaxed`.
+    /// A lane arrives at an mbarrier, or adds expected bytes; `releases` unless it is `.relaxed`.
     MbarrierArrive { actor: Actor, mbarrier: MbarrierAddress, releases: bool },
     /// A lane has issued a store that completes at an mbarrier of the cluster, which is a release.
     MbarrierRelease { actor: Actor, mbarrier: MbarrierAddress },
     /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier tracks the asynchronous work
     /// that a lane has issued so far.
     MbarrierTrack { actor: Actor, mbarrier: MbarrierAddress, kind: AsyncKind },
-    /// The arrival of a lane that waited for its copies takes place.
+    /// A lane's delayed arrival takes place, after its copies.
     MbarrierTrackedArrive { warp: u32, lane: u32, mbarrier: MbarrierAddress },
-    /// A lane announces bytes to an mbarrier (`expect_tx`).
+    /// A lane adds expected bytes to an mbarrier (`expect_tx`).
     MbarrierExpect { actor: Actor, mbarrier: MbarrierAddress, bytes: u32 },
     /// Bytes arrive at an mbarrier (`complete_tx`); before its phase ends on account of that.
     MbarrierBytes { mbarrier: MbarrierAddress, bytes: u32 },
@@ -310,12 +313,12 @@ pub enum Event<'a> {
     MbarrierCopyComplete { mbarrier: MbarrierAddress },
     /// A phase of an mbarrier ends: after the last arrival, or the last bytes.
     MbarrierPhaseEnd { mbarrier: MbarrierAddress },
-    /// A lane asks whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if it has,
+    /// A lane tests whether a phase of an mbarrier has `ended` (`test_wait`, `try_wait`); if so,
     /// the lane `acquires` unless it is `.relaxed`.
     MbarrierTest { actor: Actor, mbarrier: MbarrierAddress, ended: bool, acquires: bool },
 
-    /// The one lane of the actor issues asynchronous work that accesses these ranges (of `wgmma`: the
-    /// whole warp does).
+    /// The one lane of the actor issues asynchronous work that accesses these ranges (of `wgmma`:
+    /// the whole warp does).
     AsyncIssue { actor: Actor, proxy: Proxy, completion: Completion, ranges: &'a [ByteRange] },
     /// Lanes commit the work that they have issued to a group.
     AsyncCommit { actor: Actor, kind: AsyncKind },

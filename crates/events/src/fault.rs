@@ -1,4 +1,4 @@
-//! What stopped a launch, and where.
+//! Faults: why and where a launch stopped.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum FaultKind {
     PeerNotResident,
     /// A store to read-only memory.
     ReadOnly,
-    /// An instruction used in a way the architecture forbids.
+    /// An instruction used against the architecture's rules.
     IllegalInstruction,
     /// A launch that the device or the kernel does not allow.
     BadLaunch,
@@ -34,9 +34,9 @@ pub enum FaultKind {
     Barrier,
     /// A warp-wide instruction names lanes that are not there.
     LaneMask,
-    /// The warps of a warpgroup disagree about what they do together.
+    /// The warps of a warpgroup execute different operations.
     Warpgroup,
-    /// Tensor memory is used in a way that it does not allow.
+    /// Tensor memory is used against its rules.
     TensorMemory,
 }
 
@@ -89,7 +89,7 @@ pub struct Source {
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// Column, from 1; 0 where unknown.
+    /// Column, from 1; 0 if unknown.
     pub column: u32,
 }
 
@@ -103,10 +103,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// A place in the program, and what happened there.
+/// A location in the program, and what happened there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Label {
-    /// The position in the author's source, where the PTX tells it.
+    /// The position in the author's source, if the PTX names it.
     pub source: Option<Source>,
     /// The line of the PTX text.
     pub ptx_line: u32,
@@ -125,10 +125,10 @@ impl fmt::Display for Label {
     }
 }
 
-/// What stopped a launch. The device stays usable.
+/// The reason that a launch stopped. The device stays usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of thing went wrong.
+    /// The kind.
     pub kind: FaultKind,
     /// The kernel.
     pub kernel: String,
@@ -142,19 +142,19 @@ pub struct Fault {
     pub ptx_line: Option<u32>,
     /// The instruction.
     pub ptx_text: Option<String>,
-    /// The position in the kernel's source, where the PTX tells it.
+    /// The position in the kernel's source, if the PTX names it.
     pub source: Option<Source>,
-    /// What is wrong, in a sentence.
+    /// One sentence.
     pub message: String,
-    /// What happened there, if it is known.
+    /// What happened there, if known.
     pub what: Option<String>,
-    /// Other places that have to do with it.
+    /// Related locations.
     pub also: Vec<Label>,
-    /// What lies at the addresses it is about, and where the kernel asks for that memory.
+    /// The names of the addresses, and where the kernel allocates that memory.
     pub memory: Vec<Label>,
-    /// What helps to understand it.
+    /// Explanations.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// How to correct it.
     pub help: Option<String>,
 }
 

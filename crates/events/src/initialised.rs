@@ -11,8 +11,8 @@ pub const PAGE: u64 = 4096;
 /// A bit a byte.
 type PageBits = [u16; (PAGE / GRANULE) as usize];
 
-/// The bytes that have been written, of allocations made since it began to keep count; an eighth of their size. All others
-/// count as written.
+/// The bytes that have been written, of allocations made since it began to keep count; an eighth of
+/// their size. All others count as written.
 #[derive(Debug, Default)]
 pub struct InitialisedBytes {
     keeps: AtomicBool,
@@ -20,7 +20,7 @@ pub struct InitialisedBytes {
 }
 
 impl InitialisedBytes {
-    /// Keeps count of what is allocated from now on.
+    /// Tracks memory that is allocated from now on.
     pub fn begin(&self) {
         self.keeps.store(true, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl InitialisedBytes {
         if self.keeps() { self.pages().get(&number).map(|page| **page) } else { None }
     }
 
-    /// What became of a page during a launch.
+    /// The change of a page during a launch.
     pub fn store(&self, number: u64, bits: impl Iterator<Item = u16>) {
         if let Some(page) = self.pages().get_mut(&number) {
             page.iter_mut().zip(bits).for_each(|(held, bits)| *held |= bits);

@@ -1,13 +1,13 @@
-//! What an execution of PTX is made of, as plain data, and the traits of those that watch it.
+//! The events of a PTX execution as plain data, and the traits of their observers.
 //!
 //! The emulator executes and reports [`Event`]s; it knows none of its observers. The checkers, the
 //! counters and a timing model are observers: a [`LaunchObserver`] makes a [`ClusterObserver`] for
-//! each cluster, and merges what they found when the launch ends. An observer is tested by handing
-//! it a list of events.
+//! each cluster, and merges their results when the launch ends. An observer is tested with a list
+//! of events.
 //!
 //! Events name instructions by the index of a decoded operation. [`Code`] describes the instruction
-//! behind each index: its source line, its text for display, its class, the registers that it reads
-//! and writes, and the arithmetic that it does. No observer parses PTX.
+//! of each index: its source line, its text, its class, the registers that it reads and writes, and
+//! its work. No observer parses PTX.
 //!
 //! ```
 //! use warpwright_events::{ClusterObserver, Event};

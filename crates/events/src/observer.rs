@@ -1,4 +1,4 @@
-//! The traits of those that watch launches.
+//! The traits of observers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -53,20 +53,19 @@ pub trait LaunchObserver: Sync + Debug {
         false
     }
 
-    /// Whether strong accesses to global memory take turns, so that it sees them in the order in
-    /// which they take place. Without, accesses of CTAs on different threads of the host may be
-    /// reported in another order than theirs.
+    /// Whether strong accesses to global memory are executed one at a time, so that they are
+    /// reported in their order. Otherwise accesses of CTAs on different host threads may be
+    /// reported out of order.
     fn orders_strong_accesses(&self) -> bool {
         false
     }
 
-    /// An observer of a cluster that starts, given the linear indices in the grid
-    /// of its CTAs, by rank. It is dropped when the cluster
-    /// has ended, or the launch has failed.
+    /// The observer of a cluster that starts, given the linear grid indices of its CTAs by rank. It
+    /// is dropped when the cluster has ended or the launch has failed.
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver>;
 
-    /// The launch has ended, or failed. `names` tells what lies at an address while the launch's
-    /// arguments are at hand.
+    /// The launch has ended, or failed. `names` resolves addresses while the launch's arguments are
+    /// available.
     fn end(&self, names: &dyn AddressNames) {
         let _ = names;
     }
@@ -78,24 +77,24 @@ pub trait ClusterObserver {
     fn event(&mut self, event: &Event<'_>);
 }
 
-/// Tells what lies at an address.
+/// Names the memory at an address.
 pub trait AddressNames {
-    /// What lies at an address; or before it, where nothing does. Shared addresses are those of
-    /// `.shared::cluster`.
+    /// The name of an address, or of the memory before it if nothing is at the address. Shared
+    /// addresses are those of `.shared::cluster`.
     fn name(&self, space: MemorySpace, address: u64) -> AddressName;
 }
 
-/// What lies at an address: which element of which tile, or of which buffer.
+/// The name of an address: an element of a tile or of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressName {
-    /// Where the kernel asks for the memory, and which element of it the address is.
+    /// Where the kernel allocates the memory, and which element the address is.
     pub labels: Vec<Label>,
-    /// The same in a sentence, where the kernel's source does not tell.
+    /// The same as a sentence, if the kernel's source is unknown.
     pub note: Option<String>,
 }
 
 impl AddressName {
-    /// Adds what is not there yet.
+    /// Adds the entries that are missing.
     pub fn add_to(self, memory: &mut Vec<Label>, notes: &mut Vec<String>) {
         for label in self.labels {
             if !memory.contains(&label) {

@@ -1,8 +1,8 @@
-//! What an instruction computes, and on which unit of an SM.
+//! The work of an instruction, and the SM unit that does it.
 
 use serde::Serialize;
 
-/// What a warp's instruction keeps busy.
+/// The unit that a warp's instruction occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -36,7 +36,7 @@ pub enum Unit {
     TensorBinary,
     /// Loads, stores, atomics and copies.
     Memory,
-    /// Branches, barriers, fences, moves: what computes nothing.
+    /// Branches, barriers, fences, moves: no arithmetic.
     Control,
 }
 
@@ -88,25 +88,25 @@ impl Unit {
         self.name().starts_with("tensor")
     }
 
-    /// Whether its operations are those of floating-point numbers on CUDA cores.
+    /// Whether it does floating-point arithmetic on CUDA cores.
     pub fn is_float(self) -> bool {
         matches!(self, Unit::F16 | Unit::F32 | Unit::F64)
     }
 }
 
-/// What one execution of an instruction computes.
+/// The work of one execution of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Work {
     /// The unit it keeps busy.
     pub unit: Unit,
-    /// Arithmetic operations of each lane: 2 for a multiply-add.
+    /// Arithmetic operations per lane: 2 for a multiply-add.
     pub by_lane: u32,
     /// Arithmetic operations of the whole warp, besides.
     pub by_warp: u32,
 }
 
 impl Work {
-    /// Operations of so many executions, by so many lanes in all.
+    /// Operations of `executions` executions by `lanes` lanes in total.
     pub fn operations(&self, executions: u64, lanes: u64) -> u64 {
         u64::from(self.by_lane) * lanes + u64::from(self.by_warp) * executions
     }

@@ -1,4 +1,4 @@
-//! From conflicts to findings: what is told of them, and in which words.
+//! Turns conflicts into findings and their messages.
 
 use warpwright_events::{
     AccessKind, AsyncKind, Awaited, Cell, Class, Code, Completion, LaunchInfo, MemorySpace, Proxy, Scope,
@@ -27,7 +27,7 @@ pub(crate) struct Party {
     /// The linear index of its CTA.
     pub(crate) cta: u32,
     pub(crate) role: Role,
-    /// The warp, where it is known.
+    /// The warp, if it is known.
     pub(crate) warp: Option<u32>,
     pub(crate) lanes: u32,
     pub(crate) pc: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    /// Who made an access of these bytes of a granule.
+    /// The thread that accessed these bytes of a granule.
     pub(crate) fn of(
         access: &Access,
         bytes: u16,
@@ -95,17 +95,18 @@ pub(crate) struct Conflict {
     pub(crate) earlier: Party,
     /// Of asynchronous work: whether its issuer has waited for it.
     pub(crate) issuer_waited: bool,
-    /// Of a copy that an mbarrier tells of: the phase that it completes, and the last one whose end the accessor has seen.
+    /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the
+    /// accessor has observed.
     pub(crate) phases: Option<(u32, Option<u32>)>,
 }
 
 impl Conflict {
-    /// Findings of the same key are told once.
+    /// Conflicts with the same key are reported once.
     pub(crate) fn key(&self) -> (FindingKind, u32, u32) {
         (self.kind, self.later.pc, self.earlier.pc)
     }
 
-    /// What of several findings of one key is told: the first in the grid.
+    /// Of several conflicts of one key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         let of = |party: &Party| (party.cta, party.warp, party.lanes);
         (of(&self.later), of(&self.earlier), self.address)
@@ -129,9 +130,7 @@ impl Conflict {
         let place = self.place();
         let (a_later, an_earlier) = (with_article(later), with_article(earlier));
         if self.frees() {
-            return format!(
-                "columns of tensor memory are given back while {an_earlier} of them is under way"
-            );
+            return format!("tensor-memory columns freed while {an_earlier} of them is in flight");
         }
         match self.kind {
             FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_)
@@ -156,10 +155,10 @@ impl Conflict {
             }
             .to_owned(),
             FindingKind::InFlight => {
-                format!("{a_later} of {bytes} at {place} while {an_earlier} is under way")
+                format!("{a_later} of {bytes} at {place} while {an_earlier} is in flight")
             }
             FindingKind::TensorFence => {
-                format!("{a_later} of {bytes} at {place} may come before {an_earlier}")
+                format!("{a_later} of {bytes} at {place} may precede {an_earlier}")
             }
             FindingKind::ProxyFence => {
                 format!("{a_later} of {bytes} at {place} may miss {an_earlier} through the generic proxy")
@@ -167,27 +166,27 @@ impl Conflict {
         }
     }
 
-    /// Whether the later one gives columns of tensor memory back.
+    /// Whether the later access frees columns of tensor memory.
     fn frees(&self) -> bool {
         self.space == MemorySpace::Tensor && self.later.touch == AccessKind::Object
     }
 
-    /// The edge whose lack is the fault, and what to do.
+    /// The missing ordering, and how to add it.
     fn missing(&self) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
         if self.kind == FindingKind::Uninitialised {
             let whose = match self.space {
                 MemorySpace::Shared => {
-                    "shared memory holds whatever was left there: it is not zeroed for a CTA"
+                    "shared memory is not zeroed for a CTA: it holds what an earlier CTA left"
                 }
                 MemorySpace::Local => {
-                    "a thread's local memory (arrays that are indexed by device values, and what does not fit its registers) holds whatever was left there"
+                    "a thread's local memory (arrays indexed by device values, and spilled registers) is not initialised"
                 }
-                MemorySpace::Global => "fresh memory holds anything: on the emulator 0xff in every byte",
+                MemorySpace::Global => "new memory is not initialised: the emulator fills it with 0xff",
                 MemorySpace::Tensor => {
                     return (
-                        "columns hold whatever was left there: they are not zeroed when they are allocated".to_owned(),
-                        "let the first tcgen05.mma not add to what is there (enable-input-d false), or write it with `tcgen05.st` or `tcgen05.cp`".to_owned(),
+                        "tensor-memory columns are not zeroed when they are allocated".to_owned(),
+                        "let the first tcgen05.mma overwrite D (enable-input-d false), or write the columns with `tcgen05.st` or `tcgen05.cp`".to_owned(),
                     );
                 }
             };
@@ -195,112 +194,112 @@ impl Conflict {
         }
         if let (FindingKind::Leak, Role::Group(_, kind, _)) = (self.kind, earlier.role) {
             let wait = match kind {
-                AsyncKind::Copy => "wait with `cp.async.wait_all`",
-                AsyncKind::Bulk => "wait with `cp.async.bulk.wait_group.read 0`",
-                AsyncKind::Multiply => "wait with `wgmma.wait_group.sync.aligned 0`",
+                AsyncKind::Copy => "call `wait_all_async_copies()` (`cp.async.wait_all`)",
+                AsyncKind::Bulk => "call `bulk_wait_read(0)` (`cp.async.bulk.wait_group.read 0`)",
+                AsyncKind::Multiply => "call `wait_multiplications(0)` (`wgmma.wait_group 0`)",
                 AsyncKind::TensorCore => {
-                    "commit it with `tcgen05.commit`, and wait on the mbarrier that is told,"
+                    "call `commit_tensor_core` (`tcgen05.commit`) and wait on its mbarrier"
                 }
-                AsyncKind::TensorLoad => "wait with `tcgen05.wait::ld.sync.aligned`",
-                AsyncKind::TensorStore => "wait with `tcgen05.wait::st.sync.aligned`",
+                AsyncKind::TensorLoad => "call `wait_tensor_loads()` (`tcgen05.wait::ld`)",
+                AsyncKind::TensorStore => "call `wait_tensor_stores()` (`tcgen05.wait::st`)",
             };
             return (
-                "no wait covers it: what it reads and writes may belong to another CTA by then".to_owned(),
+                "no wait covers it: the memory that it accesses may belong to another CTA by then".to_owned(),
                 format!("{wait} before the threads exit"),
             );
         }
         if self.kind == FindingKind::ProxyFence && later.proxy == Some(Proxy::Tensormap) {
             return (
-                "there is no fence.proxy.tensormap between the two: the copy may use the tensor map as it was before".to_owned(),
-                "execute `fence.proxy.tensormap::generic.acquire` on the 128 bytes in the thread that issues the copy".to_owned(),
+                "no fence.proxy.tensormap is between the two: the copy may use the old tensor map".to_owned(),
+                "call `fence_tensor_map_acquire` (`fence.proxy.tensormap::generic.acquire`) in the thread that issues the copy".to_owned(),
             );
         }
         if self.kind == FindingKind::TensorFence {
             return (
-                "the threads have met, and there is no tcgen05.fence::after_thread_sync behind that: what tcgen05 does is asynchronous, and may begin before it".to_owned(),
-                "execute `tcgen05.fence::after_thread_sync` after the wait or the barrier, before this instruction (and `tcgen05.fence::before_thread_sync` before the arrival, if that is not a tcgen05.commit)".to_owned(),
+                "the threads have synchronized, with no tcgen05.fence::after_thread_sync afterwards: tcgen05 is asynchronous, and may begin before the synchronization".to_owned(),
+                "call `tensor_fence_after_sync()` (`tcgen05.fence::after_thread_sync`) between the wait or barrier and this instruction; and `tensor_fence_before_sync()` before the arrival, if that is not a tcgen05.commit".to_owned(),
             );
         }
         if self.kind == FindingKind::ProxyFence {
             return (
-                "there is no fence.proxy.async between the two".to_owned(),
-                "execute `fence.proxy.async` after the write, in the threads that wrote, and before the barrier that lets the copy begin".to_owned(),
+                "no fence.proxy.async is between the two".to_owned(),
+                "call `fence_proxy_async()` (`fence.proxy.async`) in the threads that wrote, after the write and before the barrier that precedes the copy".to_owned(),
             );
         }
         let reaches =
             |party: &Party| matches!(party.strength, Strength::Strong { scope, .. } if scope >= Scope::Gpu);
         match earlier.role {
             Role::Group(_, AsyncKind::TensorCore, _) | Role::Issuer(_) => (
-                "the tensor core works on its own: no tcgen05.commit has told an mbarrier of this that the thread has waited for".to_owned(),
-                "let the issuing thread `tcgen05.commit` to an mbarrier after it, and wait on that mbarrier before the bytes are touched".to_owned(),
+                "the tensor core is asynchronous: this thread has waited for no mbarrier to which a tcgen05.commit reports this work".to_owned(),
+                "call `commit_tensor_core` (`tcgen05.commit`) in the issuing thread, and wait on its mbarrier before the access".to_owned(),
             ),
             Role::Group(_, kind, awaited) => {
-                let (wait, unit) = match (kind, awaited) {
-                    (AsyncKind::Copy, _) => ("cp.async.wait_group", "copy"),
-                    (AsyncKind::Bulk, Awaited::Sources) => ("cp.async.bulk.wait_group.read", "bulk copy"),
-                    (AsyncKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk copy"),
-                    (AsyncKind::TensorLoad, _) => ("tcgen05.wait::ld", "load"),
-                    (AsyncKind::TensorStore, _) => ("tcgen05.wait::st", "store"),
-                    (AsyncKind::Multiply | AsyncKind::TensorCore, _) => ("wgmma.wait_group", "wgmma"),
+                let (wait, call, unit) = match (kind, awaited) {
+                    (AsyncKind::Copy, _) => ("cp.async.wait_group", "wait_async_copies", "copy"),
+                    (AsyncKind::Bulk, Awaited::Sources) => ("cp.async.bulk.wait_group.read", "bulk_wait_read", "bulk copy"),
+                    (AsyncKind::Bulk, Awaited::Everything) => ("cp.async.bulk.wait_group", "bulk_wait", "bulk copy"),
+                    (AsyncKind::TensorLoad, _) => ("tcgen05.wait::ld", "wait_tensor_loads", "load"),
+                    (AsyncKind::TensorStore, _) => ("tcgen05.wait::st", "wait_tensor_stores", "store"),
+                    (AsyncKind::Multiply | AsyncKind::TensorCore, _) => ("wgmma.wait_group", "wait_multiplications", "wgmma"),
                 };
                 let same_thread =
                     (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
                 if self.issuer_waited {
                     return (
-                        format!("the thread that issued the {unit} has waited for it, and nothing has told this one"),
-                        "put a barrier after the wait, before other threads touch the bytes".to_owned(),
+                        format!("the thread that issued the {unit} has waited for it, and this thread has not synchronized with it since"),
+                        "put a barrier after the wait, before other threads access the bytes".to_owned(),
                     );
                 }
                 let whom = if same_thread { "this thread" } else { "the thread that issued it" };
                 (
                     format!("no {wait} by {whom} covers the {unit} before this access"),
                     if matches!(kind, AsyncKind::TensorLoad | AsyncKind::TensorStore) && same_thread {
-                        format!("execute `{wait}.sync.aligned` between the two")
+                        format!("call `{call}()` (`{wait}`) between the two")
                     } else if same_thread {
-                        format!("wait with `{wait}` for the group that the {unit} is in")
+                        format!("call `{call}` (`{wait}`) for the group of the {unit}")
                     } else {
-                        format!("let the issuing thread wait with `{wait}`, and then meet at a barrier")
+                        format!("call `{call}` (`{wait}`) in the issuing thread, then synchronize at a barrier")
                     },
                 )
             }
             Role::Mbarrier(_) => self.missing_phase(),
             Role::Warp(_) if later.proxy.is_some() && later.touch.writes() && !earlier.touch.writes() => (
-                "nothing says that the read is over when the copy begins".to_owned(),
-                "let who reads tell who copies, by a barrier or an mbarrier, after the read and before the copy is issued; if the read was to see what this copy brings, let it wait for the copy".to_owned(),
+                "nothing orders the read before the copy".to_owned(),
+                "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue; if the read should see this copy's data, wait for the copy first".to_owned(),
             ),
             Role::Warp(_) if self.space == MemorySpace::Global && reaches(later) && reaches(earlier) => (
-                "this thread has seen something that was written after this write, with no fence between the two: it may still find here what was there before".to_owned(),
-                "execute `fence.acq_rel.gpu` (`__threadfence`) after the write, before what tells other threads of it; or tell them with a release".to_owned(),
+                "this thread has observed a later write, with no fence between the two writes: it may still read the old value here".to_owned(),
+                "call `fence_device()` (`fence.acq_rel.gpu`, `__threadfence`) after the write and before the one that publishes it; or publish with a release".to_owned(),
             ),
             Role::Warp(_) if later.cta != earlier.cta && self.space == MemorySpace::Global => {
                 let strong = |party: &Party| party.strength != Strength::Weak;
                 if strong(later) && strong(earlier) {
                     (
-                        "the scope of the two does not reach from one CTA to the other".to_owned(),
+                        "the scopes of the two do not include both CTAs".to_owned(),
                         "use .gpu scope between CTAs of a grid, .cluster within a cluster".to_owned(),
                     )
                 } else {
                     (
-                        "nothing orders the two CTAs: no release by the first that the second acquires, at .gpu scope".to_owned(),
-                        "publish with a release at .gpu scope (or `fence.acq_rel.gpu` and a relaxed store) and read with an acquire; the thread that publishes for others meets them at a barrier before its release. Or use atomics".to_owned(),
+                        "nothing orders the two CTAs: the second acquires no release of the first at .gpu scope".to_owned(),
+                        "publish with a release at .gpu scope (or `fence.acq_rel.gpu` and a relaxed store) and read with an acquire; a thread that publishes for others synchronizes with them at a barrier before its release. Or use atomics".to_owned(),
                     )
                 }
             }
             Role::Warp(_) if later.cta != earlier.cta => (
-                "there is no barrier.cluster, nor an mbarrier, between the two CTAs".to_owned(),
-                "let both CTAs arrive at and wait for the cluster's barrier between the two".to_owned(),
+                "no barrier.cluster and no mbarrier is between the two CTAs".to_owned(),
+                "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the two".to_owned(),
             ),
             Role::Warp(_) if later.pc == earlier.pc && later.touch == AccessKind::Write => (
-                "the instruction is the same, and the threads write different values".to_owned(),
-                "let one thread write, or each to a place of its own".to_owned(),
+                "the threads write different values with the same instruction".to_owned(),
+                "let one thread write, or each to an address of its own".to_owned(),
             ),
             Role::Warp(_) if later.warp == earlier.warp => (
-                "there is no bar.warp.sync between the two lanes".to_owned(),
-                "put a barrier of the warp (`__syncwarp`, `bar.warp.sync`) between the two; shuffles and votes do not order memory".to_owned(),
+                "no bar.warp.sync is between the two lanes".to_owned(),
+                "call `sync_warp` (`bar.warp.sync`, `__syncwarp`) between the two; shuffles and votes do not order memory".to_owned(),
             ),
             Role::Warp(_) => (
-                "there is no barrier between the two warps".to_owned(),
-                "put a barrier of the CTA (`__syncthreads`, `bar.sync`) between the two".to_owned(),
+                "no barrier is between the two warps".to_owned(),
+                "call `sync_threads()` (`bar.sync`, `__syncthreads`) between the two".to_owned(),
             ),
         }
     }
@@ -314,8 +313,8 @@ impl Conflict {
             );
         };
         let seen = match seen {
-            None => "this thread has seen the end of none of its phases".to_owned(),
-            Some(seen) => format!("the last phase whose end this thread has seen is phase {seen}"),
+            None => "this thread has observed the end of none of its phases".to_owned(),
+            Some(seen) => format!("the last phase whose end this thread has observed is phase {seen}"),
         };
         (
             format!("the copy completes phase {phase} of its mbarrier, and {seen}"),
@@ -328,7 +327,7 @@ impl Conflict {
         (self.length > 0).then_some((self.space, self.address))
     }
 
-    /// The finding, as it is told.
+    /// The finding.
     pub(crate) fn finding(&self, launch: &LaunchInfo, code: &Code, count: u64) -> Finding {
         let (mut missing, mut help) = self.missing();
         let mut message = self.message();
@@ -336,8 +335,8 @@ impl Conflict {
         if self.kind == FindingKind::Race && (initialises(&self.earlier) || initialises(&self.later)) {
             message =
                 format!("nothing orders the initialisation of the mbarrier at {} and its use", self.place());
-            missing.push_str(": this thread may come before the mbarrier is there");
-            help = "initialise it in one thread, then meet at a barrier (in a cluster: `fence.mbarrier_init`, then `barrier.cluster`) before any other thread uses it".to_owned();
+            missing.push_str(": this thread may use the mbarrier before it is initialised");
+            help = "initialise it in one thread, then execute a barrier (in a cluster: `fence_mbarrier_init()`, then `cluster_sync()`) before any other thread uses it".to_owned();
         }
         let of_mbarrier = |party: &Party| {
             let done = if initialises(party) { "initialised" } else { "used" };
@@ -348,13 +347,13 @@ impl Conflict {
             true => of_mbarrier(party),
             false if self.kind == FindingKind::Leak => format!("issued by {}", party.who(launch)),
             false if self.frees() && *party == self.later => {
-                format!("given back by {}", party.who(launch))
+                format!("freed by {}", party.who(launch))
             }
             false => format!("{} by {}", party.what(), party.who(launch)),
         };
         let mut labels = vec![code.label(self.later.pc, text(&self.later))];
         if self.earlier != self.later {
-            let before = format!("{}, before it in this run", text(&self.earlier));
+            let before = format!("{}, earlier in this run", text(&self.earlier));
             labels.push(code.label(self.earlier.pc, before));
         }
         Finding {

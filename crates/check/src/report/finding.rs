@@ -1,4 +1,4 @@
-//! What the checkers found.
+//! Findings of the checkers.
 
 use std::fmt;
 
@@ -10,21 +10,22 @@ use warpwright_events::{Fault, FaultKind, Label, lane_list, write_details};
 pub enum FindingKind {
     /// Two threads access the same bytes, at least one writes, and nothing orders them.
     Race,
-    /// Something touches bytes that asynchronous work under way still reads or writes.
+    /// An access to bytes that asynchronous work in flight still reads or writes.
     InFlight,
     /// Two proxies access the same bytes with no proxy fence between them.
     ProxyFence,
-    /// Threads that have met use the same cells of tensor memory with no `tcgen05.fence::after_thread_sync` between.
+    /// Synchronized threads use the same cells of tensor memory without
+    /// `tcgen05.fence::after_thread_sync`.
     TensorFence,
-    /// Memory is read that nothing has written.
+    /// A read of memory that nothing has written.
     Uninitialised,
-    /// The kernel ends with asynchronous work under way that it has not waited for.
+    /// The kernel ends with asynchronous work in flight.
     Leak,
-    /// Something touches what the launch in front may still use, before it has waited for its end.
+    /// An access to what the predecessor may still use, before `griddepcontrol.wait`.
     Overlap,
-    /// A barrier or an mbarrier is used in a way that it does not allow, or counts wrong.
+    /// A barrier or an mbarrier is used against its rules, or its counts are wrong.
     Barrier,
-    /// What stopped the kernel.
+    /// A fault.
     Fault(FaultKind),
 }
 
@@ -63,19 +64,19 @@ impl FindingKind {
 /// Something that is wrong with a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing is wrong.
+    /// The kind.
     pub kind: FindingKind,
     /// The kernel.
     pub kernel: String,
-    /// What is wrong, in a sentence.
+    /// One sentence.
     pub message: String,
-    /// Where: first the access that was found out, then what it is at odds with.
+    /// Source locations: the reported access first, then the conflicting one.
     pub labels: Vec<Label>,
-    /// What lies at the addresses it is about, and where the kernel asks for that memory.
+    /// The names of the addresses, and where the kernel allocates that memory.
     pub memory: Vec<Label>,
-    /// What helps to understand it.
+    /// Explanations.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// How to correct it.
     pub help: Option<String>,
     /// How often it was found.
     pub count: u64,
@@ -96,15 +97,15 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What to do about any fault of a kind, where there is something to say of all of them.
+/// Help that applies to all faults of a kind.
 fn general_help(kind: FaultKind) -> Option<&'static str> {
     match kind {
         FaultKind::LaneMask => {
             Some("name in the mask exactly the lanes that execute the instruction together")
         }
-        FaultKind::Warpgroup => Some(
-            "let the four whole warps of the warpgroup execute it together: threads with nothing to do come along, and leave later",
-        ),
+        FaultKind::Warpgroup => {
+            Some("let all threads of the four warps execute it together, also those without work")
+        }
         _ => None,
     }
 }

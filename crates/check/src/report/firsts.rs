@@ -1,4 +1,4 @@
-//! What is told once however often it happens: the first of each key, and how many there were.
+//! Findings by key: the first of each, and their count.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,7 +15,8 @@ impl<K, T> Default for Firsts<K, T> {
 }
 
 impl<K: Ord, T> Firsts<K, T> {
-    /// Notes one. Threads of the host find them in any order: the first is that of the lowest rank.
+    /// Adds one. Host threads find them in any order; the one with the lowest rank counts as the
+    /// first.
     pub(crate) fn note<R: Ord>(&self, key: K, found: T, rank: impl Fn(&T) -> R) {
         match self.lock().entry(key) {
             Entry::Vacant(entry) => drop(entry.insert((found, 1))),

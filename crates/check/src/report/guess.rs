@@ -1,6 +1,7 @@
-//! Reads that are guesses: `old = *address; do old = atomicCAS(address, old, ...)`. A plain read of what others update
-//! atomically is a race, but a harmless one where the reader goes on to an atomic operation on the same address, which sees
-//! whether the guess was right (CUDA C++ Programming Guide, "Atomic Functions").
+//! Reads that are guesses: `old = *address; do old = atomicCAS(address, old, ...)`. A plain read of
+//! a value that others update atomically is a race. It is harmless if the reader then executes an
+//! atomic operation on the same address, which validates the guess (CUDA C++ Programming Guide,
+//! "Atomic Functions").
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,13 +12,14 @@ use warpwright_events::{AccessKind, Actor, LANES, Strength, lanes};
 use crate::report::conflict::{Conflict, Party};
 use crate::report::finding::FindingKind;
 
-/// Races of a plain read with an atomic operation, until the reader's own atomic operation, by the reader's CTA and warp.
+/// Races of a plain read with an atomic operation, until the reader's own atomic operation, by the
+/// reader's CTA and warp.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     held: Mutex<HashMap<(u32, u32), Vec<Conflict>>>,
     count: AtomicUsize,
-    /// Instructions whose reads have turned out to be guesses. One that is not followed up there was found good enough: a
-    /// maximum that is not raised, say.
+    /// Instructions whose reads proved to be guesses. A guess without a following atomic operation
+    /// was good enough, for example a maximum that is not raised.
     sites: Mutex<HashSet<u32>>,
 }
 
@@ -34,8 +36,9 @@ fn is_guess(party: &Party, other: &Party) -> bool {
 }
 
 impl Guesses {
-    /// Holds a conflict if one side of it may be a guess, and gives it back if not. Where others reach the granule too, this is done
-    /// while it is locked: by the time the reader's own atomic operation is recorded there, the guess that it confirms is held.
+    /// Holds a conflict if one side of it may be a guess, and returns it otherwise. For shared
+    /// granules this happens under the granule's lock, so the guess is held before the reader's own
+    /// atomic operation is recorded there.
     pub(crate) fn hold(&self, conflict: Conflict) -> Option<Conflict> {
         let (later, earlier) = (&conflict.later, &conflict.earlier);
         let reader = match () {
@@ -53,7 +56,7 @@ impl Guesses {
         None
     }
 
-    /// Lanes have executed an atomic operation, which is recorded: what they read there before was a guess.
+    /// Lanes have executed an atomic operation: their earlier reads there were guesses.
     pub(crate) fn confirm(&self, cta: u32, actor: Actor, addresses: &[u64; LANES], size: u64) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

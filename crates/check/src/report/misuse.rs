@@ -1,4 +1,4 @@
-//! What is wrong with the use of a barrier or of registers: not two accesses that are at odds, but a rule that is broken.
+//! Violated rules of barriers and registers, where no two accesses conflict.
 
 use warpwright_events::{Class, Code, MbarrierAddress, MemorySpace};
 
@@ -10,7 +10,7 @@ use crate::state::mark::Mark;
 pub(crate) struct Misuse {
     pub(crate) kind: FindingKind,
     pub(crate) message: String,
-    /// Where, first what was found out; and what happened there.
+    /// Instructions and what each did, the reported one first.
     pub(crate) places: Vec<(Mark, String)>,
     /// The mbarrier it is about.
     pub(crate) mbarrier: Option<MbarrierAddress>,
@@ -19,19 +19,20 @@ pub(crate) struct Misuse {
 }
 
 impl Misuse {
-    /// Misuses of the same key are told once.
+    /// Misuses with the same key are reported once.
     pub(crate) fn key(&self) -> (FindingKind, u32, u32) {
         let pc = |place: usize| self.places.get(place).map_or(u32::MAX, |(mark, _)| mark.pc);
         (self.kind, pc(0), pc(1))
     }
 
-    /// What of several misuses of one key is told: the first in the grid.
+    /// Of several misuses of one key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         let mark = |place: usize| self.places.get(place).map(|(mark, _)| *mark);
         (mark(0), mark(1))
     }
 
-    /// Whether an aligned barrier is at fault: others may be executed by the lanes of a warp one by one.
+    /// Whether an aligned barrier is at fault: others may be executed by the lanes of a warp one by
+    /// one.
     pub(crate) fn holds(&self, code: &Code) -> bool {
         let unaligned = |(mark, _): &(Mark, String)| {
             let class = code.instruction(mark.pc).class;
@@ -60,13 +61,13 @@ impl Misuse {
     }
 }
 
-/// What happens to a register of a multiply under way.
+/// How a register of an MMA in flight is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
     Read,
     Written,
-    /// It is the accumulator of another multiply, of another shape.
+    /// As the accumulator of an MMA of another shape.
     Multiplied,
-    /// It is an accumulator, and A of another multiply.
+    /// As A of another MMA, while it is an accumulator.
     Multiplicand,
 }

@@ -1,9 +1,11 @@
-//! The launch in front, of which a launch that overlaps it knows nothing before it has waited.
+//! Programmatic dependent launch: accesses that conflict with the predecessor.
 //!
-//! The launches of a stream follow one another, unless one asks to overlap (programmatic dependent launch): it may begin once every
-//! CTA of the one in front has executed `griddepcontrol.launch_dependents` or ended. Only behind `griddepcontrol.wait` has the one in front
-//! ended, and only there is what it wrote (PTX ISA, "griddepcontrol"). The emulator runs a launch after the other, and would never
-//! show it; so of each checked launch is kept which instructions touched which bytes, and an overlapping one is told of what it meets.
+//! A dependent launch may begin once every CTA of its predecessor has executed
+//! `griddepcontrol.launch_dependents` or exited. The predecessor has ended, and its writes are
+//! visible, only after `griddepcontrol.wait` (PTX ISA, "griddepcontrol"). The emulator runs
+//! launches one after another, so the result never shows a missing wait. The checkers therefore
+//! record which instructions of each launch accessed which bytes, and check a dependent launch
+//! against that record.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +16,10 @@ use crate::report::finding::{Finding, FindingKind};
 use crate::state::clock::{Agent, Clock, Time};
 use crate::state::shadow::{Access, Page};
 
-/// The end of the launch in front, as an agent's moment that a clock may know of: that of a CTA which no grid has.
+/// The end of the predecessor, as an event of a CTA outside every grid.
 const END: (u32, Agent, Time) = (u32::MAX, Agent(0), 1);
 
-/// The clock of one who knows that the launch in front has ended.
+/// A clock that includes the end of the predecessor.
 pub(crate) fn ended() -> Clock {
     let (cta, agent, time) = END;
     let mut clock = Clock::default();
@@ -25,13 +27,13 @@ pub(crate) fn ended() -> Clock {
     clock
 }
 
-/// Whether it is known by then that the launch in front has ended.
+/// Whether a clock includes the end of the predecessor.
 pub(crate) fn has_ended(known: &Clock) -> bool {
     let (cta, agent, time) = END;
     known.whole(cta, agent) >= time
 }
 
-/// What was done to a granule: its bytes that were written, and those that were read, and an instruction that did it.
+/// The uses of a granule: bytes written and read, and an instruction of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     written: u16,
@@ -40,7 +42,7 @@ struct Use {
     reader: u32,
 }
 
-/// What a launch did to global memory, but for strong accesses, which order themselves.
+/// The accesses of a launch to global memory, without strong ones, which order themselves.
 #[derive(Debug)]
 pub struct PreviousLaunch {
     kernel: String,
@@ -54,7 +56,7 @@ impl PreviousLaunch {
         Self { kernel: code.kernel.clone(), pages: HashMap::new(), places: BTreeMap::new() }
     }
 
-    /// Keeps what was done to a page.
+    /// Records the accesses to a page.
     pub(crate) fn keep(&mut self, code: &Code, number: u64, page: &Page) {
         let mut uses = vec![Use::default(); (PAGE / GRANULE) as usize];
         for (granule, used) in page.iter().zip(&mut uses) {
@@ -75,7 +77,8 @@ impl PreviousLaunch {
         self.pages.insert(number, uses.into());
     }
 
-    /// What an access of a granule meets: the bytes, the instruction in front, and whether that wrote.
+    /// The conflict of an access with the predecessor: the bytes, the predecessor's instruction,
+    /// and whether it wrote.
     pub(crate) fn met_by(&self, access: &Access, granule: u64) -> Option<(u16, u32, bool)> {
         let page = self.pages.get(&(granule / PAGE))?;
         let used = page[(granule % PAGE / GRANULE) as usize];
@@ -90,24 +93,24 @@ impl PreviousLaunch {
     }
 }
 
-/// An access of what the launch in front may still be using.
+/// An access to what the predecessor may still be using.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overlap {
     pub(crate) later: Party,
     pub(crate) address: u64,
     pub(crate) length: u64,
-    /// The instruction in front, and whether it wrote.
+    /// The predecessor's instruction, and whether it wrote.
     pub(crate) pc: u32,
     pub(crate) wrote: bool,
 }
 
 impl Overlap {
-    /// What is told once.
+    /// Conflicts with the same key are reported once.
     pub(crate) fn key(&self) -> (u32, u32) {
         (self.later.pc, self.pc)
     }
 
-    /// What of several of one key is told: the first in the grid.
+    /// Of several conflicts of one key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         (self.later.cta, self.later.warp, self.later.lanes, self.address)
     }
@@ -127,7 +130,7 @@ impl Overlap {
         let (doing, done) = if self.wrote { ("writing", "written") } else { ("reading", "read") };
         let mut labels = vec![code.label(self.later.pc, format!("{what} by {who}"))];
         let of_front = |label: &Label| Label {
-            text: format!("{done} by `{}`, the launch in front", previous.kernel),
+            text: format!("{done} by `{}`, the predecessor", previous.kernel),
             ..label.clone()
         };
         labels.extend(previous.places.get(&self.pc).map(of_front));
@@ -135,7 +138,7 @@ impl Overlap {
             kind: FindingKind::Overlap,
             kernel: code.kernel.clone(),
             message: format!(
-                "{} of {} at global address {:#x} that the launch in front may still be {doing}",
+                "{} of {} at global address {:#x} that the predecessor may still be {doing}",
                 with_article(what),
                 byte_count(self.length),
                 self.address
@@ -143,10 +146,10 @@ impl Overlap {
             labels,
             memory: Vec::new(),
             notes: vec![
-                "the launch asks to overlap the one in front of it on the stream: that has ended, and what it wrote is there, only behind griddepcontrol.wait".to_owned(),
+                "this is a dependent launch: its predecessor on the stream has ended, and its writes are visible, only after griddepcontrol.wait".to_owned(),
             ],
             help: Some(
-                "execute `griddepcontrol.wait` before it, in this thread, or in one that this thread meets at a barrier after that".to_owned(),
+                "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it, in this thread or in one that this thread then synchronizes with".to_owned(),
             ),
             count,
         }

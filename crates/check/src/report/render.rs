@@ -1,4 +1,4 @@
-//! Findings as a compiler would tell them: the author's lines, underlined, with notes and help.
+//! Renders findings in the style of a compiler: source lines, underlined, with notes and help.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use warpwright_events::{Label, Source};
 
 use crate::report::finding::Finding;
 
-/// The author's source files, read as they are needed. Their paths are those that the compiler was given, so that they are
-/// looked for in a root and in the folders above it.
+/// The author's source files, read on demand. Paths are as given to the compiler, and are resolved
+/// in a root and in the folders above it.
 #[derive(Debug)]
 pub struct SourceFiles {
     root: PathBuf,
@@ -28,7 +28,7 @@ impl SourceFiles {
         Self::under(std::env::current_dir().unwrap_or_default())
     }
 
-    /// All of a file; `None` where it cannot be found.
+    /// The text of a file; `None` if it is not found.
     pub fn file(&mut self, file: &str) -> Option<&str> {
         self.load(file);
         self.text(file)
@@ -39,7 +39,7 @@ impl SourceFiles {
         self.file(file)?.lines().nth((line as usize).checked_sub(1)?)
     }
 
-    /// The same, and a text that stands for the file of that path, wherever that is.
+    /// The same, with a text in place of the file at that path.
     #[must_use]
     pub fn with(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
         self.texts.insert(path.into(), Some(text.into()));
@@ -59,7 +59,7 @@ impl SourceFiles {
     }
 }
 
-/// What is underlined of a position: the expression that it names, as far as that is on its line.
+/// The range to underline: the expression at a position, as far as it is on its line.
 fn span(text: &str, source: &Source) -> Option<Range<usize>> {
     let line = (source.line as usize).checked_sub(1)?;
     let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
@@ -77,7 +77,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Where the expression begins whose method, or whose index in brackets, stands at a position.
+/// The start of the expression whose method or index is at a position.
 fn receiver(text: &str, position: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = position;
@@ -98,7 +98,7 @@ fn receiver(text: &str, position: usize) -> usize {
     at
 }
 
-/// Where the expression ends that a position is in: a path, and the calls and indices that follow it.
+/// The end of the expression at a position: a path, and the calls and indices that follow it.
 fn expression(text: &str, position: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = position;
@@ -149,7 +149,7 @@ pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> Strin
     renderer.render(&groups)
 }
 
-/// One snippet a file; lines of PTX, where the source is not known or not at hand, by themselves.
+/// One snippet per file; lines of PTX separately, if the source is unknown or not available.
 fn snippets<'a>(
     finding: &'a Finding,
     files: &'a SourceFiles,

@@ -1,4 +1,4 @@
-//! The protocol of mbarriers: what each of them has been promised, and whether that comes true.
+//! The protocol of mbarriers: arrivals, expected bytes, copies and phases.
 
 use warpwright_events::{AccessKind, Actor, FULL, LANES, MbarrierAddress, MemorySpace, Strength};
 
@@ -22,22 +22,22 @@ impl Checker {
             MbarrierState::new(Role::Mbarrier(cta.mbarriers - 1), (mark, time))
         });
         let (before, _) = state.initialised;
-        // The same said twice by one thread, before anyone else had a part in it: compilers write that (Triton, for the
-        // queues of `warp_specialize`), and it loses nothing.
+        // An identical initialization by the same thread before any use is harmless. Triton emits
+        // it for the queues of `warp_specialize`.
         let repeated = state.is_fresh()
             && count == state.count
             && (mark.cta, mark.warp, mark.lanes) == (before.cta, before.warp, before.lanes);
         if state.valid && !repeated {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
-                message: format!("{} is initialised while it is one already", named(address)),
+                message: format!("{} is initialised twice", named(address)),
                 places: vec![
                     (mark, format!("initialised again by {}", mark.who(&self.launch.info))),
                     (before, format!("initialised by {}", before.who(&self.launch.info))),
                 ],
                 mbarrier: Some(address),
-                note: "what it has counted is lost, and what threads that wait for it see is undefined (PTX ISA, \"mbarrier.init\")".to_owned(),
-                help: "initialise it once, by one thread; its phases follow each other by themselves. To use its memory anew, execute `mbarrier.inval` first".to_owned(),
+                note: "its counts are lost, and the result of waits for it is undefined (PTX ISA, \"mbarrier.init\")".to_owned(),
+                help: "initialise it once, in one thread: each phase starts the next. Execute `mbarrier.inval` before its memory is reused".to_owned(),
             });
         }
         let state = MbarrierState {
@@ -55,8 +55,8 @@ impl Checker {
         if let Some(state) = self.mbarriers.get_mut(&address) {
             state.valid = false;
         }
-        // One thread of each warp may tell for the others that they are done with it, as they run together: libcu++'s pipelines elect it
-        // with `match.any`, which orders no memory. That is enough for an end.
+        // One thread of each warp may represent the others: libcu++'s pipelines elect it with
+        // `match.any`, which orders no memory. That is sufficient for an invalidation.
         let cta = &mut self.ctas[actor.rank as usize];
         let warp = &mut cta.warps[actor.warp as usize];
         let before = warp.knowledge(actor.lanes.trailing_zeros()).clone();
@@ -67,8 +67,8 @@ impl Checker {
         self.ctas[actor.rank as usize].warps[actor.warp as usize].agree(actor.lanes, before);
     }
 
-    /// An operation of a lane on an mbarrier comes after its initialisation. (The first operation replaces the
-    /// initialisation in the shadow of its bytes, so that they do not tell for others.)
+    /// An operation of a lane on an mbarrier must follow its initialization. The first operation
+    /// replaces the initialization in the shadow, so the shadow cannot check it.
     pub(crate) fn check_initialised(&mut self, actor: Actor, address: MbarrierAddress) {
         let Some(state) = self.mbarriers.get(&address) else { return };
         let (init, time) = state.initialised;
@@ -103,7 +103,7 @@ impl Checker {
         });
     }
 
-    /// Bytes are announced (positive) or arrive.
+    /// Bytes are expected (positive) or arrive (negative).
     pub(crate) fn mbarrier_counts_bytes(
         &mut self,
         actor: Option<Actor>,
@@ -149,14 +149,14 @@ impl Checker {
             let phase = state.number(state.phase);
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
-                message: format!("phase {phase} of {} ends before a copy issued in it has arrived", named(address)),
-                places: state.copy_and_announcement(&self.launch.info, ", still under way"),
+                message: format!("phase {phase} of {} completes before a copy issued in it", named(address)),
+                places: state.copy_and_announcement(&self.launch.info, ", still in flight"),
                 mbarrier: Some(address),
                 note: format!(
-                    "{} bytes were announced in this phase, and its copies move more: who waits for it reads too early",
+                    "{} bytes were expected in this phase, and its copies move more: a thread that waits for it reads too early",
                     state.announced
                 ),
-                help: "announce (`expect_tx`) the bytes of all copies that complete in the phase".to_owned(),
+                help: "expect (`arrive_and_expect`, `expect_tx`) the bytes of all copies that complete in the phase".to_owned(),
             });
         }
         let arrived = std::mem::take(&mut state.arrived);
@@ -166,7 +166,7 @@ impl Checker {
         state.announced = 0;
     }
 
-    /// A lane asks for the end of a phase, and finds it open or `ended`.
+    /// A lane tests a phase, which is open or `ended`.
     pub(crate) fn mbarrier_notes_test(&mut self, actor: Actor, address: MbarrierAddress, ended: bool) {
         let mark = self.mark(actor);
         let lane = actor.lanes.trailing_zeros() as usize;
@@ -177,8 +177,8 @@ impl Checker {
         }
         let waiting = state.waiting.entry((actor.rank, actor.warp)).or_insert([0; LANES]);
         let before = std::mem::replace(&mut waiting[lane], if ended { 0 } else { open });
-        // Found open now, the phase is the one that was found open before, or the one after the next; ended, it is the
-        // one before the open one.
+        // Found open now, the phase is the one that was found open before, or the one after the
+        // next; ended, it is the one before the open one.
         let asked = if ended { open - 1 } else { open };
         if before == 0 || asked < before + 2 {
             return;
@@ -192,18 +192,18 @@ impl Checker {
         places.extend(last);
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
-            message: format!("{} runs two phases ahead of a thread that waits for it", named(address)),
+            message: format!("{} completes two phases while a thread waits for the first", named(address)),
             places,
             mbarrier: Some(address),
             note: format!(
-                "phases {missed} and {} ended before this thread looked again; to a wait by parity, phase {asked} is the same as phase {missed}: it waits on, or takes the one for the other",
+                "phases {missed} and {} ended between two tests of this thread; a wait by parity cannot distinguish phase {asked} from phase {missed}",
                 missed + 1
             ),
-            help: "let those who arrive wait until this phase has been seen: by an mbarrier that the waiting threads arrive at, or by a barrier".to_owned(),
+            help: "before the next arrivals, wait until this phase has been observed: by an mbarrier at which the waiting threads arrive, or by a barrier".to_owned(),
         });
     }
 
-    /// Tells of what mbarriers were promised that has not come, when the cluster ends.
+    /// Reports copies and expected bytes that are left over when the cluster ends.
     pub(crate) fn finish_mbarriers(&self) {
         let mut states: Vec<_> = self.mbarriers.iter().filter(|(_, state)| state.valid).collect();
         states.sort_by_key(|(address, _)| **address);
@@ -215,7 +215,7 @@ impl Checker {
                     places: state.copy_and_announcement(&self.launch.info, "").into_iter().take(1).collect(),
                     mbarrier: Some(address),
                     note: format!(
-                        "no thread has seen the end of phase {} of {}, which the copy completes: it may write shared memory that belongs to another CTA by then",
+                        "no thread has observed the end of phase {} of {}, which the copy completes: it may write shared memory that belongs to another CTA by then",
                         state.number(state.copy_phase),
                         named(address)
                     ),
@@ -226,20 +226,20 @@ impl Checker {
                 let (message, note) = if state.bytes < 0 {
                     (
                         format!(
-                            "{} bytes have come to {} that nobody announced",
+                            "{} bytes that no thread expects have arrived at {}",
                             -state.bytes,
                             named(address)
                         ),
-                        "the phase they came in does not end, and the one that they were meant for ended without them",
+                        "the phase in which they arrived does not end, and the phase that they were meant for ended without them",
                     )
                 } else {
                     (
                         format!(
-                            "{} bytes were announced to {} that no copy brings",
+                            "no copy delivers {} bytes that were expected at {}",
                             state.bytes,
                             named(address)
                         ),
-                        "the phase that they were announced in does not end",
+                        "the phase in which they were expected does not end",
                     )
                 };
                 Misuse {
@@ -248,7 +248,7 @@ impl Checker {
                     places,
                     mbarrier: Some(address),
                     note: note.to_owned(),
-                    help: "announce (`expect_tx`) exactly the bytes of the copies that complete in a phase"
+                    help: "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase"
                         .to_owned(),
                 }
             } else {
@@ -260,7 +260,8 @@ impl Checker {
         }
     }
 
-    /// Of a copy that an mbarrier tells of: which phase it completes, and the last one that a thread has seen the end of.
+    /// For a copy that completes at an mbarrier: its phase, and the last phase whose end the thread
+    /// has observed.
     pub(crate) fn phases_of(
         &self,
         actor: Actor,

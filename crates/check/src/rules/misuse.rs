@@ -13,18 +13,18 @@ impl Checker {
         Mark { cta, warp: actor.warp, lanes: actor.lanes, pc: actor.pc }
     }
 
-    /// Lanes of one warp have come to the same generation of a barrier from two places.
+    /// Lanes of one warp reach the same generation of a barrier at two instructions.
     pub(crate) fn report_split_barrier(&self, barrier: u32, later: Actor, (lanes, pc): (u32, u32)) {
         let later = self.mark(later);
         let earlier = Mark { lanes, pc, ..later };
         let come = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
-            message: format!("lanes of one warp meet at barrier {barrier} from two places of the program"),
+            message: format!("lanes of one warp reach barrier {barrier} at two instructions"),
             places: vec![come(later), come(earlier)],
             mbarrier: None,
-            note: "all lanes of a warp execute the same `bar.sync` together: where only some of them come, which threads a barrier waits for is undefined (PTX ISA, \"bar\")".to_owned(),
-            help: "move the barrier out of the branch, to where all lanes of the warp come by".to_owned(),
+            note: "all lanes of a warp must execute the same `bar.sync` together: otherwise it is undefined which threads the barrier waits for (PTX ISA, \"bar\")".to_owned(),
+            help: "move the barrier out of the branch, so that all lanes of the warp execute it".to_owned(),
         });
     }
 
@@ -36,10 +36,9 @@ impl Checker {
             message: format!("a warp arrives at barrier {barrier} a second time before it has completed"),
             places: vec![(mark, format!("{} arrives again here", mark.who(&self.launch.info)))],
             mbarrier: None,
-            note: "a barrier counts arrivals, and not who they are of (PTX ISA, \"bar\"): it may complete before the other \
-                   warps have come. Here the warp waits until it has completed"
+            note: "a barrier counts arrivals, not warps (PTX ISA, \"bar\"): it may complete before the other warps arrive. The emulator holds this warp until it completes"
                 .to_owned(),
-            help: "use another barrier for the second meeting".to_owned(),
+            help: "use another barrier for the second synchronization".to_owned(),
         });
     }
 
@@ -52,21 +51,21 @@ impl Checker {
             places: vec![(access, format!("{} accesses it here", access.who(&self.launch.info)))],
             mbarrier: None,
             note: format!(
-                "nothing that {owner} waits for comes after this access: it may exit before, and its shared memory may be another CTA's by then (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
+                "{owner} waits for nothing that follows this access: it may exit before, and its shared memory may belong to another CTA by then (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
             ),
-            help: "let all threads of the cluster meet (`barrier.cluster`) after the last access, or let the CTA wait for it before its threads exit".to_owned(),
+            help: "call `cluster_sync()` (`barrier.cluster`) after the last access, or let the CTA wait for the access before its threads exit".to_owned(),
         });
     }
 
-    /// A multiply is issued with no `wgmma.fence` since its registers were written, by `written` if that was not before
-    /// the kernel's first fence.
+    /// An MMA is issued without `wgmma.fence` since its registers were written, by `written` or
+    /// before the kernel's first fence.
     pub(crate) fn report_unfenced(&self, multiply: Mark, written: Option<u32>, accumulators: bool) {
         let what = if accumulators { "accumulators" } else { "fragments of A" };
         let warp = |pc: u32| Mark { lanes: FULL, pc, ..multiply };
         let mut places = vec![(multiply, format!("wgmma by {}", multiply.who(&self.launch.info)))];
-        places.extend(written.map(|pc| (warp(pc), "a register of it is written here".to_owned())));
+        places.extend(written.map(|pc| (warp(pc), "one of its registers is written here".to_owned())));
         let message = match written {
-            Some(_) => format!("a wgmma uses {what} that were written with no wgmma.fence between the two"),
+            Some(_) => format!("a wgmma uses {what} that were written with no wgmma.fence since"),
             None => "a wgmma is issued with no wgmma.fence before it".to_owned(),
         };
         self.launch.report_misuse(Misuse {
@@ -74,22 +73,22 @@ impl Checker {
             message,
             places,
             mbarrier: None,
-            note: "the tensor cores read and write registers by themselves: without the fence they may see what was there before (PTX ISA, \"wgmma.fence\")".to_owned(),
-            help: "execute `wgmma.fence` after the registers are written, before the first wgmma of each batch".to_owned(),
+            note: "the tensor cores access registers asynchronously: without the fence they may read old values (PTX ISA, \"wgmma.fence\")".to_owned(),
+            help: "call `fence_multiplications()` (`wgmma.fence`) after the registers are written, before the first wgmma of each batch".to_owned(),
         });
     }
 
-    /// A register of a multiply under way is touched.
+    /// A register of an MMA in flight is accessed.
     pub(crate) fn report_touched(&self, touch: Mark, multiply: u32, touched: Touched) {
         let (message, what) = match touched {
-            Touched::Read => ("an accumulator is read while the wgmma that writes it is under way", "read"),
-            Touched::Written => ("a register is written while a wgmma that uses it is under way", "written"),
+            Touched::Read => ("an accumulator is read while the wgmma that writes it is in flight", "read"),
+            Touched::Written => ("a register is written while a wgmma that uses it is in flight", "written"),
             Touched::Multiplied => (
-                "a wgmma takes the accumulators of another one of a different shape that is under way",
+                "a wgmma uses the accumulators of one of a different shape that is in flight",
                 "used by another wgmma",
             ),
             Touched::Multiplicand => {
-                ("a wgmma takes fragments of A that a wgmma under way still writes", "used as A")
+                ("a wgmma uses fragments of A that a wgmma in flight still writes", "used as A")
             }
         };
         let issue = Mark { lanes: FULL, pc: multiply, ..touch };
@@ -101,8 +100,8 @@ impl Checker {
                 (issue, "the wgmma is issued here".to_owned()),
             ],
             mbarrier: None,
-            note: "no wgmma.wait_group covers the wgmma before this: a barrier of threads, or a fence, does not wait for it".to_owned(),
-            help: "commit the wgmma to a group, and wait with `wgmma.wait_group` before its registers are touched".to_owned(),
+            note: "no wgmma.wait_group covers the wgmma before this: neither a barrier nor a fence waits for it".to_owned(),
+            help: "call `commit_multiplications()` and `wait_multiplications(0)` (`wgmma.wait_group 0`) before its registers are accessed".to_owned(),
         });
     }
 }
@@ -114,14 +113,14 @@ impl Checker {
         let issue = Mark { lanes: FULL, pc: load, ..touch };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::InFlight,
-            message: format!("a register is {what} while the tcgen05.ld that writes it is under way"),
+            message: format!("a register is {what} while the tcgen05.ld that writes it is in flight"),
             places: vec![
                 (touch, format!("{what} by {}", touch.who(&self.launch.info))),
                 (issue, "the load is issued here".to_owned()),
             ],
             mbarrier: None,
-            note: "tcgen05.ld is asynchronous: its registers are there after tcgen05.wait::ld, and a barrier of threads does not wait for it".to_owned(),
-            help: "execute `tcgen05.wait::ld.sync.aligned` between the two".to_owned(),
+            note: "tcgen05.ld is asynchronous: its registers are valid after tcgen05.wait::ld, and a barrier does not wait for it".to_owned(),
+            help: "call `wait_tensor_loads()` (`tcgen05.wait::ld`) between the two".to_owned(),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What the checkers conclude from events.
+//! The rules that the checkers apply to events.
 
 mod mbarrier;
 mod misuse;

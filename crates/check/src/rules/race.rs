@@ -1,4 +1,4 @@
-//! Whether an access came after those it is at odds with.
+//! The race check: whether an access follows those it conflicts with.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ use crate::state::mbarrier::OBJECT;
 use crate::state::shadow::{Access, Granule, Piece, Verdict, cut, cut_range};
 use crate::state::warp::WarpState;
 
-/// Who accesses, and what they know.
+/// The accessor, and what it knows.
 struct Accessor<'a> {
     actor: Actor,
     cta: u32,
@@ -29,13 +29,12 @@ struct Accessor<'a> {
     /// The linear indices of the cluster's CTAs.
     cluster: &'a [u32],
     fences_tensor_memory: bool,
-    /// Loads that take what they find.
+    /// Loads that rely on an order.
     trusting: &'a HashSet<u32>,
 }
 
 impl Accessor<'_> {
-    /// The lanes that made an earlier access and of which the accessor does not know by itself that it is over: it must have
-    /// been told.
+    /// The lanes of an earlier access whose completion the accessor knows only by synchronization.
     fn asked(&self, earlier: &Access, access: &Access) -> u32 {
         let role = Role::of(earlier.agent);
         let own = earlier.cta == self.cta;
@@ -43,8 +42,9 @@ impl Accessor<'_> {
         match role {
             Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
             Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
-                // What a whole warp does together, its lanes have waited for together. A copy that overwrites the operands of a multiply is
-                // held to a barrier nevertheless: its issuer must know besides that others have seen the last phase of its mbarrier.
+                // Program order covers a whole warp's operation. A copy that overwrites the
+                // operands of an MMA needs a barrier in addition: its issuer must know that the
+                // other warps have observed the last phase of the mbarrier.
                 let together = kind.is_of_warp() && (kind != AsyncKind::Multiply || access.proxy.is_none());
                 let strangers = if together { 0 } else { earlier.strangers(access) };
                 let busy = lanes(lanes_of_it)
@@ -62,8 +62,8 @@ impl Accessor<'_> {
         self.knowledge.known.covers(earlier.cta, earlier.agent, asked, earlier.time)
     }
 
-    /// Who issued an earlier access of the tensor core, if this one is of the same core: it executes what it is given in order, so
-    /// that only of the issue an accessor must have been told.
+    /// The issuer of an earlier access of the tensor core, if this one is of the same core. The
+    /// core executes in order, so the accessor needs to know only of the issue.
     fn issuer_to_same_core(earlier: &Access, access: &Access) -> Option<Agent> {
         let Role::Group(warp, AsyncKind::TensorCore, _) = Role::of(earlier.agent) else { return None };
         let is_same = matches!(Role::of(access.agent), Role::Group(_, AsyncKind::TensorCore, _))
@@ -71,8 +71,8 @@ impl Accessor<'_> {
         is_same.then(|| Role::Issuer(warp).agent())
     }
 
-    /// Whether lanes of one bulk store write the same bytes: one of them wins. CUTLASS lets all lanes of a warp store the same
-    /// tile.
+    /// Whether lanes of one bulk store write the same bytes: one of them wins. CUTLASS lets all
+    /// lanes of a warp store the same tile.
     fn is_same_store(earlier: &Access, access: &Access) -> bool {
         let of = |access: &Access| (access.cta, access.agent, access.time, access.pc, access.touch);
         matches!(Role::of(access.agent), Role::Group(_, AsyncKind::Bulk, Awaited::Everything))
@@ -81,13 +81,14 @@ impl Accessor<'_> {
             && earlier.lanes & access.lanes == 0
     }
 
-    /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's threads.
+    /// Whether two strong accesses, of the accessor and of a CTA, are ordered for each other's
+    /// threads.
     fn reaches(&self, cta: u32, scope: Scope) -> bool {
         cta == self.cta || scope >= Scope::Gpu || scope == Scope::Cluster && self.cluster.contains(&cta)
     }
 
-    /// What an earlier access is to this one, and what kind of thing is wrong if any is. Of the bytes of their granule,
-    /// threads have read those of `seen` since the last write.
+    /// Compares an earlier access with this one, and returns the kind of conflict. `seen` are the
+    /// bytes of the granule that threads have read since the last write.
     fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
         let conflicts = earlier.touch.writes() || access.touch.writes();
         let mut asked = self.asked(earlier, access);
@@ -113,14 +114,14 @@ impl Accessor<'_> {
             {
                 return (Verdict::Wrong, FindingKind::TensorFence);
             }
-            // What was written through the generic proxy crosses to another one with a fence.
+            // Writes through the generic proxy need a fence before another proxy uses them.
             let fences = match access.proxy {
                 Some(Proxy::Async) => Some(&self.knowledge.proxied),
                 Some(Proxy::Tensormap) => Some(&self.knowledge.mapped),
                 Some(Proxy::Generic | Proxy::TensorMemory) | None => None,
             };
-            // Bytes that a thread has read are there, and a copy that overwrites them comes after. What is left of an mbarrier
-            // is no data: Triton lays tiles over those that it is done with.
+            // Bytes that a thread has read are visible, and a copy may overwrite them. A dead
+            // mbarrier is not data: Triton reuses its memory for tiles.
             let is_over = earlier.touch == AccessKind::Object || earlier.bytes & access.bytes & !seen == 0;
             let overwritten = access.touch == AccessKind::Write && is_over;
             let crosses = earlier.proxy.is_none() && earlier.touch.writes() && !overwritten;
@@ -154,7 +155,8 @@ impl Accessor<'_> {
     }
 }
 
-/// Bytes of the pieces of a granule that both touch, as an address and a length: the first run of them.
+/// Bytes of the pieces of a granule that both touch, as an address and a length: the first run of
+/// them.
 fn first_common(granule: u64, common: u16) -> (u64, u64) {
     let first = common.trailing_zeros();
     let length = (!(u32::from(common) >> first)).trailing_zeros();
@@ -220,7 +222,7 @@ impl Checker {
         }
         self.serial += 1;
         let mut pieces = std::mem::take(&mut self.pieces);
-        // Copies may move what nothing has written; multiplies use it.
+        // Copies may move unwritten bytes; MMAs may not read them.
         let uses = matches!(
             completion,
             Completion::Group(AsyncKind::Multiply | AsyncKind::TensorCore | AsyncKind::TensorLoad)
@@ -252,7 +254,7 @@ impl Checker {
         }
     }
 
-    /// A warp takes memory away from whoever used it: by then that must be over.
+    /// A warp frees memory: all uses must be complete.
     pub(crate) fn check_freed(&mut self, actor: Actor, ranges: &[ByteRange]) {
         self.serial += 1;
         let access = self.own_access(actor, AccessKind::Object);
@@ -265,7 +267,7 @@ impl Checker {
         self.pieces = pieces;
     }
 
-    /// Records an access of lanes that know the same, and notes what it is at odds with.
+    /// Records an access of lanes with the same knowledge, and collects its conflicts.
     fn record(
         &mut self,
         actor: Actor,
@@ -360,7 +362,7 @@ impl Checker {
         self.report_conflicts();
     }
 
-    /// Tells of what an access reads that nothing has written.
+    /// Reports reads of unwritten bytes.
     fn report_unwritten(&mut self, actor: Actor, space: MemorySpace, access: Access) {
         let cta = self.ctas[actor.rank as usize].linear;
         if space == MemorySpace::Shared && access.touch == AccessKind::Read {
@@ -382,7 +384,7 @@ impl Checker {
         }
     }
 
-    /// Tells of lanes that load local memory of which they have written nothing.
+    /// Reports loads of unwritten local memory.
     pub(crate) fn local_load(&mut self, actor: Actor, unwritten: u32, addresses: &[u64; LANES], size: u64) {
         if unwritten != actor.lanes {
             self.unwritten.note_good(actor.pc);
@@ -412,7 +414,7 @@ impl Checker {
         });
     }
 
-    /// Tells of work that a warp has not waited for when the cluster ends.
+    /// Reports work that a warp has not waited for when the cluster ends.
     pub(crate) fn finish(&mut self) {
         self.launch.note_good_reads(self.unwritten.good());
         self.finish_mbarriers();
@@ -446,7 +448,7 @@ impl Checker {
         }
     }
 
-    /// Tells of accesses of a CTA's shared memory by its peers that nothing made it stay for.
+    /// Reports accesses of peers to a CTA's shared memory that the CTA does not wait for.
     fn finish_peers(&self) {
         for (cta, shadow) in self.ctas.iter().zip(&self.shadows) {
             for access in shadow.granules().flat_map(|granule| &granule.accesses) {
@@ -462,7 +464,7 @@ impl Checker {
         }
     }
 
-    /// Sends what was found on its way.
+    /// Reports a conflict.
     fn report_conflicts(&mut self) {
         for conflict in self.conflicts.drain(..) {
             self.launch.report(conflict);
@@ -471,7 +473,7 @@ impl Checker {
 }
 
 impl Accessor<'_> {
-    /// Of asynchronous work: whether the thread that issued it has waited for it, as far as that can be told from here.
+    /// For asynchronous work: whether its issuer has waited for it, as far as is known here.
     fn issuer_waited(&self, earlier: &Access) -> bool {
         let role = Role::of(earlier.agent);
         let Role::Group(_, kind, awaited) = role else { return false };

@@ -1,8 +1,8 @@
-//! The registers of a warp that its multiplies use by themselves: accumulators, and fragments of A.
+//! Registers of a warp that its MMAs access asynchronously: accumulators, and fragments of A.
 //!
-//! PTX ISA, "wgmma": a warpgroup fences before its first multiply, and again wherever a thread has accessed registers that the
-//! next multiply uses, unless that was as the accumulators of another multiply of the same shape. From its issue until a wait for
-//! its group, nothing but such a multiply touches them.
+//! PTX ISA, "wgmma": a warpgroup executes a fence before its first MMA, and again after any access
+//! to registers of the next one, unless that access is as accumulators of an MMA of the same shape.
+//! From an MMA's issue until the wait for its group, only such MMAs may access its registers.
 
 use warpwright_events::{Actor, AsyncKind, Awaited, RegisterUse};
 
@@ -18,7 +18,8 @@ impl Checker {
         registers.fenced = true;
     }
 
-    /// A multiply is issued, with these columns for its accumulators and its A; `shape` is the columns and the depth of its tile.
+    /// An MMA is issued with these columns for its accumulators and its A; `shape` is the columns
+    /// and the depth of its tile.
     pub(crate) fn registers_multiplied(
         &mut self,
         actor: Actor,
@@ -65,7 +66,7 @@ impl Checker {
         }
     }
 
-    /// A warp has waited for groups of multiplies: what they use is its own again.
+    /// A warp has waited for groups of MMAs, and owns their registers again.
     pub(crate) fn registers_awaited(&mut self, actor: Actor) {
         let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
         let lane = actor.lanes.trailing_zeros() as usize;
@@ -73,7 +74,7 @@ impl Checker {
         warp.registers.under_way.retain(|_, flight| flight.time > done);
     }
 
-    /// A warp has waited for all its multiplies.
+    /// A warp has waited for all its MMAs.
     pub(crate) fn registers_settled(&mut self, actor: Actor) {
         let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
         warp.registers.under_way.clear();
@@ -90,7 +91,7 @@ impl Checker {
         self.ctas[actor.rank as usize].warps[actor.warp as usize].registers.loading.clear();
     }
 
-    /// An ordinary instruction uses registers that multiplies use, too; their columns count from `base`.
+    /// An ordinary instruction uses registers of MMAs; their columns count from `base`.
     pub(crate) fn registers_used(&mut self, actor: Actor, base: u32, uses: &[RegisterUse]) {
         let mark = self.mark(actor);
         let state = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize].registers;

@@ -1,4 +1,4 @@
-//! Who has learnt of what: events of synchronisation.
+//! Synchronization events.
 
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, Awaited, Completion, Fence, FenceOrder, LANES, MbarrierAddress,
@@ -13,14 +13,14 @@ use crate::state::locations::{Releases, SyncLocations};
 use crate::state::mbarrier::{LateArrival, OBJECT};
 
 impl Checker {
-    /// What lanes pass on by releasing: all they know, and what they did.
+    /// What lanes publish by a release: all they know, and what they did.
     fn release(&mut self, actor: Actor) -> Knowledge {
         let (cta, warp) = self.warp(actor);
         warp.release(cta, actor.warp, actor.lanes)
     }
 
-    /// What lanes pass on by arriving: all they know if they release, and otherwise what their last fence did (PTX ISA,
-    /// "Release patterns").
+    /// What lanes publish by arriving: all they know if they release, and otherwise the state at
+    /// their last fence (PTX ISA, "Release patterns").
     fn bring(&mut self, actor: Actor, releases: bool) -> Knowledge {
         if releases {
             return self.release(actor);
@@ -73,7 +73,8 @@ impl Checker {
     }
 
     pub(crate) fn cluster_leave(&mut self, actor: Actor) {
-        // No phase completes before all who wait for the last one have gone on and arrived again.
+        // A phase completes only after all waiters of the previous one have proceeded and arrived
+        // again.
         let gathered = self.cluster_completed.clone();
         self.learn(actor, &gathered);
         self.ctas[actor.rank as usize].outlived.join(&self.cluster_met[1]);
@@ -130,7 +131,7 @@ impl Checker {
         strength: Strength,
     ) {
         if strength == OBJECT {
-            // Where there is none, that is what is told.
+            // A missing mbarrier is reported instead.
             if !self.mbarriers.contains_key(&address) {
                 return;
             }
@@ -148,8 +149,9 @@ impl Checker {
         }
     }
 
-    /// The `complete_tx` of an asynchronous store has release semantics at the scope of the cluster (PTX ISA, "st.async"), and an asynchronous
-    /// operation is as if another thread did it, whom the one that issues it has told all it knows.
+    /// The `complete_tx` of an asynchronous store has release semantics at cluster scope (PTX ISA,
+    /// "st.async"). An asynchronous operation acts as a thread that knows all that its issuer
+    /// knows.
     pub(crate) fn mbarrier_hears(&mut self, actor: Actor, address: MbarrierAddress) {
         let told = self.bring(actor, true);
         if let Some(state) = self.mbarriers.get_mut(&address) {
@@ -159,7 +161,7 @@ impl Checker {
 
     pub(crate) fn mbarrier_arrive_after(&mut self, actor: Actor, address: MbarrierAddress, kind: AsyncKind) {
         if kind == AsyncKind::TensorCore {
-            // What the tensor core has done came after all that who issued it knew.
+            // Work of the tensor core follows all that its issuer knew.
             self.mbarrier_hears(actor, address);
         }
         let (cta, warp) = self.warp(actor);
@@ -173,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// An arrival that waited for copies takes place: in the phase that is open now, not the one in which it was asked for.
+    /// A delayed arrival takes place, in the phase that is open now.
     pub(crate) fn mbarrier_copies_arrive(&mut self, warp: u32, lane: u32, address: MbarrierAddress) {
         let of_lane =
             |late: &LateArrival| late.address == address && late.warp == warp && late.lanes >> lane & 1 != 0;
@@ -228,8 +230,8 @@ impl Checker {
                 let knowledge = self.release(actor);
                 releases.push(Releases { cta, scope, knowledge });
             }
-            // A store ends what was released before it; an atomic goes on with it (PTX ISA, "Release and acquire
-            // patterns").
+            // A store ends the release sequence; an atomic continues it (PTX ISA, "Release and
+            // acquire patterns").
             let replaces = touch == AccessKind::Write;
             if space == MemorySpace::Global && !self.launch.trusting.is_empty() {
                 let Knowledge { mut heard, known, .. } = self.release(actor);
@@ -267,8 +269,9 @@ impl Checker {
                 if !reaches {
                     continue;
                 }
-                // Who takes a ticket after a `fence.sc` of its own, and gets one after another's, needs no more fences: `__threadfence(); ticket =
-                // atomicInc(..)`, as NVIDIA's reduction in one pass has it.
+                // A thread that executes `fence.sc` and then takes a ticket after another thread's
+                // needs no further fences: `__threadfence(); ticket = atomicInc(..)`, as in
+                // NVIDIA's single-pass reduction.
                 let sequenced = !self.warp(actor).1.knowledge(lane as u32).sequenced.is_empty();
                 let takes_ticket =
                     touch == AccessKind::Atomic && sequenced && !release.knowledge.observed.is_empty();
@@ -315,7 +318,7 @@ impl Checker {
         }
     }
 
-    /// The agent that stands for a piece of work, of which CTA it is, and its time.
+    /// The agent of a piece of work, its CTA, and its time.
     pub(crate) fn worker(
         &mut self,
         actor: Actor,

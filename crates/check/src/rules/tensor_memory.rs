@@ -1,4 +1,4 @@
-//! Columns of tensor memory: who has them, and who has used them.
+//! Columns of tensor memory: their owners, and their uses.
 
 use warpwright_events::{AccessKind, Actor, ByteRange, Cell, GRANULE, MemorySpace, TENSOR_ROWS};
 
@@ -27,7 +27,7 @@ impl Checker {
         self.tensor[actor.rank as usize].held.push((first, columns, mark));
     }
 
-    /// Who used the columns must be done with them; what they hold is forgotten.
+    /// All uses of the columns must be complete; their contents are discarded.
     pub(crate) fn tensor_freed(&mut self, actor: Actor, first: u32, columns: u32) {
         self.check_freed(actor, &ranges(actor.rank, first, columns));
         let shadow = &mut self.tensor[actor.rank as usize];
@@ -40,16 +40,21 @@ impl Checker {
         }
     }
 
-    /// Tells of columns that nobody has given back when the cluster ends.
+    /// Reports columns that are not freed when the cluster ends.
     pub(crate) fn finish_tensor_memory(&self) {
         for (_, columns, mark) in self.tensor.iter().flat_map(|shadow| &shadow.held) {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Leak,
-                message: format!("the kernel ends with {columns} columns of tensor memory that it has not given back"),
+                message: format!(
+                    "the kernel ends with {columns} tensor-memory columns that it has not freed"
+                ),
                 places: vec![(*mark, format!("allocated by {}", mark.who(&self.launch.info)))],
                 mbarrier: None,
-                note: "a CTA that comes to this multiprocessor later waits for them for ever (PTX ISA, \"tcgen05.dealloc\")".to_owned(),
-                help: "give them back with `tcgen05.dealloc`, in one warp, after a barrier that all who use them have come to".to_owned(),
+                note: "a later CTA of this SM waits for them forever (PTX ISA, \"tcgen05.dealloc\")"
+                    .to_owned(),
+                help:
+                    "free them (`tcgen05.dealloc`) in one warp, after a barrier of all threads that use them"
+                        .to_owned(),
             });
         }
     }

@@ -1,18 +1,19 @@
-//! Loads that take what they find: `ld.volatile` and `ld.relaxed` whose value decides nothing.
+//! Loads that rely on an order: `ld.volatile` and `ld.relaxed` whose value is never compared.
 //!
-//! Strong accesses of the same bytes are no race, whatever orders them, but they may miss what was written. A thread that tests what it
-//! has loaded can bear that: it polls, or takes either value. One that adds it up or passes it on relies on an order. Where it has
-//! heard of the write from something that was written later, and the writer had no fence between the two, it may find what was there
-//! before (CUDA C++ Programming Guide, "Memory Fence Functions").
+//! Strong accesses to the same bytes never race, but a load may return an old value. A thread that
+//! compares the value tolerates that: it polls, or accepts either value. A thread that uses the
+//! value unconditionally relies on an order. If it knows of the write only through a later write,
+//! and the writer executed no fence between the two, the load may return the old value (CUDA C++
+//! Programming Guide, "Memory Fence Functions").
 //!
-//! A fence of the reader is not asked for: that example does without.
+//! No fence of the reader is required: the guide's example has none.
 
 use std::collections::HashSet;
 
 use warpwright_events::{Class, Code, Instruction, Register};
 
-/// The instructions of a kernel that load so. A value is tested if it gets into a comparison or the operand of an atomic operation,
-/// through whatever arithmetic.
+/// The instructions of a kernel that load so. A value is tested if it gets into a comparison or the
+/// operand of an atomic operation, through whatever arithmetic.
 pub(crate) fn trusting_loads(code: &Code) -> HashSet<u32> {
     let is_relaxed = |instruction: &Instruction| instruction.class == Class::Load { relaxed: true };
     if !code.instructions.iter().any(is_relaxed) {

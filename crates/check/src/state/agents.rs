@@ -8,25 +8,25 @@ use crate::state::clock::Agent;
 const WARPS: u16 = 32;
 /// The first mbarrier's number.
 const MBARRIERS: u16 = WARPS * (ISSUERS + 1);
-/// The row of agents that stand for the issue of work to tensor cores.
+/// The agents that represent the issue of work to tensor cores.
 const ISSUERS: u16 = 1 + 2 * AsyncKind::ALL.len() as u16;
 
-/// What an agent stands for.
+/// What an agent represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The lanes of a warp.
     Warp(u32),
     /// Work of a warp's lanes that groups are waited for with: reads of sources, or all of it.
     Group(u32, AsyncKind, Awaited),
-    /// That a warp's lanes have issued work to the tensor core, which executes what it is given in order.
+    /// The issue of work to the tensor core by a warp's lanes. The core executes its work in order.
     Issuer(u32),
-    /// Work that an mbarrier's phases tell of; its number among those of the CTA.
+    /// Work that completes at an mbarrier, by the mbarrier's number in its CTA.
     Mbarrier(u32),
 }
 
 impl Role {
-    /// Who stands for work of a kind that a warp issues. A multiply is its whole warpgroup's: who has waited for it in one
-    /// warp knows of it.
+    /// The agent of work that a warp issues. An MMA belongs to its whole warpgroup: each warp that
+    /// waits for it observes its completion.
     pub(crate) fn of_work(warp: u32, kind: AsyncKind, awaited: Awaited) -> Self {
         Role::Group(if kind == AsyncKind::Multiply { warp & !3 } else { warp }, kind, awaited)
     }

@@ -1,4 +1,4 @@
-//! What has been brought to the barriers of a CTA.
+//! The barriers of a CTA: arrivals, and what arriving threads publish.
 
 use warpwright_events::Actor;
 
@@ -7,25 +7,26 @@ use crate::state::knowledge::Knowledge;
 /// How many generations of a barrier are remembered: as many as the barriers themselves do.
 const GENERATIONS: usize = 4;
 
-/// What has been brought to one generation of a barrier.
+/// What arrives at one generation of a barrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathering {
     generation: u32,
     brought: Knowledge,
-    /// Whether it waits for all threads of the CTA, of those that have exited for their exits.
+    /// Whether it waits for all threads of the CTA; threads that have exited count by their exits.
     all: bool,
-    /// Whether threads have gone on from it. Exits since then are no part of it.
+    /// Whether threads have proceeded from it. Later exits do not belong to it.
     left: bool,
-    /// Who has arrived: a warp, its lanes, and from where.
+    /// The arrivals: a warp, its lanes, and the instruction.
     places: Vec<(u32, u32, u32)>,
 }
 
-/// A barrier: what was brought to its last generations.
+/// A barrier with its last generations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gatherings([Gathering; GENERATIONS]);
 
 impl Gatherings {
-    /// Lanes arrive. If others of their warp have done so from elsewhere in the program: who, and from where.
+    /// Lanes arrive. Returns the lanes of the same warp that arrived at another instruction, and
+    /// that instruction.
     pub(crate) fn bring(
         &mut self,
         generation: u32,
@@ -52,7 +53,7 @@ impl Gatherings {
         elsewhere
     }
 
-    /// What threads know that go on from a generation; `exited` is what threads knew that have exited.
+    /// What threads know that proceed from a generation; `exited` is what the exited threads knew.
     pub(crate) fn leave(&mut self, generation: u32, exited: &Knowledge) -> Knowledge {
         let gathering = &mut self.0[generation as usize % GENERATIONS];
         if gathering.all && !gathering.left {

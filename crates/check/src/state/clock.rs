@@ -1,8 +1,8 @@
-//! Vector clocks over the agents of a launch: what has certainly happened before.
+//! Vector clocks over the agents of a launch, for the happens-before relation.
 //!
-//! An agent is something with an order of its own: the 32 lanes of a warp, the copies they have under way, an mbarrier.
-//! Lanes mostly learn the same things at the same time, so a clock holds one time for all lanes of an agent, and rows of
-//! 32 times only where they differ.
+//! An agent has a program order of its own: the 32 lanes of a warp, its copies in flight, an
+//! mbarrier. Lanes mostly synchronize together, so a clock holds one time for all lanes of an
+//! agent, and rows of 32 times only where they differ.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use warpwright_events::{FULL, LANES, lanes};
 /// A moment of one agent.
 pub(crate) type Time = u32;
 
-/// An agent of a CTA. Warps are numbered first, then the asynchronous work of each warp, then mbarriers as they appear.
+/// An agent of a CTA. Warps are numbered first, then the asynchronous work of each warp, then
+/// mbarriers as they appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Agent(pub(crate) u16);
 
-/// The moments of a set of agents that came before something.
+/// For a set of agents, the time up to which their events happened before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// By the linear index of the CTA, in order.
     parts: Vec<(u32, Arc<Part>)>,
 }
 
-/// What is known of the agents of one CTA.
+/// Times of the agents of one CTA.
 #[derive(Clone, Debug, Default)]
 struct Part {
     /// By agent: everything that any of its lanes did up to this time.
@@ -105,7 +106,7 @@ impl Part {
 }
 
 impl Clock {
-    /// Whether nothing came before.
+    /// Whether no event happened before.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -131,19 +132,19 @@ impl Clock {
         Arc::make_mut(&mut self.parts[index].1)
     }
 
-    /// Up to when everything that an agent did came before.
+    /// The time up to which everything that an agent did happened before.
     #[inline]
     pub(crate) fn whole(&self, cta: u32, agent: Agent) -> Time {
         self.part(cta).map_or(0, |part| part.whole(agent))
     }
 
-    /// Whether what these lanes of an agent did at a time came before.
+    /// Whether everything that these lanes did at a time happened before.
     #[inline]
     pub(crate) fn covers(&self, cta: u32, agent: Agent, mask: u32, time: Time) -> bool {
         self.uncovered(cta, agent, mask, time) == 0
     }
 
-    /// Of these lanes of an agent, those of which what they did at a time did not come before.
+    /// The lanes of an agent whose events at a time did not happen before.
     #[inline]
     pub(crate) fn uncovered(&self, cta: u32, agent: Agent, mask: u32, time: Time) -> u32 {
         let Some(part) = self.part(cta) else { return mask };
@@ -156,7 +157,7 @@ impl Clock {
         }
     }
 
-    /// The same, with what any lane of a warp of a CTA is known to have done known of all its lanes.
+    /// The same clock, with the maximum over a warp's lanes for each lane of a CTA's warps.
     pub(crate) fn of_whole_warps(&self, cta: u32) -> Clock {
         let mut rounded = self.clone();
         for (agent, row) in self.part(cta).into_iter().flat_map(|part| &part.rows) {
@@ -165,7 +166,7 @@ impl Clock {
         rounded
     }
 
-    /// What these lanes of an agent did up to a time comes before, too.
+    /// Adds what these lanes of an agent did up to a time.
     pub(crate) fn raise(&mut self, cta: u32, agent: Agent, mask: u32, time: Time) {
         if self.whole(cta, agent) >= time {
             return;
@@ -178,7 +179,7 @@ impl Clock {
         }
     }
 
-    /// All that comes before according to another clock comes before according to this one, too.
+    /// Adds everything in another clock.
     pub(crate) fn join(&mut self, other: &Clock) {
         if self.parts.is_empty() {
             self.parts.clone_from(&other.parts);
@@ -237,7 +238,7 @@ mod tests {
                 for agent in (0..3).map(Agent) {
                     for (lane, time) in (0..32).flat_map(|lane| (0..6).map(move |time| (lane, time))) {
                         let covers = |clock: &Clock| clock.covers(cta, agent, 1 << lane, time);
-                        // Nothing happened at time 0, so it does not matter whether it is covered.
+                        // Time 0 has no events.
                         assert!(
                             time == 0 || covers(&joined) == (covers(&clocks[0]) || covers(&clocks[1])),
                             "{joined:?} of {clocks:?}"

@@ -1,25 +1,26 @@
-//! What has happened before, as someone knows it.
+//! Happens-before, as one thread knows it.
 
 use crate::state::clock::Clock;
 
-/// What has happened before, as someone knows it.
+/// Happens-before, as one thread knows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     /// What happened before.
     pub(crate) known: Clock,
-    /// Of that, what a fence lies after that makes it visible to the asynchronous proxy.
+    /// The part made visible to the asynchronous proxy by a fence.
     pub(crate) proxied: Clock,
     /// The same of the proxy that reads tensor maps.
     pub(crate) mapped: Clock,
-    /// Of what is known, what `tcgen05.fence::after_thread_sync` lies after.
+    /// The part that precedes a `tcgen05.fence::after_thread_sync`.
     pub(crate) tensor: Clock,
-    /// Of what is known, what lies before a `fence.sc` of the GPU's threads, whichever thread executed it.
+    /// The part that precedes a `fence.sc` at GPU scope, executed by any thread.
     pub(crate) sequenced: Clock,
-    /// What lies before a `fence.sc` that something seen came after: known, after a `fence.sc` of one's own.
+    /// What precedes a `fence.sc` before an observed event. It becomes known with a `fence.sc` of
+    /// this thread.
     pub(crate) observed: Clock,
     /// What would be known if every strong access released and acquired.
     pub(crate) heard: Clock,
-    /// The same of every strong read, and only of what writers did release.
+    /// The same for strong reads alone, limited to what writers did release.
     pub(crate) promised: Clock,
 }
 

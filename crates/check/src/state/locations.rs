@@ -1,4 +1,4 @@
-//! What strong stores and atomics have released, by the location they wrote.
+//! What strong stores and atomics have released, by location.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ pub(crate) struct Releases {
 pub(crate) struct SyncLocations(HashMap<(MemorySpace, u64), Vec<Releases>>);
 
 impl SyncLocations {
-    /// A location is written by a store, that `replaces` what was released there, or by an atomic, that adds to it.
+    /// A location is written by a store, which replaces what was released there (`replaces`), or by
+    /// an atomic, which adds to it.
     pub(crate) fn publish(
         &mut self,
         space: MemorySpace,

@@ -1,4 +1,4 @@
-//! What an mbarrier has been promised, and what has come.
+//! The state of an mbarrier: expected and received arrivals, bytes and copies.
 
 use std::collections::HashMap;
 
@@ -16,33 +16,33 @@ pub(crate) const OBJECT: Strength =
 /// An mbarrier object.
 #[derive(Debug)]
 pub(crate) struct MbarrierState {
-    /// What it is called as an agent.
+    /// Its agent.
     pub(crate) role: Role,
-    /// The phase under way, counted from the first of all the times it was initialised.
+    /// The open phase, counted over all initializations.
     pub(crate) phase: Time,
     /// The phase that it was initialised with.
     pub(crate) first: Time,
-    /// What this phase's arrivals have brought.
+    /// What the arrivals of this phase publish.
     pub(crate) arrived: Knowledge,
-    /// What who sees the last ended phase learns.
+    /// What a thread observes with the end of the last completed phase.
     pub(crate) ended: Knowledge,
-    /// Who initialised it, and when by that warp's time.
+    /// The initializing thread, and its warp's time then.
     pub(crate) initialised: (Mark, Time),
     /// The arrivals of a phase, as it was initialised.
     pub(crate) count: u32,
     /// Whether it has not been invalidated since.
     pub(crate) valid: bool,
-    /// Bytes announced and not arrived, in all phases.
+    /// Bytes expected and not yet arrived, over all phases.
     pub(crate) bytes: i64,
     /// Of the open phase.
     pub(crate) announced: u64,
     pub(crate) announcement: Option<Mark>,
     pub(crate) arrival: Option<Mark>,
-    /// Copies that complete at it and are under way, who issued the last one, and the phase that was open then.
+    /// Copies in flight that complete at it, the issuer of the last one, and the open phase then.
     pub(crate) copies: i64,
     pub(crate) copy: Option<Mark>,
     pub(crate) copy_phase: Time,
-    /// The last phase whose end anybody has seen.
+    /// The last phase whose end any thread has observed.
     pub(crate) seen: Time,
     /// By CTA rank and warp: the phases that its lanes have last found open.
     pub(crate) waiting: HashMap<(u32, u32), [Time; LANES]>,
@@ -81,7 +81,7 @@ impl MbarrierState {
         phase.saturating_sub(self.first)
     }
 
-    /// Whether nobody has done anything with it since it was initialised.
+    /// Whether it is unused since its initialization.
     pub(crate) fn is_fresh(&self) -> bool {
         self.phase == self.first
             && (self.bytes, self.copies) == (0, 0)
@@ -90,17 +90,17 @@ impl MbarrierState {
             && self.waiting.is_empty()
     }
 
-    /// The copy, and who announced its bytes or else arrived.
+    /// The copy, and the expectation of its bytes or the last arrival.
     pub(crate) fn copy_and_announcement(&self, launch: &LaunchInfo, fate: &str) -> Vec<(Mark, String)> {
         let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{fate}", mark.who(launch))));
         let announced =
-            self.announcement.map(|mark| (mark, format!("bytes announced by {}", mark.who(launch))));
+            self.announcement.map(|mark| (mark, format!("bytes expected by {}", mark.who(launch))));
         let arrived = self.arrival.map(|mark| (mark, format!("arrival of {}", mark.who(launch))));
         copy.into_iter().chain(announced.or(arrived)).collect()
     }
 }
 
-/// An arrival of a lane at an mbarrier of its CTA that waits for its copies, and what is known when it takes place.
+/// An arrival at an mbarrier that waits for the lane's copies, and what the lane knows then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateArrival {
     pub(crate) address: MbarrierAddress,

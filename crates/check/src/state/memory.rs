@@ -1,4 +1,4 @@
-//! Where the granules of the two shared spaces are kept.
+//! The shadows of the two shared spaces.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::state::shadow::{Granule, Page, Piece, blank_page};
 #[derive(Debug, Default)]
 pub(crate) struct SharedShadow {
     pages: Vec<Option<Page>>,
-    /// Where the part of it starts that is the system's.
+    /// The offset of the system's part.
     first_of_system: Option<u64>,
 }
 
@@ -20,7 +20,7 @@ fn index_in_page(address: u64) -> usize {
 }
 
 impl SharedShadow {
-    /// That of a CTA whose memory from an offset on is the system's, which wrote it.
+    /// The shadow of a CTA whose memory from an offset on is initialized by the system.
     pub(crate) fn of_system_from(offset: u64) -> Self {
         Self { first_of_system: Some(offset), ..Self::default() }
     }
@@ -65,7 +65,7 @@ impl GlobalShadow {
         blank_page(|index| written.as_ref().map_or(u16::MAX, |written| written[index]))
     }
 
-    /// Hands what the launch has written to the memory, and each page to `keep`.
+    /// Adds what the launch has written to the memory, and passes each page to `keep`.
     pub(crate) fn finish(&self, mut keep: impl FnMut(u64, &Page)) {
         for shard in &self.shards {
             let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,14 +80,14 @@ impl GlobalShadow {
         self.initialised.store(number, page.iter().map(|granule| granule.initialised));
     }
 
-    /// Gives each piece's granule to `act`. Pieces of the same page that follow each other take one lock.
+    /// Calls `act` with each part's granule. Consecutive parts of one page share one lock.
     pub(crate) fn each(&self, pieces: &[Piece], mut act: impl FnMut(&Piece, &mut Granule)) {
         for of_page in pieces.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
             let number = of_page[0].granule / PAGE;
             let shard = &self.shards[(number % SHARDS) as usize];
             let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
             if pages.len() >= PAGES_PER_SHARD && !pages.contains_key(&number) {
-                // What is forgotten can hide a race, and never makes one up.
+                // Dropping a page can hide a race and never produces a false one.
                 let oldest = pages.keys().min().copied();
                 if let Some((number, page)) = oldest.and_then(|oldest| pages.remove_entry(&oldest)) {
                     self.store(number, &page);

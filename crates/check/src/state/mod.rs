@@ -1,4 +1,4 @@
-//! What the checkers know of memory, warps and barriers.
+//! The state that the checkers keep of memory, warps and barriers.
 
 pub(crate) mod agents;
 pub(crate) mod barrier;

@@ -1,8 +1,8 @@
-//! What the checkers remember of each byte of memory: who accessed it last.
+//! The shadow of memory: the last accesses to each byte.
 //!
-//! Memory is cut into granules of 16 bytes, each with a short list of accesses: of every byte the last write, and the reads
-//! since that no later read by someone who knew of them has replaced. An access of a granule says which of its bytes it
-//! touched and which lane touched each of them.
+//! Memory is divided into granules of 16 bytes, each with a short list of accesses: for every byte
+//! the last write, and the reads since that no later, ordered read has replaced. An access of a
+//! granule records which bytes each lane touched.
 
 use smallvec::SmallVec;
 use warpwright_events::{AccessKind, GRANULE, LANES, PAGE, Proxy, Strength, Value, lanes};
@@ -20,7 +20,7 @@ pub(crate) struct Access {
     pub(crate) agent: Agent,
     pub(crate) time: Time,
     pub(crate) pc: u32,
-    /// Tells instructions that a cluster executed apart.
+    /// Distinguishes the instructions that a cluster executed.
     pub(crate) serial: u32,
     pub(crate) lanes: u32,
     /// The bytes, as a mask.
@@ -82,15 +82,16 @@ impl Access {
             && (self.spread != 0 || self.lanes.is_power_of_two())
     }
 
-    /// Whether every lane touches all bytes of the granule in this access that it touches in the other one.
+    /// Whether every lane touches all bytes of the granule in this access that it touches in the
+    /// other one.
     fn includes(&self, other: &Access) -> bool {
         let same = (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start);
         let all_of_all = self.spread == 0 && other.spread == 0 && other.lanes & !self.lanes == 0;
         other.bytes & !self.bytes == 0 && (same || all_of_all)
     }
 
-    /// Of the lanes of this access that touch bytes which the other one touches, too, those that are not just the lane
-    /// that does so: for all others, program order says nothing.
+    /// The lanes of this access that share bytes with another lane of the other access. For the
+    /// same lane, program order applies.
     pub(crate) fn strangers(&self, other: &Access) -> u32 {
         let mut common = self.bytes & other.bytes;
         if self.is_alike(other) {
@@ -116,15 +117,15 @@ pub(crate) struct Granule {
     pub(crate) accesses: SmallVec<[Access; 2]>,
     /// Bytes that have been written.
     pub(crate) initialised: u16,
-    /// What was written last, of the bytes of which that is known.
+    /// The last written value, for bytes where it is known.
     value: Value,
     known: u16,
 }
 
-/// What an earlier access is to a later one of the same bytes.
+/// The relation of an earlier access to a later one of the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It came before.
+    /// It happens before.
     Before,
     /// It did not, and that is all right.
     Tolerated,
@@ -133,12 +134,12 @@ pub(crate) enum Verdict {
 }
 
 impl Granule {
-    /// Records an access. `judge` says of an earlier one that touches some of its bytes whether it came before; it is given
-    /// the bytes that threads have read since the last write, too. Of two reads nothing is wrong, but an earlier one that
-    /// came before need not be remembered.
+    /// Records an access. `judge` decides whether an earlier access to some of its bytes happens
+    /// before it; it also receives the bytes that threads have read since the last write. Two reads
+    /// never conflict, but an earlier, ordered read can be dropped.
     ///
-    /// A write of the value that a plain write left there, `written` if it is known, is harmless. Returns the bytes it reads
-    /// that nothing has written.
+    /// A write of the value that a plain write left there (`written`, if known) is harmless.
+    /// Returns the bytes it reads that nothing has written.
     pub(crate) fn record(
         &mut self,
         access: Access,
@@ -153,7 +154,7 @@ impl Granule {
         let is_seen = |earlier: &&Access| earlier.touch == AccessKind::Read && earlier.proxy.is_none();
         let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
         let mut subsumed = false;
-        // Atomic operations on the same bytes come one after the other, whatever else orders them: who knows of one comes after those
+        // Atomic operations on the same bytes are ordered: a thread that knows of one follows those
         // before it (PTX ISA, "Coherence").
         let is_atomic = |earlier: &Access| {
             earlier.touch == AccessKind::Atomic
@@ -211,7 +212,7 @@ impl Granule {
             return uninitialised;
         }
         if self.accesses.len() >= MOST_ACCESSES {
-            // The first stays, as a witness of what happened long ago; then those that have just happened.
+            // Keep the first, as a witness of old accesses, and the most recent ones.
             self.accesses.remove(1);
         }
         self.accesses.push(access);
@@ -227,7 +228,7 @@ fn equal_bytes(a: &Value, b: &Value) -> u16 {
 /// A page of memory.
 pub(crate) type Page = Box<[Granule; (PAGE / GRANULE) as usize]>;
 
-/// A page of which nothing is known but the bytes that have been written.
+/// A page with no known accesses, and the bytes that have been written.
 pub(crate) fn blank_page(initialised: impl Fn(usize) -> u16) -> Page {
     let granules: Vec<Granule> = (0..(PAGE / GRANULE) as usize)
         .map(|index| Granule { initialised: initialised(index), ..Granule::default() })
@@ -235,7 +236,7 @@ pub(crate) fn blank_page(initialised: impl Fn(usize) -> u16) -> Page {
     granules.try_into().expect("a page has this many granules")
 }
 
-/// The bytes of a range that lie in the granule at an address, as a mask.
+/// The bytes of a range within the granule at an address, as a mask.
 fn bytes_in(granule: u64, first: u64, end: u64) -> u16 {
     let from = first.max(granule) - granule;
     let to = end.min(granule + GRANULE) - granule;
@@ -254,7 +255,8 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What lanes write to the granule, of what each of them writes. Of lanes that write the same bytes the last one wins.
+    /// The bytes that lanes write to the granule, given what each writes. If several lanes write
+    /// the same bytes, the last one wins.
     pub(crate) fn value(&self, values: &[Value; LANES]) -> Value {
         let mut result = Value::default();
         if self.spread == 0 {
@@ -290,8 +292,8 @@ fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
     differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
 }
 
-/// Cuts what the lanes of a mask touch at their addresses into granules. Neighbouring lanes that touch the same bytes are one
-/// piece, and so are those that touch bytes one after another.
+/// Divides an access into granules. Neighboring lanes that touch the same or consecutive bytes form
+/// one part.
 pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Piece)) {
     let mut left = mask;
     let mut open: Option<(Piece, usize, u64)> = None;
@@ -300,7 +302,7 @@ pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl 
         let address = addresses[lane];
         let group = alike(addresses, left);
         left &= !group;
-        // Addresses are multiples of the size, so that bytes of less than a granule do not lie in two.
+        // Addresses are multiples of the size, so no access below a granule's size spans two.
         if size >= GRANULE || group != 1 << lane {
             if let Some((piece, ..)) = open.take() {
                 act(piece);

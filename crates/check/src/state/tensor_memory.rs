@@ -8,7 +8,7 @@ use crate::state::shadow::Granule;
 #[derive(Debug, Default)]
 pub(crate) struct TensorShadow {
     pub(crate) granules: SharedShadow,
-    /// The first column, how many, and who asked for them.
+    /// The first column, the number of columns, and the allocation.
     pub(crate) held: Vec<(u32, u32, Mark)>,
 }
 

@@ -1,4 +1,4 @@
-//! What an access reads that nothing has written.
+//! Reads of unwritten memory.
 
 use crate::state::shadow::Access;
 
@@ -9,7 +9,8 @@ pub(crate) struct Unwritten {
     found: Vec<(u64, u64, u32)>,
     /// Whether anything it reads was written.
     any_written: bool,
-    /// Whether it reads a tile, of which parts may stay unused: then nothing is wrong as long as any of it was written.
+    /// Whether it reads a tile, of which parts may stay unused. Then any written part is
+    /// sufficient.
     of_tile: bool,
     /// Instructions that have read something which was written, a bit each.
     good: Vec<u64>,
@@ -22,7 +23,7 @@ impl Unwritten {
         (self.any_written, self.of_tile) = (false, of_tile);
     }
 
-    /// The instruction has read. Those that read something written are remembered.
+    /// The instruction has read; reads of written bytes are recorded.
     pub(crate) fn end(&mut self, pc: u32) {
         if self.any_written {
             self.note_good(pc);
@@ -44,8 +45,8 @@ impl Unwritten {
         self.good.iter().zip(0..).flat_map(move |(&word, index)| bits(word).map(move |bit| index * 64 + bit))
     }
 
-    /// An access of a granule found bytes unwritten. Of a lane that reads several elements, some may be padding that it
-    /// does not use: it is at fault only where all it reads is unwritten.
+    /// An access of a granule found bytes unwritten. Elements of a vector load may be unused
+    /// padding: a lane is reported only if all it reads is unwritten.
     pub(crate) fn note(&mut self, access: &Access, granule: u64, unwritten: u16) {
         if unwritten == 0 {
             self.any_written = true;
@@ -65,7 +66,7 @@ impl Unwritten {
         }
     }
 
-    /// What is wrong: the lowest address of it, and all lanes that are at fault.
+    /// The lowest unwritten address, and all lanes concerned.
     pub(crate) fn take(&mut self) -> Option<(u64, u64, u32)> {
         if self.of_tile && self.any_written {
             return None;

@@ -1,4 +1,4 @@
-//! What the checkers know of a warp: its time, what its lanes have learnt, and the work they have under way.
+//! A warp's state in the checkers: its time, the knowledge of its lanes, and its work in flight.
 
 use warpwright_events::{AsyncKind, Awaited, FULL, LANES, Scope, lanes};
 
@@ -11,13 +11,13 @@ use crate::state::registers::RegisterState;
 /// Asynchronous work of one kind that the lanes of a warp have issued.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// The time of what is issued now. It moves on when a group is committed.
+    /// The time of work issued now. It advances when a group is committed.
     time: Time,
     /// Groups committed, by the lanes that did, and the time of their work.
     commits: Vec<(u32, Time)>,
     /// Up to when each lane knows that its work is done: all of it, and the reading of its sources.
     done: [[Time; LANES]; 2],
-    /// The last time at which each lane issued work, and where.
+    /// For each lane, the last time at which it issued work, and the instruction.
     issued: [Time; LANES],
     last: u32,
     /// Whether `done` has changed since it was last passed on.
@@ -36,13 +36,13 @@ impl Work {
         self.time
     }
 
-    /// An mbarrier tells of the work that lanes have issued so far; returns its time.
+    /// The work that lanes have issued so far is committed to an mbarrier; returns its time.
     pub(crate) fn hand_over(&mut self, mask: u32) -> Time {
         lanes(mask).for_each(|lane| self.issued[lane] = 0);
         self.close()
     }
 
-    /// The time of what was issued so far, if anything was; what is issued from now on is later.
+    /// The time of the work issued so far, if any; work issued from now on is later.
     fn close_issued(&mut self) -> Option<Time> {
         if self.issued.contains(&self.time) {
             self.close();
@@ -50,7 +50,7 @@ impl Work {
         (self.time > 1).then_some(self.time - 1)
     }
 
-    /// What was issued so far can be told from what is issued from now on; returns its time.
+    /// Separates the work issued so far from later work; returns its time.
     pub(crate) fn close(&mut self) -> Time {
         self.time += 1;
         self.time - 1
@@ -87,7 +87,7 @@ impl Work {
         self.done[awaited as usize][lane]
     }
 
-    /// Lanes whose work is under way, as far as they know.
+    /// Lanes whose work is in flight, as far as they know.
     pub(crate) fn under_way(&self, awaited: Awaited) -> u32 {
         (0..LANES)
             .filter(|&lane| self.issued[lane] > self.done(lane, awaited))
@@ -105,7 +105,7 @@ struct Group {
 /// One warp.
 #[derive(Debug)]
 pub(crate) struct WarpState {
-    /// Moves on whenever any lane passes on what it did.
+    /// Advances whenever a lane publishes what it did.
     pub(crate) time: Time,
     /// Lanes that there were at the start.
     population: u32,
@@ -113,7 +113,7 @@ pub(crate) struct WarpState {
     work: [Work; AsyncKind::ALL.len()],
     /// What lanes knew at their last fence, for the strong stores after it.
     fences: Vec<(u32, Scope, Knowledge)>,
-    /// What lanes have read with strong loads, and learn of at their next fence.
+    /// What lanes have read with strong loads, and observe at their next fence.
     read: Vec<(u32, Releases)>,
     pub(crate) registers: RegisterState,
 }
@@ -140,8 +140,8 @@ impl WarpState {
         self.work[kind as usize].done(lane, awaited)
     }
 
-    /// Lanes that have not waited for work they issued, where they issued it last, and its kind. Of bulk copies it is
-    /// enough that their sources were read.
+    /// Lanes that have not waited for work they issued, the last issuing instruction, and the kind.
+    /// For bulk copies, reading their sources is sufficient.
     pub(crate) fn leaks(&self) -> impl Iterator<Item = (u32, u32, AsyncKind)> {
         AsyncKind::ALL.into_iter().filter_map(|kind| {
             let awaited = if kind == AsyncKind::Bulk { Awaited::Sources } else { Awaited::Everything };
@@ -151,13 +151,13 @@ impl WarpState {
         })
     }
 
-    /// What a lane has learnt from others.
+    /// A lane's knowledge of others.
     pub(crate) fn knowledge(&self, lane: u32) -> &Knowledge {
         let group = self.groups.iter().find(|group| group.lanes >> lane & 1 != 0);
         &group.expect("every lane is in a group").knowledge
     }
 
-    /// The lanes of a mask, by what they know.
+    /// The lanes of a mask, grouped by knowledge.
     pub(crate) fn parts(&self, mask: u32) -> impl Iterator<Item = (u32, &Knowledge)> {
         self.groups
             .iter()
@@ -165,13 +165,13 @@ impl WarpState {
             .filter(|(lanes, _)| *lanes != 0)
     }
 
-    /// What lanes pass on: all they know, and what they did up to now. What they do from now on is not in it.
+    /// What lanes publish: all they know, and what they did up to now.
     pub(crate) fn release(&mut self, cta: u32, warp: u32, mask: u32) -> Knowledge {
         let mut released = Knowledge::default();
         for (_, knowledge) in self.parts(mask) {
             released.join(knowledge);
         }
-        // Lanes that never were did nothing.
+        // Lanes that do not exist have no events.
         let doers = if mask | !self.population == FULL { FULL } else { mask };
         released.known.raise(cta, Role::Warp(warp).agent(), doers, self.time);
         self.time += 1;
@@ -187,7 +187,8 @@ impl WarpState {
                 let agent = Role::of_work(warp, kind, awaited).agent();
                 let done = work.done[awaited as usize];
                 for lane in lanes(mask) {
-                    // What the whole warp does and waits for: what one lane knows to be over is over for all.
+                    // Operations of a whole warp: what one lane knows to be complete is complete
+                    // for all.
                     let over = if kind.is_of_warp() { FULL } else { 1 << lane };
                     released.known.raise(cta, agent, over, done[lane]);
                 }
@@ -196,7 +197,7 @@ impl WarpState {
         released
     }
 
-    /// Lanes learn something, each in addition to what it knows.
+    /// Adds to the knowledge of each lane.
     pub(crate) fn learn(&mut self, mask: u32, knowledge: &Knowledge) {
         let mut split = Vec::new();
         for group in &mut self.groups {
@@ -216,7 +217,7 @@ impl WarpState {
         self.groups.extend(split);
     }
 
-    /// Lanes come to know the same: what they knew is in it.
+    /// Gives lanes the same knowledge, which includes what they knew.
     pub(crate) fn agree(&mut self, mask: u32, knowledge: Knowledge) {
         // Lanes that never were, or have exited, know whatever is convenient.
         let mask = if mask | !self.population == FULL { FULL } else { mask };
@@ -227,7 +228,8 @@ impl WarpState {
         self.groups.push(Group { lanes: mask, knowledge });
     }
 
-    /// Lanes fence: their next strong stores release what they know now, and what they have read is acquired.
+    /// Lanes execute a fence: their next strong stores release what they know now, and what they
+    /// have read is acquired.
     pub(crate) fn fence(&mut self, cta: u32, warp: u32, mask: u32, scope: Scope) {
         let mut acquired = Vec::new();
         self.read.retain_mut(|(lanes, release)| {
@@ -248,7 +250,7 @@ impl WarpState {
         self.fences.push((mask, scope, released));
     }
 
-    /// What a strong store of a lane releases on account of a fence before it.
+    /// What a strong store of a lane releases because of an earlier fence.
     pub(crate) fn fenced(&self, lane: usize, cta: u32, scope: Scope) -> Vec<Releases> {
         let of_lane = self.fences.iter().filter(|(lanes, ..)| lanes >> lane & 1 != 0);
         of_lane
@@ -260,9 +262,10 @@ impl WarpState {
             .collect()
     }
 
-    /// What a strong store of a lane passes on to another thread's `fence.sc` on account of those that came before it, other
-    /// threads' included: the one that was reached first is first in the order of all such fences, or the store would not
-    /// have been seen (PTX ISA, "Fence-SC Order"). So a thread may write for others that have fenced and met it.
+    /// What a strong store of a lane passes to another thread's `fence.sc` because of earlier ones,
+    /// also of other threads. The first fence precedes the second in the order of all such fences,
+    /// or the store would not be observed (PTX ISA, "Fence-SC Order"). A thread may therefore
+    /// publish for others that have executed a fence and synchronized with it.
     pub(crate) fn sequenced(&self, lane: usize, cta: u32, scope: Scope) -> Option<Releases> {
         let sequenced = &self.knowledge(lane as u32).sequenced;
         let knowledge = Knowledge { observed: sequenced.clone(), ..Knowledge::default() };
@@ -278,7 +281,7 @@ impl WarpState {
         }
     }
 
-    /// Lanes have read what was released; they learn of it at their next fence.
+    /// Lanes have read a released value; they observe it at their next fence.
     pub(crate) fn learn_at_fence(&mut self, mask: u32, release: Releases) {
         self.read.push((mask, release));
     }

@@ -47,7 +47,8 @@ fn other_threads_need_a_barrier_after_the_wait() {
     let wait = "cp.async.wait_group 0;";
     let finding = found(&body(&[COPY, COMMIT, wait, READ_NEXT]), ONE, InFlight, ["ld.shared", "cp.async"]);
     assert!(
-        finding.notes[0].contains("nothing has told this one") || finding.notes[0].contains("by the thread")
+        finding.notes[0].contains("has not synchronized with it since")
+            || finding.notes[0].contains("by the thread")
     );
     found(&body(&[COPY, COMMIT, SYNC, READ_NEXT, wait]), ONE, InFlight, ["ld.shared", "cp.async"]);
     clean(&body(&[COPY, COMMIT, wait, SYNC, READ_NEXT]), ONE);

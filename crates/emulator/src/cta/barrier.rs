@@ -4,7 +4,7 @@ use warpwright_events::FaultKind;
 
 use crate::launch::failure::Failure;
 
-/// What a reduction at a barrier told.
+/// The result of a reduction at a barrier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BarrierResult {
     pub(crate) population: u32,
@@ -18,7 +18,7 @@ pub(crate) struct BarrierState {
     pub(crate) arrived: Vec<u32>,
     /// Threads it waits for; `None` for all of the CTA.
     expected: Option<u32>,
-    /// Whether anyone has arrived since it last completed.
+    /// Whether any thread has arrived since it last completed.
     open: bool,
     /// How often it has completed.
     pub(crate) generation: u32,
@@ -87,8 +87,8 @@ impl BarrierState {
         Ok(self.generation)
     }
 
-    /// Threads counted so far and threads wanted. A thread that has exited, or that a warp's last lanes lack, counts
-    /// with the rest of its warp.
+    /// Threads counted so far and threads wanted. A thread that has exited, or that a warp's last
+    /// lanes lack, counts with the rest of its warp.
     pub(crate) fn progress(&self, alive: &[u32]) -> (u32, u32) {
         let counted = |(arrived, alive): (&u32, &u32)| match self.expected {
             Some(_) if *arrived == 0 => 0,

@@ -1,4 +1,4 @@
-//! What the warps of a CTA share, and how the CTAs of a cluster reach each other.
+//! The shared state of a CTA's warps, and access between the CTAs of a cluster.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::launch::context::LaunchContext;
 use crate::launch::observer::Observer;
 use crate::memory::SharedMemory;
 
-/// What the warps of a CTA share.
+/// The shared state of a CTA's warps.
 #[derive(Debug)]
 pub(crate) struct Block {
     /// Its index in the grid.
     pub(crate) index: [u32; 3],
     /// Its rank in the cluster.
     pub(crate) rank: u32,
-    /// Who is told of what it does.
+    /// The observer of its events.
     pub(crate) observer: Observer,
     pub(crate) shared: SharedMemory,
     pub(crate) barriers: Vec<BarrierState>,
@@ -37,19 +37,19 @@ pub(crate) struct Block {
     pub(crate) started: bool,
     /// Lanes that have not exited, by warp.
     pub(crate) alive: Vec<u32>,
-    /// Asynchronous copies under way, by warp.
+    /// Asynchronous copies in flight, by warp.
     pub(crate) copies: Vec<CopyQueue>,
-    /// What its warpgroups have under way.
+    /// The work of its warpgroups in flight.
     pub(crate) warpgroups: Warpgroups,
-    /// Bulk and tensor copies under way.
+    /// Bulk and tensor copies in flight.
     pub(crate) transfers: Transfers,
     pub(crate) tensor_memory: TensorMemory,
-    /// What its threads have under way in tensor memory.
+    /// The tensor-memory work of its threads in flight.
     pub(crate) tensor_pipeline: Pipeline,
-    /// What it printed.
+    /// Its printed output.
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
-    /// What its clocks show as long as nothing changes.
+    /// The value of its clocks while nothing changes.
     pub(crate) time_stands_at: Option<Duration>,
 }
 
@@ -137,7 +137,7 @@ impl Block {
     }
 }
 
-/// The CTAs of a cluster but the one that is running.
+/// The CTAs of a cluster without the running one.
 #[derive(Debug)]
 pub(crate) struct Peers<'a> {
     before: &'a mut [Block],

@@ -1,15 +1,16 @@
-//! The mbarrier object (PTX ISA, "mbarrier"): 64 bits of shared memory, whose layout is the emulator's own.
+//! The mbarrier object (PTX ISA, "mbarrier"): 64 bits of shared memory, in a layout of the
+//! emulator's own.
 //!
-//! | bits | what |
+//! | bits | contents |
 //! |---|---|
 //! | 0-19 | arrivals the phase still waits for |
 //! | 20-39 | arrivals of every phase |
 //! | 40-60 | bytes the phase still waits for (the tx-count), in two's complement |
-//! | 61-62 | 01 where the object is initialised: poison and zeros are not |
+//! | 61-62 | 01 if the object is initialised, unlike poison and zeros |
 //! | 63 | the parity of the phase |
 //!
-//! A phase completes when it waits for no arrival and for no byte. Bytes may arrive before they are expected: until then
-//! their count is negative, and the phase does not complete.
+//! A phase completes when it waits for no arrival and for no byte. Bytes may arrive before they are
+//! expected: until then their count is negative, and the phase does not complete.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ const BYTES: u64 = (1 << 21) - 1;
 pub(crate) struct Mbarrier {
     pub(crate) pending: u32,
     pub(crate) expected: u32,
-    /// Bytes of asynchronous copies still to come; negative where more have come than were announced.
+    /// Bytes still expected; negative if more arrived than were expected.
     pub(crate) bytes: i32,
     pub(crate) parity: bool,
 }
@@ -37,7 +38,7 @@ impl Mbarrier {
         Self { pending: count, expected: count, bytes: 0, parity: false }
     }
 
-    /// What the bits of memory hold, if they are an initialised object.
+    /// The object in these bits of memory, if it is initialized.
     pub(crate) fn from_bits(bits: u64) -> Option<Self> {
         (bits >> 61 & 3 == 1).then_some(Self {
             pending: (bits & ARRIVALS) as u32,
@@ -55,7 +56,7 @@ impl Mbarrier {
             | u64::from(self.parity) << 63
     }
 
-    /// Counts arrivals; `None` if the phase does not wait for so many.
+    /// Counts arrivals; `None` if the phase expects fewer.
     pub(crate) fn arrive(self, count: u32) -> Option<Self> {
         Some(Self { pending: self.pending.checked_sub(count)?, ..self }.settled())
     }
@@ -65,13 +66,14 @@ impl Mbarrier {
         Self { expected: self.expected.checked_sub(count)?, ..self }.arrive(count)
     }
 
-    /// Announces bytes (positive) or counts them as arrived (negative); `None` if the count cannot hold that.
+    /// Expects bytes (positive) or counts them as arrived (negative); `None` if the count
+    /// overflows.
     pub(crate) fn expect(self, bytes: i32) -> Option<Self> {
         let bytes = self.bytes.checked_add(bytes)?;
         (bytes.abs() <= MOST_BYTES).then(|| Self { bytes, ..self }.settled())
     }
 
-    /// Ends the phase if it waits for nothing more.
+    /// Completes the phase if nothing is pending.
     fn settled(self) -> Self {
         if self.pending == 0 && self.bytes == 0 {
             Self { pending: self.expected, parity: !self.parity, ..self }
@@ -90,15 +92,15 @@ pub(crate) struct Arrivals {
     pub(crate) count: u32,
 }
 
-/// What is known of an initialised mbarrier besides its bits.
+/// The state of an initialized mbarrier besides its bits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MbarrierRecord {
     /// Phases completed.
     pub(crate) phase: u64,
-    /// Who has arrived in the open phase, and who did in the one before.
+    /// The arrivals in the open phase, and in the previous one.
     pub(crate) arrivals: Vec<Arrivals>,
     pub(crate) arrivals_before: Vec<Arrivals>,
-    /// Bytes announced and bytes arrived in the open phase.
+    /// Bytes expected and bytes arrived in the open phase.
     pub(crate) bytes_expected: u64,
     pub(crate) bytes_arrived: u64,
 }
@@ -106,14 +108,14 @@ pub(crate) struct MbarrierRecord {
 /// The mbarriers of a CTA that are initialised, by offset.
 pub(crate) type MbarrierRecords = BTreeMap<u64, MbarrierRecord>;
 
-/// What an operation does to an mbarrier.
+/// An operation on an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Threads arrive, having announced bytes first.
+    /// Threads arrive, after expecting bytes.
     Arrive { count: u32, drop: bool, expect: u32 },
-    /// Bytes are announced.
+    /// Bytes are expected.
     Expect { bytes: u32 },
-    /// Announced bytes have arrived.
+    /// Expected bytes have arrived.
     Complete { bytes: u32 },
 }
 
@@ -152,7 +154,8 @@ mod tests {
         ];
         for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [2, 0, 1]] {
             let mut barrier = Mbarrier::new(1);
-            // A first arrival with nothing announced would end the phase: a second one is still to come here.
+            // A single arrival with no expected bytes would complete the phase; a second one is
+            // expected here.
             barrier.pending += u32::from(order[0] == 0);
             for step in order {
                 assert!(!barrier.parity);

@@ -27,7 +27,7 @@ impl Block {
         let failure =
             |message| Err(Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address));
         if !self.mbarriers.contains_key(&offset) {
-            return failure(format!("There is no initialised mbarrier at shared address {address:#x}."));
+            return failure(format!("Shared address {address:#x} has no initialised mbarrier."));
         }
         match Mbarrier::from_bits(self.shared.read_u64(offset)) {
             Some(barrier) => Ok(barrier),
@@ -37,7 +37,7 @@ impl Block {
         }
     }
 
-    /// Changes an mbarrier. Returns what it was before.
+    /// Changes an mbarrier. Returns its previous state.
     pub(crate) fn change_mbarrier(&mut self, offset: u64, change: Change) -> Result<Mbarrier, Box<Failure>> {
         let before = self.mbarrier(offset)?;
         let after = match change {
@@ -79,7 +79,7 @@ impl Block {
         Ok(before)
     }
 
-    /// Notes who arrived, in the phase that was open before.
+    /// Records arrivals in the phase that was open before.
     pub(crate) fn note_arrival(&mut self, offset: u64, before: Mbarrier, arrival: Arrivals) {
         let open = Mbarrier::from_bits(self.shared.read_u64(offset));
         let Some(record) = self.mbarriers.get_mut(&offset) else { return };
@@ -97,12 +97,12 @@ impl Block {
     }
 }
 
-/// Says why an mbarrier cannot change so.
+/// The fault for an impossible change.
 fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
     let bytes_of = |bytes: i32| match bytes {
         0 => String::new(),
         bytes if bytes > 0 => format!(" and {bytes} bytes"),
-        bytes => format!(" ({} bytes have come that were not announced)", -bytes),
+        bytes => format!(" ({} unexpected bytes have arrived)", -bytes),
     };
     let message = match change {
         Change::Arrive { count, .. } if count > before.pending => format!(
@@ -115,20 +115,18 @@ fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
             before.expected
         ),
         Change::Arrive { expect: bytes, .. } | Change::Expect { bytes } => format!(
-            "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are \
-             announced; it can count {MOST_BYTES}.",
+            "The mbarrier at shared address {address:#x} waits for {} bytes in this phase, and {bytes} more are expected; it can count {MOST_BYTES}.",
             before.bytes
         ),
         Change::Complete { bytes } => format!(
-            "The mbarrier at shared address {address:#x} has {} bytes in this phase that were not announced, and {bytes} \
-             more arrive; it can count {MOST_BYTES}.",
+            "The mbarrier at shared address {address:#x} has {} unexpected bytes in this phase, and {bytes} more arrive; it can count {MOST_BYTES}.",
             -before.bytes
         ),
     };
     Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address)
 }
 
-/// Tells an mbarrier that bytes of an asynchronous operation have arrived.
+/// Bytes of an asynchronous operation arrive at an mbarrier.
 pub(crate) fn complete_tx(
     blocks: &mut Blocks<'_>,
     address: MbarrierAddress,

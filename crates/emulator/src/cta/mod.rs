@@ -1,4 +1,4 @@
-//! What the warps of a resident CTA share, and what they have in flight.
+//! The shared state of a resident CTA, and its work in flight.
 
 pub(crate) mod asynchronous;
 pub(crate) mod barrier;

@@ -1,7 +1,8 @@
 //! Registers that warps hand to each other (PTX ISA, "setmaxnreg").
 //!
-//! A CTA starts with as many registers as its kernel may use in every thread. A warp that lowers its limit leaves the rest
-//! in the CTA's pool, and one that raises it waits until the pool has enough.
+//! A CTA starts with as many registers as its kernel may use in every thread. A warp that lowers
+//! its limit leaves the rest in the CTA's pool, and one that raises it waits until the pool has
+//! enough.
 
 use warpwright_arch::limits::SETMAXNREG_STEP;
 use warpwright_events::{FaultKind, LANES};
@@ -15,24 +16,25 @@ const WARPS: usize = 4;
 /// Parts of an SM, each with a quarter of its registers, that warps are dealt out to.
 const PARTITIONS: u32 = 4;
 
-/// What the warps of a CTA hold.
+/// The registers of a CTA's warps.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterBudget {
-    /// Registers of a thread at the start; `None` if the kernel's directives do not tell: `setmaxnreg` is ignored then.
+    /// Registers per thread at the start; `None` if the kernel's directives do not determine them:
+    /// `setmaxnreg` is ignored then.
     initial: Option<u32>,
     /// Registers of a thread, by warp.
     held: Vec<u32>,
     /// Registers of the CTA that no warp holds.
     free: u32,
-    /// What the warps of each warpgroup have asked for, in order, and how far each warp is.
+    /// The requests of each warpgroup's warps, in order, and the progress of each warp.
     asked: Vec<(Vec<u32>, [usize; WARPS])>,
 }
 
-/// Registers of a thread at the start, if a kernel's directives tell.
+/// Registers per thread at the start, if a kernel's directives determine them.
 ///
-/// They do so by `.maxnreg`, or by the threads of `.maxntid` or `.reqntid` together with `.minnctapersm`, never by the threads
-/// alone; what the kernel asks for at most bounds them (measured with ptxas 13.0: what it reports as used, and its remark
-/// C7508).
+/// They do so by `.maxnreg`, or by the threads of `.maxntid` or `.reqntid` together with
+/// `.minnctapersm`, never by the threads alone; the kernel's largest request bounds them (measured
+/// with ptxas 13.0: the registers it reports as used, and its remark C7508).
 fn initial(bounds: &LaunchBounds, registers_per_sm: u32) -> Option<u32> {
     let threads = bounds.required_block.map(|[x, y, z]| x * y * z).or(bounds.most_threads);
     let fitting = threads.zip(bounds.least_ctas_per_sm).map(|(threads, ctas)| {
@@ -73,7 +75,7 @@ impl RegisterBudget {
         more.saturating_sub(self.free)
     }
 
-    /// A warp asks for another number of registers a thread. Whether it has them now.
+    /// A warp requests another number of registers per thread. Returns whether it has them now.
     pub(crate) fn ask(&mut self, warp: u32, count: u32, raises: bool) -> Result<bool, Box<Failure>> {
         let (group, member) = (warp as usize / WARPS, warp as usize % WARPS);
         let (asked, progress) = &mut self.asked[group];
@@ -84,8 +86,7 @@ impl RegisterBudget {
                 FaultKind::IllegalInstruction,
                 u32::MAX,
                 format!(
-                    "This warp asks for {count} registers where another warp of its warpgroup asked for {other}: all four \
-                     must ask for the same."
+                    "This warp requests {count} registers, and another warp of its warpgroup {other}: all four must request the same number."
                 ),
             ));
         }
@@ -97,7 +98,7 @@ impl RegisterBudget {
                     FaultKind::IllegalInstruction,
                     u32::MAX,
                     format!(
-                        "`setmaxnreg{word}` asks for {count} registers, {way} than the {held} that the warp has."
+                        "`setmaxnreg{word}` requests {count} registers, {way} than the {held} that the warp has."
                     ),
                 ));
             }
@@ -121,7 +122,7 @@ impl RegisterBudget {
 mod tests {
     use super::*;
 
-    /// What ptxas 13.0 reported for such kernels that ask for 240 registers at most.
+    /// The report of ptxas 13.0 for kernels that request at most 240 registers.
     #[test]
     fn kernels_start_with_what_ptxas_gives_them() {
         let measured = [

@@ -1,9 +1,10 @@
-//! What a warpgroup has under way: its `wgmma` instructions between their issue and the moment they happen.
+//! A warpgroup's work in flight: its `wgmma` instructions between issue and execution.
 //!
-//! The four warps of a warpgroup issue a multiply each at its own time. Once all four have, it may happen, at once for all
-//! of them, after those issued before it. When it does happen is for the schedule to say: as soon as it may (`eager`),
-//! when each warp of the group waits for it or nothing else in the CTA can go on (`latest`), or at a drawn moment. It reads
-//! shared memory and registers at that moment, and writes the accumulators.
+//! The four warps of a warpgroup issue an MMA each at its own time. Once all four have, it can
+//! execute for all of them, after those issued before it. The schedule determines when: as early as
+//! possible (`eager`), when each warp of the group waits for it or nothing else in the CTA can
+//! proceed (`latest`), or at a drawn moment. It reads shared memory and registers, and writes the
+//! accumulators, at that moment.
 
 use std::collections::VecDeque;
 
@@ -15,13 +16,13 @@ use crate::registers::FrameBase;
 use crate::tensor::warpgroup::WARPS;
 use crate::tensor::warpgroup_operands::Operands;
 
-/// One warp's share of a multiply that it has issued.
+/// One warp's share of an issued MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) pc: u32,
     /// The frame its registers are in.
     pub(crate) base: FrameBase,
-    /// What must be the same in all four warps.
+    /// The operands that must be the same in all four warps.
     pub(crate) operands: IssueOperands,
 }
 
@@ -36,24 +37,24 @@ pub(crate) struct IssueOperands {
     pub(crate) accumulates: bool,
 }
 
-/// What one warp has issued and not seen the end of.
+/// The MMAs that one warp has issued and not yet waited for.
 #[derive(Debug, Default)]
 struct WarpState {
-    /// Multiplies that have not happened, oldest first.
+    /// MMAs that have not executed, oldest first.
     issues: VecDeque<Issue>,
     /// How many it has issued.
     issued: u64,
-    /// How many it had issued when it closed each of its groups, oldest first.
+    /// The number of issued MMAs at each committed group, oldest first.
     groups: VecDeque<u64>,
-    /// How many must have happened before it goes on.
+    /// The number of MMAs that must have executed before it proceeds.
     awaited: u64,
 }
 
-/// The multiplies of four warps.
+/// The MMAs of four warps.
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroup {
     warps: [WarpState; WARPS],
-    /// How many multiplies have happened.
+    /// The number of executed MMAs.
     happened: u64,
     random: Random,
 }
@@ -62,14 +63,14 @@ pub(crate) struct Warpgroup {
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroups {
     pub(crate) groups: Vec<Warpgroup>,
-    /// Shares of multiplies that were issued and have not happened: nothing is to do while there are none.
+    /// Issued shares that have not executed; zero means nothing to do.
     pub(crate) pending: usize,
-    /// Memory for the operands of the multiply that happens.
+    /// Memory for the operands of the executing MMA.
     pub(crate) operands: Box<Operands>,
 }
 
 impl Warpgroups {
-    /// For a CTA of so many warps.
+    /// For a CTA of `warps` warps.
     pub(crate) fn new(warps: u32, schedule: Schedule, cta: u64) -> Self {
         let mut warpgroups = Self::default();
         warpgroups.groups.resize_with((warps as usize).div_ceil(WARPS), Warpgroup::default);
@@ -86,12 +87,12 @@ impl Warpgroups {
         self.pending = 0;
     }
 
-    /// Memory for the operands of a multiply that happens at once.
+    /// Memory for the operands of an MMA that executes at once.
     pub(crate) fn operands(&mut self) -> &mut Operands {
         &mut self.operands
     }
 
-    /// Whether a multiply was issued that has not happened.
+    /// Whether an issued MMA has not executed.
     pub(crate) fn is_busy(&self) -> bool {
         self.pending > 0
     }
@@ -100,7 +101,7 @@ impl Warpgroups {
         (&mut self.groups[warp as usize / WARPS], warp as usize % WARPS)
     }
 
-    /// A warp issues its share of a multiply.
+    /// A warp issues its share of an MMA.
     pub(crate) fn issue(&mut self, warp: u32, issue: Issue) -> Result<(), Box<Failure>> {
         self.pending += 1;
         let (group, own) = self.of(warp);
@@ -110,14 +111,15 @@ impl Warpgroups {
         Ok(())
     }
 
-    /// A warp closes a group of what it has issued since it closed the last one.
+    /// A warp commits a group of what it has issued since the last one.
     pub(crate) fn commit(&mut self, warp: u32) {
         let (group, own) = self.of(warp);
         let state = &mut group.warps[own];
         state.groups.push_back(state.issued);
     }
 
-    /// A warp waits for all its groups but the `latest` closed last. Whether it has to.
+    /// A warp waits for all its groups except the `latest` committed last. Returns whether it has
+    /// to wait.
     pub(crate) fn wait(&mut self, warp: u32, latest: usize) -> bool {
         let (group, own) = self.of(warp);
         let state = &mut group.warps[own];
@@ -128,7 +130,7 @@ impl Warpgroups {
         state.awaited > group.happened
     }
 
-    /// Whether a warp has issued a multiply that has not happened.
+    /// Whether a warp has issued an MMA that has not executed.
     pub(crate) fn has_issued(&self, warp: u32) -> bool {
         self.pending > 0 && !self.groups[warp as usize / WARPS].warps[warp as usize % WARPS].issues.is_empty()
     }
@@ -141,13 +143,13 @@ impl Warpgroups {
         state.awaited > group.happened
     }
 
-    /// Whether what a warp waits for has happened.
+    /// Whether the MMAs that a warp waits for have executed.
     pub(crate) fn is_over(&self, warp: u32) -> bool {
         let group = &self.groups[warp as usize / WARPS];
         group.warps[warp as usize % WARPS].awaited <= group.happened
     }
 
-    /// The warps that have yet to issue the next multiply of the group of a warp that waits.
+    /// The warps of a waiting warp's group that have not issued the next MMA.
     pub(crate) fn missing(&self, warp: u32) -> Vec<u32> {
         let first = warp / WARPS as u32 * WARPS as u32;
         let group = &self.groups[warp as usize / WARPS];
@@ -157,7 +159,8 @@ impl Warpgroups {
 }
 
 impl Warpgroup {
-    /// PTX ISA, "wgmma.mma_async": all threads of the warpgroup execute the same instruction with the same descriptors.
+    /// PTX ISA, "wgmma.mma_async": all threads of the warpgroup execute the same instruction with
+    /// the same descriptors.
     fn check(&self, warp: u32, own: usize, issue: Issue) -> Result<(), Box<Failure>> {
         let index = self.warps[own].issues.len();
         let first = warp - own as u32;
@@ -182,13 +185,14 @@ impl Warpgroup {
         Ok(())
     }
 
-    /// Whether every warp that is alive waits for the next multiply.
+    /// Whether every live warp waits for the next MMA.
     fn is_awaited(&self, alive: &[u32]) -> bool {
         let awaits = |(state, &lanes): (&WarpState, &u32)| lanes == 0 || state.awaited > self.happened;
         self.warps.iter().zip(alive).all(awaits)
     }
 
-    /// Takes the next multiply, if it happens now: the shares of the four warps, whose live lanes are `alive`.
+    /// Takes the next MMA, if it executes now: the shares of the four warps, whose live lanes are
+    /// `alive`.
     pub(crate) fn next(
         &mut self,
         schedule: Schedule,
@@ -212,7 +216,7 @@ impl Warpgroup {
     }
 }
 
-/// In words, how operands differ from those of this warp.
+/// The difference from this warp's operands, as a message.
 fn differences(theirs: IssueOperands, own: IssueOperands) -> String {
     if theirs.a != own.a {
         format!("the descriptor {:#x} of A, not {:#x}", theirs.a.unwrap_or(0), own.a.unwrap_or(0))
@@ -223,11 +227,11 @@ fn differences(theirs: IssueOperands, own: IssueOperands) -> String {
     }
 }
 
-/// Which of the multiplies that may happen do.
+/// Which of the executable MMAs execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Those that the schedule says.
+    /// Those that the schedule selects.
     Now,
-    /// All: nothing else can go on.
+    /// All: nothing else can proceed.
     Last,
 }

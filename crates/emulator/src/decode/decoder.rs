@@ -1,4 +1,4 @@
-//! A function being decoded: what its names stand for, and the operations emitted so far.
+//! A function being decoded: the meaning of its names, and the operations emitted so far.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::kind::{Guard, Kind, Operation};
 use crate::registers::{FrameBase, Slot};
 
-/// A function being decoded, to whom an instruction's decoder emits operations.
+/// A function being decoded, to which an instruction's decoder emits operations.
 pub(crate) type Decoder<'d, 'k, 'm> = &'d mut FunctionDecoder<'k, 'm>;
 
 /// A function being decoded.
@@ -23,7 +23,7 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     pub(crate) kernel: &'k mut KernelDecoder<'m>,
     pub(crate) function: &'m Function,
     pub(crate) scopes: Vec<Scope>,
-    /// Where each label stands, once it is known.
+    /// The position of each label, once known.
     pub(crate) labels: Vec<Option<u32>>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) instructions: Vec<events::Instruction>,
@@ -39,11 +39,12 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     pub(crate) accumulators: HashSet<String>,
     /// Registers that `tcgen05.ld` writes.
     pub(crate) loaded: HashSet<Slot>,
-    /// Where the code goes on after a `mov` of an accumulator, straight from which no multiply can be under way.
+    /// Where the code continues after a `mov` of an accumulator, from which no MMA can be in
+    /// flight.
     pub(crate) settled: Option<usize>,
-    /// What the instruction does with registers of up to 32 bits.
+    /// The uses of registers of up to 32 bits by the instruction.
     pub(crate) used: Vec<RegisterUse>,
-    /// That of all instructions, by the operation that stands for it.
+    /// Those of all instructions, by operation.
     pub(crate) register_uses: Vec<(usize, Box<[RegisterUse]>)>,
 }
 
@@ -150,7 +151,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         }
     }
 
-    /// What a name stands for.
+    /// The meaning of a name.
     pub(crate) fn symbol(&mut self, name: &str) -> Result<Symbol, DecodeError> {
         for level in (0..self.scopes.len()).rev() {
             if let Some(symbol) = self.scopes[level].get(name) {
@@ -178,12 +179,12 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         &self.kernel.names.module.functions[index as usize]
     }
 
-    /// What an environment register holds that tells of the grid's barrier, if it is one.
+    /// The content of an environment register for the grid's barrier, if it is one.
     pub(crate) fn grid_workspace(&self, register: &str) -> Option<u64> {
         self.kernel.names.workspace.register(register)
     }
 
-    /// The place in the kernel's code of a function that is called.
+    /// The address in the kernel's code of a called function.
     pub(crate) fn callee(&mut self, function: u32) -> u32 {
         self.kernel.reach(function)
     }
@@ -202,7 +203,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.preloads.push(Preload { place, value });
     }
 
-    /// How many bytes of parameters the kernel takes; none in a device function.
+    /// The size of the kernel's parameters in bytes; none in a device function.
     pub(crate) fn parameter_bytes(&self) -> u32 {
         if self.function.is_entry { variables::parameter_bytes(self.function) } else { 0 }
     }
@@ -212,7 +213,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.function.is_entry
     }
 
-    /// Notes that the instruction writes these registers while the program goes on, which is no use by itself.
+    /// Records that the instruction writes these registers asynchronously, which is not a use.
     pub(crate) fn note_asynchronous(&mut self, slots: &[Slot]) {
         self.loaded.extend(slots);
         self.used.clear();
@@ -232,7 +233,8 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.of_operation.push(self.instructions.len() as u32 - 1);
     }
 
-    /// The slots of an instruction with one destination, which comes first, and up to four sources after it.
+    /// The slots of an instruction with one destination, which is first, and up to four sources
+    /// after it.
     pub(crate) fn slots(
         &mut self,
         instruction: &Instruction,

@@ -1,4 +1,4 @@
-//! What observers are told of an instruction: its class, its registers, and what it computes.
+//! The description of an instruction for observers: its class, its registers, and its work.
 
 use warpwright_events::{Class, Instruction, Register, Source, Unit, Work};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
@@ -34,7 +34,7 @@ pub(crate) fn describe(
     }
 }
 
-/// Stands for an instruction where a function has none.
+/// The placeholder for an instruction where a function has none.
 pub(crate) fn nothing(line: u32) -> Instruction {
     Instruction {
         line,
@@ -78,7 +78,7 @@ fn for_names(operand: &Operand, visit: &mut dyn FnMut(&str, bool)) {
     }
 }
 
-/// What an instruction does, as far as observers tell instructions apart.
+/// The class of an instruction, as far as observers distinguish them.
 fn class(opcode: &Opcode) -> Class {
     match opcode.base() {
         "ld" => Class::Load { relaxed: opcode.has("volatile") || opcode.has("relaxed") },
@@ -115,7 +115,7 @@ fn tensor(word: &str) -> Option<Unit> {
     })
 }
 
-/// What an instruction computes, by its opcode.
+/// The work of an instruction, by its opcode.
 fn work(opcode: &Opcode) -> Work {
     let modifiers: Vec<&str> = opcode.modifiers().collect();
     let modifiers = modifiers.as_slice();
@@ -161,8 +161,8 @@ fn arithmetic(modifiers: &[&str], operations: u32) -> Work {
     }
 }
 
-/// Multiplies of matrices, by their shape and the type of A. Of a sparse A half the elements are multiplied; a warp does a
-/// quarter of what its warpgroup does.
+/// MMAs, by their shape and the type of A. A sparse A has half the multiply-adds; a warp does a
+/// quarter of its warpgroup's.
 fn multiply(base: &str, modifiers: &[&str]) -> Work {
     let Some(multiply_adds) = modifiers.iter().find_map(|word| multiply_adds(word)) else {
         // wgmma.fence, wgmma.commit_group, wgmma.wait_group.
@@ -172,7 +172,8 @@ fn multiply(base: &str, modifiers: &[&str]) -> Work {
         return lane(Unit::Memory, 0);
     }
     let types: Vec<&str> = modifiers.iter().copied().filter(|word| is_element(word)).collect();
-    // D, A, B, C of mma and of integer wmma; D, A, B of wgmma; D and C of wmma, whose A and B are f16 then.
+    // D, A, B, C of mma and of integer wmma; D, A, B of wgmma; D and C of wmma, with A and B of
+    // f16.
     let a = if types.len() > 2 { types[1] } else { "f16" };
     let sparse = modifiers.iter().any(|word| *word == "sp" || word.starts_with("sp::"));
     let part = if sparse { 2 } else { 1 } * if base == "wgmma" { 4 } else { 1 };

@@ -1,10 +1,10 @@
-//! What is wrong with an instruction or a declaration.
+//! Errors in instructions and declarations.
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
 use crate::program::LoadError;
 
-/// What is wrong with an instruction or a declaration, before it is known where it stands.
+/// An error in an instruction or a declaration, before its position is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DecodeError(String);
 

@@ -1,8 +1,9 @@
-//! What the driver gives a cooperative launch: two words in global memory, of which one is the barrier of the grid. CUDA's
-//! cooperative groups find them by two environment registers (`cooperative_groups/details/driver_abi.h`).
+//! The workspace of a cooperative launch: two words in global memory, of which one is the grid
+//! barrier. CUDA's cooperative groups find them through two environment registers
+//! (`cooperative_groups/details/driver_abi.h`).
 //!
-//! Every launch here is as if it were cooperative: a barrier of the grid that more CTAs wait at than the device holds is a
-//! deadlock, and told.
+//! Every emulated launch is cooperative. A grid barrier of more CTAs than the device holds is
+//! reported as a deadlock.
 
 use warpwright_ptx::syntax::{Module, Operand, Statement};
 
@@ -10,16 +11,16 @@ use super::error::DecodeError;
 use crate::memory::Memory;
 use crate::program::LoadError;
 
-/// The registers that hold the halves of the address, and how far up they lie in it.
+/// The registers that hold the halves of the address, and the bit position of each.
 const REGISTERS: [(&str, u32); 2] = [("%envreg1", 32), ("%envreg2", 0)];
-/// Its size, which its first word tells; the barrier is the second.
+/// Its size, stored in its first word; the barrier is the second.
 const BYTES: u32 = 8;
 
-/// The words of the barrier, by their address; nowhere if no function asks for them.
+/// The words of the barrier, by address; none if no function uses them.
 pub(crate) struct GridWorkspace(Option<u64>);
 
 impl GridWorkspace {
-    /// Places the words if a function of the module asks for them.
+    /// Allocates the words if a function of the module uses them.
     pub(crate) fn place(module: &Module, memory: &mut Memory) -> Result<Self, LoadError> {
         let mut bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
         if !bodies.any(|body| asks(body)) {
@@ -34,7 +35,7 @@ impl GridWorkspace {
         Ok(Self(Some(address)))
     }
 
-    /// What an environment register holds, if it is one of these.
+    /// The content of an environment register, if it is one of these.
     pub(crate) fn register(&self, name: &str) -> Option<u64> {
         let (_, shift) = REGISTERS.iter().find(|(register, _)| *register == name)?;
         self.0.map(|address| address >> shift & u64::from(u32::MAX))

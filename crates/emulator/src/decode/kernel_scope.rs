@@ -1,4 +1,4 @@
-//! What names stand for in a kernel and its module.
+//! The meaning of names in a kernel and its module.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,10 +11,11 @@ use super::variables;
 use crate::kernel::image::{SharedVariable, source};
 use crate::program::ModuleVariable;
 
-/// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land there.
+/// Dynamic shared memory starts at a multiple of this, so that any vector or tensor copy may land
+/// there.
 const DYNAMIC_SHARED_ALIGNMENT: u64 = 16;
 
-/// What the module's own names stand for, the same for all kernels but for shared memory.
+/// The meaning of module-level names, the same for all kernels except for shared memory.
 pub(crate) struct ModuleNames<'m> {
     pub(crate) module: &'m Module,
     pub(crate) scope: HashMap<&'m str, Symbol>,
@@ -97,7 +98,7 @@ impl<'m> KernelDecoder<'m> {
         }
     }
 
-    /// The place of a function in this kernel's code.
+    /// The address of a function in this kernel's code.
     pub(crate) fn reach(&mut self, function: u32) -> u32 {
         match self.reached.iter().position(|&reached| reached == function) {
             Some(place) => place as u32,
@@ -118,7 +119,7 @@ impl<'m> KernelDecoder<'m> {
         Register(next)
     }
 
-    /// A position, where the module names its file.
+    /// A position, if the module names its file.
     pub(crate) fn source(&self, location: SourceLocation) -> Source {
         source(&self.names.module.files, location)
     }
@@ -132,7 +133,7 @@ impl<'m> KernelDecoder<'m> {
         }
     }
 
-    /// What a module-level name stands for in this kernel.
+    /// The meaning of a module-level name in this kernel.
     pub(crate) fn module_symbol(&mut self, name: &str) -> Option<Symbol> {
         if let Some(symbol) = self.names.scope.get(name) {
             return Some(symbol.clone());
@@ -146,7 +147,7 @@ impl<'m> KernelDecoder<'m> {
         Some(symbol)
     }
 
-    /// Gives a variable its place in shared memory.
+    /// Allocates a variable in shared memory.
     pub(crate) fn place_shared(&mut self, variable: &Variable) -> Symbol {
         let alignment = variables::alignment(variable).max(1);
         let mut placed = SharedVariable {

@@ -1,8 +1,9 @@
 //! From the syntax tree to operations that are ready to execute.
 //!
-//! Names become register slots, offsets and addresses; immediates and special registers become columns that are filled
-//! when a warp starts, so that an operation reads nothing but registers. Every kernel is decoded with copies of the
-//! functions it may call, so that its shared memory is laid out for it alone.
+//! Names become register slots, offsets and addresses. Immediates and special registers become
+//! columns that are filled when a warp starts, so an operation reads only registers. Every kernel
+//! is decoded with copies of the functions it may call, so that its shared memory is laid out for
+//! it alone.
 
 pub(crate) mod decoder;
 pub(crate) mod description;

@@ -1,4 +1,4 @@
-//! What the names in a function's body stand for.
+//! The meaning of names in a function's body.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct Register {
     pub(crate) ty: Type,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Symbol {
     Register(Register),
@@ -72,7 +72,7 @@ pub(crate) enum Symbol {
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     symbols: HashMap<String, Symbol>,
-    /// `%r<100>`: prefix, count and type. Registers are given slots when they are first named.
+    /// `%r<100>`: prefix, count and type. Registers get slots when they are first named.
     runs: Vec<(String, u32, Type)>,
 }
 

@@ -1,4 +1,4 @@
-//! Operands: from what the text says to register slots.
+//! Operands: from text to register slots.
 
 use warpwright_ptx::syntax::{Address, AddressBase, Number, Operand, Type};
 
@@ -28,15 +28,15 @@ impl FunctionDecoder<'_, '_> {
     /// The register an operand names.
     pub(crate) fn register(&mut self, operand: &Operand) -> Result<Register, DecodeError> {
         let Operand::Name(name) = operand else {
-            return Err(DecodeError::new(format!("`{operand}` stands where a register must.")));
+            return Err(DecodeError::new(format!("`{operand}` is not a register.")));
         };
         match self.symbol(name)? {
             Symbol::Register(register) => Ok(register),
-            _ => Err(DecodeError::new(format!("`{name}` stands where a register must."))),
+            _ => Err(DecodeError::new(format!("`{name}` is not a register."))),
         }
     }
 
-    /// The slot of a destination of a type. `_` is a slot that nobody reads.
+    /// The slot of a destination of a type. `_` is a slot that is never read.
     pub(crate) fn destination(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
         if *operand == Operand::Sink {
             return Ok(self.scratch(File::of(ty)));
@@ -47,7 +47,7 @@ impl FunctionDecoder<'_, '_> {
         Ok(register.slot)
     }
 
-    /// The slot that holds a source of a type: a register, or a column that holds the constant.
+    /// The slot of a source of a type: a register, or a column with the constant.
     pub(crate) fn source(&mut self, operand: &Operand, ty: Type) -> Result<Slot, DecodeError> {
         match operand {
             Operand::Number(number) => self.constant(*number, ty),
@@ -57,10 +57,7 @@ impl FunctionDecoder<'_, '_> {
                 self.note_use(register, false);
                 Ok(register.slot)
             }
-            _ => Err(DecodeError::new(format!(
-                "`{operand}` stands where a value of type .{} must.",
-                ty.word()
-            ))),
+            _ => Err(DecodeError::new(format!("`{operand}` is not a value of type .{}.", ty.word()))),
         }
     }
 
@@ -75,7 +72,7 @@ impl FunctionDecoder<'_, '_> {
                 self.note_use(register, false);
                 Ok(register)
             }
-            _ => Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
+            _ => Err(DecodeError::new(format!("`{operand}` is not a value."))),
         }
     }
 
@@ -95,7 +92,7 @@ impl FunctionDecoder<'_, '_> {
         let (name, offset) = match operand {
             Operand::Name(name) => (name, 0),
             Operand::Offset(name, offset) => (name, *offset),
-            _ => return Err(DecodeError::new(format!("`{operand}` stands where a value must."))),
+            _ => return Err(DecodeError::new(format!("`{operand}` is not a value."))),
         };
         let file = File::of(ty);
         let constant = |slot| Ok(Register { file, slot, ty });
@@ -124,7 +121,7 @@ impl FunctionDecoder<'_, '_> {
                 self.emit(Kind::Effect(frame_address(i64::from(start) + offset, file, slot)));
                 constant(slot)
             }
-            _ => Err(DecodeError::new(format!("`{name}` stands where a value must."))),
+            _ => Err(DecodeError::new(format!("`{name}` is not a value."))),
         }
     }
 
@@ -194,7 +191,7 @@ impl FunctionDecoder<'_, '_> {
     pub(crate) fn address<'o>(&self, operand: &'o Operand) -> Result<&'o Address, DecodeError> {
         match operand {
             Operand::Address(address) => Ok(address),
-            _ => Err(DecodeError::new(format!("`{operand}` stands where an address in brackets must."))),
+            _ => Err(DecodeError::new(format!("`{operand}` is not an address in brackets."))),
         }
     }
 

@@ -19,7 +19,7 @@ fn element_bytes(variable: &Variable) -> u64 {
     u64::from(scalar) * u64::from(variable.vector.max(1))
 }
 
-/// The bytes of a variable. An array without a length has that of its initializer.
+/// The size of a variable in bytes. An array without a length has that of its initializer.
 pub(crate) fn size(variable: &Variable) -> u64 {
     let given = variable.initializer.as_ref().map_or(0, |values| flattened(values).len() as u64);
     let inner: u64 = variable.dimensions.iter().skip(1).map(|length| length.unwrap_or(1)).product();
@@ -36,7 +36,7 @@ pub(crate) fn alignment(variable: &Variable) -> u64 {
     variable.align.map_or_else(|| element_bytes(variable).max(1), u64::from)
 }
 
-/// Whether it is the array of unknown length that stands for dynamic shared memory.
+/// Whether it is the array of unknown length that denotes dynamic shared memory.
 pub(crate) fn is_dynamic(variable: &Variable) -> bool {
     variable.linkage == Linkage::Extern && variable.space == StateSpace::Shared && size(variable) == 0
 }
@@ -51,7 +51,7 @@ fn flattened(values: &[Initializer]) -> Vec<&Initializer> {
         .collect()
 }
 
-/// Places all global and constant variables, then fills them.
+/// Allocates all global and constant variables, then fills them.
 pub(crate) fn place(
     module: &Module,
     memory: &mut Memory,
@@ -90,7 +90,7 @@ fn at(variable: &Variable, message: String) -> LoadError {
     DecodeError::new(message).at(None, variable.line, variable.name.clone())
 }
 
-/// A variable's initial bytes: what its initializer says, and zeros after (PTX ISA, "Initializers").
+/// A variable's initial bytes: its initializer, then zeros (PTX ISA, "Initializers").
 fn initial_bytes(
     module: &Module,
     variable: &Variable,
@@ -150,7 +150,7 @@ pub(crate) fn number_bits(number: Number, ty: Type) -> Result<u64, DecodeError> 
     })
 }
 
-/// The index of a function in the module: of its definition, if there is one besides declarations.
+/// The index of a function in the module: of its definition, if it has one besides declarations.
 pub(crate) fn function_index(module: &Module, name: &str) -> Option<u32> {
     let named = |defined: bool| {
         let found = |function: &Function| function.name == name && function.body.is_some() == defined;

@@ -1,4 +1,4 @@
-//! The dotted words of an opcode, taken one by one. Those that nobody takes are an error.
+//! The modifiers of an opcode, taken one by one. Remaining ones are an error.
 
 use warpwright_ptx::syntax::{Opcode, Type};
 
@@ -14,7 +14,7 @@ impl<'a> Words<'a> {
         Self { left: opcode.modifiers().map(Some).collect() }
     }
 
-    /// Takes a word if it is there.
+    /// Takes a modifier if it is present.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         match self.left.iter_mut().find(|left| **left == Some(word)) {
             Some(found) => {
@@ -25,7 +25,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Takes the first word that a function recognises.
+    /// Takes the first modifier that a function accepts.
     pub(crate) fn take_first<T>(&mut self, recognise: impl Fn(&str) -> Option<T>) -> Option<T> {
         for left in &mut self.left {
             if let Some(found) = left.and_then(&recognise) {
@@ -36,7 +36,7 @@ impl<'a> Words<'a> {
         None
     }
 
-    /// Takes the first word of a table, and gives what stands beside it.
+    /// Takes the first modifier of a table, and returns its value.
     pub(crate) fn choose<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         self.take_first(|word| table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value))
     }
@@ -50,14 +50,14 @@ impl<'a> Words<'a> {
         self.take_first(Type::from_word)
     }
 
-    /// Refuses what is left.
+    /// Refuses remaining modifiers.
     pub(crate) fn finish(&self) -> Result<(), DecodeError> {
         let left: Vec<String> = self.left.iter().flatten().map(|word| format!(".{word}")).collect();
         if left.is_empty() {
             return Ok(());
         }
         Err(DecodeError::new(format!(
-            "The emulator does not know this form of the instruction: {} is not understood here.",
+            "The emulator does not support this form of the instruction: {} is not understood here.",
             left.join(" ")
         )))
     }

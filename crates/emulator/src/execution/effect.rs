@@ -1,4 +1,4 @@
-//! What an operation may reach while it executes.
+//! The state that an executing operation may access.
 
 use warpwright_events::{Actor, MbarrierAddress};
 
@@ -9,16 +9,16 @@ use crate::launch::failure::Failure;
 use crate::memory::{LocalMemory, RegionCache, Space};
 use crate::registers::Registers;
 
-/// What a path has looked at last, of what other threads may change.
+/// The location that a path last read and other threads may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Watched {
-    /// An mbarrier, whose phase of this parity it found open.
+    /// An mbarrier whose phase of this parity it found open.
     Mbarrier { address: MbarrierAddress, parity: bool },
     /// An address of a space.
     Memory { space: Space, address: u64 },
 }
 
-/// What an effect may reach.
+/// The state that an effect may access.
 pub(crate) struct Execution<'a> {
     pub(crate) launch: &'a LaunchContext<'a>,
     /// The CTA that executes.
@@ -30,18 +30,18 @@ pub(crate) struct Execution<'a> {
     pub(crate) cache: &'a mut RegionCache,
     /// The warp's index in the CTA.
     pub(crate) warp: u32,
-    /// The instruction, for those that reach beyond the registers.
+    /// The instruction, for effects beyond the registers.
     pub(crate) pc: u32,
-    /// Set by what a thread does over and over while it waits for another one.
+    /// Set by operations that a waiting thread repeats.
     pub(crate) polled: bool,
-    /// What it looked at last in doing so.
+    /// The location it last read in doing so.
     pub(crate) watched: Option<Watched>,
-    /// Operations that may have changed what other threads see.
+    /// The number of operations that may have changed what other threads observe.
     pub(crate) changes: u32,
 }
 
 impl Execution<'_> {
-    /// Says that the effect which executes changes nothing that other threads see.
+    /// Marks the executing effect as changing nothing that other threads observe.
     #[inline(always)]
     pub(crate) fn changes_nothing(&mut self) {
         self.changes -= 1;
@@ -73,7 +73,7 @@ pub(crate) trait Attempt: Send + Sync {
     fn reason(&self, block: &Block, warp: u32) -> String;
 }
 
-/// An effect whose body is worth compiling for the machine's vectors.
+/// An effect whose body is compiled for the machine's vectors.
 pub(crate) trait EffectBody: Send + Sync + 'static {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>>;
 }
@@ -86,7 +86,8 @@ impl<E: EffectBody> Effect for Portable<E> {
     }
 }
 
-/// A body compiled for a wider machine. Only `vectored_effect` makes one, after it has looked.
+/// A body compiled for a wider machine. Only `vectored_effect` creates one, after feature
+/// detection.
 #[cfg(target_arch = "x86_64")]
 struct Avx512<E>(E);
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! What an operation may reach while it executes.
+//! The state that an executing operation may access.
 
 pub(crate) mod effect;
 pub(crate) mod preload;

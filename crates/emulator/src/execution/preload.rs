@@ -1,4 +1,5 @@
-//! The values of special registers, and of the other columns that are filled when a function is entered.
+//! The values of special registers, and of the other columns that are filled when a function is
+//! entered.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From the addresses of an access to the host's bytes, or to a fault that says what is wrong with them.
+//! From the addresses of an access to the host's bytes, or to a fault.
 
 use warpwright_events::{
     AccessKind, Event, FaultKind, LANES, MemorySpace, Strength, Value, lanes, split_shared,
@@ -8,7 +8,7 @@ use crate::execution::effect::Execution;
 use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, BaseOperand, Space, span};
 
-/// What an instruction does with memory, for the words of a fault.
+/// The kind of an access, for fault messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Load,
@@ -33,7 +33,7 @@ impl Purpose {
         matches!(self, Purpose::Store | Purpose::Atomic)
     }
 
-    /// What is reported; asynchronous copies report themselves.
+    /// Accesses that are reported; asynchronous copies report themselves.
     fn kind(self) -> Option<AccessKind> {
         match self {
             Purpose::Load => Some(AccessKind::Read),
@@ -45,7 +45,7 @@ impl Purpose {
     }
 }
 
-/// The addresses of all lanes. Those of lanes that do not take part are whatever their registers hold.
+/// The addresses of all lanes; those of inactive lanes are undefined.
 #[inline(always)]
 pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> [u64; LANES] {
     let offset = operand.offset as u64;
@@ -100,7 +100,8 @@ fn locate(
     }
 }
 
-/// The host's pointer to a range of the shared memory of another CTA of the cluster, which must be running.
+/// The host's pointer to a range of the shared memory of another CTA of the cluster, which must be
+/// running.
 #[inline(never)]
 fn locate_in_peer(execution: &mut Execution<'_>, first: u64, end: u64) -> Option<*mut u8> {
     let mut cluster = execution.cluster();
@@ -108,7 +109,7 @@ fn locate_in_peer(execution: &mut Execution<'_>, first: u64, end: u64) -> Option
     if peer.is_running() { peer.shared.locate(first, end) } else { None }
 }
 
-/// Where the lanes' bytes are on the host.
+/// The lanes' bytes on the host.
 pub(crate) enum Located {
     /// All in one piece of memory: lane `i` at `host + (addresses[i] - first)`.
     Together { host: *mut u8, first: u64, contiguous: bool, uniform: bool },
@@ -127,8 +128,8 @@ impl Located {
     }
 }
 
-/// Finds the bytes of the lanes of a mask, `size` for each, for a weak access, and tells the checkers of it. Local memory
-/// is not asked for here.
+/// Finds the bytes of the lanes of a mask, `size` for each, for a weak access, and reports it. Not
+/// for local memory.
 #[inline(always)]
 pub(crate) fn resolve(
     execution: &mut Execution<'_>,
@@ -159,7 +160,7 @@ pub(crate) fn resolve_ordered(
     Ok(located)
 }
 
-/// The same for a store, of which `values` are what each lane writes.
+/// The same for a store of `values`.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // An access is all of these.
 pub(crate) fn resolve_store(
@@ -264,7 +265,7 @@ fn resolve_apart(
     Err(bad_access(execution, space, addresses, bad, size, purpose))
 }
 
-/// Says what is wrong with the addresses of the lanes of `bad`, and what lies there.
+/// The fault for the addresses of the lanes of `bad`.
 #[cold]
 pub(crate) fn bad_access(
     execution: &mut Execution<'_>,
@@ -308,16 +309,12 @@ fn explain_access(
             let kind = if freed {
                 FaultKind::UseAfterFree
             } else if locate(execution, space, address, address.wrapping_add(size), false).is_some() {
-                return Failure::new(
-                    FaultKind::ReadOnly,
-                    bad,
-                    format!("{what} goes to memory that may only be read."),
-                );
+                return Failure::new(FaultKind::ReadOnly, bad, format!("{what} goes to read-only memory."));
             } else {
                 FaultKind::OutOfBounds
             };
             let message = if freed {
-                format!("{what} goes to memory that was freed.")
+                format!("{what} goes to freed memory.")
             } else {
                 format!("{what} is outside every allocation.")
             };
@@ -337,8 +334,7 @@ fn explain_access(
             }
             // Measured on H200: such an access ends the launch with an illegal instruction.
             failure.note(format!(
-                "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: what reaches \
-                 another CTA names .shared::cluster"
+                "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: an access to another CTA names .shared::cluster"
             ))
         }
         Space::ClusterShared => bad_cluster_access(execution, address, bad, &what),
@@ -357,7 +353,7 @@ fn explain_access(
     }
 }
 
-/// Says what is wrong with an address of `.shared::cluster`.
+/// The fault for an address of `.shared::cluster`.
 fn bad_cluster_access(execution: &mut Execution<'_>, address: u64, bad: u32, what: &str) -> Box<Failure> {
     let (rank, offset) = split_shared(address);
     let outside = |message: String| Failure::new(FaultKind::OutOfBounds, bad, message);
@@ -366,9 +362,9 @@ fn bad_cluster_access(execution: &mut Execution<'_>, address: u64, bad: u32, wha
     let own = execution.block.rank;
     match execution.peers.get(rank) {
         Some(peer) if !peer.started => absent(format!("{what} reaches the CTA of rank {rank}, which has not started."))
-            .note("a barrier of the whole cluster tells that all its CTAs have started"),
+            .note("a cluster barrier ensures that all CTAs of the cluster have started"),
         Some(peer) if peer.has_exited() => absent(format!("{what} reaches the CTA of rank {rank}, which has exited."))
-            .note("a CTA must not exit while others may still reach its shared memory: a barrier of the cluster before its end holds it"),
+            .note("a CTA must not exit while others may still access its shared memory: end the kernel with a cluster barrier"),
         None if rank != own => outside(format!("{what} names the CTA of rank {rank}, which the cluster does not have."))
             .note(format!("the cluster has {} CTAs", execution.launch.ctas_per_cluster())),
         _ => outside(format!("{what} is outside the shared memory of the CTA of rank {rank}."))

@@ -74,7 +74,8 @@ fn is_own_shared(address: u64, rank: u32) -> bool {
     }
 }
 
-/// `mapa{.shared::cluster}.type d, a, b`: the address in the CTA of rank `b` of what `a` is in some CTA of the cluster.
+/// `mapa{.shared::cluster}.type d, a, b`: the address in the CTA of rank `b` that corresponds to
+/// `a`.
 fn map(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("shared::cluster");
     let ty = w.ty()?;
@@ -85,7 +86,8 @@ fn map(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(),
         b: d.source(&i.operands[2], Type::U32)?,
         ..Operands::default()
     };
-    // A generic address is its window, which is above all ranks, and the address of `.shared::cluster`.
+    // A generic address is its window, which is above all ranks, and the address of
+    // `.shared::cluster`.
     const RANKS: u64 = WINDOW_BYTES - 1;
     let mapped = |a: u64, rank: u32| (a & !RANKS) | shared_base(rank) & RANKS | split_shared(a).1;
     match ty {

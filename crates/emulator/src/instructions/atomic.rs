@@ -1,7 +1,7 @@
 //! `atom` and `red` (PTX ISA, "Parallel Synchronization and Communication Instructions").
 //!
-//! On global memory they are atomic operations of the host, since CTAs run on several threads; shared memory belongs to
-//! one thread. Lanes take their turns in order.
+//! Atomics on global memory are atomic operations of the host, since CTAs run on several threads;
+//! shared memory belongs to one thread. Lanes execute in order.
 
 use warpwright_events::{AccessKind, LANES, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
@@ -41,9 +41,9 @@ struct Atomic {
     /// Bytes of an element.
     size: u32,
     combine: Combine,
-    /// What it does in global memory instead.
+    /// The operation in global memory.
     combine_global: Combine,
-    /// Only where the old value equals this.
+    /// Only if the old value equals this.
     compare: Option<Register>,
     operands: Vec<Register>,
     /// Old values; none for `red`.

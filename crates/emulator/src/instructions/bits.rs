@@ -1,5 +1,5 @@
-//! Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions" and the bit instructions of "Integer
-//! Arithmetic Instructions").
+//! Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions" and the bit instructions
+//! of "Integer Arithmetic Instructions").
 
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
 

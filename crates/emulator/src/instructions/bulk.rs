@@ -1,4 +1,5 @@
-//! Bulk asynchronous copies (PTX ISA, "cp.async.bulk", "cp.reduce.async.bulk", and their groups and prefetches).
+//! Bulk asynchronous copies (PTX ISA, "cp.async.bulk", "cp.reduce.async.bulk", and their groups and
+//! prefetches).
 
 use warpwright_events::{AsyncKind, Awaited, Event, FaultKind, LANES, MemorySpace, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Number, Operand, Type};
@@ -43,7 +44,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     copy(d, i, w)
 }
 
-/// `cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [address], size{, policy}`: nothing to do, but for its operands.
+/// `cp.async.bulk.prefetch.L2.global{.L2::cache_hint} [address], size{, policy}`: only its operands
+/// are decoded.
 fn prefetch(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("L2");
     w.take("global");
@@ -71,7 +73,7 @@ fn sides(w: &mut Words<'_>) -> Result<(Space, Space), DecodeError> {
     Ok((side()?, side()?))
 }
 
-/// What follows the sides: how the copy is completed, and to whom it goes.
+/// The modifiers after source and destination: the completion, and the destination CTAs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Manner {
     pub(super) on_mbarrier: bool,
@@ -131,7 +133,7 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     Ok(())
 }
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     /// Global to shared memory.
@@ -148,7 +150,7 @@ struct Copy {
     source: AddressOperand,
     size: Slot,
     mbarrier: Option<AddressOperand>,
-    /// The CTAs it goes to.
+    /// The destination CTAs.
     mask: Option<Slot>,
     reduction: Option<Reduction>,
 }
@@ -202,7 +204,8 @@ impl Effect for Copy {
     }
 }
 
-/// The CTAs that a copy to shared memory goes to: those of its mask, or the one its address names.
+/// The destination CTAs of a copy to shared memory: those of its mask, or the one its address
+/// names.
 pub(super) fn target_ranks(
     execution: &Execution<'_>,
     mask: Option<Slot>,
@@ -220,10 +223,10 @@ pub(super) fn target_ranks(
     }
     let message = match mask {
         Some(_) => {
-            format!("The copy goes to the CTAs of the mask {ranks:#x}, and the cluster has {ctas} CTAs.")
+            format!("The copy writes to the CTAs of the mask {ranks:#x}, and the cluster has {ctas} CTAs.")
         }
         None => {
-            format!("The copy goes to shared address {target:#x}, of a CTA that the cluster does not have.")
+            format!("The copy writes to shared address {target:#x}, of a CTA that the cluster does not have.")
         }
     };
     Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message))
@@ -240,8 +243,8 @@ pub(super) fn own_offset(execution: &Execution<'_>, lane: usize, address: u64) -
     Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message))
 }
 
-/// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group; `map` is the address of its tensor map,
-/// if that is in global memory.
+/// Issues a lane's copy, completed on an mbarrier or else in the lane's bulk group; `map` is the
+/// address of its tensor map, if that is in global memory.
 pub(super) fn begin(
     execution: &mut Execution<'_>,
     lane: usize,
@@ -254,7 +257,7 @@ pub(super) fn begin(
         Some(address) => {
             let object = mbarrier::objects(execution, address, Space::ClusterShared, 1 << lane)?[lane];
             let ranks = match &motion {
-                // Each CTA's own mbarrier, at the same place.
+                // Each CTA's own mbarrier, at the same offset.
                 Motion::Load { ranks, .. } if ranks.count_ones() > 1 => *ranks,
                 _ => 1 << object.rank,
             };

@@ -68,7 +68,7 @@ fn compare<T: Lane + PartialOrd>(d: Decoder<'_, '_, '_>, slots: Operands, compar
     }
 }
 
-/// Appends the comparison of one element: to a predicate, given the sources' slots.
+/// Appends the comparison of one element into a predicate, given the sources' slots.
 fn compare_as(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,
@@ -117,7 +117,8 @@ fn combine_with(d: Decoder<'_, '_, '_>, combine: Combine, slots: Operands, negat
     }
 }
 
-/// `setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}`: p = (a CmpOp b) BoolOp c, q = !(a CmpOp b) BoolOp c.
+/// `setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}`: p = (a CmpOp b) BoolOp c, q = !(a CmpOp b) BoolOp
+/// c.
 fn set_predicate(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let comparison = comparison(w)?;
     let combine = combine(w);
@@ -161,7 +162,7 @@ fn finish(
 ) -> Result<(), DecodeError> {
     let mut results = vec![(p, truth)];
     results.extend(opposite);
-    // The destinations may be the predicate that is combined: both combinations come first.
+    // The destinations may include the combined predicate, so both combinations come first.
     if let Some((combine, (c, negated))) = with {
         for (_, from) in &results {
             combine_with(d, combine, Operands { d: *from, a: *from, b: c, ..Operands::default() }, negated);
@@ -205,7 +206,7 @@ fn set_predicate_pair(
     finish(d, with, p, low, Some((q, high)))
 }
 
-/// `set.CmpOp{.BoolOp}.dtype.stype d, a, b{, c}`: all ones, or 1.0, where it holds.
+/// `set.CmpOp{.BoolOp}.dtype.stype d, a, b{, c}`: all ones, or 1.0, if it holds.
 fn set(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let comparison = comparison(w)?;
     let combine = combine(w);

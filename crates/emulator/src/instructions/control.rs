@@ -42,8 +42,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         }
         "setmaxnreg" => set_registers(d, i, w),
         "griddepcontrol" => {
-            // One launch runs at a time: what a grid depends on is over before it starts, and what depends on it starts
-            // after its end (PTX ISA, "griddepcontrol"). Only the checkers tell who has waited.
+            // Launches run one at a time: a grid's predecessor has ended before it starts (PTX ISA,
+            // "griddepcontrol"). Only the checkers track the wait.
             let waits = w
                 .choose(&[("launch_dependents", false), ("wait", true)])
                 .ok_or_else(|| DecodeError::new("`griddepcontrol` names no action."))?;
@@ -108,7 +108,7 @@ impl Effect for Trap {
     }
 }
 
-/// Time passes by itself: sleeping only tells that the thread waits.
+/// Sleeping only marks the thread as waiting; time advances by itself.
 struct Sleep;
 
 impl Effect for Sleep {
@@ -122,7 +122,7 @@ impl Effect for Sleep {
 fn name<'o>(d: Decoder<'_, '_, '_>, i: &'o Instruction, index: usize) -> Result<&'o str, DecodeError> {
     match d.operand(&i.operands, index)? {
         Operand::Name(name) => Ok(name),
-        other => Err(DecodeError::new(format!("`{other}` stands where a name must."))),
+        other => Err(DecodeError::new(format!("`{other}` is not a name."))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! `cp.async` from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy").
+//! `cp.async` from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions:
+//! Asynchronous copy").
 
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, Awaited, ByteRange, Completion, Event, FULL, FaultKind, LANES,
@@ -47,7 +48,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     copy(d, i, w)
 }
 
-/// `cp.async.ca.shared.global [dst], [src], size{, source size}{, policy}`, or with a predicate that ignores the source.
+/// `cp.async.ca.shared.global [dst], [src], size{, source size}{, policy}`, or with a predicate
+/// that ignores the source.
 fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.choose(&[("shared", ()), ("shared::cta", ())])
         .ok_or_else(|| DecodeError::new("`cp.async` writes shared memory, which it must name."))?;
@@ -94,7 +96,7 @@ struct Copy {
     bytes: u8,
     /// How many bytes are read; the rest of the target is filled with zeros.
     source_bytes: Option<Slot>,
-    /// Where it holds, nothing is read.
+    /// If it holds, nothing is read.
     ignored: Option<(Slot, bool)>,
 }
 
@@ -112,7 +114,7 @@ impl EffectBody for Copy {
                     return Err(Failure::new(
                         FaultKind::IllegalInstruction,
                         1 << lane,
-                        format!("A copy of {size} bytes is told to read {} from its source.", sizes[lane]),
+                        format!("A copy of {size} bytes reads {} from its source.", sizes[lane]),
                     ));
                 }
                 read[lane] = sizes[lane] as u8;
@@ -150,7 +152,8 @@ impl EffectBody for Copy {
                     Some(source) if read[lane] > 0 => source.lane(lane, &sources),
                     _ => std::ptr::null_mut(),
                 };
-                // SAFETY: `resolve` found `bytes` bytes at the target, and `read` of them at the source.
+                // SAFETY: `resolve` found `bytes` bytes at the target, and `read` of them at the
+                // source.
                 unsafe { move_bytes(source, target, self.bytes, read[lane]) };
             }
             return Ok(());
@@ -208,7 +211,8 @@ impl Copy {
         }
     }
 
-    /// Finds sources of which only the first bytes are read; the address is aligned to the whole size all the same.
+    /// Finds sources of which only the first bytes are read; the address is aligned to the whole
+    /// size all the same.
     #[cold]
     fn resolve_short(
         &self,
@@ -234,7 +238,8 @@ impl Copy {
 }
 
 /// # Safety
-/// `target` points to `bytes` bytes that may be written, and `source` to `read` bytes, at most as many.
+/// `target` points to `bytes` bytes that may be written, and `source` to `read` bytes, at most as
+/// many.
 #[inline(always)]
 unsafe fn move_bytes(source: *const u8, target: *mut u8, bytes: u8, read: u8) {
     // SAFETY: the caller's promise; whole copies are of one machine word each.
@@ -269,7 +274,7 @@ impl Effect for Commit {
 }
 
 struct Wait {
-    /// How many of the groups committed last may stay under way; `None` waits for everything.
+    /// The number of most recently committed groups that may stay in flight; `None` waits for all.
     latest: Option<u32>,
 }
 

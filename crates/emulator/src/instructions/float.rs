@@ -80,13 +80,13 @@ fn number(bits: u32) -> f32 {
     f32::from_bits(flush(bits))
 }
 
-/// A product that is too small before it is rounded becomes zero, even if rounding would make it normal (measured on
-/// H200: 0x00800000 times 0x3f7fffff).
+/// A product that is too small before it is rounded becomes zero, even if rounding would make it
+/// normal (measured on H200: 0x00800000 times 0x3f7fffff).
 #[inline(always)]
 fn flushed_product(a: u32, b: u32) -> u32 {
     let (x, y) = (number(a), number(b));
     let product = canonical(x * y);
-    // The sign of what is left above the smallest normal number is exact, whatever is rounded off.
+    // The sign of a result above the smallest normal number is exact, despite rounding.
     let small = x.abs().mul_add(y.abs(), -f32::MIN_POSITIVE).is_sign_negative();
     let is_nan = product & 0x7fff_ffff > 0x7f80_0000;
     if small && !is_nan { product & 0x8000_0000 } else { product }

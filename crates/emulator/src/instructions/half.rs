@@ -1,4 +1,5 @@
-//! f16 and bf16 arithmetic, alone and in pairs (PTX ISA, "Half Precision Floating Point Instructions").
+//! f16 and bf16 arithmetic, alone and in pairs (PTX ISA, "Half Precision Floating Point
+//! Instructions").
 
 use warpwright_ptx::syntax::{Instruction, Type};
 

@@ -1,4 +1,5 @@
-//! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic").
+//! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Integer
+//! Arithmetic").
 
 use warpwright_ptx::syntax::{Instruction, Type};
 

@@ -150,7 +150,8 @@ impl<T: Element> Load<T> {
             let offset = index * size_of::<T>();
             match &located {
                 Located::Together { host, uniform: true, .. } => {
-                    // SAFETY: `resolve` found `size` bytes for every lane, and all lanes have the same.
+                    // SAFETY: `resolve` found `size` bytes for every lane, and all lanes have the
+                    // same.
                     values = [unsafe { host.add(offset).cast::<T>().read_unaligned() }; LANES];
                 }
                 Located::Together { host, contiguous: true, .. } if self.destinations.len() == 1 => {
@@ -255,7 +256,7 @@ impl<T: Element> Load<T> {
     }
 }
 
-/// Tells the checkers which lanes read local memory that they have not written.
+/// Reports which lanes read local memory that they have not written.
 #[cold]
 fn observe_local_load(execution: &Execution<'_>, addresses: &[u64; LANES], mask: u32, size: u64) {
     let unwritten = execution.local.unwritten(addresses, mask, size);
@@ -331,7 +332,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     Ok(())
 }
 
-/// A load of kernel parameters by name copies columns that were filled when the warp started. Whether it is one.
+/// A load of kernel parameters by name copies columns that were filled when the warp started.
+/// Whether it is one.
 fn load_parameters(
     d: Decoder<'_, '_, '_>,
     address: &AddressOperand,

@@ -17,7 +17,7 @@ use crate::tensor::half_multiply::{self, Half};
 use crate::tensor::multiply::Multiply;
 use crate::tensor::{Column, Order, Shape, warpgroup};
 
-/// Registers of A or B in a multiply of one warp, at most.
+/// The most registers of A or B in an MMA of one warp.
 const MOST_REGISTERS: usize = 4;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
@@ -54,12 +54,12 @@ pub(super) fn header(w: &mut Words<'_>) -> Result<(Shape, (Order, Order)), Decod
         .ok_or_else(|| DecodeError::new("The instruction names no shape, such as .m16n8k16."))?;
     let mut order = || w.choose(&[("row", Order::Row), ("col", Order::Column)]);
     let orders = (order().unwrap_or(Order::Row), order().unwrap_or(Order::Column));
-    // Multiplies of f64 may name the rounding that they have anyway.
+    // MMAs of f64 may name their rounding, which has no effect.
     w.take("rn");
     Ok((shape, orders))
 }
 
-/// What the modifiers say of integer sums.
+/// The modifiers of integer accumulation.
 pub(super) fn integer_sum(w: &mut Words<'_>) -> IntegerSum {
     let bits = w.choose(&[("xor", IntegerSum::Differing), ("and", IntegerSum::Common)]);
     w.take("popc");
@@ -88,7 +88,7 @@ pub(super) fn operands(
     ])
 }
 
-/// The slots of the registers that hold a fragment.
+/// The slots of a fragment's registers.
 pub(super) fn registers(
     d: &mut FunctionDecoder<'_, '_>,
     operand: &Operand,
@@ -112,7 +112,7 @@ pub(super) fn registers(
         .collect()
 }
 
-/// The multiply as an operation.
+/// The MMA as an operation.
 pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Option<Slot>) -> Kind {
     let [d, a, b, c] = slots;
     let Types { d: result, a: element, c: old, .. } = multiply.types();
@@ -153,7 +153,7 @@ pub(super) fn effect(multiply: Multiply, slots: [Box<[Slot]>; 4], metadata: Opti
     })
 }
 
-/// Any multiply.
+/// Any MMA.
 struct AnyMultiply {
     multiply: Multiply,
     d: Box<[Slot]>,
@@ -188,7 +188,7 @@ impl EffectBody for AnyMultiply {
     }
 }
 
-/// A multiply of 16-bit floats or tf32, as the hardware adds.
+/// An MMA of 16-bit floats or tf32, with the hardware's rounding.
 struct ExactMultiply {
     float: FloatMultiply,
     multiply_adds: u64,

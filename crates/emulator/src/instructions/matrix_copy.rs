@@ -1,8 +1,9 @@
-//! `ldmatrix`, `stmatrix` and `movmatrix` (PTX ISA, "Warp-level matrix load", "store" and "transpose").
+//! `ldmatrix`, `stmatrix` and `movmatrix` (PTX ISA, "Warp-level matrix load", "store" and
+//! "transpose").
 //!
-//! A matrix is 8 rows of 8 16-bit elements. Lane 8 m + r gives the address of row r of matrix m; lane t holds elements
-//! 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t / 4 when transposed. From sm_100 on there are
-//! matrices of bytes, too, which are always transposed.
+//! A matrix is 8 rows of 8 16-bit elements. Lane 8 m + r holds the address of row r of matrix m;
+//! lane t holds elements 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 in one register, or of column t /
+//! 4 when transposed. From sm_100 on, matrices of bytes exist too, always transposed.
 
 use warpwright_events::{LANES, Strength, Value, lanes};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
@@ -87,14 +88,14 @@ enum Arrangement {
     Plain,
     /// Halves t / 4 of rows 2 (t % 4) and the next.
     Transposed,
-    /// Bytes t / 4 of rows 2 (t % 4) and the next, then those eight bytes further on. Of a matrix that takes two registers
-    /// (`paired`), rows 0, 1, 4, 5, 8, 9, 12, 13 are in the first. (CUTLASS, `SM100_U8x4_STSM_T` and `SM100_U8x8_LDSM_T`;
-    /// not measured.)
+    /// Bytes t / 4 of rows 2 (t % 4) and the next, then those eight bytes further on. Of a matrix
+    /// in two registers (`paired`), rows 0, 1, 4, 5, 8, 9, 12, 13 are in the first. (CUTLASS,
+    /// `SM100_U8x4_STSM_T` and `SM100_U8x8_LDSM_T`; not measured.)
     Bytes { paired: bool },
 }
 
 impl Arrangement {
-    /// The lane that gives the address of a row of a register.
+    /// The lane with the address of a row of a register.
     fn lane(self, register: usize, row: usize) -> usize {
         match self {
             Arrangement::Bytes { paired: true } => {
@@ -104,7 +105,7 @@ impl Arrangement {
         }
     }
 
-    /// What the lanes hold of eight rows.
+    /// The lanes' elements of eight rows.
     #[inline(always)]
     fn hold(self, rows: &Matrix) -> [u32; LANES] {
         match self {
@@ -139,7 +140,7 @@ impl Arrangement {
     }
 }
 
-/// The row, and the place in it, of one of the bytes that a lane holds of a matrix of bytes.
+/// The row and column of one of a lane's bytes in a matrix of bytes.
 fn byte_place(lane: usize, byte: usize) -> (usize, usize) {
     (2 * (lane % 4) + byte % 2, lane / 4 + 8 * (byte / 2))
 }
@@ -200,7 +201,7 @@ impl Rows {
     }
 }
 
-/// What lane t holds of a matrix that is transposed.
+/// The elements of lane t in a transposed matrix.
 #[inline(always)]
 fn transposed(matrix: &Matrix) -> [u32; LANES] {
     let mut column = [0; LANES];
@@ -250,7 +251,8 @@ impl EffectBody for Store {
         for (index, slot) in self.0.slots.iter().enumerate() {
             let rows = self.0.arrangement.rows(execution.registers.word(*slot));
             for (row, words) in rows.iter().enumerate() {
-                // SAFETY: `locate` found 16 bytes for every row of every matrix, that may be written.
+                // SAFETY: `locate` found 16 bytes for every row of every matrix, that may be
+                // written.
                 unsafe { hosts[ROWS * index + row].cast::<[u32; 4]>().write_unaligned(*words) };
             }
         }

@@ -1,4 +1,5 @@
-//! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
+//! `mbarrier` instructions (PTX ISA, "Parallel Synchronization and Communication Instructions:
+//! mbarrier").
 
 use warpwright_events::{Actor, Event, FaultKind, LANES, MbarrierAddress, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
@@ -18,20 +19,20 @@ use crate::memory::{AddressOperand, BaseOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
-/// What an instruction does to the object.
+/// The operation on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Initialise,
     Invalidate,
-    /// `complete` unless it is marked `.noComplete`; `expect` if it announces bytes first.
+    /// `complete` unless it is marked `.noComplete`; `expect` if it first adds expected bytes.
     Arrive {
         drop: bool,
         complete: bool,
         expect: bool,
     },
-    /// Announces bytes.
+    /// Adds expected bytes.
     Expect,
-    /// Tells that bytes have arrived.
+    /// Bytes have arrived.
     Complete,
     /// Whether the phase of a state, or of a parity, has ended.
     Test {
@@ -48,7 +49,7 @@ impl Action {
 
 struct Instruct {
     action: Action,
-    /// Whether arrivals release and waits acquire: they do unless they are `.relaxed`.
+    /// Whether arrivals release and waits acquire: unless they are `.relaxed`.
     orders: bool,
     address: AddressOperand,
     space: Space,
@@ -144,7 +145,7 @@ fn action(w: &mut Words<'_>) -> Result<Action, DecodeError> {
         ("test_wait", Action::Test { parity }),
         ("try_wait", Action::Test { parity }),
     ]);
-    action.ok_or_else(|| DecodeError::new("The emulator does not know this operation on an mbarrier."))
+    action.ok_or_else(|| DecodeError::new("The emulator does not support this operation on an mbarrier."))
 }
 
 /// `mbarrier.pending_count.b64 count, state`
@@ -177,8 +178,10 @@ pub(super) fn objects(
         if space == Space::Generic && operand.space.is_none() {
             let (found, shared) = Space::of(address);
             if found != Space::ClusterShared {
-                let message =
-                    format!("An mbarrier lies in shared memory; {address:#x} is in {} memory.", found.name());
+                let message = format!(
+                    "An mbarrier must be in shared memory; {address:#x} is in {} memory.",
+                    found.name()
+                );
                 return Err(Failure::new(FaultKind::OutOfBounds, 1 << lane, message));
             }
             address = shared;
@@ -188,7 +191,7 @@ pub(super) fn objects(
         if !offset.is_multiple_of(8) || offset + 8 > size {
             let kind = if offset.is_multiple_of(8) { FaultKind::OutOfBounds } else { FaultKind::Misaligned };
             let message = format!(
-                "An mbarrier takes 8 aligned bytes of shared memory; {address:#x} is not such a place."
+                "An mbarrier needs 8 aligned bytes of shared memory, which {address:#x} does not have."
             );
             return Err(Failure::new(kind, 1 << lane, message)
                 .note(format!("the CTA has {size} bytes of it, static and dynamic")));
@@ -243,7 +246,7 @@ pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Failure>> {
     Ok(())
 }
 
-/// Names the lane that has the failure.
+/// Adds the lane to a failure.
 fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
     move |mut failure| {
         failure.lanes |= 1 << lane;
@@ -301,7 +304,7 @@ fn initialise(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Fail
 }
 
 impl Instruct {
-    /// One lane arrives, announces bytes, or tells that bytes have arrived.
+    /// One lane arrives, expects bytes, or completes bytes.
     fn change(
         &self,
         execution: &mut Execution<'_>,
@@ -366,7 +369,7 @@ impl Instruct {
         Ok(())
     }
 
-    /// Whether the phases that the lanes ask for have ended.
+    /// Whether the phases that the lanes test have completed.
     fn test(&self, execution: &mut Execution<'_>, mask: u32, parity: bool) -> Result<(), Box<Failure>> {
         let offsets = offsets(execution, &self.address, self.space, mask)?;
         let mut truths = 0;

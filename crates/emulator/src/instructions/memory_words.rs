@@ -1,4 +1,4 @@
-//! What `ld`, `st`, `atom` and `red` have in common: spaces, semantics, scopes and cache hints.
+//! The common parts of `ld`, `st`, `atom` and `red`: spaces, semantics, scopes and cache hints.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering, fence};
@@ -16,13 +16,13 @@ use crate::memory::{AddressOperand, Space};
 /// How an access is ordered with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ordered {
-    /// Later accesses come after it.
+    /// Later accesses are ordered after it.
     pub(super) acquire: bool,
-    /// Earlier accesses come before it.
+    /// Earlier accesses are ordered before it.
     pub(super) release: bool,
     /// It may be repeated until another thread's store is seen.
     pub(super) polls: bool,
-    /// What the checkers make of it.
+    /// Its strength for observers.
     pub(super) strength: Strength,
 }
 
@@ -34,15 +34,15 @@ impl Ordered {
         }
     }
 
-    /// Waits for the turn of a strong access to global memory, if an observer orders them: CTAs run on
-    /// several threads. Hold it from before the access is reported until what it acquired is.
+    /// Locks strong accesses to global memory if an observer orders them, because CTAs run on
+    /// several threads. Held from before the access is reported until its acquire is.
     #[inline(always)]
     pub(super) fn turn<'l>(self, execution: &Execution<'l>, space: Space) -> Option<MutexGuard<'l, ()>> {
         let is_ordered = self.strength != Strength::Weak && space == Space::Global;
         if is_ordered { execution.launch.strong_access() } else { None }
     }
 
-    /// Before lanes store, or read and write as one: tells the checkers what becomes visible with it.
+    /// Before a store or atomic operation: reports the release.
     #[inline(always)]
     pub(super) fn publishes(
         self,
@@ -66,7 +66,7 @@ impl Ordered {
         }
     }
 
-    /// After lanes loaded, or read and wrote as one: tells the checkers that they have seen what is there.
+    /// After a load or atomic operation: reports the acquire.
     #[inline(always)]
     pub(super) fn acquires(
         self,
@@ -102,8 +102,8 @@ impl Ordered {
 pub(super) const SCOPES: &[(&str, Scope)] =
     &[("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::System)];
 
-/// Semantics and scope of a load or store; `unnamed` is what an instruction is that names no semantics. The host's own
-/// ordering holds for every scope.
+/// Semantics and scope of a load or store; `unnamed` is the default without explicit semantics. The
+/// host's own ordering holds for every scope.
 pub(super) fn ordered(w: &mut Words<'_>, unnamed: Semantics) -> Ordered {
     let semantics = w.choose(&[
         ("weak", Semantics::Weak),
@@ -143,7 +143,8 @@ pub(super) enum Semantics {
     AcquireRelease,
 }
 
-/// Cache operators and hints, which do not change what an access does. Returns whether a policy operand follows.
+/// Cache operators and hints, which do not change the access. Returns whether a policy operand
+/// follows.
 pub(super) fn cache_hints(w: &mut Words<'_>) -> bool {
     const HINTS: &[(&str, ())] = &[
         ("ca", ()),
@@ -176,7 +177,7 @@ pub(super) fn vector(w: &mut Words<'_>) -> usize {
     w.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1)
 }
 
-/// The space of an access: that of the variable it names, or the one the instruction names.
+/// The space of an access: that of the variable it names, or that of the instruction.
 pub(super) fn space_of(d: Decoder<'_, '_, '_>, named: Option<Space>, operand: &AddressOperand) -> Space {
     match (named, operand.space) {
         // A `.param` variable of a device function lives in its local frame.
@@ -188,7 +189,7 @@ pub(super) fn space_of(d: Decoder<'_, '_, '_>, named: Option<Space>, operand: &A
     }
 }
 
-/// Checks the policy operand that a hint asks for.
+/// Checks the policy operand of a hint.
 pub(super) fn policy(d: Decoder<'_, '_, '_>, operand: Option<&Operand>) -> Result<(), DecodeError> {
     match operand {
         Some(operand) => d.source(operand, Type::B64).map(|_| ()),
@@ -196,7 +197,7 @@ pub(super) fn policy(d: Decoder<'_, '_, '_>, operand: Option<&Operand>) -> Resul
     }
 }
 
-/// Instructions that only advise the caches: their operands are checked, and nothing is done.
+/// Instructions that only advise the caches: their operands are checked, and nothing is executed.
 pub(super) fn hint(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     const WORDS: &[(&str, ())] = &[
         ("L1", ()),

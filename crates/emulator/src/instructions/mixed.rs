@@ -1,4 +1,5 @@
-//! f32 arithmetic with operands of f16 or bf16 (PTX ISA, "Mixed Precision Floating Point Instructions"; sm_100).
+//! f32 arithmetic with operands of f16 or bf16 (PTX ISA, "Mixed Precision Floating Point
+//! Instructions"; sm_100).
 
 use warpwright_ptx::syntax::{Instruction, Type};
 

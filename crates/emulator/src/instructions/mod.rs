@@ -1,7 +1,7 @@
-//! The instructions, one file a family: how each is decoded, and what it does.
+//! The instructions, one file per family: their decoding and their execution.
 //!
-//! To add one: find its family below, and add its line there. A lane function is enough for what only touches
-//! registers; what reaches further is an [`Effect`](crate::execution::effect::Effect).
+//! To add one: find its family below, and add a line there. An instruction that only touches
+//! registers needs a lane function; any other is an [`Effect`](crate::execution::effect::Effect).
 
 mod address;
 mod atomic;
@@ -77,21 +77,21 @@ pub(crate) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
 }
 
-/// What is said of an instruction that is not here.
+/// The error for an unsupported instruction.
 fn unknown(base: &str) -> String {
     let reason = match base {
         "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
             "it has no textures and surfaces"
         }
-        "multimem" => "no memory of it is held by several GPUs together",
+        "multimem" => "it shares no memory between GPUs",
         "alloca" | "stacksave" | "stackrestore" => "the local memory of its functions has fixed sizes",
         "clusterlaunchcontrol" => "its clusters all run from their start",
-        _ => return format!("The emulator does not know the instruction `{base}`."),
+        _ => return format!("The emulator does not support the instruction `{base}`."),
     };
-    format!("The emulator does not have the instruction `{base}`: {reason}.")
+    format!("The emulator does not support the instruction `{base}`: {reason}.")
 }
 
-/// Arithmetic goes by its type.
+/// Arithmetic is decoded by type.
 fn arithmetic(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     match i.opcode.modifiers().filter_map(Type::from_word).last() {
         _ if i.opcode.has("f32x2") => single_pairs::decode(d, i, w),

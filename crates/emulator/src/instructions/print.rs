@@ -83,7 +83,7 @@ impl Effect for AssertionFailure {
         let (message, file, function) = (text(self.message)?, text(self.file)?, text(self.function)?);
         let line = argument(execution, lane, self.line) as u32;
         Err(Failure::new(FaultKind::Assertion, mask, format!("The assertion `{message}` failed."))
-            .note(format!("it stands in {function}, {file}:{line}")))
+            .note(format!("in {function}, {file}:{line}")))
     }
 }
 

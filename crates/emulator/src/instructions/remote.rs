@@ -1,5 +1,5 @@
-//! `st.async` and `red.async`: asynchronous stores to the shared memory of a CTA of the cluster, and reductions there
-//! (PTX ISA, "st.async", "red.async").
+//! `st.async` and `red.async`: asynchronous stores to the shared memory of a CTA of the cluster,
+//! and reductions there (PTX ISA, "st.async", "red.async").
 
 use warpwright_events::{Actor, Event, FaultKind, lanes, split_shared};
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
@@ -21,7 +21,8 @@ use crate::operation::kind::Kind;
 /// The most bytes of one store.
 const MOST_BYTES: usize = 16;
 
-/// `st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type [address], values, [mbarrier]`
+/// `st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type [address], values,
+/// [mbarrier]`
 pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("async");
     w.take("weak");
@@ -42,7 +43,8 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
     emit(d, i, space, &elements, ty, None)
 }
 
-/// `red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.operation.type [address], value, [mbarrier]`
+/// `red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.operation.type
+/// [address], value, [mbarrier]`
 pub(super) fn reduce(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("async");
     w.take("relaxed");
@@ -127,7 +129,7 @@ impl Effect for Remote {
                 return refused(
                     FaultKind::IllegalInstruction,
                     format!(
-                        "An asynchronous store goes to the CTA of rank {rank}, and its mbarrier is in the CTA of rank {}: \
+                        "An asynchronous store writes to the CTA of rank {rank}, and its mbarrier is in the CTA of rank {}: \
                          they must be in the same.",
                         objects[lane].rank
                     ),
@@ -165,7 +167,7 @@ impl Remote {
                 FaultKind::OutOfBounds,
                 1 << lane,
                 format!(
-                    "An asynchronous store goes to shared memory of the cluster; {address:#x} is in {} memory.",
+                    "An asynchronous store writes to shared memory of the cluster; {address:#x} is in {} memory.",
                     space.name()
                 ),
             )),

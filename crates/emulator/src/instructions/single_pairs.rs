@@ -1,4 +1,5 @@
-//! Arithmetic on pairs of f32 in a 64-bit register, the first in the lower half (PTX ISA, "add", "sub", "mul", "fma" of `.f32x2`; sm_100).
+//! Arithmetic on pairs of f32 in a 64-bit register, the first in the lower half (PTX ISA, "add",
+//! "sub", "mul", "fma" of `.f32x2`; sm_100).
 
 use warpwright_ptx::syntax::{Instruction, Type};
 
@@ -34,7 +35,7 @@ fn two_operands(
     d.scalar(i, Type::B64, &[Type::B64; 2], two(pair))
 }
 
-/// The two halves, by how far up they lie.
+/// The two halves, by bit position.
 #[inline(always)]
 fn both(half: impl Fn(u32) -> u32) -> u64 {
     u64::from(half(0)) | u64::from(half(32)) << 32

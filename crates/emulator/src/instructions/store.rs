@@ -151,7 +151,8 @@ impl<T: Element> Store<T> {
                 }
                 _ => {
                     for lane in lanes(mask) {
-                        // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may be written.
+                        // SAFETY: `resolve` found `size` bytes for every lane of the mask, that may
+                        // be written.
                         unsafe {
                             located
                                 .lane(lane, addresses)
@@ -166,7 +167,7 @@ impl<T: Element> Store<T> {
         Ok(())
     }
 
-    /// What each lane writes, for the checkers.
+    /// The values of each lane, for observers.
     fn values(&self, registers: &Registers) -> Option<Box<[Value; LANES]>> {
         let mut values = Box::new([Value::default(); LANES]);
         for (index, source) in self.sources.iter().enumerate() {

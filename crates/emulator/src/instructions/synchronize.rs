@@ -1,5 +1,5 @@
-//! Barriers, fences, and exchanges between lanes (PTX ISA, "Parallel Synchronization and Communication
-//! Instructions").
+//! Barriers, fences, and exchanges between lanes (PTX ISA, "Parallel Synchronization and
+//! Communication Instructions").
 
 use std::sync::atomic::Ordering;
 
@@ -41,7 +41,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     }
 }
 
-/// What fences may be of, besides their scope and the spaces they are restricted to.
+/// Modifiers of fences besides scope and restricted spaces.
 const FENCE_WORDS: &[(&str, Fence)] = &[
     ("sc", Fence::Memory(Scope::Gpu, FenceOrder::Sequential)),
     ("acq_rel", Fence::Memory(Scope::Gpu, FenceOrder::Acquire)),
@@ -51,7 +51,7 @@ const FENCE_WORDS: &[(&str, Fence)] = &[
     ("async", Fence::AsyncProxy),
     ("async::generic", Fence::AsyncProxy),
     ("tensormap::generic", Fence::TensormapProxy),
-    // PTX ISA, "membar": it releases what `mbarrier.init` wrote, to the cluster.
+    // PTX ISA, "membar": it releases the effects of `mbarrier.init` to the cluster.
     ("mbarrier_init", Fence::Memory(Scope::Cluster, FenceOrder::Acquire)),
 ];
 const FENCE_SPACES: &[(&str, ())] = &[
@@ -98,7 +98,8 @@ impl Effect for FenceOperation {
     }
 }
 
-/// `bar.sync a{, b}`, `bar.arrive a, b`, `bar.red.popc.u32 d, a{, b}, {!}p`, and the same of `barrier{.cta}`.
+/// `bar.sync a{, b}`, `bar.arrive a, b`, `bar.red.popc.u32 d, a{, b}, {!}p`, and the same of
+/// `barrier{.cta}`.
 fn barrier(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("cta");
     w.take("aligned");
@@ -142,7 +143,8 @@ fn barrier(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     Ok(())
 }
 
-/// `barrier.cluster.arrive{.release, .relaxed}{.aligned}`, `barrier.cluster.wait{.acquire}{.aligned}`
+/// `barrier.cluster.arrive{.release, .relaxed}{.aligned}`,
+/// `barrier.cluster.wait{.acquire}{.aligned}`
 fn cluster_barrier(d: Decoder<'_, '_, '_>, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.take("cluster");
     if w.take("arrive") {
@@ -178,7 +180,7 @@ fn exchange(d: Decoder<'_, '_, '_>, collective: Collective) {
     d.emit(Kind::Collective(Box::new(collective)));
 }
 
-/// An exchange with nothing in it yet.
+/// An empty exchange.
 fn blank(exchange: Exchange, members: Slot) -> Collective {
     Collective {
         exchange,

@@ -22,7 +22,7 @@ use crate::operation::kind::Kind;
 use crate::registers::Slot;
 use crate::tensor_map::{Encoded, Start, Tensor};
 
-/// What part of the tensor a copy takes.
+/// The part of the tensor that a copy accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Tile,
@@ -39,7 +39,7 @@ struct TensorOperand {
     mode: Mode,
 }
 
-/// Where the other side is.
+/// The other side of the copy.
 enum Side {
     /// A load, to this address; to the CTAs of a mask.
     Load { target: AddressOperand, mask: Option<Slot> },
@@ -164,7 +164,7 @@ fn offsets(d: Decoder<'_, '_, '_>, operand: &Operand) -> Result<Vec<Slot>, Decod
     Ok(slots)
 }
 
-/// Where the tensor map is that a lane names.
+/// The address of a lane's tensor map.
 fn map_place(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> (Space, u64) {
     let address = addresses(execution, operand)[lane];
     match operand.space {
@@ -238,7 +238,7 @@ pub(super) fn read_map(
 }
 
 impl TensorOperand {
-    /// The tensor that a lane names, and where its copy starts.
+    /// The tensor that a lane names, and the start of its copy.
     fn resolve(
         &self,
         execution: &mut Execution<'_>,
@@ -325,7 +325,7 @@ impl Effect for TensorCopy {
     }
 }
 
-/// Tiles lie at multiples of 128 bytes, whatever their swizzle (measured on H200).
+/// Tiles are at multiples of 128 bytes, for every swizzle (measured on H200).
 fn check_aligned(lane: usize, address: u64) -> Result<(), Box<Failure>> {
     if address.is_multiple_of(128) {
         return Ok(());

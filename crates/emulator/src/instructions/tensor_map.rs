@@ -1,4 +1,5 @@
-//! Tensor maps changed and copied by kernels (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
+//! Tensor maps changed and copied by kernels (PTX ISA, "tensormap.replace",
+//! "tensormap.cp_fenceproxy").
 
 use warpwright_arch::tensor_map::{MOST_AXES, TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_events::{AccessKind, Event, FaultKind, LANES, Strength, lanes};
@@ -21,7 +22,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     if w.take("cp_fenceproxy") {
         return copy_and_fence(d, i, w);
     }
-    Err(DecodeError::new("The emulator does not know this operation on a tensor map."))
+    Err(DecodeError::new("The emulator does not support this operation on a tensor map."))
 }
 
 /// A field of a tensor map.
@@ -36,7 +37,7 @@ enum Field {
     Code(Code),
 }
 
-/// A new value: that of a register, or a number that the instruction spells.
+/// A new value: that of a register or an immediate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Word(Slot),
@@ -98,7 +99,8 @@ impl Effect for Replace {
         for lane in lanes(mask) {
             let address = addresses(execution, &self.map)[lane];
             let host = map_bytes(execution, self.space, address, lane)?.cast::<Encoded>();
-            // SAFETY: `map_bytes` found 128 bytes; any of them are an `Encoded`, which needs no alignment.
+            // SAFETY: `map_bytes` found 128 bytes; any of them are an `Encoded`, which needs no
+            // alignment.
             let mut encoded = unsafe { host.read() };
             if !encoded.is_marked() && !encoded.begin() {
                 return Err(Failure::new(
@@ -132,7 +134,7 @@ impl Effect for Replace {
     }
 }
 
-/// Tells the checkers that lanes access a tensor map.
+/// Reports accesses of lanes to a tensor map.
 fn observe(execution: &Execution<'_>, space: Space, address: u64, lanes: u32, kind: AccessKind) {
     let (space, address) = if space == Space::Generic { Space::of(address) } else { (space, address) };
     if execution.block.observer.listens()
@@ -183,7 +185,8 @@ fn map_bytes(
     }
 }
 
-/// `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [target], [source], 128`
+/// `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned
+/// [target], [source], 128`
 fn copy_and_fence(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     for word in ["global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"] {
         w.take(word);
@@ -205,7 +208,7 @@ struct CopyAndFence {
 
 impl Effect for CopyAndFence {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
-        // All lanes do it together, and name the same places.
+        // All lanes execute it together, with the same addresses.
         let lane = mask.trailing_zeros() as usize & 31;
         let (target, source) =
             (addresses(execution, &self.target)[lane], addresses(execution, &self.source)[lane]);

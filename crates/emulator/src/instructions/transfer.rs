@@ -32,7 +32,7 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     }
 }
 
-/// The type of an element when a value of a type is cut into so many.
+/// The element type of a value of a type divided into `count` parts.
 fn element(ty: Type, count: usize) -> Result<Type, DecodeError> {
     match ty.bytes() as usize / count.max(1) {
         1 => Ok(Type::B8),

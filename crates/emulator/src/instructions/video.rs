@@ -1,15 +1,16 @@
-//! Video instructions: integers in the bytes and halves of a word (PTX ISA, "Scalar Video Instructions" and "SIMD Video
-//! Instructions").
+//! Video instructions: integers in the bytes and halves of a word (PTX ISA, "Scalar Video
+//! Instructions" and "SIMD Video Instructions").
 //!
-//! All of them take parts out of their sources, widen them, combine them, and put the result's parts together with what the
-//! third source holds. One description covers the family; the compilers' byte intrinsics use it.
+//! Each instruction extracts parts of its sources, widens them, combines them, and merges the
+//! result with the third source. One description covers the family; compilers' byte intrinsics use
+//! it.
 
 use warpwright_ptx::syntax::{Instruction, Operand, Type};
 
 use crate::decode::{DecodeError, Decoder, Words, unsupported};
 use crate::lanes::{Operands, three};
 
-/// What is done to each pair of parts.
+/// The operation on each pair of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combine {
     Add,
@@ -34,10 +35,10 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// What is done with the result and the third source.
+/// The operation on the result and the third source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finish {
-    /// The result alone, or put into its place among the third source's other parts.
+    /// The result alone, or inserted among the third source's other parts.
     Merge,
     Add,
     Minimum,
@@ -81,7 +82,8 @@ struct Video {
     d: [Part; 4],
     /// Which of the results are kept.
     kept: [bool; 4],
-    /// The parts of the SIMD forms count through both sources, those of the scalar forms through their own.
+    /// The parts of the SIMD forms count through both sources, those of the scalar forms through
+    /// their own.
     pairs: bool,
 }
 
@@ -113,7 +115,7 @@ impl Video {
             Combine::ShiftLeft { wrap } => x << amount(wrap),
             Combine::ShiftRight { wrap } => x >> amount(wrap),
             Combine::MultiplyAdd { plus_one, scale } => {
-                // The third source has a sign even where all is unsigned (measured on H200).
+                // The third source is signed even if all types are unsigned (measured on H200).
                 x.wrapping_mul(y).wrapping_add(i64::from(c as i32)).wrapping_add(i64::from(plus_one)) >> scale
             }
             Combine::Compare(comparison) => i64::from(match comparison {
@@ -132,8 +134,9 @@ impl Video {
         let unsigned = !(self.signed || self.a_signed || self.b_signed);
         match (self.saturate, self.signed) {
             (false, _) => value,
-            // Three deviations of the driver's sequences from PTX (measured on H200): this sum wraps, and a negative
-            // number put into a byte or a half becomes the largest one, as does a negative unsigned `vmad`.
+            // Three deviations of the driver's sequences from PTX (measured on H200): this sum
+            // wraps, and a negative number inserted into a byte or a half becomes the largest one,
+            // as does a negative unsigned `vmad`.
             (true, false) if matches!(self.combine, Combine::MultiplyAdd { .. }) => {
                 (value as u64).min(u64::from(u32::MAX)) as i64
             }
@@ -174,8 +177,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         _ => (base, 1),
     };
     let saturate = w.take("sat");
-    let combine = combination(name, w)
-        .ok_or_else(|| DecodeError::new(format!("The emulator does not know the instruction `{base}`.")))?;
+    let combine = combination(name, w).ok_or_else(|| {
+        DecodeError::new(format!("The emulator does not support the instruction `{base}`."))
+    })?;
     // A comparison's result is one or zero, and the type of none.
     let result = if matches!(combine, Combine::Compare(_)) { Type::U32 } else { w.ty()? };
     let (a_type, b_type) = (w.ty()?, w.ty()?);

@@ -1,4 +1,5 @@
-//! `wmma.load`, `wmma.store` and `wmma.mma` (PTX ISA, "Warp-level matrix load", "store" and "multiply and accumulate").
+//! `wmma.load`, `wmma.store` and `wmma.mma` (PTX ISA, "Warp-level matrix load", "store" and
+//! "multiply and accumulate").
 
 use warpwright_arch::DataType;
 use warpwright_arch::mma::Types;
@@ -55,7 +56,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 fn multiply(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let (shape, _) = matrix::header(w)?;
     let integers = matrix::integer_sum(w);
-    // Products of f64 may name their rounding; to nearest, it is what they do anyway.
+    // MMAs of f64 may name their rounding, which is to nearest in any case.
     w.take("rn");
     let (first, second) = (matrix::element(w)?, matrix::element(w)?);
     // Of f16 only the types of D and C are named.
@@ -144,7 +145,8 @@ impl Effect for Move {
                 let column = execution.registers.long_mut(self.slots[index]);
                 for lane in 0..LANES {
                     let host = hosts[lane].cast::<u64>();
-                    // SAFETY: `locate` found 8 bytes for every lane, that may be written if this is a store.
+                    // SAFETY: `locate` found 8 bytes for every lane, that may be written if this is
+                    // a store.
                     unsafe {
                         if self.loads {
                             column[lane] = host.read_unaligned();
@@ -161,7 +163,8 @@ impl Effect for Move {
             for lane in 0..LANES {
                 let mut word = column[lane].to_le_bytes();
                 let piece = &mut word[first..first + bytes];
-                // SAFETY: `locate` found `bytes` bytes for every lane, that may be written if this is a store.
+                // SAFETY: `locate` found `bytes` bytes for every lane, that may be written if this
+                // is a store.
                 unsafe {
                     if self.loads {
                         std::ptr::copy_nonoverlapping(hosts[lane], piece.as_mut_ptr(), bytes);

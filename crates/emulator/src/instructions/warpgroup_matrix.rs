@@ -14,7 +14,7 @@ use crate::tensor::Shape;
 use crate::tensor::descriptor::Major;
 use crate::tensor::warpgroup::{LEFT_REGISTERS, WarpgroupMultiply};
 
-/// The names of the registers that are accumulators of a multiply somewhere in these statements.
+/// The names of registers that are accumulators of any MMA in these statements.
 pub(crate) fn accumulators(statements: &[Statement], found: &mut HashSet<String>) {
     for statement in statements {
         match statement {
@@ -60,8 +60,8 @@ fn constant(operand: &Operand, what: &str) -> Result<i64, DecodeError> {
     }
 }
 
-/// `d, a, b{, metadata, selector}, scale-d{, scale-a, scale-b}{, transpose-a}{, transpose-b}`: the scales for floats
-/// only, the transpositions for 16-bit floats in shared memory only.
+/// `d, a, b{, metadata, selector}, scale-d{, scale-a, scale-b}{, transpose-a}{, transpose-b}`: the
+/// scales for floats only, the transpositions for 16-bit floats in shared memory only.
 fn multiplication(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,

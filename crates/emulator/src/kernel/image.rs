@@ -1,4 +1,4 @@
-//! A kernel, decoded: all that is known of it but its operations.
+//! A decoded kernel without its operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::registers::{FrameBase, Slot};
 #[derive(Debug)]
 pub struct Kernel {
     pub(crate) name: String,
-    /// The instruction behind each operation.
+    /// The instruction of each operation.
     pub(crate) code: Arc<Code>,
     /// The kernel's functions, itself first.
     pub(crate) functions: Vec<CodeFunction>,
@@ -23,13 +23,14 @@ pub struct Kernel {
     pub(crate) parameters: Vec<KernelParameter>,
     /// The variables in shared memory that it uses.
     pub(crate) shared: Vec<SharedVariable>,
-    /// What its text says that lies in memory.
+    /// The description of memory in its text.
     pub(crate) objects: Vec<MemoryObject>,
     pub(crate) static_shared_bytes: u32,
-    /// Where dynamic shared memory starts.
+    /// The start of dynamic shared memory.
     pub(crate) dynamic_shared_offset: u32,
     pub(crate) bounds: LaunchBounds,
-    /// By operation: what else it does with registers that some `wgmma` of its function uses. Empty without `wgmma`.
+    /// By operation: further uses of registers that some `wgmma` of its function uses. Empty
+    /// without `wgmma`.
     pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
 }
 
@@ -37,7 +38,7 @@ pub struct Kernel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedVariable {
     pub(crate) name: String,
-    /// Where it starts in the memory of a CTA.
+    /// Its offset in the memory of a CTA.
     pub(crate) offset: u32,
     /// Its size; `None` if it is the dynamic memory.
     pub(crate) bytes: Option<u64>,
@@ -57,7 +58,7 @@ pub struct KernelParameter {
     pub size: u32,
 }
 
-/// What the directives of a kernel say about its launches.
+/// Launch constraints in the directives of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
     /// `.reqntid`
@@ -72,7 +73,7 @@ pub struct LaunchBounds {
     pub least_ctas_per_sm: Option<u32>,
     /// `.maxnreg`
     pub most_registers: Option<u32>,
-    /// The most registers that a `setmaxnreg` of the kernel asks for.
+    /// The largest operand of the kernel's `setmaxnreg` instructions.
     pub most_requested_registers: Option<u32>,
 }
 
@@ -82,7 +83,7 @@ impl Kernel {
         &self.name
     }
 
-    /// Whether it asks where the shared memory is that the hardware keeps for the system.
+    /// Whether it reads the address of the shared memory that the hardware reserves for the system.
     pub(crate) fn knows_reserved_shared(&self) -> bool {
         self.functions.iter().flat_map(|function| &function.preloads).any(|preload| {
             matches!(preload.value, PreloadValue::Special(register) if register.is_of_reserved_shared())
@@ -94,7 +95,7 @@ impl Kernel {
         &self.parameters
     }
 
-    /// How many parameter bytes a launch gives.
+    /// The size of a launch's parameters in bytes.
     pub fn parameter_bytes(&self) -> u32 {
         self.parameters.last().map_or(0, |last| last.offset + last.size)
     }
@@ -104,7 +105,7 @@ impl Kernel {
         self.static_shared_bytes
     }
 
-    /// What its directives say about launches.
+    /// The launch constraints of its directives.
     pub fn bounds(&self) -> &LaunchBounds {
         &self.bounds
     }

@@ -1,4 +1,4 @@
-//! Kernels, decoded, but for their operations.
+//! Decoded kernels without their operations.
 
 pub(crate) mod image;
 pub(crate) mod special;

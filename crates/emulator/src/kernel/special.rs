@@ -1,7 +1,7 @@
 //! Special registers.
 //!
-//! All but the clocks are constant for a thread's life, so they are ordinary columns that are filled when the warp
-//! starts; only the clocks are read by an operation of their own.
+//! All except the clocks are constant for a thread, so they are ordinary columns that are filled
+//! when the warp starts; only the clocks have an operation that reads them.
 
 /// A special register that never changes in a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,9 +24,9 @@ pub(crate) enum SpecialRegister {
     DynamicSharedBytes,
     TotalSharedBytes,
     AggregateSharedBytes,
-    /// Where the shared memory that is the system's starts.
+    /// The start of the system's shared memory.
     ReservedSharedStart,
-    /// Where it ends.
+    /// Its end.
     ReservedSharedEnd,
     /// Its bytes.
     ReservedSharedBytes,
@@ -40,7 +40,7 @@ pub(crate) enum SpecialRegister {
     Zero,
 }
 
-/// A special register that is read anew each time.
+/// A special register that is read each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Clock {
     /// Cycles of the SM.
@@ -52,7 +52,7 @@ pub(crate) enum Clock {
     NanosecondsHigh,
 }
 
-/// What a name like `%tid.x` stands for.
+/// The meaning of a name like `%tid.x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Constant(SpecialRegister),
@@ -60,7 +60,7 @@ pub(crate) enum Special {
 }
 
 impl Special {
-    /// Looks a name up, with its percent sign.
+    /// Resolves a name, with its percent sign.
     pub(crate) fn named(name: &str) -> Option<Special> {
         let name = name.strip_prefix('%')?;
         let (stem, axis) = match name.rsplit_once('.') {
@@ -102,13 +102,14 @@ impl Special {
             "cluster_ctarank" => SpecialRegister::CtaRankInCluster,
             "cluster_nctarank" => SpecialRegister::CtasInCluster,
             "is_explicit_cluster" => SpecialRegister::ClusterIsExplicit,
-            // Where the parts 0 and 1 lie in the region is not documented; cooperative groups use part 1 alone.
+            // The positions of parts 0 and 1 in the region are not documented; cooperative groups
+            // use part 1 alone.
             "reserved_smem_offset_begin" | "reserved_smem_offset_0" | "reserved_smem_offset_1" => {
                 SpecialRegister::ReservedSharedStart
             }
             "reserved_smem_offset_end" => SpecialRegister::ReservedSharedEnd,
             "reserved_smem_offset_cap" => SpecialRegister::ReservedSharedBytes,
-            // No graph launches anything here.
+            // Graph launches are not emulated.
             "current_graph_exec" => SpecialRegister::Zero,
             "clock" | "clock64" => return Some(Special::Clock(Clock::Cycles)),
             "clock_hi" => return Some(Special::Clock(Clock::CyclesHigh)),
@@ -131,7 +132,7 @@ impl Special {
     }
 }
 
-/// Where a warp is.
+/// The position of a warp in the grid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WarpPosition {
     pub(crate) cta: [u32; 3],
@@ -139,7 +140,7 @@ pub(crate) struct WarpPosition {
 }
 
 impl SpecialRegister {
-    /// Whether it tells of the shared memory that is the system's.
+    /// Whether it describes the system's shared memory.
     pub(crate) fn is_of_reserved_shared(self) -> bool {
         matches!(
             self,

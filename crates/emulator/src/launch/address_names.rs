@@ -1,7 +1,8 @@
-//! What lies at an address, as far as the text of the kernel and its arguments tell: which element of which tile.
+//! Names of addresses, from the kernel's text and its arguments: the element of a tile at an
+//! address.
 //!
-//! The language writes into its PTX what it puts into shared memory, and by which layout ([`MemoryObject`]). Of other PTX the
-//! names of variables and parameters are told.
+//! The language writes the contents of shared memory and their layouts into its PTX
+//! ([`MemoryObject`]). In other PTX, addresses are named by variables and parameters.
 
 use warpwright_events::{AddressName, AddressNames, Label, MemorySpace, split_shared};
 use warpwright_layout::ComposedLayout;
@@ -12,13 +13,13 @@ use crate::launch::context::LaunchContext;
 use crate::memory::Region;
 use crate::tensor_map::Encoded;
 
-/// Objects that one address is told to be part of: memory may be used for one tile after another.
+/// The most objects named for one address; tiles may share memory.
 const MOST_OBJECTS: usize = 2;
 
 /// Elements of a layout that is searched for an address.
 const MOST_ELEMENTS: i64 = 1 << 21;
 
-/// The last word of what the language calls the elements of an array of mbarriers.
+/// The last word of the language's name for the elements of an array of mbarriers.
 const MBARRIER: &str = "mbarrier";
 
 impl AddressNames for LaunchContext<'_> {
@@ -78,8 +79,8 @@ impl LaunchContext<'_> {
         AddressName { labels: Vec::new(), note }
     }
 
-    /// Which element of which argument, or of which variable, an address is that lies in a region or no further behind it than its
-    /// size.
+    /// The element of an argument or a variable at an address, in a region or past it by at most
+    /// the region's size.
     fn global_name(&self, region: &Region, address: u64) -> Option<String> {
         let is_inside = address < region.end();
         if address - region.base > 2 * region.size {
@@ -90,7 +91,7 @@ impl LaunchContext<'_> {
         if let Some(told) = parameters().find_map(|parameter| self.mapped_element(parameter, address)) {
             return Some(format!("is {told}"));
         }
-        // Of pointers into the same buffer, the one that comes closest.
+        // Of pointers into the same buffer, the closest one.
         let pointer = |parameter: &KernelParameter| {
             let value = self.parameter(parameter.offset, 8, false);
             let points_here = parameter.size == 8 && (region.base..region.end()).contains(&value);
@@ -136,7 +137,7 @@ impl LaunchContext<'_> {
 }
 
 impl Kernel {
-    /// What the kernel's text says of its shared memory.
+    /// The description of shared memory in the kernel's text.
     fn shared_objects(&self) -> impl Iterator<Item = Placed<'_>> {
         self.objects.iter().filter_map(|object| {
             let variable = self.shared.iter().find(|variable| variable.name == object.symbol)?;
@@ -146,7 +147,7 @@ impl Kernel {
     }
 }
 
-/// An object and where it lies.
+/// An object and its offset.
 struct Placed<'k> {
     object: &'k MemoryObject,
     variable: &'k SharedVariable,
@@ -171,7 +172,7 @@ impl<'k> Placed<'k> {
         self.extents.len() == 1 && !self.object.in_slots
     }
 
-    /// Where its last element ends.
+    /// The end of its last element.
     fn end(&self) -> Option<u64> {
         let elements = u64::try_from(self.layout.cosize().ok()?.known()?).ok()?;
         self.start.checked_add((elements.checked_mul(self.object.element_bits.into())?).div_ceil(8))
@@ -189,7 +190,7 @@ impl<'k> Placed<'k> {
         }
     }
 
-    /// Which element an address is: `element (3, 16) of slot 1 of these tiles of bf16`.
+    /// The element at an address: `element (3, 16) of stage 1 of these tiles of bf16`.
     fn element_at(&self, address: u64) -> Option<String> {
         let bits = u64::from(self.object.element_bits);
         let past = address.checked_sub(self.start)?.checked_mul(8)?;
@@ -212,7 +213,7 @@ impl<'k> Placed<'k> {
         })
     }
 
-    /// The object where the author asked for it.
+    /// The label of the object where the author allocates it.
     fn label(&self, kernel: &Kernel, text: String) -> Label {
         Label {
             source: self.object.location.map(|location| source(&kernel.files, location)),

@@ -1,4 +1,4 @@
-//! What all CTAs of a launch share.
+//! State that all CTAs of a launch share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::launch::schedule::Schedule;
 use crate::launch::time::LaunchClock;
 use crate::memory::Memory;
 
-/// What all CTAs of a launch share.
+/// State that all CTAs of a launch share.
 #[derive(Debug)]
 pub(crate) struct LaunchContext<'a> {
     pub(crate) kernel: &'a Kernel,
@@ -21,7 +21,7 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) block: [u32; 3],
     /// CTAs of a cluster along x, y and z.
     pub(crate) cluster: [u32; 3],
-    /// Whether the launch or the kernel asked for clusters, of whatever size.
+    /// Whether the launch or the kernel specifies clusters, of any size.
     pub(crate) explicit_cluster: bool,
     pub(crate) parameters: &'a [u8],
     pub(crate) dynamic_shared_bytes: u32,
@@ -32,7 +32,7 @@ pub(crate) struct LaunchContext<'a> {
     /// Held by the CTA that is within a strong access to global memory, if an observer orders them.
     pub(crate) strong_accesses: Option<Mutex<()>>,
     pub(crate) grid_id: u64,
-    /// What its clocks show.
+    /// The value of its clocks.
     pub(crate) clock: LaunchClock,
     /// Visits to clusters in which something changed that other threads may see.
     pub(crate) changes: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct LaunchContext<'a> {
 /// Bytes to a multiple of which the shared memory of the system is aligned.
 const RESERVED_SHARED_ALIGNMENT: u32 = 1024;
 
-/// Where the system's shared memory starts, behind these bytes of the CTA's own.
+/// The start of the system's shared memory, after these bytes of the CTA's own.
 pub(crate) fn reserved_shared_start(shared_bytes: u32) -> u32 {
     shared_bytes.next_multiple_of(RESERVED_SHARED_ALIGNMENT)
 }
@@ -91,13 +91,14 @@ impl LaunchContext<'_> {
         if signed { (value as i64 >> shift) as u64 } else { value >> shift }
     }
 
-    /// Where the shared memory that the hardware keeps for the system starts in a CTA's. A device has it before the
-    /// kernel's own; here it comes after, so that the kernel's starts at 0.
+    /// The start of the shared memory that the hardware reserves for the system in each CTA. On a
+    /// device it is before the kernel's own; here it is after, so that the kernel's starts at 0.
     pub(crate) fn reserved_shared_start(&self) -> u32 {
         reserved_shared_start(self.shared_bytes)
     }
 
-    /// The shared memory that a CTA may reach: its own, and the system's if the kernel asks where that is.
+    /// The shared memory that a CTA may access: its own, and the system's if the kernel reads its
+    /// address.
     pub(crate) fn reachable_shared_bytes(&self) -> u32 {
         if self.kernel.knows_reserved_shared() {
             self.reserved_shared_start() + self.arch.capability.shared_bytes_reserved
@@ -106,7 +107,7 @@ impl LaunchContext<'_> {
         }
     }
 
-    /// Waits for the turn of a strong access to global memory, if an observer orders them.
+    /// Locks strong accesses to global memory if an observer orders them.
     #[inline(always)]
     pub(crate) fn strong_access(&self) -> Option<MutexGuard<'_, ()>> {
         self.strong_accesses.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner))
@@ -125,7 +126,7 @@ impl LaunchContext<'_> {
     }
 }
 
-/// The place of the `linear`-th element of a box, x fastest.
+/// The coordinate of the `linear`-th element of a box, x fastest.
 fn index_at(linear: u64, extents: [u32; 3]) -> [u32; 3] {
     let [width, height, _] = extents.map(u64::from);
     [linear % width, linear / width % height, linear / (width * height)].map(|axis| axis as u32)

@@ -1,8 +1,8 @@
-//! Failures: faults before it is known where they happened.
+//! Failures: faults whose location is not yet known.
 
 use warpwright_events::{FaultKind, MemorySpace};
 
-/// Something that stops the launch, before it is known where it happened.
+/// A fault, before its location is known.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: FaultKind,
@@ -10,11 +10,11 @@ pub(crate) struct Failure {
     pub(crate) lanes: u32,
     pub(crate) message: String,
     pub(crate) notes: Vec<String>,
-    /// What happened where it is told, if that is more than who was there.
+    /// A description of the event, if it says more than the lanes concerned.
     pub(crate) what: Option<String>,
-    /// Other instructions that have to do with it, and what happened there.
+    /// Related instructions, and what happened there.
     pub(crate) also: Vec<(u32, String)>,
-    /// What to do about it.
+    /// How to correct it.
     pub(crate) help: Option<String>,
     /// The addresses that it is about.
     pub(crate) addresses: Vec<(MemorySpace, u64)>,
@@ -39,7 +39,8 @@ impl Failure {
         self
     }
 
-    /// Says which address it is about, so that what lies there is told. Shared addresses are those of `.shared::cluster`.
+    /// Adds the address, so that its name is reported. Shared addresses are those of
+    /// `.shared::cluster`.
     pub(crate) fn at(mut self: Box<Self>, site: MemorySpace, address: u64) -> Box<Self> {
         self.addresses.push((site, address));
         self

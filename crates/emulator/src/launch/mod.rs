@@ -1,4 +1,4 @@
-//! What all CTAs of a launch share.
+//! State that all CTAs of a launch share.
 
 pub(crate) mod address_names;
 pub(crate) mod context;

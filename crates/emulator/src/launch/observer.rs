@@ -1,4 +1,4 @@
-//! Those who watch a cluster. When nobody does, an event costs one branch.
+//! The observers of a cluster. Without any, an event costs one branch.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use warpwright_events::{ClusterObserver, Event, LaunchObserver};
 
-/// Where the CTAs of a cluster report what they do.
+/// The interface through which the CTAs of a cluster report events.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Option<Rc<Observers>>);
 
@@ -22,7 +22,8 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
-    /// That of a cluster, given the linear indices of its CTAs by rank. Its CTAs share it, by cloning.
+    /// The observers of a cluster, given the linear indices of its CTAs by rank. Its CTAs share it,
+    /// by cloning.
     pub(crate) fn new(observers: &[&dyn LaunchObserver], ctas: &[u32]) -> Self {
         if observers.is_empty() {
             return Self(None);
@@ -33,13 +34,13 @@ impl Observer {
         })))
     }
 
-    /// Whether anyone watches. Where collecting what an event holds takes work, ask this first.
+    /// Whether any observer exists. Check it before collecting the contents of an event.
     #[inline(always)]
     pub(crate) fn listens(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether anyone wants to know of every instruction.
+    /// Whether any observer wants every instruction.
     #[inline(always)]
     pub(crate) fn wants_instructions(&self) -> bool {
         self.0.as_ref().is_some_and(|observers| observers.wants_instructions)

@@ -1,25 +1,28 @@
 //! When asynchronous work happens.
 
-/// When asynchronous copies move their data, between the earliest and the latest moment the program allows.
+/// When asynchronous copies move their data, between the earliest and the latest moment the program
+/// allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
     /// As soon as they are issued.
     #[default]
     Eager,
-    /// When something waits for them and nothing else can go on, so that a missing wait shows.
+    /// When something waits for them and nothing else can proceed, so that a missing wait shows.
     Latest,
-    /// At moments drawn from a generator seeded with this number. The same seed gives the same run.
+    /// At moments drawn from a generator with this seed. The same seed gives the same run.
     Random(u64),
 }
 
-/// Pseudo-random numbers: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
+/// Pseudo-random numbers: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift
+/// generators, scrambled").
 #[derive(Debug, Default)]
 pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
-    /// For what a CTA does: the same with each seed of the schedule. `purpose` tells apart those that use a generator of their own.
+    /// For the operations of a CTA: the same for each seed of the schedule. `purpose` separates
+    /// uses with generators of their own.
     pub(crate) fn new(schedule: Schedule, cta: u64, purpose: u64) -> Self {
         let seed = if let Schedule::Random(seed) = schedule { seed } else { 0 };
         Self { state: (seed ^ cta.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose) | 1 }

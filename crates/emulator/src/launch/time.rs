@@ -1,15 +1,17 @@
-//! What clocks show: real time, but for threads that wait.
+//! Clocks: real time, except for threads that wait.
 //!
-//! Waits often look at a clock: to sleep longer and longer, as libcu++'s barriers do, or to give up at some time. To such a
-//! wait every moment is another one, so it would never come back to an earlier state ([`stillness`](crate::scheduling::stillness)).
-//! Therefore clocks stand while nothing changes in a cluster. If all of them come to a stop with clocks standing, the clocks of the
-//! launch leap ahead, further each time, and whoever waited for a time goes on. If nobody does, no time would help.
+//! Waits often read a clock: to sleep for growing intervals, as libcu++'s barriers do, or to time
+//! out. Such a wait sees a new value each time, so it would never return to an earlier state
+//! ([`stillness`](crate::scheduling::stillness)). Clocks therefore stand still while nothing
+//! changes in a cluster. If all clusters are still, the clocks of the launch leap ahead, further
+//! each time, so that waits with a timeout end. If none ends, no later time would help.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far clocks leap one after the other, in nanoseconds: 1 ms to 12 days. No power of two, so that short clocks move as well.
+/// How far clocks leap one after the other, in nanoseconds: 1 ms to 12 days. No power of two, so
+/// that short clocks move as well.
 const LEAPS: [u64; 4] = [1_000_003, 1_000_000_007, 1_000_000_000_039, 1_000_000_000_000_037];
 
 /// The clocks of a launch.
@@ -20,9 +22,10 @@ pub(crate) struct LaunchClock {
     date: Duration,
     /// How far the clocks have leapt, in nanoseconds.
     ahead: AtomicU64,
-    /// Whether anyone looks.
+    /// Whether any thread reads it.
     is_read: AtomicBool,
-    /// How many leaps in a row have changed nothing, and the number of the launch's changes after the last.
+    /// The number of consecutive leaps without a change, and the launch's number of changes after
+    /// the last one.
     leaps: Mutex<(usize, u64)>,
 }
 
@@ -52,8 +55,8 @@ impl LaunchClock {
         self.is_read.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing has happened since `epoch`, by the number of the launch's changes. Whether the clocks leap, which is one more; not if
-    /// nobody looks at them or it has been of no use.
+    /// Nothing has happened since `epoch`, by the launch's number of changes. Returns whether the
+    /// clocks leap; not if no thread reads them or leaps have had no effect.
     pub(crate) fn leap(&self, changes: &AtomicU64, epoch: u64) -> bool {
         if !self.is_read.load(Ordering::Relaxed) {
             return false;

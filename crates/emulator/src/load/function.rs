@@ -21,7 +21,7 @@ use crate::registers::Slot;
 /// Local frames are multiples of this, so that any variable in them keeps its alignment.
 const FRAME_ALIGNMENT: u32 = 16;
 
-/// A function's code, before it has a place in a kernel.
+/// A function's code before it is placed in a kernel.
 pub(super) struct DecodedFunction {
     pub(super) operations: Vec<Operation>,
     pub(super) instructions: Vec<events::Instruction>,
@@ -32,8 +32,8 @@ pub(super) struct DecodedFunction {
     pub(super) function: CodeFunction,
 }
 
-/// Of what operations do with registers, that which concerns registers of multiplies, or those that are `loaded` while the program
-/// goes on; none if there are neither.
+/// The register uses of an operation that concern registers of MMAs or registers loaded
+/// asynchronously (`loaded`); none otherwise.
 fn uses_beside_multiplies(
     operations: &[Operation],
     uses: Vec<(usize, Box<[RegisterUse]>)>,

@@ -90,7 +90,7 @@ impl KernelDecoder<'_> {
     }
 }
 
-/// Adds a function's code behind what is there already.
+/// Appends a function's code.
 fn append(
     kernel: &mut Kernel,
     operations: &mut Vec<Operation>,

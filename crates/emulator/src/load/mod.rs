@@ -10,7 +10,7 @@ use crate::decode::{DecodeError, grid_workspace, variables};
 use crate::memory::Memory;
 use crate::program::{LoadError, Program};
 
-/// Decodes a module, and places its variables in memory.
+/// Decodes a module, and allocates its variables.
 pub(crate) fn load(module: &Module, arch: &'static Arch, memory: &mut Memory) -> Result<Program, LoadError> {
     if let Some(target) = module.target.first()
         && !arch.capability.runs(target)

@@ -1,4 +1,4 @@
-//! What the 32 addresses of an access have in common, and what goes wrong with them.
+//! The common properties of an access's 32 addresses, and its faults.
 
 use warpwright_events::{FULL, LANES, lanes};
 
@@ -9,7 +9,7 @@ pub(crate) struct Span {
     pub(crate) first: u64,
     /// The highest address.
     pub(crate) last: u64,
-    /// All addresses or'ed together: its low bits tell whether all are aligned.
+    /// All addresses or'ed together: the low bits show whether all are aligned.
     pub(crate) bits: u64,
     /// Lane `i` is at `first + i * stride`, in all 32 lanes.
     pub(crate) contiguous: bool,

@@ -9,18 +9,18 @@ use super::GLOBAL_BASE;
 
 /// Every allocation starts at a multiple of this, as `cudaMalloc` promises.
 const ALIGNMENT: u64 = 256;
-/// Unused bytes after every allocation, so that running off an end never meets the next one.
+/// Unused bytes after every allocation, so that an overrun never reaches the next one.
 const RED_ZONE: u64 = 4096;
-/// What fresh memory holds: NaN as any float, -1 as any integer.
+/// The content of new memory: NaN as any float, -1 as any integer.
 pub(crate) const POISON: u8 = 0xff;
 
 /// Why memory could not be allocated, freed or copied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// There is not enough memory left.
-    #[error("{requested} bytes were asked for, and {free} of the device's {capacity} are free")]
+    /// Not enough memory is left.
+    #[error("{requested} bytes were requested, and {free} of the device's {capacity} are free")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes free.
         free: u64,
@@ -46,7 +46,7 @@ pub enum MemoryError {
         address: u64,
         /// One past its last byte.
         end: u64,
-        /// What is nearby.
+        /// The nearest allocation.
         near: String,
     },
 }
@@ -89,13 +89,14 @@ impl Drop for Region {
     fn drop(&mut self) {
         if self.is_live() {
             let layout = Self::layout(self.size).expect("the layout it was allocated with");
-            // SAFETY: `host` came from `alloc` with this very layout, and is freed once: it is null afterwards.
+            // SAFETY: `host` came from `alloc` with this layout, and is freed once: it is null
+            // afterwards.
             unsafe { dealloc(self.host, layout) };
         }
     }
 }
 
-/// The allocations that a warp used last: a kernel goes round a few.
+/// The allocations that a warp accessed last; kernels access only a few.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RegionCache {
     entries: [CachedRegion; 4],
@@ -112,7 +113,7 @@ struct CachedRegion {
 }
 
 impl Default for CachedRegion {
-    /// An entry that nothing is in.
+    /// An empty entry.
     fn default() -> Self {
         Self { base: 1, end: 0, host: std::ptr::null_mut(), read_only: false }
     }
@@ -127,8 +128,9 @@ impl RegionCache {
 
 /// The global memory of a device.
 ///
-/// Its bytes are shared by all CTAs of a launch, on all host threads, and are reached through raw pointers: an access
-/// of a kernel is an access of the host of the same width, and a race in the kernel is a race of plain machine words.
+/// Its bytes are shared by all CTAs of a launch, on all host threads, and are reached through raw
+/// pointers: an access of a kernel is an access of the host of the same width, and a race in the
+/// kernel is a race of plain machine words.
 #[derive(Debug)]
 pub struct Memory {
     /// In order of address, freed ones included.
@@ -136,12 +138,12 @@ pub struct Memory {
     next: u64,
     used: u64,
     capacity: u64,
-    /// Which bytes have been written, if anyone asks.
+    /// Which bytes have been written, if tracked.
     initialised: Arc<InitialisedBytes>,
 }
 
-// SAFETY: the regions' bytes are only reached by raw reads and writes inside their bounds, which any thread may do;
-// regions come and go only through `&mut self`.
+// SAFETY: the regions' bytes are only accessed by raw reads and writes inside their bounds, which
+// any thread may do; regions are added and removed only through `&mut self`.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -162,7 +164,8 @@ impl Memory {
         self.capacity
     }
 
-    /// Allocates `size` bytes, 256-byte aligned and poisoned with `0xff`. The address was never in use before.
+    /// Allocates `size` bytes, 256-byte aligned and poisoned with `0xff`. The address was never in
+    /// use before.
     pub fn allocate(&mut self, size: u64) -> Result<u64, MemoryError> {
         let base = self.reserve(size, ALIGNMENT, None, false)?;
         self.initialised.allocate(base, size);
@@ -214,7 +217,7 @@ impl Memory {
             return Err(MemoryError::FreedTwice { address });
         }
         let layout = Region::layout(region.size).expect("the layout it was allocated with");
-        // SAFETY: `host` came from `alloc` with this very layout, and becomes null here.
+        // SAFETY: `host` came from `alloc` with this layout, and becomes null here.
         unsafe { dealloc(region.host, layout) };
         region.host = std::ptr::null_mut();
         self.used -= region.size;
@@ -227,7 +230,8 @@ impl Memory {
         after.checked_sub(1).map(|index| &self.regions[index])
     }
 
-    /// The host's pointer to `first..end`, if all of it is inside one live region that may be written (when `write`).
+    /// The host's pointer to `first..end`, if all of it is inside one live region that may be
+    /// written (when `write`).
     #[inline(always)]
     pub(crate) fn locate(
         &self,
@@ -263,7 +267,7 @@ impl Memory {
         Some(entry)
     }
 
-    /// What a report says about an address that is in no live allocation.
+    /// The note of a report for an address in no live allocation.
     pub(crate) fn describe(&self, address: u64) -> String {
         let Some(region) = self.nearest(address) else {
             return "nothing is allocated below it".to_owned();
@@ -295,7 +299,8 @@ impl Memory {
             return Ok(());
         }
         let source = self.bytes(address, bytes.len())?;
-        // SAFETY: `source` is inside a live region for the whole length, and `bytes` is the host's own.
+        // SAFETY: `source` is inside a live region for the whole length, and `bytes` is the host's
+        // own.
         unsafe { std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -306,7 +311,8 @@ impl Memory {
             return Ok(());
         }
         let target = self.bytes(address, bytes.len())?;
-        // SAFETY: `target` is inside a live region for the whole length, and `bytes` is the host's own.
+        // SAFETY: `target` is inside a live region for the whole length, and `bytes` is the host's
+        // own.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
         self.initialised.write(address, bytes.len() as u64);
         Ok(())

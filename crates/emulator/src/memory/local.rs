@@ -1,7 +1,7 @@
 //! Local memory of a warp's threads.
 //!
-//! Words of the 32 lanes lie next to each other, as they do on the device: when all lanes touch the same offset, as
-//! they do for spills and local arrays, an access is one column.
+//! Words of the 32 lanes are adjacent, as on the device: if all lanes access the same offset, as
+//! for spills and local arrays, an access is one column.
 
 use warpwright_events::{LANES, lanes};
 
@@ -12,8 +12,8 @@ use crate::registers::Column;
 #[derive(Debug, Default, Hash)]
 pub(crate) struct LocalMemory {
     words: Vec<Column<u32>>,
-    /// Of each word, the bytes of each lane that have been written, four bits a lane. Kept for the checkers alone: empty if
-    /// there are none.
+    /// For each word, the bytes of each lane that have been written, four bits per lane. Only for
+    /// observers: empty without any.
     written: Vec<[u8; LANES]>,
 }
 
@@ -31,12 +31,12 @@ impl LocalMemory {
         self.words.len() as u64 * 4
     }
 
-    /// Keeps account from now on of what is written.
+    /// Starts to track writes.
     pub(crate) fn track(&mut self) {
         self.written.resize(self.words.len().max(1), [0; LANES]);
     }
 
-    /// Notes that lanes write so many bytes each at their addresses, which are inside.
+    /// Records a write of `size` bytes per lane at their addresses, which are valid.
     #[cold]
     pub(crate) fn note_write(&mut self, addresses: &[u64; LANES], mask: u32, size: u64) {
         self.written.resize(self.words.len().max(1), [0; LANES]);
@@ -47,7 +47,8 @@ impl LocalMemory {
         }
     }
 
-    /// Of lanes that read so many bytes each at their addresses, which are inside: those of which none was written.
+    /// Of lanes that read `size` bytes at their addresses, which are valid: those of which none was
+    /// written.
     #[cold]
     pub(crate) fn unwritten(&self, addresses: &[u64; LANES], mask: u32, size: u64) -> u32 {
         let is_written = |lane: usize, at: u64| {

@@ -2,11 +2,11 @@
 //!
 //! | space | where | generic address |
 //! |---|---|---|
-//! | global, constant | [`Memory`]: allocations with red zones, addresses never used twice | the same |
+//! | global, constant | [`Memory`]: allocations with red zones, addresses never reused | the same |
 //! | shared | [`SharedMemory`] of the CTAs of the cluster | [`SHARED_WINDOW`] + rank x 2^24 + offset |
 //! | local | [`LocalMemory`] of the warp, interleaved by lane | [`LOCAL_WINDOW`] + offset |
 //! | kernel parameters | the bytes of the launch | [`PARAMETER_WINDOW`] + offset |
-//! | functions | nowhere: an index | [`CODE_WINDOW`] + 16 x index |
+//! | functions | an index, without memory | [`CODE_WINDOW`] + 16 x index |
 
 mod access;
 mod global;
@@ -38,7 +38,7 @@ pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// Global allocations begin here.
 pub(crate) const GLOBAL_BASE: u64 = 0x10_0000_0000;
 
-/// A state space that an instruction names, or that a generic address turns out to be in.
+/// The state space of an instruction or a generic address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
     Global,
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// The space a generic address lies in, and its offset there.
+    /// The space of a generic address, and the offset in it.
     pub(crate) fn of(address: u64) -> (Space, u64) {
         let within = |window: u64| (window..window + WINDOW_BYTES).contains(&address);
         if !(CODE_WINDOW..SHARED_WINDOW + WINDOW_BYTES).contains(&address) {
@@ -81,7 +81,7 @@ impl Space {
         }
     }
 
-    /// What is added to an address of this space to make it generic.
+    /// The base of this space in generic addresses.
     pub(crate) fn window(self) -> u64 {
         match self {
             Space::Shared | Space::ClusterShared => SHARED_WINDOW,

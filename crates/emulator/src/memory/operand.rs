@@ -3,7 +3,7 @@
 use super::Space;
 use crate::registers::Slot;
 
-/// Where an address is counted from.
+/// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BaseOperand {
     /// The offset alone.

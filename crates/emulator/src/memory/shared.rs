@@ -17,13 +17,13 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// That of the CTA of a rank in its cluster.
+    /// The shared memory of the CTA of a rank in its cluster.
     pub(crate) fn new(size: u64, rank: u32) -> Self {
         let columns = (size as usize).div_ceil(size_of::<Column<u32>>());
         Self { storage: vec![POISONED; columns], size, base: shared_base(rank) }
     }
 
-    /// Forgets what it holds.
+    /// Discards its contents.
     pub(crate) fn poison(&mut self) {
         self.storage.fill(POISONED);
     }
@@ -48,7 +48,8 @@ impl SharedMemory {
 
     /// All of its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the storage is at least `size` bytes of plain numbers, borrowed for as long as the slice.
+        // SAFETY: the storage is at least `size` bytes of plain numbers, borrowed for as long as
+        // the slice.
         unsafe { std::slice::from_raw_parts(self.storage.as_ptr().cast(), self.size as usize) }
     }
 

@@ -9,7 +9,7 @@ use crate::numeric::compare::{self, ExtremumMode};
 use crate::numeric::format::Format;
 use crate::numeric::{FloatMode, double, half, single};
 
-/// What an atomic operation does with the old value and its operand.
+/// The operation on the old value and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     And,
@@ -37,7 +37,8 @@ pub(crate) fn combine(update: Update, ty: Type) -> Option<Combine> {
         (Update::Decrement, _) => |a, b| if a == 0 || a > b { b } else { a - 1 },
         (Update::Add, Type::U32 | Type::S32 | Type::U64 | Type::S64) => |a, b| a.wrapping_add(b),
         (Update::Add, Type::F32) => |a, b| single::add(a as u32, b as u32, FloatMode::NEAREST).into(),
-        // The loop that adds in shared memory has the old value as its second operand (measured on H200).
+        // The loop that adds in shared memory has the old value as its second operand (measured on
+        // H200).
         (Update::Add, Type::F64) => |a, b| double::add(b as u64, a as u64, FloatMode::NEAREST).into(),
         (Update::Add, Type::F16) => {
             |a, b| half::add(Format::F16, a as u16, b as u16, FloatMode::NEAREST).into()
@@ -78,12 +79,13 @@ pub(crate) fn combine_global(update: Update, ty: Type) -> Option<Combine> {
     }
 }
 
-/// `add.f32` in global memory, where subnormal operands and results become zero (PTX ISA, "atom").
+/// `add.f32` in global memory, which flushes subnormal operands and results (PTX ISA, "atom").
 fn add_flushed(a: u128, b: u128) -> u128 {
     single::add(a as u32, b as u32, FloatMode { flush: true, ..FloatMode::NEAREST }).into()
 }
 
-/// `add.f64` in global memory, which leaves a NaN as it is, the operand's before the old one (measured on H200).
+/// `add.f64` in global memory, which leaves a NaN as it is, the operand's before the old one
+/// (measured on H200).
 fn add_f64_global(a: u128, b: u128) -> u128 {
     match [b, a].into_iter().find(|&x| f64::from_bits(x as u64).is_nan()) {
         Some(nan) => nan,
@@ -100,17 +102,17 @@ fn extremum_pair(format: Format, a: u128, b: u128, maximum: bool) -> u128 {
     one(0) | one(16)
 }
 
-/// 128-bit operations take turns through this: few hosts have them as instructions that Rust offers.
+/// A lock for 128-bit operations: few hosts have such instructions that Rust exposes.
 static WIDE: Mutex<()> = Mutex::new(());
 
-/// Replaces the element at `host` by what `update` makes of it, atomically; returns the old one.
+/// Replaces the element at `host` by the result of `update`, atomically; returns the old one.
 ///
 /// # Safety
-/// `host` points to `size` bytes, aligned to `size`, that stay allocated meanwhile.
+/// `host` points to `size` bytes, aligned to `size`, that stay allocated during the call.
 pub(crate) unsafe fn update(host: *mut u8, size: u32, update: impl Fn(u128) -> u128) -> u128 {
     macro_rules! atomically {
         ($atomic:ty, $ty:ty) => {{
-            // SAFETY: the caller gives aligned bytes of this size.
+            // SAFETY: the caller passes aligned bytes of this size.
             let cell = unsafe { <$atomic>::from_ptr(host.cast()) };
             let mut old = cell.load(Ordering::Relaxed);
             loop {
@@ -130,7 +132,7 @@ pub(crate) unsafe fn update(host: *mut u8, size: u32, update: impl Fn(u128) -> u
         _ => {
             let _turn = WIDE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let cell = host.cast::<u128>();
-            // SAFETY: the caller gives 16 bytes; all 128-bit operations hold the lock.
+            // SAFETY: the caller passes 16 bytes; all 128-bit operations hold the lock.
             unsafe {
                 let old = cell.read_unaligned();
                 cell.write_unaligned(update(old));

@@ -1,7 +1,7 @@
 //! Approximate functions: PTX ISA, "Floating Point Instructions", the `.approx` and `.full` forms.
 //!
-//! The hardware interpolates tables; PTX documents only the error. Results here are the f64 function rounded once, well
-//! within it, with the documented values at the special points.
+//! The hardware interpolates tables; PTX documents only the error. Results here are the f64
+//! function rounded once, well within it, with the documented values at the special points.
 
 use super::format::Format;
 use super::single::{canonical, flush, narrow};
@@ -14,7 +14,8 @@ fn apply(bits: u32, ftz: bool, function: impl Fn(f64) -> f64) -> u32 {
     if ftz { flush(result) } else { result }
 }
 
-/// `div.approx.f32`: for a divisor past 2^126 the quotient is zero, or NaN for an infinite dividend.
+/// `div.approx.f32`: for a divisor past 2^126 the quotient is zero, or NaN for an infinite
+/// dividend.
 #[inline(always)]
 pub fn div(a: u32, b: u32, ftz: bool) -> u32 {
     let flushed = |x: u32| if ftz { flush(x) } else { x };
@@ -49,8 +50,8 @@ pub fn rsqrt(a: u32, ftz: bool) -> u32 {
     apply(a, ftz, |x| 1.0 / x.sqrt())
 }
 
-/// The angle within a turn. It is first counted in turns, as f32, cut off, without subnormals: that is how the hardware reduces its argument, so that large angles
-/// are as wrong as there (measured on H200).
+/// The angle within a turn. It is first reduced to turns in f32, truncated, without subnormals, as
+/// the hardware does, so large angles have the hardware's error (measured on H200).
 #[inline(always)]
 fn turns(a: u32) -> f64 {
     let product = f64::from(f32::from_bits(a)) * f64::from(std::f32::consts::FRAC_1_PI * 0.5);
@@ -109,7 +110,8 @@ fn apply_half(format: Format, bits: u16, ftz: bool, function: impl Fn(f64) -> f6
     flushed(format.encode(value, Rounding::NearestEven, false) as u16)
 }
 
-/// `rcp.approx.ftz.f64` and `rsqrt.approx.f64` keep the top 32 bits of the result; the low word is zero.
+/// `rcp.approx.ftz.f64` and `rsqrt.approx.f64` keep the top 32 bits of the result; the low word is
+/// zero.
 #[inline(always)]
 fn high_word(value: f64) -> u64 {
     if value.is_nan() { 0x7fff_ffff_0000_0000 } else { value.to_bits() & 0xffff_ffff_0000_0000 }
@@ -127,7 +129,8 @@ pub fn rcp_f64(a: u64) -> u64 {
     flush_f64(result).to_bits()
 }
 
-/// `rsqrt.approx.f64`, and with `ftz` `rsqrt.approx.ftz.f64`, which reads only the operand's top 32 bits.
+/// `rsqrt.approx.f64`, and with `ftz` `rsqrt.approx.ftz.f64`, which reads only the operand's top 32
+/// bits.
 #[inline(always)]
 pub fn rsqrt_f64(a: u64, ftz: bool) -> u64 {
     if ftz {

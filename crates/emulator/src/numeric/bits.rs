@@ -1,6 +1,7 @@
-//! Bit operations: PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions", `prmt`.
+//! Bit operations: PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions",
+//! `prmt`.
 
-/// `shl`: an amount past the width gives zero.
+/// `shl`: an amount beyond the width gives zero.
 #[inline(always)]
 pub fn shl_b32(a: u32, amount: u32) -> u32 {
     if amount > 31 { 0 } else { a << amount }
@@ -54,7 +55,8 @@ pub fn shr_s16(a: i16, amount: u32) -> i16 {
     a >> amount.min(15)
 }
 
-/// `shf.l`: the high half of `high:low` shifted left. `wrap` takes the amount modulo 32, otherwise it is clamped to 32.
+/// `shf.l`: the high half of `high:low` shifted left. `wrap` takes the amount modulo 32; otherwise
+/// it is clamped to 32.
 #[inline(always)]
 pub fn shf_left(low: u32, high: u32, amount: u32, wrap: bool) -> u32 {
     let amount = if wrap { amount & 31 } else { amount.min(32) };
@@ -78,8 +80,8 @@ pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
     })
 }
 
-/// `bfe` of 32 bits. Only the low byte of position and length counts; a signed field reaching past the top is filled
-/// with the sign bit of the value.
+/// `bfe` of 32 bits. Only the low byte of position and length counts; a signed field reaching past
+/// the top is filled with the sign bit of the value.
 #[inline(always)]
 pub fn bfe_b32(a: u32, position: u32, length: u32, signed: bool) -> u32 {
     bfe(u64::from(a), 32, position & 0xff, length & 0xff, signed) as u32
@@ -125,8 +127,8 @@ fn bfi(a: u64, b: u64, position: u32, length: u32) -> u64 {
     b & !mask | shl_b64(a, position) & mask
 }
 
-/// `bfind`: the position of the top bit that is not a copy of the sign (signed) or is one (unsigned); with
-/// `shift_amount`, the shift that would bring it to the top. All ones where there is none.
+/// `bfind`: the position of the top bit that differs from the sign (signed) or is one (unsigned);
+/// with `shift_amount`, the left shift that moves it to the top. All ones if no such bit exists.
 #[inline(always)]
 pub fn bfind_b32(a: u32, signed: bool, shift_amount: bool) -> u32 {
     let a = if signed && a >> 31 == 1 { !a } else { a };
@@ -148,8 +150,9 @@ pub fn bfind_b64(a: u64, signed: bool, shift_amount: bool) -> u32 {
     }
 }
 
-/// `fns`: the position of the `offset`-th set bit counted from `base`: upward and including it where positive, downward
-/// where negative; zero asks for the bit at `base` itself. All ones where there is none.
+/// `fns`: the position of the `offset`-th set bit counted from `base`: upward and including it if
+/// positive, downward if negative; zero selects the bit at `base` itself. All ones if no such bit
+/// exists.
 pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let set = |bit: u32| bit < 32 && mask >> bit & 1 == 1;
     let nth = |mut bits: Box<dyn Iterator<Item = u32>>, n: u32| bits.nth(n as usize).unwrap_or(u32::MAX);
@@ -166,15 +169,16 @@ pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     }
 }
 
-/// `bmsk`: `length` ones from `position` up. `wrap` takes both modulo 32, otherwise they are clamped to 32.
+/// `bmsk`: `length` ones from `position` up. `wrap` takes both modulo 32; otherwise they are
+/// clamped to 32.
 #[inline(always)]
 pub fn bmsk(position: u32, length: u32, wrap: bool) -> u32 {
     let limit = |x: u32| if wrap { x & 31 } else { x.min(32) };
     (((1u64 << limit(length)) - 1) << limit(position)) as u32
 }
 
-/// `szext`: the low `width` bits of `a`, extended by sign or zero. `wrap` takes the width modulo 32, otherwise it is
-/// clamped to 32.
+/// `szext`: the low `width` bits of `a`, extended by sign or zero. `wrap` takes the width modulo
+/// 32; otherwise it is clamped to 32.
 #[inline(always)]
 pub fn szext(a: u32, width: u32, signed: bool, wrap: bool) -> u32 {
     let width = if wrap { width & 31 } else { width.min(32) };

@@ -1,7 +1,8 @@
-//! Comparisons, minimum, maximum and sign operations of the floating types, on f64 values or raw bits.
+//! Comparisons, minimum, maximum and sign operations of the floating types, on f64 values or raw
+//! bits.
 //!
-//! Every format's values are exact in f64, so one comparison serves all; the operations that return an operand work on
-//! the format's own bits.
+//! Every format's values are exact in f64, so one comparison serves all; the operations that return
+//! an operand work on the format's own bits.
 
 use super::format::Format;
 
@@ -95,7 +96,8 @@ pub fn extremum(format: Format, a: u32, b: u32, mode: ExtremumMode) -> u32 {
     if mode.xor_sign { winner & !sign | product } else { winner }
 }
 
-/// `min.f64` and `max.f64`, which have no modifiers. Of two NaNs the second is given, made quiet.
+/// `min.f64` and `max.f64`, which have no modifiers. Of two NaNs the second is returned, made
+/// quiet.
 #[inline(always)]
 pub fn extremum_f64(a: u64, b: u64, maximum: bool) -> u64 {
     const SIGN: u64 = 1 << 63;
@@ -108,7 +110,7 @@ pub fn extremum_f64(a: u64, b: u64, maximum: bool) -> u64 {
     if a_wins { a } else { b }
 }
 
-/// The class that `testp` asks for.
+/// The class that `testp` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// `.finite`: neither infinite nor NaN

@@ -1,7 +1,8 @@
 //! `cvt`: PTX ISA, "Data Movement and Conversion Instructions: cvt" and "cvt.pack".
 //!
-//! One function serves every pair of types. A floating source becomes an exact f64 (a 64-bit integer one rounded to
-//! odd, which is as good for any narrower target), and is rounded once into the target.
+//! One function serves every pair of types. A floating source becomes an exact f64 (a 64-bit
+//! integer one rounded to odd, which is as good for any narrower target), and is rounded once into
+//! the target.
 
 use super::format::Format;
 use super::{Rounding, double};
@@ -79,8 +80,8 @@ pub struct ConvertMode {
     pub relu: bool,
 }
 
-/// `cvt.to.from` of one element. Source bits above its width are ignored, result bits above the target's are zero;
-/// extending a narrow integer into a wider register is the caller's.
+/// `cvt.to.from` of one element. Source bits above its width are ignored, result bits above the
+/// target's are zero; extending a narrow integer into a wider register is the caller's.
 #[inline(always)]
 pub fn convert(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
     match (from, to) {
@@ -176,7 +177,7 @@ fn float_to_integer(value: f64, width: u32, signed: bool, wide_nan: bool, roundi
         return if wide_nan { 1 << (width - 1) } else { 0 };
     }
     let (low, high) = limits(width, signed);
-    // `as` clamps, which is what the hardware does with or without `.sat`.
+    // `as` clamps, as the hardware does with or without `.sat`.
     (to_integral(value, rounding) as i128).clamp(low, high) as u64 & mask(width)
 }
 
@@ -198,11 +199,11 @@ fn float_to_float(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64
     }
 }
 
-/// One unit in the last place of a tf32, where it stands in its register.
+/// One unit in the last place of a tf32, at its position in the register.
 const TF32_UNIT: u64 = 1 << 13;
 
-/// The NaN that a conversion from or to f64, from bf16, or to tf32 by `.rna` makes of another; all others make their
-/// target's canonical NaN (measured on H200).
+/// The NaN that a conversion from or to f64, from bf16, or to tf32 by `.rna` makes of another; all
+/// others make their target's canonical NaN (measured on H200).
 #[inline(always)]
 fn kept_nan(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> Option<u64> {
     if mode.saturate {
@@ -237,7 +238,7 @@ fn kept_nan(bits: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> Option<u6
     }
 }
 
-/// What the canonical NaN of f32 is in f64.
+/// The canonical NaN of f32, converted to f64.
 const CANONICAL_F32_AS_F64: u64 = 0x7fff_ffff_e000_0000;
 
 #[inline(always)]
@@ -261,7 +262,8 @@ fn finish(value: f64, format: Format, to: Scalar, mode: ConvertMode) -> u64 {
     u64::from(if to == Scalar::Tf32 { encoded << 13 } else { encoded })
 }
 
-/// `cvt.x2`: converts `high` and `low` (the first and the second source of the instruction) and packs them.
+/// `cvt.x2`: converts `high` and `low` (the first and the second source of the instruction) and
+/// packs them.
 #[inline(always)]
 pub fn convert_pair(high: u64, low: u64, from: Scalar, to: Scalar, mode: ConvertMode) -> u64 {
     let width = to.format().map_or(0, Format::width);
@@ -270,7 +272,8 @@ pub fn convert_pair(high: u64, low: u64, from: Scalar, to: Scalar, mode: Convert
     convert(high, from, to, mode) << stride | convert(low, from, to, mode)
 }
 
-/// `cvt.pack.sat`: `a` and `b`, clamped to `width` bits and packed with `b` lowest; `c`, shifted up by both, above.
+/// `cvt.pack.sat`: `a` and `b`, clamped to `width` bits and packed with `b` lowest; `c`, shifted up
+/// by both, above.
 #[inline(always)]
 pub fn pack(a: u32, b: u32, c: u32, width: u32, signed: bool) -> u32 {
     let clamp = |x: u32| integer_to_integer(i128::from(x as i32), width, signed, true);

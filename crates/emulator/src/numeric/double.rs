@@ -1,8 +1,8 @@
 //! f64 arithmetic: PTX ISA, "Floating Point Instructions".
 //!
-//! Nearest-even results are the host's own. Directed ones are computed on 128-bit significands, with what falls off the
-//! end remembered in the last bit. f64 operations keep the payload of a NaN operand: of two, sums and products keep the
-//! second's, the others the first's (measured on H200).
+//! Nearest-even results are the host's own. Directed ones are computed on 128-bit significands,
+//! with a sticky last bit. f64 operations keep the payload of a NaN operand: of two, sums and
+//! products keep the second's, the others the first's (measured on H200).
 
 use super::{FloatMode, Rounding};
 
@@ -17,7 +17,8 @@ fn is_nan(bits: u64) -> bool {
     bits & !SIGN > INFINITY
 }
 
-/// The first NaN of `operands`, made quiet; `result` if there is none, or the default NaN if that is NaN.
+/// The first NaN of `operands`, made quiet; `result` if none is NaN, or the default NaN if `result`
+/// is NaN.
 #[inline(always)]
 fn propagate<const N: usize>(operands: [u64; N], result: u64) -> u64 {
     for operand in operands {
@@ -28,7 +29,8 @@ fn propagate<const N: usize>(operands: [u64; N], result: u64) -> u64 {
     if is_nan(result) { DEFAULT_NAN } else { result }
 }
 
-/// A finite number other than zero: `significand * 2^exponent`, the significand's top bit at [`Self::TOP`].
+/// A finite number other than zero: `significand * 2^exponent`, the significand's top bit at
+/// [`Self::TOP`].
 #[derive(Clone, Copy)]
 struct Unpacked {
     negative: bool,
@@ -59,7 +61,7 @@ impl Unpacked {
         Unpacked { exponent: self.exponent - shift, significand, ..self }
     }
 
-    /// `self + other`, or `None` where they cancel.
+    /// `self + other`, or `None` if they cancel.
     fn plus(self, other: Unpacked) -> Option<Unpacked> {
         let (large, small) = if (self.exponent, self.significand) >= (other.exponent, other.significand) {
             (self, other)
@@ -87,7 +89,8 @@ impl Unpacked {
     }
 
     fn round(self, rounding: Rounding) -> u64 {
-        // The exponent of the last bit that can be kept: 53 bits, or down to the smallest subnormal.
+        // The exponent of the last bit that can be kept: 53 bits, or down to the smallest
+        // subnormal.
         let last = (self.exponent + Self::TOP as i32 - 52).max(-1074);
         let shift = (last - self.exponent).min(127) as u32;
         let kept = (self.significand >> shift) as u64;
@@ -129,7 +132,7 @@ fn is_finite(bits: u64) -> bool {
     bits & !SIGN < INFINITY
 }
 
-/// The sign of an exact zero that is the sum of terms with these signs (IEEE 754, 6.3).
+/// The sign of an exact zero sum of terms with these signs (IEEE 754, 6.3).
 fn zero_sum(a: u64, b: u64, rounding: Rounding) -> u64 {
     if rounding == Rounding::Down { (a | b) & SIGN } else { a & b & SIGN }
 }
@@ -215,8 +218,8 @@ fn div_directed(a: u64, b: u64, rounding: Rounding) -> u64 {
 }
 
 impl Unpacked {
-    /// Normalises, and remembers that a part below the last bit was cut off. The significand must be well short of
-    /// full, so that the bits shifted in make room for it.
+    /// Normalises, and remembers that a part below the last bit was cut off. The significand must
+    /// be well short of full, so that the bits shifted in make room for it.
     fn normalised_with_rest(self, rest: bool) -> Unpacked {
         let normal = self.normalised();
         Unpacked { significand: normal.significand | u128::from(rest), ..normal }

@@ -1,13 +1,14 @@
 //! Binary floating-point formats narrower than f64, as data; rounding a wider value into one.
 //!
-//! The wider value is an f64 *rounded to odd*: exact if it fits in f64, else the neighbour whose last bit is one. Since
-//! f64 has at least two bits more than twice any narrower format, rounding it again, in any mode, gives what rounding
-//! the exact value once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved
-//! algorithms using rounding to odd", 2008). That is how every mode is exact without touching the host's.
+//! The wider value is an f64 *rounded to odd*: exact if it fits in f64, otherwise the neighbor
+//! whose last bit is one. f64 has at least two bits more than twice any narrower format, so
+//! rounding it again, in any mode, equals rounding the exact value once (Boldo and Melquiond,
+//! "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+//! Every mode is therefore exact without changing the host's.
 
 use super::Rounding;
 
-/// What the largest exponent of a format means.
+/// The meaning of a format's largest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
     /// Infinities and NaNs, as in IEEE 754.
@@ -25,9 +26,10 @@ pub struct Format {
     pub exponent_bits: u32,
     /// Bits of the fraction that are stored.
     pub fraction_bits: u32,
-    /// What the largest exponent means.
+    /// The meaning of the largest exponent.
     pub specials: Specials,
-    /// The NaN that operations and conversions make; for [`Specials::Finite`], what NaN becomes.
+    /// The NaN that operations and conversions produce; for [`Specials::Finite`], the value that
+    /// replaces it.
     pub nan: u32,
 }
 
@@ -107,9 +109,10 @@ impl Format {
         f64::from_bits(magnitude.to_bits() | (u64::from(negative) << 63))
     }
 
-    /// `value`, rounded to odd, rounded into this format. Past the largest finite magnitude the result is infinity or
-    /// that magnitude, as the mode says; a format without infinity gives its NaN, or its largest finite number with
-    /// [`Specials::Finite`]. With `clamp` (`.satfinite`) it is the largest finite number in every mode.
+    /// `value`, rounded to odd, rounded into this format. Beyond the largest finite magnitude the
+    /// result is infinity or that magnitude, by mode; a format without infinity gives its NaN, or
+    /// its largest finite number with [`Specials::Finite`]. With `clamp` (`.satfinite`) it is the
+    /// largest finite number in every mode.
     #[inline(always)]
     pub fn encode(self, value: f64, rounding: Rounding, clamp: bool) -> u32 {
         let bits = value.to_bits();
@@ -162,7 +165,8 @@ impl Format {
         };
         let rounded = kept + u64::from(up);
         let base = (exponent.max(smallest) - smallest) as u64;
-        // A normal number's implicit bit adds one to the exponent field, and a carry out of the fraction another.
+        // A normal number's implicit bit adds one to the exponent field, and a carry out of the
+        // fraction another.
         ((base << self.fraction_bits) + rounded).min(u64::from(u32::MAX >> 1)) as u32
     }
 }
@@ -173,7 +177,7 @@ pub(crate) const fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// `nearest + error`, rounded to odd, where `nearest` is that sum rounded to nearest even.
+/// `nearest + error`, rounded to odd; `nearest` is that sum rounded to nearest even.
 #[inline(always)]
 pub(crate) fn to_odd(nearest: f64, error: f64) -> f64 {
     let bits = nearest.to_bits();

@@ -1,6 +1,8 @@
-//! f16 and bf16 arithmetic, alone and in pairs: PTX ISA, "Half Precision Floating Point Instructions".
+//! f16 and bf16 arithmetic, alone and in pairs: PTX ISA, "Half Precision Floating Point
+//! Instructions".
 //!
-//! One element is computed in f64, rounded to odd, and rounded once to 16 bits. NaN results are 0x7fff.
+//! One element is computed in f64, rounded to odd, and rounded once to 16 bits. NaN results are
+//! 0x7fff.
 
 use super::FloatMode;
 use super::format::{Format, add_odd};
@@ -61,7 +63,8 @@ fn sign(format: Format, bits: u16, result: u16, ftz: bool) -> u16 {
 /// `add`
 #[inline(always)]
 pub fn add(format: Format, a: u16, b: u16, mode: FloatMode) -> u16 {
-    // With f32's exponents, and 8 or 11 bits, the odd sum is needed only where the operands lie far apart.
+    // With f32's exponents, and 8 or 11 bits, the odd sum is needed only if the operands' exponents
+    // are far apart.
     finish(format, add_odd(input(format, a, mode), input(format, b, mode)), mode)
 }
 
@@ -87,8 +90,8 @@ pub fn fma(format: Format, a: u16, b: u16, c: u16, mode: FloatMode) -> u16 {
     finish(format, add_odd(product, input(format, c, mode)), mode)
 }
 
-/// `fma.rn.oob`: zero where an operand of the product is the out-of-bounds NaN 0xffff, which TMA and `cp.async` fills
-/// may leave.
+/// `fma.rn.oob`: zero if an operand of the product is the out-of-bounds NaN 0xffff, which TMA and
+/// `cp.async` fills may leave.
 #[inline(always)]
 pub fn fma_out_of_bounds(format: Format, a: u16, b: u16, c: u16, mode: FloatMode) -> u16 {
     if a == 0xffff || b == 0xffff { c } else { fma(format, a, b, c, mode) }

@@ -1,7 +1,8 @@
-//! Integer arithmetic: PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic".
+//! Integer arithmetic: PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Integer
+//! Arithmetic".
 //!
-//! What Rust's own wrapping operations already say (add, sub, the low half of a product, min, max, logic) is not
-//! repeated here.
+//! Operations that Rust's wrapping operations provide (add, sub, the low half of a product, min,
+//! max, logic) are not repeated here.
 
 /// `mul.hi.u32`
 #[inline(always)]
@@ -27,7 +28,8 @@ pub fn mul_hi_s64(a: i64, b: i64) -> i64 {
     ((i128::from(a) * i128::from(b)) >> 64) as i64
 }
 
-/// `mul24.lo` and `mul24.hi`: the low or the high 32 bits of the 48-bit product of the low 24 bits of each operand.
+/// `mul24.lo` and `mul24.hi`: the low or the high 32 bits of the 48-bit product of the low 24 bits
+/// of each operand.
 #[inline(always)]
 pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
     let low24 = |x: u32| if signed { i64::from((x << 8) as i32 >> 8) } else { i64::from(x & 0xff_ffff) };
@@ -35,7 +37,7 @@ pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
     if high { (product >> 16) as u32 } else { product as u32 }
 }
 
-/// `div.u32`. By zero: all ones, as the hardware's sequence gives.
+/// `div.u32`. By zero: all ones, as from the hardware's sequence.
 #[inline(always)]
 pub fn div_u32(a: u32, b: u32) -> u32 {
     a.checked_div(b).unwrap_or(u32::MAX)
@@ -121,11 +123,12 @@ pub fn add_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum as u64, sum >> 64 != 0)
 }
 
-/// `sub.cc` and `subc`: the difference, and the carry out of `a + !b + carry`, which is one where there was no borrow.
+/// `sub.cc` and `subc`: the difference, and the carry out of `a + !b + carry`, which is one if no
+/// borrow occurred.
 ///
-/// The manual calls what subtraction leaves in CC.CF a borrow. The hardware keeps the carry of the addition that it does, and
-/// `addc` after `sub.cc` shows it (`ptxas` passes the flag of `IADD3 P0 = a, -b` on as it is; the compiler's own 128-bit
-/// division counts on it).
+/// The manual calls the CC.CF of a subtraction a borrow. The hardware keeps the carry of its
+/// addition, which `addc` after `sub.cc` exposes (`ptxas` passes on the flag of `IADD3 P0 = a, -b`
+/// unchanged; the compiler's own 128-bit division relies on it).
 #[inline(always)]
 pub fn sub_carry_u32(a: u32, b: u32, carry: bool) -> (u32, bool) {
     add_carry_u32(a, !b, carry)
@@ -153,7 +156,8 @@ pub fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     })
 }
 
-/// `dp2a.lo` and `dp2a.hi`: `c` plus the dot product of the two halves of `a` and the two low or high bytes of `b`.
+/// `dp2a.lo` and `dp2a.hi`: `c` plus the dot product of the two halves of `a` and the two low or
+/// high bytes of `b`.
 #[inline(always)]
 pub fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool, high: bool) -> u32 {
     let b = if high { b >> 16 } else { b };

@@ -1,6 +1,7 @@
 //! The hot f32 operations over the 32 lanes of a warp.
 //!
-//! One source, compiled for the widest vectors the host has. `fma` without the host's instruction goes through f64.
+//! One source, compiled for the host's widest vectors. `fma` without the host's instruction uses
+//! f64.
 
 use super::single::canonical;
 
@@ -14,7 +15,8 @@ macro_rules! column_operation {
             #[cfg(target_arch = "x86_64")]
             {
                 if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-                    // SAFETY: the two features that the function was compiled for were just detected.
+                    // SAFETY: the two features that the function was compiled for were just
+                    // detected.
                     return unsafe { $wide($($operand,)+ result) };
                 }
             }

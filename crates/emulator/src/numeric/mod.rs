@@ -1,8 +1,8 @@
 //! The arithmetic of a GPU, as pure functions on register bits.
 //!
-//! A PTX register has no type, so every function here takes and returns *bits*: `u16` for f16 and bf16, `u32` for
-//! f32, f16x2, bf16x2 and 32-bit integers, `u64` for f64 and 64-bit integers. None keeps state, none reads or sets the
-//! host's floating-point environment, and none panics.
+//! A PTX register has no type, so every function here takes and returns *bits*: `u16` for f16 and
+//! bf16, `u32` for f32, f16x2, bf16x2 and 32-bit integers, `u64` for f64 and 64-bit integers. None
+//! keeps state, reads or sets the host's floating-point environment, or panics.
 //!
 //! | file | instructions |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | [`bits`] | `bfe bfi bfind brev clz popc fns bmsk szext prmt shf lop3 shl shr` |
 //! | [`lanes`] | the hot f32 operations over the 32 lanes of a warp at once |
 //!
-//! Call the scalar functions in a loop over lanes with constant modes and they vectorise; `fma` needs the host's
-//! instruction to be fast, so prefer [`lanes`] for it.
+//! Call the scalar functions in a loop over lanes with constant modes and they vectorise; `fma`
+//! needs the host's instruction to be fast, so prefer [`lanes`] for it.
 
 pub mod approximate;
 pub mod bits;
@@ -64,7 +64,7 @@ impl FloatMode {
     pub const NEAREST: FloatMode =
         FloatMode { rounding: Rounding::NearestEven, flush: false, saturate: false, relu: false };
 
-    /// No modifiers but a rounding.
+    /// No modifiers except a rounding.
     pub const fn rounding(rounding: Rounding) -> FloatMode {
         FloatMode { rounding, ..FloatMode::NEAREST }
     }

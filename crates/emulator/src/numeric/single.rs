@@ -1,7 +1,8 @@
 //! f32 arithmetic: PTX ISA, "Floating Point Instructions".
 //!
-//! Nearest-even results are the host's own. The other modes compute the operation in f64, rounded to odd, and round
-//! once more (see [`format`](super::format)). NaN results are the canonical 0x7fffffff whatever the operands' payloads.
+//! Nearest-even results are the host's own. The other modes compute the operation in f64, rounded
+//! to odd, and round once more (see [`format`](super::format)). NaN results are the canonical
+//! 0x7fffffff for any payloads of the operands.
 
 use super::format::{add_odd, to_odd};
 use super::{FloatMode, Rounding};
@@ -71,11 +72,13 @@ fn next_up(value: f32) -> f32 {
     f32::from_bits(value.to_bits() + 1)
 }
 
-/// `a + b` of f64 values that hold f32 operands or products of them, rounded to f32 in a directed mode.
+/// `a + b` of f64 values that hold f32 operands or products of them, rounded to f32 in a directed
+/// mode.
 #[inline(always)]
 fn add_directed(a: f64, b: f64, rounding: Rounding) -> f32 {
     let sum = add_odd(a, b);
-    // An exact zero from terms of opposite sign is -0 when rounding down, +0 otherwise (IEEE 754, 6.3).
+    // An exact zero from terms of opposite sign is -0 when rounding down, +0 otherwise (IEEE 754,
+    // 6.3).
     let opposite = a.is_sign_negative() != b.is_sign_negative();
     let sum = if sum == 0.0 && opposite && rounding == Rounding::Down { -0.0 } else { sum };
     narrow(sum, rounding)
@@ -157,7 +160,7 @@ pub fn sqrt(a: u32, mode: FloatMode) -> u32 {
     )
 }
 
-/// The quotient rounded to odd. The sign of the remainder says on which side of the nearest f64 it lies.
+/// The quotient rounded to odd. The sign of the remainder gives the side of the nearest f64.
 fn div_odd(a: f32, b: f32) -> f64 {
     let (a, b) = (f64::from(a), f64::from(b));
     let quotient = a / b;

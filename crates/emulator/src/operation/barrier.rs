@@ -7,7 +7,7 @@ use crate::launch::failure::Failure;
 use crate::operation::collective::Place;
 use crate::registers::Slot;
 
-/// What arriving at a barrier does.
+/// The result of an arrival at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarrierAction {
     Sync,
@@ -23,7 +23,7 @@ pub(crate) struct BarrierOperation {
     pub(crate) action: BarrierAction,
     /// The register that holds the barrier's number.
     pub(crate) id: Slot,
-    /// The register that holds the count of threads, if one is given.
+    /// The register with the count of threads, if any.
     pub(crate) count: Option<Slot>,
     /// Destination of a reduction.
     pub(crate) result: Place,
@@ -36,17 +36,18 @@ pub(crate) struct BarrierOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) id: u32,
-    /// The generation whose end they wait for.
+    /// The generation whose completion they wait for.
     pub(crate) generation: u32,
     pub(crate) lanes: u32,
 }
 
 impl BarrierOperation {
-    /// A barrier that has yet to complete and at which some of the lanes of `active` have arrived already, with its
-    /// generation. They arrived without waiting, and arrive again only when it has completed.
+    /// A barrier that has yet to complete and at which some of the lanes of `active` have arrived
+    /// already, with its generation. They arrived without waiting, and arrive again only when it
+    /// has completed.
     ///
-    /// The hardware counts arrivals, and not who they are of (PTX ISA, "bar": the count grows by the size of the warp), so
-    /// that there the barrier may complete early. To come late is an order that is always allowed.
+    /// The hardware counts arrivals, not warps (PTX ISA, "bar": the count grows by the warp size),
+    /// so there the barrier may complete early. Delaying the warp is always a legal order.
     pub(crate) fn comes_again(&self, execution: &Execution<'_>, active: u32) -> Option<(u32, u32)> {
         let ids = execution.registers.word(self.id);
         let warp = execution.warp as usize;
@@ -56,7 +57,7 @@ impl BarrierOperation {
         })
     }
 
-    /// The lanes of `active` arrive. Returns those that now wait, by barrier.
+    /// The lanes of `active` arrive. Returns the lanes that now wait, by barrier.
     pub(crate) fn arrive(
         &self,
         execution: &mut Execution<'_>,
@@ -100,11 +101,14 @@ impl BarrierOperation {
     fn check(&self, id: u32, count: Option<u32>, lanes: u32, warps: u32) -> Result<(), Box<Failure>> {
         let failure = |message: String| Err(Failure::new(FaultKind::Barrier, lanes, message));
         if id as usize >= BARRIERS {
-            return failure(format!("There is no barrier {id}: a CTA has barriers 0 to {}.", BARRIERS - 1));
+            return failure(format!(
+                "Barrier {id} does not exist: a CTA has barriers 0 to {}.",
+                BARRIERS - 1
+            ));
         }
         match count {
             Some(count) if count == 0 || count % 32 != 0 => failure(format!(
-                "Barrier {id} is given a count of {count} threads; it must be a multiple of the warp size, 32."
+                "Barrier {id} has a count of {count} threads; it must be a multiple of the warp size, 32."
             )),
             Some(count) if count > 32 * warps => failure(format!(
                 "Barrier {id} waits for {count} threads, and the CTA has {} in its {warps} warps.",

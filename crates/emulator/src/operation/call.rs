@@ -16,13 +16,13 @@ const CALL_DEPTH: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) callee: Callee,
-    /// What is copied into the callee's parameters.
+    /// Copies into the callee's parameters.
     pub(crate) arguments: Vec<Passed>,
-    /// What is copied out of the callee's results.
+    /// Copies out of the callee's results.
     pub(crate) results: Vec<Passed>,
 }
 
-/// Whom a call goes to.
+/// The target of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Callee {
     /// A function of this code, by index.
@@ -76,7 +76,7 @@ impl Call {
                 return Err(Failure::new(
                     FaultKind::IllegalInstruction,
                     group,
-                    format!("The call goes to {address:#x}, where no device function begins."),
+                    format!("The call target {address:#x} is not a device function."),
                 ));
             };
             entered.push(self.enter_one(execution, path, pc, group, function)?);

@@ -1,8 +1,9 @@
 //! Exchanges between the lanes of a warp: `shfl`, `vote`, `match`, `redux`, `bar.warp.sync`.
 //!
-//! Each names the lanes that take part. They need not be on the same path: an exchange happens once every live lane of
-//! the member mask waits at the same kind of exchange with the same mask, wherever in the program each of them is
-//! (PTX ISA, "Parallel Synchronization and Communication Instructions").
+//! Each names the lanes that take part. They need not be on the same path: an exchange happens once
+//! every live lane of the member mask waits at the same kind of exchange with the same mask,
+//! wherever in the program each of them is (PTX ISA, "Parallel Synchronization and Communication
+//! Instructions").
 
 use warpwright_events::{LANES, lanes};
 
@@ -17,7 +18,7 @@ pub(crate) enum Shuffle {
     Index,
 }
 
-/// What a vote tells.
+/// The result of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vote {
     All,
@@ -58,7 +59,7 @@ pub(crate) enum Exchange {
     Reduce(Reduction),
     /// The lowest lane of the mask leads.
     Elect,
-    /// `bar.warp.sync`: nothing but the meeting.
+    /// `bar.warp.sync`: no exchange of values.
     Meet,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct Collective {
     pub(crate) c: Slot,
 }
 
-/// What the lanes bring.
+/// The inputs of the lanes.
 pub(crate) struct Inputs {
     source: [u64; LANES],
     b: [u32; LANES],
@@ -101,14 +102,14 @@ impl Default for Inputs {
     }
 }
 
-/// What the lanes take away.
+/// The results of the lanes.
 pub(crate) struct Outputs {
     value: [u32; LANES],
     predicate: u32,
 }
 
 impl Collective {
-    /// Adds what the lanes of `mask` bring.
+    /// Adds the inputs of the lanes of `mask`.
     pub(crate) fn gather(&self, registers: &Registers, mask: u32, inputs: &mut Inputs) {
         for lane in lanes(mask) {
             inputs.source[lane] = match self.source {
@@ -128,7 +129,7 @@ impl Collective {
         }
     }
 
-    /// Gives the lanes of `mask` their results.
+    /// Writes the results of the lanes of `mask`.
     pub(crate) fn scatter(&self, registers: &mut Registers, mask: u32, outputs: &Outputs) {
         match self.value {
             Place::Word(slot) => {
@@ -193,7 +194,8 @@ fn equal_to(inputs: &Inputs, present: u32, lane: usize) -> u32 {
     lanes(present).filter(|&other| inputs.source[other] == inputs.source[lane]).fold(0, |m, l| m | 1 << l)
 }
 
-/// PTX ISA, "shfl.sync": `c` holds the clamp in its low five bits and the segment mask in bits 8 to 12.
+/// PTX ISA, "shfl.sync": `c` holds the clamp in its low five bits and the segment mask in bits 8 to
+/// 12.
 fn shuffle(mode: Shuffle, inputs: &Inputs, present: u32, outputs: &mut Outputs) {
     for lane in 0..LANES {
         let (own, b, c) = (lane as u32, inputs.b[lane] & 31, inputs.c[lane]);
@@ -263,7 +265,7 @@ mod tests {
             assert_eq!(down.value[lane] as usize, 100 + if lane + 4 < 32 { lane + 4 } else { lane });
             let butterfly = shuffled(Shuffle::Butterfly, 16, 31);
             assert_eq!(butterfly.value[lane] as usize, 100 + (lane ^ 16));
-            // Width 8: c = (32 - 8) << 8 | 31 for all but `up`, whose clamp is 0.
+            // Width 8: c = (32 - 8) << 8 | 31, except for `up`, whose clamp is 0.
             let index = shuffled(Shuffle::Index, 3, 0x1800 | 31);
             assert_eq!(index.value[lane] as usize, 100 + (lane & !7) + 3);
             let segment_up = shuffled(Shuffle::Up, 2, 0x1800);

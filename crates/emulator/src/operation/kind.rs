@@ -43,7 +43,7 @@ impl Guard {
     }
 }
 
-/// What an operation does, by how it moves the lanes that execute it.
+/// The kinds of operation, by their effect on the lanes that execute them.
 pub(crate) enum Kind {
     /// Registers to registers, each lane by itself.
     Lanes(Box<dyn LaneOperation>),
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     Effect(Box<dyn Effect>),
     /// Something that all live lanes of the warp do together.
     Aligned(Box<dyn Effect>),
-    /// What a warp does with the others of its warpgroup.
+    /// An operation of a warp with the others of its warpgroup.
     Warpgroup(Box<WarpgroupOperation>),
     /// An exchange between the lanes of a member mask.
     Collective(Box<Collective>),

@@ -1,4 +1,5 @@
-//! `wgmma` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): what a warp does with the others of its warpgroup.
+//! `wgmma` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): operations of a warp with
+//! the others of its warpgroup.
 
 use warpwright_events::{
     AccessKind, AsyncKind, Awaited, ByteRange, Completion, Event, FULL, FaultKind, LANES, MemorySpace, Proxy,
@@ -15,28 +16,29 @@ use crate::tensor::warpgroup::{self, LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
 use crate::tensor::{Column, Shape};
 
-/// What a warp does with the others of its warpgroup.
+/// An operation of a warp with the others of its warpgroup.
 pub(crate) enum WarpgroupOperation {
-    /// `wgmma.fence`: orders accesses of registers and shared memory with those of multiplies.
+    /// `wgmma.fence`: orders accesses to registers and shared memory with those of MMAs.
     Fence,
     /// `wgmma.mma_async`.
     Multiply(Box<WarpgroupMultiplication>),
     /// `wgmma.commit_group`.
     Commit,
-    /// `wgmma.wait_group`: all groups but so many.
+    /// `wgmma.wait_group`: all groups except the last `pending`.
     Wait(usize),
-    /// Waits for all that the warp has issued, before a `mov` of an accumulator. Triton writes such moves of packed halves
-    /// between the commit and the wait, and ptxas puts a wait before them (C7517, "warpgroup.wait is injected").
+    /// Waits for everything that the warp has issued, before a `mov` of an accumulator. Triton
+    /// writes such moves of packed halves between the commit and the wait, and ptxas inserts a wait
+    /// before them (C7517, "warpgroup.wait is injected").
     Settle,
 }
 
-/// What a warp does after it has executed such an operation.
+/// What a warp does after such an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     GoesOn,
     /// Lets the other warps go first.
     Yields,
-    /// Waits for multiplies to happen.
+    /// Waits until MMAs have executed.
     Waits,
 }
 
@@ -58,7 +60,7 @@ pub(crate) enum LeftSource {
 }
 
 impl WarpgroupOperation {
-    /// The multiply, if it is one.
+    /// The MMA, if it is one.
     pub(crate) fn multiplication(&self) -> Option<&WarpgroupMultiplication> {
         match self {
             WarpgroupOperation::Multiply(multiplication) => Some(multiplication),
@@ -121,7 +123,8 @@ impl WarpgroupOperation {
     }
 }
 
-/// PTX ISA, "wgmma": executed by all threads of a warpgroup, four warps of which the first is a multiple of four.
+/// PTX ISA, "wgmma": executed by all threads of a warpgroup, four warps of which the first is a
+/// multiple of four.
 fn whole(execution: &Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
     let (warp, warps) = (execution.warp, execution.block.alive.len() as u32);
     let first = warp / WARPS as u32 * WARPS as u32;
@@ -142,7 +145,7 @@ fn whole(execution: &Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
 }
 
 impl WarpgroupMultiplication {
-    /// The operands that all warps have in common, which must be those of all lanes.
+    /// The operands that all warps share, which must be equal in all lanes.
     fn operands(&self, registers: &Registers) -> Result<IssueOperands, Box<Failure>> {
         let a = match self.a {
             LeftSource::Shared(slot) => Some(uniform(registers.long(slot), "descriptor of A")?),
@@ -173,7 +176,7 @@ impl WarpgroupMultiplication {
         }
     }
 
-    /// Tells the checkers which registers a warp's share uses.
+    /// Reports the registers of a warp's share.
     #[cold]
     fn observe_registers(&self, execution: &Execution<'_>, mask: u32) {
         let base = execution.registers.base().words;
@@ -187,7 +190,7 @@ impl WarpgroupMultiplication {
         });
     }
 
-    /// Tells the checkers what a warp's share reads of shared memory.
+    /// Reports the shared memory that a warp's share reads.
     #[cold]
     fn observe(&self, execution: &Execution<'_>, mask: u32, operands: IssueOperands) {
         let base = execution.block.shared.base();
@@ -211,7 +214,7 @@ impl WarpgroupMultiplication {
         });
     }
 
-    /// Multiplies, for all four warps.
+    /// Multiplies for all four warps.
     pub(crate) fn execute(
         &self,
         operands: IssueOperands,
@@ -249,7 +252,7 @@ impl WarpgroupMultiplication {
     }
 }
 
-/// A multiply that happens now.
+/// An MMA that executes now.
 struct Work<'a, 'b> {
     multiplication: &'a WarpgroupMultiplication,
     operands: IssueOperands,

@@ -1,9 +1,10 @@
-//! Clusters: CTAs that are resident together and reach each other's shared memory (PTX ISA, "Cluster of Cooperative
-//! Thread Arrays"). A cluster is what one host thread runs at a time; a launch without clusters has clusters of one CTA.
+//! Clusters: CTAs that are co-scheduled and access each other's shared memory (PTX ISA, "Cluster of
+//! Cooperative Thread Arrays"). A host thread runs one cluster at a time; a launch without clusters
+//! has clusters of one CTA.
 //!
-//! An address of `.shared::cluster` is the CTA's rank in bits 24 and up, and the offset in its shared memory below. The
-//! addresses that a CTA has of its own variables carry its own rank, as on the device, so that they mean the same to
-//! every CTA of the cluster.
+//! An address of `.shared::cluster` is the CTA's rank in bits 24 and up, and the offset in its
+//! shared memory below. The addresses that a CTA has of its own variables carry its own rank, as on
+//! the device, so that they mean the same to every CTA of the cluster.
 
 use std::sync::atomic::Ordering;
 
@@ -22,17 +23,17 @@ use crate::scheduling::step::Counts;
 use crate::scheduling::stillness::Stillness;
 use crate::scheduling::warp::Warp;
 
-/// Rounds in which every warp only polled, before another cluster gets the thread.
+/// Iterations in which every warp only polls, before another cluster gets the thread.
 const WAITING_ROUNDS: u32 = 4;
-/// Rounds without a change, polling or not, before another cluster gets the thread.
+/// Iterations without a change, polling or not, before another cluster gets the thread.
 const QUIET_ROUNDS: u32 = 8;
 
-/// How it is known that nothing will happen any more.
+/// The proof that nothing can proceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// No thread of the cluster can move.
     Blocked,
-    /// Threads move, and only look again and again at what nothing changes; so do those of the grid's other clusters.
+    /// Threads of all resident clusters run, but only poll what nothing changes.
     Still { others: u64 },
 }
 
@@ -43,14 +44,14 @@ pub(crate) enum ClusterPause {
     Done,
     /// It waits for something another cluster does.
     Waiting,
-    /// It will wait for ever, unless another cluster does something.
+    /// It waits until another cluster makes a change.
     Still,
 }
 
 /// A cluster that is resident on the device.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// What the warps of each CTA share, by rank.
+    /// The shared state of each CTA, by rank.
     pub(crate) blocks: Vec<Block>,
     /// The warps of each CTA, by rank.
     pub(crate) ctas: Vec<Cta>,
@@ -94,7 +95,7 @@ impl Cluster {
         self.blocks.iter_mut().for_each(|block| block.observer = observer.clone());
     }
 
-    /// How much its warps have executed since this was last asked.
+    /// The number of operations its warps have executed since the last call.
     pub(crate) fn take_counts(&mut self) -> Counts {
         self.ctas.iter_mut().map(Cta::take_counts).sum()
     }
@@ -119,7 +120,8 @@ impl Cluster {
         Ok(if is_still { ClusterPause::Still } else { pause })
     }
 
-    /// Goes round the CTAs. Why it stopped, and whether anything changed that other threads may see.
+    /// Runs all CTAs once. Returns why it stopped, and whether anything changed that other threads
+    /// can observe.
     fn visit(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -159,8 +161,8 @@ impl Cluster {
         }
     }
 
-    /// Makes some of the copies that are under way: the last moment for them has come, since no thread can go on without
-    /// them. Whether there were any.
+    /// Makes some of the copies in flight, as late as possible: no thread can proceed without them.
+    /// Returns whether any were.
     fn go_on_with_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
         let mut awaited = Vec::new();
         self.each_cta(launch, |blocks| {
@@ -173,7 +175,7 @@ impl Cluster {
             || self.each_cta(launch, |blocks| progress::finish_oldest(blocks, launch))?)
     }
 
-    /// Does something for each CTA. Whether any of it had an effect.
+    /// Applies a function to each CTA. Returns whether any call had an effect.
     fn each_cta(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -187,7 +189,7 @@ impl Cluster {
         Ok(any)
     }
 
-    /// Lets all multiplies of the warpgroups happen that may. Whether any did.
+    /// Executes all warpgroup MMAs that may execute. Returns whether any did.
     fn multiply(&mut self, launch: &LaunchContext<'_>, code: &[Operation]) -> Result<bool, Box<Fault>> {
         let mut any = false;
         for rank in 0..self.ctas.len() {

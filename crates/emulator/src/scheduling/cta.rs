@@ -1,4 +1,4 @@
-//! A CTA: its warps, and what they share.
+//! A CTA: its warps, and their shared state.
 
 use std::ops::BitOrAssign;
 
@@ -14,10 +14,10 @@ use crate::scheduling::step::Counts;
 use crate::scheduling::warp::{Pause, Warp};
 use crate::tensor::warpgroup::WARPS;
 
-/// What came of giving every warp a turn.
+/// The result of running every warp once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// There are threads that have not exited.
+    /// Some threads have not exited.
     pub(crate) left: bool,
     /// Some instruction was executed.
     pub(crate) moved: bool,
@@ -56,12 +56,12 @@ impl Cta {
         }
     }
 
-    /// How much its warps have executed since this was last asked.
+    /// The number of operations its warps have executed since the last call.
     pub(crate) fn take_counts(&mut self) -> Counts {
         self.warps.iter_mut().map(|warp| std::mem::take(&mut warp.counts)).sum()
     }
 
-    /// Gives every warp a turn. `blocks` are those of the whole cluster.
+    /// Runs every warp once. `blocks` are those of the whole cluster.
     pub(crate) fn round(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -91,7 +91,7 @@ impl Cta {
         Ok(round)
     }
 
-    /// Lets multiplies of the warpgroups happen. Whether any did.
+    /// Executes MMAs of the warpgroups. Returns whether any did.
     pub(crate) fn multiply(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -104,7 +104,7 @@ impl Cta {
     }
 }
 
-/// Makes the lanes' copies that nothing has waited for so far. Whether there were any.
+/// Makes the lanes' copies that nothing has waited for. Returns whether any were.
 pub(crate) fn complete_copies(block: &mut Block, launch: &LaunchContext<'_>) -> Result<bool, LocatedFailure> {
     let mut any = false;
     for warp in 0..block.copies.len() as u32 {
@@ -114,7 +114,7 @@ pub(crate) fn complete_copies(block: &mut Block, launch: &LaunchContext<'_>) -> 
     Ok(any)
 }
 
-/// Lets multiplies of a CTA happen. `registers` are those of its warps. Whether any did.
+/// Executes MMAs of a CTA. `registers` are those of its warps. Returns whether any did.
 fn advance(
     launch: &LaunchContext<'_>,
     code: &[Operation],

@@ -1,4 +1,4 @@
-//! The story of a deadlock: who waits where, for what, and who could have brought it.
+//! The report of a deadlock: where each thread waits, for what, and which arrivals are missing.
 
 use warpwright_events::{Fault, FaultKind, MbarrierAddress, MemorySpace, lane_list};
 
@@ -13,12 +13,12 @@ use crate::scheduling::cluster::{Cluster, Proof};
 use crate::scheduling::path::{Path, Wait};
 use crate::scheduling::warp::Warp;
 
-/// Places that are told of; a grid has many threads, and most wait for the same.
+/// The most locations listed; most threads of a grid wait for the same.
 const MOST_PLACES: usize = 24;
-/// Places of others that wait which are pointed at.
+/// The most further locations with a label.
 const MOST_LABELS: usize = 3;
 
-/// Warps of a CTA that wait at the same place for the same.
+/// Warps of a CTA that wait at the same instruction for the same reason.
 struct Waiting<'a> {
     rank: usize,
     warps: Vec<&'a Warp>,
@@ -35,7 +35,7 @@ impl Waiting<'_> {
 }
 
 impl Cluster {
-    /// Tells who waits where.
+    /// Reports where each thread waits.
     pub(crate) fn deadlock(
         &self,
         launch: &LaunchContext<'_>,
@@ -53,10 +53,10 @@ impl Cluster {
             ),
             Proof::Still { others } => format!(
                 "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for; \
-                 the same holds for the {others} others that are under way."
+                 the same holds for the {others} others that are resident."
             ),
         };
-        // What an mbarrier lacks says most about the reason.
+        // An incomplete mbarrier is the most useful location.
         let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
         let told = places.iter().find(awaited).unwrap_or(&places[0]);
         let mut failure = Failure::new(FaultKind::Deadlock, told.path.mask, message);
@@ -68,7 +68,7 @@ impl Cluster {
             failure.also.extend(self.arrival_labels(address));
         }
         failure.help = self.help(told);
-        // What is waited for where the story begins comes first.
+        // The main location's memory comes first.
         for waiting in std::iter::once(told).chain(&places).take(MOST_PLACES) {
             failure = match waiting.path.watched {
                 Some(Watched::Mbarrier { address, .. }) => failure.at(MemorySpace::Shared, address.shared()),
@@ -88,7 +88,7 @@ impl Cluster {
             ));
         }
         if places.len() > MOST_PLACES {
-            failure = failure.note(format!("and at {} more places", places.len() - MOST_PLACES));
+            failure = failure.note(format!("and at {} more instructions", places.len() - MOST_PLACES));
         }
         for (rank, cta) in self.ctas.iter().enumerate() {
             let gone: Vec<&Warp> = cta.warps.iter().filter(|warp| warp.paths.is_empty()).collect();
@@ -101,7 +101,7 @@ impl Cluster {
         self.fault(launch, told.rank, located)
     }
 
-    /// Where the threads that have not exited are; warps that are alike together.
+    /// The locations of threads that have not exited, with like warps merged.
     fn places(&self, launch: &LaunchContext<'_>, code: &[Operation]) -> Vec<Waiting<'_>> {
         let mut places: Vec<Waiting<'_>> = Vec::new();
         for (rank, cta) in self.ctas.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Cluster {
         if self.ctas.len() == 1 { String::new() } else { format!("CTA of rank {rank}, ") }
     }
 
-    /// `CTA of rank 1, warps 0-3`, with their lanes unless it is all of them.
+    /// `CTA of rank 1, warps 0-3`, with their lanes unless all wait.
     fn who(&self, waiting: &Waiting<'_>) -> String {
         let who = format!("{}{}", self.cta_words(waiting.rank), warp_list(&waiting.warps));
         if waiting.warps.iter().all(|warp| warp.alive == waiting.path.mask) {
@@ -136,13 +136,14 @@ impl Cluster {
         }
     }
 
-    /// Who has arrived at an mbarrier that is waited for; if nobody has in the open phase, who did in the one before.
+    /// The arrivals at an awaited mbarrier, or those of the previous phase if the open one has
+    /// none.
     fn arrival_labels(&self, address: MbarrierAddress) -> Vec<(u32, String)> {
         let Some(record) = self.blocks[address.rank as usize].mbarriers.get(&address.offset) else {
             return Vec::new();
         };
         let (arrivals, when) = match record.arrivals.as_slice() {
-            [] => (&record.arrivals_before, ", in the phase before"),
+            [] => (&record.arrivals_before, ", in the previous phase"),
             _ => (&record.arrivals, ""),
         };
         let mut labels: Vec<(u32, String)> = Vec::new();
@@ -157,24 +158,24 @@ impl Cluster {
         labels
     }
 
-    /// What to do, by what is waited for.
+    /// Help for what is awaited.
     fn help(&self, told: &Waiting<'_>) -> Option<String> {
         if let Wait::Barrier { id, .. } = told.path.wait {
             return Some(format!(
-                "let every thread that barrier {id} counts reach it, at the same barrier and in the same order; or count only those that do"
+                "let every thread that barrier {id} counts execute it, in the same order; or count only the threads that do"
             ));
         }
         if matches!(told.path.wait, Wait::Together | Wait::Members(_)) {
-            return Some("let all lanes that the instruction needs come to it: move it out of the branch, or name in its member mask those that are there".to_owned());
+            return Some("let all lanes that the instruction needs execute it: move it out of the branch, or name in its member mask only the lanes that do".to_owned());
         }
         let Some(Watched::Mbarrier { address, .. }) = told.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
         Some(match (barrier.pending, barrier.bytes) {
-            (0, _) => "announce (`expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
+            (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
             (pending, _) if pending < barrier.expected => {
-                "initialise the mbarrier for as many arrivals as there are in a phase; `arrive` counts one for each thread that executes it".to_owned()
+                "initialise the mbarrier with the number of arrivals of a phase; `arrive` counts one for each thread that executes it".to_owned()
             }
-            _ => "look who should arrive in this phase, and what keeps them from it; if none should, the wait has the parity of the wrong phase, or of one that was over before it was looked for".to_owned(),
+            _ => "find the threads that should arrive in this phase, and what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has already completed".to_owned(),
         })
     }
 
@@ -245,21 +246,18 @@ impl Cluster {
         }
     }
 
-    /// What a path goes on looking at.
+    /// What a path polls.
     fn looks_at(&self, launch: &LaunchContext<'_>, path: &Path) -> String {
         match path.watched {
             Some(Watched::Mbarrier { address, parity }) => self.awaits(launch, address, parity),
             Some(Watched::Memory { space, address }) => {
-                format!(
-                    "looking again and again at {} address {address:#x}, to which nothing is stored",
-                    space.name()
-                )
+                format!("polling {} address {address:#x}, to which nothing is stored", space.name())
             }
-            None => "going round a loop that changes nothing and looks at nothing that may change".to_owned(),
+            None => "repeating a loop that changes nothing and reads nothing that may change".to_owned(),
         }
     }
 
-    /// What an mbarrier that is waited for has, and what it lacks.
+    /// The state of an awaited mbarrier, and what its phase lacks.
     fn awaits(&self, launch: &LaunchContext<'_>, address: MbarrierAddress, parity: bool) -> String {
         let block = &self.blocks[address.rank as usize];
         let of_rank =
@@ -270,10 +268,10 @@ impl Cluster {
         let named = format!("waiting for phase {phase} (parity {parity}) of {at}");
         match block.mbarrier(address.offset) {
             Err(_) => {
-                format!("waiting for a phase of parity {parity} of {at}, which is not initialised any more")
+                format!("waiting for a phase of parity {parity} of {at}, which is no longer initialised")
             }
             Ok(barrier) if u32::from(barrier.parity) != parity => {
-                format!("waiting for the phase before phase {phase} of {at}, which has ended meanwhile")
+                format!("waiting for the phase before phase {phase} of {at}, which has ended in the meantime")
             }
             Ok(barrier) => {
                 format!("{named}, which {}; {}", lacks(barrier), self.arrived(launch, block, address.offset))
@@ -281,7 +279,7 @@ impl Cluster {
         }
     }
 
-    /// Who has arrived in the open phase of an mbarrier.
+    /// The arrivals in the open phase of an mbarrier.
     fn arrived(&self, launch: &LaunchContext<'_>, block: &Block, offset: u64) -> String {
         let Some(record) = block.mbarriers.get(&offset) else { return String::new() };
         let told = |arrivals: &Arrivals| {
@@ -299,14 +297,14 @@ impl Cluster {
             parts.push(match before.as_slice() {
                 [] => "no thread has arrived in this phase".to_owned(),
                 _ => format!(
-                    "no thread has arrived in this phase; in the one before it, {}",
+                    "no thread has arrived in this phase; in the previous phase, {}",
                     before.join(", ")
                 ),
             });
         }
         if record.bytes_expected > 0 || record.bytes_arrived > 0 {
             parts.push(format!(
-                "{} bytes were announced and {} came",
+                "{} bytes were expected and {} arrived",
                 record.bytes_expected, record.bytes_arrived
             ));
         }
@@ -314,15 +312,15 @@ impl Cluster {
     }
 }
 
-/// What the open phase of an mbarrier still needs.
+/// What the open phase of an mbarrier lacks.
 fn lacks(barrier: Mbarrier) -> String {
     let arrivals = format!("{} of {} arrivals", barrier.pending, barrier.expected);
     match (barrier.pending, barrier.bytes) {
         (_, 0) => format!("lacks {arrivals}"),
-        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} of the bytes announced"),
-        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} of the bytes announced"),
-        (0, bytes) => format!("has all its arrivals, and {} bytes more than were announced", -bytes),
-        (_, bytes) => format!("lacks {arrivals}, and has {} bytes more than were announced", -bytes),
+        (0, bytes) if bytes > 0 => format!("has all its arrivals and lacks {bytes} of the bytes expected"),
+        (_, bytes) if bytes > 0 => format!("lacks {arrivals} and {bytes} of the bytes expected"),
+        (0, bytes) => format!("has all its arrivals, and {} bytes more than were expected", -bytes),
+        (_, bytes) => format!("lacks {arrivals}, and has {} bytes more than were expected", -bytes),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Launches: checking what is asked for, and running the clusters of a grid on the host's cores.
+//! Launches: checks, and the execution of a grid's clusters on the host's cores.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::operation::kind::Operation;
 use crate::scheduling::cluster::{Cluster, ClusterPause, Proof};
 use crate::scheduling::stillness::StillClusters;
 
-/// What to launch a kernel with.
+/// The parameters of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// CTAs along x, y and z.
@@ -29,7 +29,7 @@ pub struct Launch<'a> {
     pub parameters: &'a [u8],
     /// When asynchronous copies move their data.
     pub schedule: Schedule,
-    /// Those who watch it.
+    /// Its observers.
     pub observers: &'a [&'a dyn LaunchObserver],
 }
 
@@ -47,10 +47,10 @@ impl Default for Launch<'_> {
     }
 }
 
-/// What a launch did.
+/// The result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchReport {
-    /// What the kernel printed, CTA by CTA.
+    /// The kernel's printed output, CTA by CTA.
     pub output: String,
     /// CTAs run.
     pub ctas: u64,
@@ -62,7 +62,7 @@ pub struct LaunchReport {
     pub mma_multiply_adds: u64,
 }
 
-/// The extents of the clusters of a launch: where it asks for none, those that the kernel requires.
+/// The cluster extents of a launch: its own, or those that the kernel requires.
 pub(crate) fn cluster_extents(kernel: &Kernel, launch: &Launch<'_>) -> [u32; 3] {
     match kernel.bounds.required_cluster {
         Some(required) if launch.cluster == [1; 3] => required,
@@ -111,7 +111,7 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
         + u64::from(launch.dynamic_shared_bytes);
     if shared > u64::from(limits.shared_bytes_per_cta_opt_in) {
         return refuse(format!(
-            "The kernel's variables take {} bytes of shared memory and the launch asks for {} more; a CTA may have {}.",
+            "The kernel's variables take {} bytes of shared memory and the launch requests {} more; a CTA may have {}.",
             kernel.static_shared_bytes, launch.dynamic_shared_bytes, limits.shared_bytes_per_cta_opt_in
         ));
     }
@@ -136,7 +136,7 @@ fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<()
     let ctas = extents.iter().fold(1u32, |product, &extent| product.saturating_mul(extent));
     let most = arch.capability.ctas_per_cluster_opt_in.max(1);
     if ctas > most {
-        return refuse(format!("A cluster of {ctas} CTAs was asked for; {} allows {most}.", arch.product));
+        return refuse(format!("A cluster of {ctas} CTAs was requested; {} allows {most}.", arch.product));
     }
     if let Some(most) = kernel.bounds.most_cluster_ctas
         && ctas > most
@@ -162,7 +162,7 @@ fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<()
 #[derive(Default)]
 struct Tally {
     report: LaunchReport,
-    /// What was printed, by CTA.
+    /// The printed output, by CTA.
     output: Vec<(u64, String)>,
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// A grid being run: the clusters not yet begun, and how many are under way.
+/// A running grid: the clusters not yet started, and the number of resident ones.
 struct Grid<'a> {
     context: &'a LaunchContext<'a>,
     code: &'a [Operation],
@@ -223,7 +223,7 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// One worker: begins clusters while the device has room, and goes round those that wait for others.
+    /// One worker: starts clusters while the device has room, and runs waiting ones in turn.
     fn work(&self) -> Tally {
         let mut tally = Tally::default();
         let mut waiting: VecDeque<Cluster> = VecDeque::new();
@@ -270,7 +270,7 @@ impl Grid<'_> {
         first.get_or_insert(fault);
     }
 
-    /// Whether nothing in the grid can go on, now that a cluster is still.
+    /// Whether nothing in the grid can proceed, now that a cluster is still.
     fn deadlocked(&self, cluster: &Cluster) -> Option<Proof> {
         let still = self.still.add(cluster.linear, cluster.stillness.epoch());
         let resident = self.resident.load(Ordering::SeqCst);

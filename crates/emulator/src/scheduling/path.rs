@@ -1,4 +1,4 @@
-//! Paths: the lanes of a warp that are at the same place.
+//! Paths: the lanes of a warp at the same instruction.
 
 use std::cmp::Ordering;
 
@@ -14,15 +14,16 @@ pub(crate) enum Wait {
     Together,
     /// Its instruction needs the lanes of this member mask.
     Members(u32),
-    /// It waits for multiplies of its warpgroup.
+    /// It waits for MMAs of its warpgroup.
     Warpgroup,
     /// It has arrived at a barrier of the CTA, and waits for this generation to end.
     Barrier { id: u32, generation: u32 },
-    /// It has arrived at a barrier of the CTA without waiting, and arrives again when this generation has ended.
+    /// It has arrived at a barrier of the CTA without waiting, and arrives again when this
+    /// generation has ended.
     Again { id: u32, generation: u32 },
     /// It has arrived at the barrier of the cluster, and waits for the phase to complete.
     Cluster,
-    /// What its instruction needs was not to be had; it tries again in its next turn.
+    /// The resources of its instruction are not available; it retries in its next turn.
     Attempt,
 }
 
@@ -47,11 +48,12 @@ pub(crate) struct Path {
     /// The frames below, outermost first.
     pub(crate) callers: Vec<Caller>,
     pub(crate) wait: Wait,
-    /// It has had its turn, and lets the other paths go first.
+    /// It has run in this iteration, and lets other paths run first.
     pub(crate) yielded: bool,
-    /// Whether it has done something since its last backward branch that threads do while they wait.
+    /// Whether it has done something since its last backward branch that threads do while they
+    /// wait.
     pub(crate) polled: bool,
-    /// What it has looked at last while it waits.
+    /// The location it last read while it waits.
     pub(crate) watched: Option<Watched>,
     /// Backward branches taken in this turn: those of waiting loops, and all.
     pub(crate) polls: u32,
@@ -75,12 +77,13 @@ impl Path {
         }
     }
 
-    /// Some of its lanes, at another place of the same frame.
+    /// Some of its lanes, at another instruction of the same frame.
     pub(crate) fn split(&self, mask: u32, pc: u32) -> Self {
         Self { pc, mask, wait: Wait::Ready, ..self.clone() }
     }
 
-    /// Which of two paths is behind the other in program order, frame by frame from the outermost.
+    /// Which of two paths is behind the other in program order, compared frame by frame from the
+    /// outermost.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         if self.callers.is_empty() && other.callers.is_empty() {
             return self.pc.cmp(&other.pc);
@@ -97,7 +100,7 @@ impl Path {
         other.callers.len().cmp(&self.callers.len())
     }
 
-    /// Whether the two are at the same place, so that they can go on as one.
+    /// Whether the two are at the same instruction, so that they can merge.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         self.pc == other.pc && self.base == other.base && self.callers == other.callers
     }

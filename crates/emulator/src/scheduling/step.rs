@@ -1,4 +1,4 @@
-//! One path of a warp, until it meets another's place, waits, yields or ends.
+//! One path of a warp, until it reaches another's position, waits, yields or ends.
 
 use std::iter::Sum;
 
@@ -14,9 +14,9 @@ use crate::operation::warpgroup::{Next as Onward, WarpgroupOperation};
 use crate::registers::Slot;
 use crate::scheduling::path::{Path, Wait};
 
-/// Rounds of a waiting loop before a path yields.
+/// Iterations of a waiting loop before a path yields.
 const POLLS_PER_TURN: u32 = 16;
-/// Rounds of any loop before a path yields.
+/// Iterations of any loop before a path yields.
 const LOOPS_PER_TURN: u32 = 1 << 16;
 
 /// How much was executed.
@@ -35,23 +35,23 @@ impl Sum for Counts {
     }
 }
 
-/// What became of the path.
+/// The state of the path afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is still there, and may go on later.
+    /// It still exists, and may continue later.
     Path,
-    /// All its lanes are gone: to other paths, or for good.
+    /// All its lanes have left: for other paths, or by exiting.
     Gone,
 }
 
-/// What comes after an instruction.
+/// The step after an instruction.
 enum Next {
-    /// The instruction at this place, on the same path.
+    /// The instruction at this position, on the same path.
     At(u32),
     Stop(Stop),
 }
 
-/// What is reported of every instruction.
+/// The reports of every instruction.
 #[derive(Clone, Copy)]
 struct Reported {
     /// That it executes.
@@ -78,7 +78,7 @@ pub(crate) struct Step<'w> {
 }
 
 impl Step<'_> {
-    /// Moves the path, until it comes to `limit` at the latest.
+    /// Runs the path up to `limit` at most.
     pub(crate) fn run(&mut self, limit: u32) -> Result<Stop, LocatedFailure> {
         let observer = &self.execution.block.observer;
         let uses_matter = !self.execution.launch.kernel.register_uses.is_empty();
@@ -92,7 +92,7 @@ impl Step<'_> {
         }
     }
 
-    /// The same; whether an instruction is reported is asked only if the path is `OBSERVED`.
+    /// The same, with reports of instructions only if the path is `OBSERVED`.
     fn go<const OBSERVED: bool>(&mut self, limit: u32, reported: Reported) -> Result<Stop, LocatedFailure> {
         let code = self.code;
         let mut pc = self.paths[self.index].pc;
@@ -167,7 +167,7 @@ impl Step<'_> {
         }
     }
 
-    /// Executes what may end the path's turn.
+    /// Executes an operation that may end the path's turn.
     fn turn(&mut self, operation: &Operation, pc: u32, active: u32) -> Result<Next, Box<Failure>> {
         match &operation.kind {
             Kind::Aligned(effect) => self.aligned(&**effect, pc, active),
@@ -201,7 +201,7 @@ impl Step<'_> {
         self.counted_from = end;
     }
 
-    /// The path stops where it is.
+    /// The path stops at this instruction.
     fn stop(&mut self, pc: u32) -> Stop {
         let (mask, polled, watched) = (self.mask, self.execution.polled, self.execution.watched);
         let path = &mut self.paths[self.index];
@@ -209,7 +209,7 @@ impl Step<'_> {
         Stop::Path
     }
 
-    /// Some lanes go another way; those left stand behind the instruction.
+    /// Some lanes branch away; the others continue after the instruction.
     fn without(&mut self, active: u32, pc: u32) -> Next {
         self.mask &= !active;
         Next::Stop(if self.mask == 0 { Stop::Gone } else { self.stop(pc + 1) })
@@ -249,7 +249,7 @@ impl Step<'_> {
             && (active != FULL || !self.execution.block.warpgroups.has_issued(self.execution.warp))
         {
             if active == FULL {
-                // Nothing is left to wait for: it has happened early.
+                // Nothing to wait for: it has already happened.
                 self.execution
                     .block
                     .observer
@@ -440,7 +440,7 @@ impl Step<'_> {
 }
 
 impl Path {
-    /// Counts a backward branch, and says whether the path's turn is over.
+    /// Counts a backward branch, and returns whether the path's turn is over.
     fn goes_round(&mut self, polled: &mut bool) -> bool {
         self.loops += 1;
         self.polls += u32::from(*polled);
@@ -450,7 +450,7 @@ impl Path {
     }
 }
 
-/// Takes a path back to its caller, results in hand.
+/// Returns a path to its caller, with the results.
 fn leave(code: &[Operation], execution: &mut Execution<'_>, path: &mut Path) {
     let caller = path.callers.pop().expect("a path in a device function has a caller");
     let kernel = execution.launch.kernel;

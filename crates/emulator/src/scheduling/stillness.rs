@@ -1,10 +1,11 @@
 //! How one knows that threads wait in vain.
 //!
-//! A thread that polls depends on nothing but its own registers, its local memory and what others may change. As long as
-//! nothing changes, and clocks stand ([`time`](crate::launch::time)), a warp that comes back to a state it was in before will do the same again for ever. So a cluster is
-//! still once every one of its warps has come back to an earlier state while no thread of the grid stored anything,
-//! arrived anywhere, and no asynchronous work was left; and the grid is deadlocked once all its clusters
-//! that are resident are still, and none can start.
+//! A polling thread depends only on its registers, its local memory and what others may change.
+//! While nothing changes, and clocks stand still ([`time`](crate::launch::time)), a warp that
+//! returns to an earlier state repeats forever. A cluster is therefore still once every one of its
+//! warps has returned to an earlier state while no thread of the grid stored or arrived anywhere,
+//! and no asynchronous work was left. The grid is deadlocked once all resident clusters are still,
+//! and none can start.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,22 +15,22 @@ const PATIENCE: u32 = 16;
 /// Visits from one comparison to the next: states are large, and other clusters want the thread.
 const COMPARE_EVERY: u32 = 4;
 
-/// What is known of a cluster in which nothing changes.
+/// The record of a cluster in which nothing changes.
 #[derive(Debug, Default)]
 pub(crate) struct Stillness {
-    /// How many changes the launch had seen when the present quiet began.
+    /// The launch's number of changes at the start of the present quiet period.
     epoch: u64,
     /// Visits since then.
     visits: u32,
     /// The states of the warps when they were last kept, and the visit at which they are kept next.
     kept: Vec<u64>,
     keep_at: u32,
-    /// The warps that have come back to a state that was kept.
+    /// The warps that have returned to a recorded state.
     repeats: Vec<bool>,
 }
 
 impl Stillness {
-    /// A visit begins, at which the launch has seen so many changes.
+    /// A visit begins, at the given number of changes of the launch.
     pub(crate) fn begin_visit(&mut self, epoch: u64) {
         if self.epoch != epoch {
             *self = Self { epoch, ..Self::default() };
@@ -46,7 +47,7 @@ impl Stillness {
         self.epoch
     }
 
-    /// A visit has ended in which nothing changed. Whether the cluster is still.
+    /// A visit without a change has ended. Returns whether the cluster is still.
     pub(crate) fn end_quiet_visit(&mut self, fingerprints: impl Iterator<Item = u64>) -> bool {
         self.visits += 1;
         if !self.repeats.is_empty() && self.repeats.iter().all(|&repeats| repeats) {
@@ -60,7 +61,8 @@ impl Stillness {
         for ((repeats, kept), now) in self.repeats.iter_mut().zip(&self.kept).zip(&now) {
             *repeats |= kept == now;
         }
-        // Kept at longer and longer distances (Brent), states are found again whatever the length of their cycle.
+        // Kept at longer and longer distances (Brent), states are found again whatever the length
+        // of their cycle.
         if self.visits >= self.keep_at {
             self.keep_at = 2 * self.visits;
             self.kept = now;
@@ -93,7 +95,7 @@ impl StillClusters {
 mod tests {
     use super::*;
 
-    /// How many quiet visits it takes to see that warps with cycles of these lengths are still.
+    /// The number of quiet visits that prove warps with cycles of these lengths still.
     fn visits(lengths: &[u64]) -> Option<u32> {
         let mut stillness = Stillness::default();
         stillness.begin_visit(1);

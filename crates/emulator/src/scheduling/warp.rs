@@ -1,8 +1,9 @@
 //! A warp: its registers, and the paths its lanes are on.
 //!
-//! Lanes that branch apart become paths of their own. The path that is furthest behind goes first, and paths that meet
-//! go on as one, so that code which reconverges on the device reconverges here. A path that keeps going round a loop
-//! yields to the others: sooner if it looks like waiting (volatile loads, atomics, `nanosleep`), later if it just works.
+//! Lanes that branch apart become separate paths. The path furthest behind runs first, and paths at
+//! the same instruction merge, so that code which reconverges on the device reconverges here. A
+//! path that repeats a loop yields to the others: early if it appears to wait (volatile loads,
+//! atomics, `nanosleep`), later otherwise.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -26,9 +27,9 @@ use crate::scheduling::step::{Counts, Step, Stop};
 pub(crate) enum Pause {
     /// All its lanes have exited.
     Exited,
-    /// Every path waits for something outside the warp, or for lanes that do not come.
+    /// Every path waits for something outside the warp, or for lanes that do not arrive.
     Blocked,
-    /// Every path that can move has had its turn; `waiting` if all they did was poll.
+    /// Every runnable path has run; `waiting` if they only polled.
     Turn { waiting: bool },
 }
 
@@ -86,7 +87,7 @@ impl Warp {
         }
     }
 
-    /// Runs until every path has exited, waits, or has had its turn.
+    /// Runs until every path has exited, waits, or has run once.
     pub(crate) fn run(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -125,7 +126,7 @@ impl Warp {
         }
     }
 
-    /// The path furthest behind that can move and has not had its turn.
+    /// The furthest-behind path that is runnable and has not run.
     fn choose(&self) -> Option<usize> {
         let mut chosen: Option<usize> = None;
         for (index, path) in self.paths.iter().enumerate() {
@@ -139,7 +140,7 @@ impl Warp {
         chosen
     }
 
-    /// Joins to a path all others at the same place, and says where it is afterwards.
+    /// Merges into a path all others at the same instruction, and returns its new index.
     fn merge(&mut self, mut index: usize) -> usize {
         let mut other = 0;
         while other < self.paths.len() {
@@ -159,7 +160,7 @@ impl Warp {
         index
     }
 
-    /// Where another path stands that this one will come to first.
+    /// The position of the first path ahead of this one.
     fn limit(&self, index: usize) -> u32 {
         let path = &self.paths[index];
         self.paths
@@ -171,7 +172,7 @@ impl Warp {
             .unwrap_or(u32::MAX)
     }
 
-    /// Lets paths go on whose wait is over.
+    /// Resumes paths whose wait is over.
     fn wake(&mut self, code: &[Operation], blocks: &mut Blocks<'_>) -> Result<(), LocatedFailure> {
         for index in 0..self.paths.len() {
             match self.paths[index].wait {
@@ -234,7 +235,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Merges the waiting path at `index` with others that wait at the same place. `None` if paths moved.
+    /// Merges the waiting path at `index` with others that wait at the same instruction. `None` if
+    /// paths moved.
     fn merge_waiting(&mut self, index: usize) -> Option<usize> {
         let before = self.paths.len();
         let merged = self.merge(index);
@@ -278,7 +280,7 @@ impl Warp {
         }
     }
 
-    /// Runs one path until it meets another's place, waits, yields or ends.
+    /// Runs one path until it reaches another's position, waits, yields or ends.
     fn step(
         &mut self,
         index: usize,
@@ -317,12 +319,12 @@ impl Warp {
         stop
     }
 
-    /// Whether anything outside the warp was changed since this was last asked.
+    /// Whether anything outside the warp has changed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// A number that stands for all it goes on from: its paths, registers and local memory.
+    /// A hash of the warp's whole state: its paths, registers and local memory.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.paths.hash(&mut hasher);

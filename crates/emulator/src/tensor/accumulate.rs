@@ -1,9 +1,9 @@
 //! How tensor cores add.
 //!
-//! Integers are exact, modulo 2^32 or clamped. f64 is a chain of fused multiply-adds. The narrower floating-point types
-//! are neither: the products of a group of steps of the depth and the accumulator are aligned to the largest exponent
-//! among them, cut off 25 bits below it, added exactly, and rounded once. All of it is measured on H200, whose results it
-//! gives bit for bit; `docs/emulator-numerics.md` tells how it was found.
+//! Integers are exact, modulo 2^32 or clamped. f64 is a chain of fused multiply-adds. For narrower
+//! floating-point types, the products of a group of steps along k and the accumulator are aligned
+//! to the largest exponent among them, truncated 25 bits below it, added exactly, and rounded once.
+//! All results equal those of H200 bit for bit; `docs/emulator-numerics.md` gives the measurements.
 
 use warpwright_arch::DataType;
 
@@ -12,7 +12,7 @@ use super::tile::Tile;
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};
 
-/// The NaN that floating-point multiplies make in f32.
+/// The NaN that floating-point MMAs produce in f32.
 const NAN: u32 = 0x7fff_ffff;
 
 /// Bits kept below the leading bit of the largest exponent (measured on H200).
@@ -21,25 +21,26 @@ const FRACTION_BITS: i32 = 25;
 /// The exponent of subnormal f32.
 const LEAST_F32: i32 = -126;
 
-/// What is no longer an f32, though results are rounded toward zero, is infinite.
+/// Values beyond f32 are infinite, although results are rounded toward zero.
 const OVERFLOW: f64 = power_of_two(128);
 
 /// An exponent below that of every value.
 const NO_EXPONENT: i32 = -10_000;
 
-/// Which products are added at once, and where C comes in.
+/// Which products are added at once, and when C is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grouping {
-    /// So many neighbours at once, starting from C.
+    /// `count` consecutive products at once, starting from C.
     Neighbours(usize),
-    /// The first two of every four, then the other two, starting from zero; then C. That is what is left when 8-bit
-    /// floats are widened to f16 registers and multiplied as such: `mma` of 8-bit floats has no hardware of its own.
+    /// The first two of every four, then the other two, starting from zero; then C. This is the
+    /// order for 8-bit floats that are widened to f16 registers: `mma` of 8-bit floats has no
+    /// hardware of its own.
     AlternatePairs,
     /// One by one in f32, starting from zero; then C. m8n8k4 is not done by tensor cores any more.
     OneByOne,
 }
 
-/// How sums of narrow floating-point products are rounded.
+/// The rounding of sums of narrow floating-point products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatSum {
     grouping: Grouping,
@@ -105,8 +106,8 @@ impl FloatSum {
         }
     }
 
-    /// Adds the products of some steps of the depth to `c`: all aligned to the largest exponent among them, cut off,
-    /// added, and rounded once.
+    /// Adds the products of some steps of the depth to `c`: all aligned to the largest exponent
+    /// among them, cut off, added, and rounded once.
     #[inline(always)]
     fn group(
         self,
@@ -139,7 +140,7 @@ impl FloatSum {
         })
     }
 
-    /// Rounds the sum of a group: toward zero into f32, but to nearest into f16.
+    /// Rounds the sum of a group: toward zero into f32, to nearest into f16.
     #[inline(always)]
     fn cut(self, value: f64) -> f64 {
         match self.result {
@@ -159,7 +160,7 @@ impl FloatSum {
     }
 }
 
-/// The exponent of the leading bit, but not below `least`; that of zero is below all others.
+/// The exponent of the leading bit, at least `least`; that of zero is below all others.
 #[inline(always)]
 fn exponent(value: f64, least: i32) -> i32 {
     let field = (value.to_bits() >> 52 & 0x7ff) as i32;
@@ -176,7 +177,7 @@ pub fn result_bits(result: DataType, value: f64) -> u32 {
     }
 }
 
-/// D = A B + C in f64: one fused multiply-add after the other.
+/// D = A B + C in f64: a chain of fused multiply-adds.
 #[inline(always)]
 pub fn multiply_f64(a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
     let mut d = c.clone();
@@ -190,18 +191,18 @@ pub fn multiply_f64(a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
     d
 }
 
-/// A fused multiply-add. A NaN stays the one it is, the sum's before those of the product.
+/// A fused multiply-add. A NaN keeps its payload, the addend's before those of the factors.
 #[inline(always)]
 fn fused(a: f64, b: f64, c: f64) -> f64 {
     if c.is_nan() { c } else { a.mul_add(b, c) }
 }
 
-/// What integer multiplies do with two elements, and with the sum.
+/// The operation of integer MMAs on two elements, and on the accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerSum {
-    /// Products; the sum is taken modulo 2^32.
+    /// Products, accumulated modulo 2^32.
     Wrapping,
-    /// Products; the sum is clamped to an `s32` (`.satfinite`).
+    /// Products, with the accumulator clamped to an `s32` (`.satfinite`).
     Saturating,
     /// The number of bits that differ (`.xor.popc`).
     Differing,

@@ -1,13 +1,15 @@
 //! How tensor cores add, for whole blocks at once and at the speed of the host's vectors.
 //!
-//! The rule is that of [`accumulate`](super::accumulate): the products of a group of steps of the depth and the
-//! accumulator are aligned to the largest exponent among them, cut off some bits below it, added exactly and rounded
-//! once. Products of narrow floats are exact in f32, and so is their product with the power of two that aligns them; cut
-//! toward zero it is an integer of at most 28 bits, of which 16 fit in a sum of 32. So the rule is, for each element and
-//! step, two multiplies, a conversion and an addition, and one addition and one maximum of exponents of 16 bits.
+//! The rule is that of [`accumulate`](super::accumulate): the products of a group of steps along k
+//! and the accumulator are aligned to the largest exponent among them, truncated some bits below
+//! it, added exactly and rounded once. Products of narrow floats are exact in f32, and so is their
+//! product with the power of two that aligns them; truncated, it is an integer of at most 28 bits,
+//! and 16 of these add up in 32 bits. The rule costs two multiplications, a conversion and an
+//! addition per element and step, and an addition and a maximum of 16-bit exponents.
 //!
-//! A *block* is 16 rows by 4 columns of an accumulator, as the lanes of a warp hold them in two registers: element `l` is
-//! of row `l % 32 / 4 + 8 (l / 32)` and column `l % 4` (one of every two neighbours).
+//! A *block* is 16 rows by 4 columns of an accumulator, as the lanes of a warp hold them in two
+//! registers: element `l` is of row `l % 32 / 4 + 8 (l / 32)` and column `l % 4` (one of every two
+//! neighbours).
 
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};
@@ -21,49 +23,51 @@ pub const BLOCK: usize = ROWS * COLUMNS;
 /// Columns of a block.
 pub const COLUMNS: usize = 4;
 
-/// The NaN that floating-point multiplies make.
+/// The NaN that floating-point MMAs produce.
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
-/// The exponent of zero, below that of every product even when another is added.
+/// The exponent of zero, below that of every product even after adding another.
 const ZERO_EXPONENT: i16 = -4000;
 
-/// The exponent of infinities and NaNs, above that of every product even when that of zero is added.
+/// The exponent of infinities and NaNs, above that of every product even after adding that of zero.
 const SPECIAL_EXPONENT: i16 = 12000;
 
-/// Exponents for which everything below is an ordinary f32. Elements with others are done one by one.
+/// Exponents for which everything below is an ordinary f32. Elements with others are done one by
+/// one.
 const ORDINARY: std::ops::RangeInclusive<i32> = -100..=120;
 
-/// What is no longer an f32, though results are rounded toward zero, is infinite.
+/// Values beyond f32 are infinite, although results are rounded toward zero.
 const OVERFLOW: f64 = power_of_two(128);
 
-/// A group of products, and how their sum is rounded.
+/// A group of products, and the rounding of their sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlignedSum {
     /// Steps of the depth that are added at once.
     pub group: usize,
     /// Bits kept below the leading bit of the largest exponent.
     pub fraction_bits: i32,
-    /// What is left of f32 results, which are rounded toward zero: `!0`, or fewer leading bits. `None` where results are
-    /// rounded to nearest into f16.
+    /// The bits kept of f32 results, which are rounded toward zero: `!0`, or fewer leading bits.
+    /// `None` if results are rounded to nearest into f16.
     pub kept: Option<u32>,
 }
 
-/// A of one warp: for each step of the depth, the value and exponent that each element of a block is multiplied by.
+/// A of one warp: for each step of the depth, the value and exponent that each element of a block
+/// is multiplied by.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
     values: Vec<[f32; BLOCK]>,
     exponents: Vec<[i16; BLOCK]>,
 }
 
-/// B: for every eight columns, and for them for each step of the depth, the values and exponents of the columns of their
-/// two blocks.
+/// B: for every eight columns, and for them for each step of the depth, the values and exponents of
+/// the columns of their two blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Right {
     values: Vec<[f32; 2 * COLUMNS]>,
     exponents: Vec<[i16; 2 * COLUMNS]>,
 }
 
-/// The exponent of a number's leading bit, but not below `least`; that of zero is below all others.
+/// The exponent of a number's leading bit, at least `least`; that of zero is below all others.
 #[inline(always)]
 fn exponent(value: f32, least: i16) -> i16 {
     let bits = value.to_bits();
@@ -73,7 +77,7 @@ fn exponent(value: f32, least: i16) -> i16 {
 }
 
 impl Left {
-    /// Makes room for so many steps.
+    /// Reserves memory for `steps` steps.
     pub fn reserve(&mut self, depth: usize) {
         self.values.resize(depth, [0.0; BLOCK]);
         self.exponents.resize(depth, [0; BLOCK]);
@@ -96,7 +100,8 @@ impl Left {
 }
 
 impl Right {
-    /// Makes room for so many columns and steps: for every eight columns and every step, the even ones and the odd ones.
+    /// Reserves memory for the columns and steps: for every eight columns and every step, the even
+    /// ones and the odd ones.
     pub fn reserve(&mut self, columns: usize, depth: usize) -> &mut [f32] {
         self.values.resize(columns / 8 * depth, [0.0; 2 * COLUMNS]);
         self.exponents.resize(columns / 8 * depth, [0; 2 * COLUMNS]);
@@ -167,7 +172,8 @@ impl AlignedSum {
         ]
     }
 
-    /// Adds a group of products to one block. Which elements are unusual, so that what they hold now is wrong.
+    /// Adds a group of products to one block. Returns the elements with special values, whose
+    /// results are wrong.
     #[inline(always)]
     fn add(
         self,
@@ -216,7 +222,8 @@ impl AlignedSum {
         let Some(kept) = self.kept else {
             return Format::F16.decode(Format::F16.encode(sum, Rounding::NearestEven, false)) as f32;
         };
-        // Cut to 24 bits; sums of ordinary elements are zero or far above the least normal f32.
+        // Truncated to 24 bits; sums of ordinary elements are zero or far above the smallest normal
+        // f32.
         let cut = f64::from_bits(sum.to_bits() & !((1 << 29) - 1)) as f32;
         f32::from_bits(cut.to_bits() & kept)
     }
@@ -246,7 +253,7 @@ impl AlignedSum {
         }
     }
 
-    /// The sum of one element's products, given with their exponents, and of what it held.
+    /// The sum of one element's products, given with their exponents, and its accumulator.
     fn one(self, products: impl Iterator<Item = (f64, i32)> + Clone, held: f32) -> f32 {
         let start = i32::from(exponent(held, -126));
         let largest = products.clone().fold(start, |largest, (_, exponent)| largest.max(exponent));
@@ -336,7 +343,8 @@ mod avx512 {
                 let field = _mm512_sub_epi32(_mm512_set1_epi32(127 + sum.fraction_bits), within);
                 scale[which][vector] = _mm512_castsi512_ps(_mm512_slli_epi32::<23>(field));
                 let held = _mm512_mul_ps(_mm512_castsi512_ps(held), scale[which][vector]);
-                // The accumulator waits in the block for the products, whose sum alone fits in 32 bits.
+                // The accumulator waits in the block for the products, whose sum alone fits in 32
+                // bits.
                 let held = _mm512_castsi512_ps(_mm512_cvttps_epi32(held));
                 // SAFETY: as above.
                 unsafe { _mm512_storeu_ps(blocks[which][16 * vector..].as_mut_ptr(), held) };

@@ -1,22 +1,23 @@
-//! The descriptor of a matrix in shared memory that `wgmma` or `tcgen05` reads (PTX ISA, "Matrix descriptor format" and "Shared
-//! Memory Matrix Layout" of wgmma, "Shared memory descriptor" of tcgen05), and where each of its pieces of 16 bytes lies.
+//! The descriptor of a matrix in shared memory for `wgmma` or `tcgen05` (PTX ISA, "Matrix
+//! descriptor format" and "Shared Memory Matrix Layout" of wgmma, "Shared memory descriptor" of
+//! tcgen05), and the address of each 16-byte part.
 
-/// Bytes of a piece: what the hardware moves as one, and the swizzle leaves whole.
+/// Bytes of a part: the hardware's unit, which the swizzle keeps whole.
 pub const PIECE: u32 = 16;
 
 /// Which of a matrix's elements are neighbours in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Major {
-    /// Those of a row of A or a column of B: neighbours along the depth.
+    /// Elements of a row of A or a column of B: adjacent along k.
     K,
-    /// Those of a column of A or a row of B.
+    /// Elements of a column of A or a row of B.
     Mn,
 }
 
-/// What a descriptor says. All lengths are in bytes.
+/// The fields of a descriptor. All lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixDescriptor {
-    /// Where the matrix starts in shared memory.
+    /// The start of the matrix in shared memory.
     pub start: u32,
     /// The leading dimension byte offset.
     pub leading: u32,
@@ -29,8 +30,8 @@ pub struct MatrixDescriptor {
 }
 
 impl MatrixDescriptor {
-    /// Reads the 64 bits of a descriptor: start (bits 0-13), leading (16-29) and stride (32-45) offsets in units of 16
-    /// bytes, the base offset (49-51) and the swizzling mode (62-63).
+    /// Reads the 64 bits of a descriptor: start (bits 0-13), leading (16-29) and stride (32-45)
+    /// offsets in units of 16 bytes, the base offset (49-51) and the swizzling mode (62-63).
     ///
     /// ```
     /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
@@ -47,8 +48,9 @@ impl MatrixDescriptor {
         Self::with_span(bits, span)
     }
 
-    /// Reads the 64 bits of a descriptor of `tcgen05`: as one of `wgmma`, but that the swizzling mode is in bits 61-63. (Bits 46-48
-    /// are a constant 1; Triton leaves them 0.) What is wrong with it, if anything is.
+    /// Decodes the 64 bits of a `tcgen05` descriptor: as for `wgmma`, except that the swizzling
+    /// mode is in bits 61-63. (Bits 46-48 are a constant 1; Triton leaves them 0.) Returns an error
+    /// for invalid fields.
     ///
     /// ```
     /// use warpwright_emulator::tensor::descriptor::MatrixDescriptor;
@@ -65,7 +67,7 @@ impl MatrixDescriptor {
         }
         if bits >> 52 & 1 != 0 {
             return Err(format!(
-                "the descriptor {bits:#018x} gives its leading offset as an address (bit 52), which only sm_103a knows"
+                "the descriptor {bits:#018x} gives its leading offset as an address (bit 52), which only sm_103a supports"
             ));
         }
         match bits >> 61 {
@@ -74,10 +76,10 @@ impl MatrixDescriptor {
             4 => Ok(Self::with_span(bits, 4)),
             6 => Ok(Self::with_span(bits, 2)),
             1 => Err(format!(
-                "the descriptor {bits:#018x} asks for the swizzle of 128 bytes by atoms of 32 (mode 1), which the emulator does not know"
+                "the descriptor {bits:#018x} requests the swizzle of 128 bytes by atoms of 32 (mode 1), which the emulator does not support"
             )),
             mode => Err(format!(
-                "the descriptor {bits:#018x} asks for swizzling mode {mode}; there are 0 (none), 1 and 2 (128 bytes), 4 (64) and 6 (32)"
+                "the descriptor {bits:#018x} requests swizzling mode {mode}; the modes are 0 (none), 1 and 2 (128 bytes), 4 (64) and 6 (32)"
             )),
         }
     }
@@ -93,27 +95,29 @@ impl MatrixDescriptor {
         }
     }
 
-    /// The same matrix without what comes before the `along`-th row (column), or piece of rows, as [`address`](Self::address)
-    /// counts them.
+    /// The same matrix from the `along`-th row (column), or part of rows, on, as
+    /// [`address`](Self::address) counts them.
     pub fn from_row(self, major: Major, along: u32) -> MatrixDescriptor {
         MatrixDescriptor { start: self.start.wrapping_add(self.offset(major, along, 0)), ..self }
     }
 
-    /// The address of a piece: of the `along`-th row of A (column of B) and the `deep`-th piece of its depth, for a K-major
-    /// matrix; of the `along`-th piece of columns and the `deep`-th step of the depth, for an MN-major one.
+    /// The address of a piece: of the `along`-th row of A (column of B) and the `deep`-th piece of
+    /// its depth, for a K-major matrix; of the `along`-th piece of columns and the `deep`-th step
+    /// of the depth, for an MN-major one.
     #[inline(always)]
     pub fn address(self, major: Major, along: u32, deep: u32) -> u32 {
         self.swizzled(self.start.wrapping_add(self.offset(major, along, deep)))
     }
 
-    /// How far from its start a piece lies, before the swizzle.
+    /// The offset of a part from the start, before the swizzle.
     #[inline(always)]
     fn offset(self, major: Major, along: u32, deep: u32) -> u32 {
         let (span, row) = (self.span, self.span * PIECE);
         match (major, span) {
             (Major::K, 1) => along % 8 * PIECE + along / 8 * self.stride + deep * self.leading,
             (Major::K, _) => {
-                // Beyond one row of the pattern, which only B of a sparse multiply reaches. (Measured on H200.)
+                // Beyond one row of the pattern, which only B of a sparse MMA reaches. (Measured on
+                // H200.)
                 let beyond = deep / span * self.leading;
                 along % 8 * row + along / 8 * self.stride + deep % span * PIECE + beyond
             }
@@ -124,7 +128,8 @@ impl MatrixDescriptor {
         }
     }
 
-    /// Bits 4 and up of an address change by bits 7 and up, whose pattern starts at the base offset.
+    /// Bits 4 and up of an address change by bits 7 and up, with the pattern starting at the base
+    /// offset.
     #[inline(always)]
     fn swizzled(self, address: u32) -> u32 {
         let phase = (address >> 7).wrapping_sub(self.base) & (self.span - 1);

@@ -1,6 +1,7 @@
 //! `mma` of m16n8 shapes of f16, bf16 and tf32, as the hardware adds, in the host's vectors.
 //!
-//! It is the multiply of one warp of a `wgmma`: its A and accumulator lie in registers alike, and B in them as A does.
+//! It is one warp's MMA of a `wgmma`: its A and accumulator are in registers alike, and B in them
+//! as A is.
 
 use warpwright_arch::DataType;
 
@@ -10,7 +11,7 @@ use super::warpgroup::{Registers, add_to};
 use super::warpgroup_operands::{Operands, fill_floats, least_exponent};
 use super::{Column, Shape};
 
-/// A multiply that can be done so.
+/// An MMA that can be computed in this way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloatMultiply {
     element: DataType,
@@ -19,7 +20,7 @@ pub struct FloatMultiply {
 }
 
 impl FloatMultiply {
-    /// The same multiply, if it is one of these: dense, and of 16-bit floats or tf32.
+    /// The same MMA, if it is dense and of 16-bit floats or tf32.
     pub fn of(multiply: &Multiply) -> Option<FloatMultiply> {
         let (Shape { m, n, k }, types) = (multiply.shape(), multiply.types());
         let group = match types.a {
@@ -33,7 +34,8 @@ impl FloatMultiply {
         fits.then_some(FloatMultiply { element: types.a, depth: k, sum })
     }
 
-    /// Adds A B to an accumulator. Each register holds the words of eight rows of A (columns of B), four of each.
+    /// Adds A B to an accumulator. Each register holds the words of eight rows of A (columns of B),
+    /// four of each.
     #[inline(always)]
     pub fn multiply(
         &self,
@@ -84,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Against the multiply that gathers matrices and adds in f64.
+    /// Compared with the MMA that gathers matrices and adds in f64.
     #[test]
     fn it_is_the_multiply_it_stands_for() {
         let mut state = 1u32;

@@ -1,9 +1,10 @@
-//! Who owns what: from the elements that a lane holds to their places in a matrix.
+//! Fragment layouts: from a lane's elements to their coordinates in a matrix.
 //!
-//! Every fragment of `mma` but those of m8n8k4 of f16 is made of the same *core matrix*: 8 rows of 128 bits (256 for
-//! f64), of which lane `t` holds the `t % 4`-th quarter of row `t / 4`. A operands stack core matrices down, then to the
-//! right; B operands hold the transpose of such a matrix, for B is stored by columns; accumulators are 8 columns wide, two
-//! neighbours to a lane (PTX ISA, "Matrix Fragments for mma.m8n8k4" to "... for mma.m16n8k256").
+//! Every fragment of `mma` except those of m8n8k4 of f16 consists of the same *core matrix*: 8 rows
+//! of 128 bits (256 for f64), of which lane `t` holds the `t % 4`-th quarter of row `t / 4`. A
+//! operands stack core matrices down, then to the right; B operands hold the transpose, because B
+//! is stored by columns; accumulators are 8 columns wide, two adjacent ones per lane (PTX ISA,
+//! "Matrix Fragments for mma.m8n8k4" to "... for mma.m16n8k256").
 
 use super::tile::Tile;
 use super::{LANES, Order};
@@ -19,7 +20,7 @@ pub struct Fragment {
     places: Vec<(u16, u16)>,
 }
 
-/// How the core matrices of a fragment lie.
+/// The arrangement of a fragment's core matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lying {
     /// A lane's neighbours are in one row.
@@ -29,8 +30,8 @@ pub enum Lying {
 }
 
 impl Fragment {
-    /// A matrix of `rows` by `columns`, of which every lane holds `elements`, at the places that `place` tells from a lane
-    /// and the number of one of its elements.
+    /// A matrix of `rows` by `columns`, of which every lane holds `elements`, at the coordinates
+    /// that `place` computes from a lane and the index of its element.
     pub fn new(
         (rows, columns): (usize, usize),
         element_bits: u32,
@@ -45,8 +46,8 @@ impl Fragment {
         Fragment { rows, columns, element_bits, elements, places }
     }
 
-    /// A matrix made of core matrices, with the first row and column of each, in the order of the registers. Every lane
-    /// holds `per_core` neighbours of each.
+    /// A matrix made of core matrices, with the first row and column of each, in the order of the
+    /// registers. Every lane holds `per_core` neighbours of each.
     pub fn of_cores(
         size: (usize, usize),
         element_bits: u32,
@@ -86,8 +87,8 @@ impl Fragment {
         Fragment::of_cores((rows, 8), element_bits, 2, &origins, Lying::Along)
     }
 
-    /// The A operand of m8n8k4 of f16: four matrices of 8 by 4, one below the other. Each belongs to four lanes of the
-    /// lower half of the warp and four of the upper.
+    /// The A operand of m8n8k4 of f16: four matrices of 8 by 4, one below the other. Each belongs
+    /// to four lanes of the lower half of the warp and four of the upper.
     pub fn quad_left(order: Order) -> Fragment {
         Fragment::new((32, 4), 16, 4, |lane, element| {
             let (quad, half, inside) = quad_lane(lane);
@@ -194,7 +195,7 @@ fn quarter(element_bits: u32) -> usize {
     (32 / element_bits as usize).max(1)
 }
 
-/// Which of the four matrices of m8n8k4 a lane works on, in which half of the warp it is, and its place among four.
+/// A lane's matrix of the four of m8n8k4, its half of the warp, and its index among four.
 fn quad_lane(lane: usize) -> (usize, usize, usize) {
     (lane % 16 / 4, lane / 16, lane % 4)
 }

@@ -1,15 +1,16 @@
-//! `mma` of m16n8k8 and m16n8k16 from f16 or bf16 into f32, which is what most programs consist of: it stays in the
-//! host's vector registers.
+//! `mma` of m16n8k8 and m16n8k16 from f16 or bf16 into f32, which most programs use: computed in
+//! the host's vector registers.
 //!
-//! The lanes of an accumulator register are (row, pair of columns). For each step of the depth, every lane needs the A
-//! element of its row and the B element of its column: both are the same shuffle of a whole register for all steps of the
-//! depth, so the loop is two shuffles of B, two of A and four fused multiply-adds. Products are exact in f32.
+//! The lanes of an accumulator register are (row, pair of columns). For each step along k, every
+//! lane needs the A element of its row and the B element of its column. Both are the same shuffle
+//! of a whole register for all steps, so the loop is two shuffles of B, two of A and four fused
+//! multiply-adds. Products are exact in f32.
 
 use super::Column;
 
 type Floats = [f32; 32];
 
-/// The two types it multiplies.
+/// The two types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// IEEE binary16.
@@ -18,7 +19,7 @@ pub enum Half {
     Bf16,
 }
 
-/// D = A B + C, where A has 2 registers to each of the `K` registers of B.
+/// D = A B + C; A has 2 registers for each of the `K` registers of B.
 #[inline(always)]
 pub fn multiply<const K: usize>(
     half: Half,
@@ -72,10 +73,11 @@ fn widen_avx512<const BRAIN: bool>(column: &Column, part: usize) -> [std::arch::
     }
 }
 
-/// Sixteen lanes to a vector. Lane t wants, at depth 2 q + h of a step, half h of lane 4 (t / 4) + q of A, which is a
-/// broadcast within four lanes, and half h of lane 8 (t % 4) + q of B (4 further for the odd column), which is one
-/// permutation of both vectors, the same for lanes 0-15 and 16-31. Loops are written out because closures and iterators
-/// would not be compiled for these vectors.
+/// Sixteen lanes to a vector. Lane t wants, at depth 2 q + h of a step, half h of lane 4 (t / 4) +
+/// q of A, which is a broadcast within four lanes, and half h of lane 8 (t % 4) + q of B (4 further
+/// for the odd column), which is one permutation of both vectors, the same for lanes 0-15 and
+/// 16-31. Loops are written out because closures and iterators would not be compiled for these
+/// vectors.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
 fn avx512<const K: usize, const BRAIN: bool>(
@@ -148,7 +150,8 @@ fn widen<const BRAIN: bool>(column: &Column, high: bool) -> Floats {
         if BRAIN {
             return f32::from_bits(bits << 16);
         }
-        // The exponent field of f16 is 112 short of that of f32; multiplying by 2^112 makes up for it, subnormals too.
+        // The exponent bias of f16 is 112 less than that of f32; multiplying by 2^112 corrects it,
+        // also for subnormals.
         let magnitude = (bits & 0x7fff) << 13;
         let scaled = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
         let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };

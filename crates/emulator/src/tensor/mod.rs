@@ -1,25 +1,26 @@
 //! Warp-wide matrix instructions, as functions on register columns.
 //!
-//! A *register column* is one register of all 32 lanes of a warp: `[u32; 32]` (`[u64; 32]` for f64), indexed by lane. An
-//! operand of a matrix instruction is a slice of register columns, in the order in which the PTX text lists them. Which
-//! lane and register hold which element of a matrix is data: a [`fragment::Fragment`] maps (lane, element of the lane) to
-//! (row, column). An instruction gathers its operands into dense [`tile::Tile`]s, multiplies those, and scatters the
-//! result; the multiplies that whole programs consist of have paths of their own ([`half_multiply`], [`float_multiply`],
+//! A *register column* is one register of all 32 lanes of a warp: `[u32; 32]` (`[u64; 32]` for
+//! f64), indexed by lane. An operand of a matrix instruction is a slice of register columns, in the
+//! order of the PTX text. The mapping of lanes and registers to elements is data: a
+//! [`fragment::Fragment`] maps (lane, element of the lane) to (row, column). An instruction gathers
+//! its operands into dense [`tile::Tile`]s, multiplies those, and scatters the result. The most
+//! frequent MMAs have implementations of their own ([`half_multiply`], [`float_multiply`],
 //! [`warpgroup`]).
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | [`element`] | the values of matrix elements |
-//! | [`fragment`] | who owns what: fragments of `mma` |
-//! | [`warp_matrix`] | who owns what: fragments of `wmma` |
+//! | [`fragment`] | fragment layouts of `mma` |
+//! | [`warp_matrix`] | fragment layouts of `wmma` |
 //! | [`sparse`] | which elements of a sparse A are stored |
 //! | [`tile`] | dense matrices |
-//! | [`accumulate`] | how tensor cores add: the order, the alignment, the rounding |
+//! | [`accumulate`] | accumulation in tensor cores: order, alignment, rounding |
 //! | [`multiply`] | `mma` and `wmma` |
 //! | [`half_multiply`] | m16n8k8 and m16n8k16 of f16 and bf16 into f32, fast |
-//! | [`float_multiply`] | m16n8 of 16-bit floats and tf32, as the hardware adds |
-//! | [`aligned_sum`] | how tensor cores add, for whole blocks in the host's vectors |
-//! | [`descriptor`] | where the pieces of a `wgmma` matrix lie in shared memory |
+//! | [`float_multiply`] | m16n8 of 16-bit floats and tf32, with the hardware's rounding |
+//! | [`aligned_sum`] | accumulation in tensor cores, for whole blocks in the host's vectors |
+//! | [`descriptor`] | the addresses of a `wgmma` matrix in shared memory |
 //! | [`warpgroup_operands`] | A and B of `wgmma`, from shared memory or registers |
 //! | [`warpgroup`] | `wgmma` |
 //! | `tensor_memory_multiply` | `tcgen05.mma` |

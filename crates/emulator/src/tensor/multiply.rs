@@ -9,7 +9,7 @@ use super::sparse::Metadata;
 use super::tile::Tile;
 use super::{Column, LANES, Order, Shape, element};
 
-/// Why there is no such multiply.
+/// The reason that such an MMA does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownMultiply(String);
@@ -20,7 +20,7 @@ impl UnknownMultiply {
     }
 }
 
-/// The fragments of a multiply's operands.
+/// The fragments of an MMA's operands.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the operands' own names
 pub struct Fragments {
@@ -30,7 +30,7 @@ pub struct Fragments {
     pub d: Fragment,
 }
 
-/// One multiply: D = A B + C.
+/// One MMA: D = A B + C.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Multiply {
     shape: Shape,
@@ -77,7 +77,8 @@ impl Multiply {
         })
     }
 
-    /// A sparse `mma`: half of A is stored, and metadata from the lanes that `selector` chooses tells which half.
+    /// A sparse `mma`: half of A is stored, and metadata of the lanes that `selector` chooses
+    /// identifies that half.
     pub fn sparse(
         shape: Shape,
         types: Types,
@@ -96,7 +97,7 @@ impl Multiply {
         Ok(Multiply { shape, types, integers, fragments, metadata, products: 1 })
     }
 
-    /// A `wmma`, whose fragments are given.
+    /// A `wmma`, with the given fragments.
     pub(super) fn with_fragments(
         shape: Shape,
         types: Types,
@@ -107,7 +108,7 @@ impl Multiply {
         Ok(Multiply { shape, types, integers, fragments, metadata: None, products: 1 })
     }
 
-    /// The fragments of the operands, which tell how many registers each takes.
+    /// The fragments of the operands, which determine the number of registers of each.
     pub fn fragments(&self) -> &Fragments {
         &self.fragments
     }
@@ -127,12 +128,12 @@ impl Multiply {
         self.metadata.is_some()
     }
 
-    /// Multiply-adds that the instruction stands for.
+    /// Multiply-adds of the instruction.
     pub fn multiply_adds(&self) -> usize {
         self.shape.multiply_adds() * self.products
     }
 
-    /// Multiplies matrices of up to 32-bit elements. A sparse one needs its `metadata`.
+    /// Multiplies matrices of up to 32-bit elements. A sparse MMA needs its `metadata`.
     #[inline(always)]
     pub fn words(
         &self,
@@ -186,7 +187,7 @@ impl Multiply {
         new.scatter(&product, d, f64::to_bits);
     }
 
-    /// Multiplies matrices that stand one below the other, each with its own.
+    /// Multiplies vertically stacked matrices, each by its own.
     fn stacked(
         &self,
         a: &Tile<f64>,
@@ -208,7 +209,8 @@ impl Multiply {
     }
 }
 
-/// The fragments of every shape that is made of core matrices. Of b1, the words of 32 elements count as elements.
+/// The fragments of every shape that is made of core matrices. Of b1, the words of 32 elements
+/// count as elements.
 fn fragments(shape: Shape, stored: usize, types: Types) -> Fragments {
     let (each, bits) = if types.a == DataType::B1 { (32, 32) } else { (1, types.a.bits()) };
     Fragments {
@@ -219,7 +221,7 @@ fn fragments(shape: Shape, stored: usize, types: Types) -> Fragments {
     }
 }
 
-/// Refuses a multiply that [`MMA_TABLE`] does not have.
+/// Refuses an MMA that is not in [`MMA_TABLE`].
 fn check(family: Family, shape: Shape, types: Types) -> Result<(), UnknownMultiply> {
     let Types { a, b, c, d } = types;
     let instruction = match family {

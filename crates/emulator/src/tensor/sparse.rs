@@ -1,8 +1,10 @@
-//! Structured sparsity: which elements of A are stored (PTX ISA, "Matrix Fragments for sparse mma").
+//! Structured sparsity: which elements of A are stored (PTX ISA, "Matrix Fragments for sparse
+//! mma").
 //!
-//! Of every group of elements of a row only half are stored: two of four (f16, bf16, 8 bits), one of two (tf32), or two
-//! pairs of four (4 bits). Metadata gives each stored element, or pair, two bits: its place in its group. For tf32 it is
-//! four bits, 0b0100 for the first of the two and 0b1110 for the second.
+//! Half of every group of elements of a row is stored: two of four (f16, bf16, 8 bits), one of two
+//! (tf32), or two pairs of four (4 bits). Metadata has two bits for each stored element, or pair:
+//! its index in its group. For tf32 it has four bits, 0b0100 for the first of the two and 0b1110
+//! for the second.
 
 use warpwright_arch::DataType;
 
@@ -28,7 +30,8 @@ impl Metadata {
         bits(self.shape, self.element)
     }
 
-    /// How many selectors there are for a shape: a row's metadata comes from one, two or four lanes of each four.
+    /// The number of selectors for a shape: a row's metadata comes from one, two or four lanes of
+    /// each four.
     pub fn selectors(shape: Shape, element: DataType) -> usize {
         (64 / bits(shape, element).max(1)).max(1)
     }
@@ -48,7 +51,7 @@ impl Metadata {
         }
     }
 
-    /// The full A, with zeros where nothing is stored.
+    /// The full A, with zeros for elements that are not stored.
     pub fn expand<T: Copy + Default>(self, stored: &Tile<T>, metadata: &Column) -> Tile<T> {
         let mut full = Tile::zeros(self.shape.m, self.shape.k);
         for row in 0..self.shape.m {

@@ -1,8 +1,9 @@
-//! `tcgen05.mma`: a product of matrices in shared memory, added to one in tensor memory (PTX ISA, "TensorCore 5th Generation
-//! Matrix Multiply and accumulate Operations").
+//! `tcgen05.mma`: a product of matrices in shared memory, accumulated in tensor memory (PTX ISA,
+//! "TensorCore 5th Generation Matrix Multiply and accumulate Operations").
 //!
-//! D has 64, 128 or 256 rows; what a CTA holds of it, and of A, is one or two runs of 64, each of which is multiplied as a
-//! `wgmma` is. (No such GPU was at hand: sums are added as Hopper's tensor cores add them.) In every type a row of A is 32 bytes.
+//! D has 64, 128 or 256 rows. A CTA's part of D, and of A, is one or two runs of 64 rows, each
+//! multiplied as by `wgmma`. (No such GPU was available: accumulation is that of Hopper's tensor
+//! cores.) In every type a row of A is 32 bytes.
 
 use warpwright_arch::{DataType, tcgen05};
 
@@ -26,7 +27,9 @@ fn operand(kind: Kind, number: u32) -> Result<DataType, String> {
     let found = found
         .ok_or_else(|| format!("{number} is not the number of an operand type of .kind::{}", kind.ptx()))?;
     if found.bits() < 8 {
-        return Err("the emulator does not know the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned());
+        return Err(
+            "the emulator does not support the types of 6 and 4 bits (.e2m3, .e3m2, .e2m1)".to_owned()
+        );
     }
     Ok(found)
 }
@@ -37,7 +40,7 @@ fn accumulator(kind: Kind, number: u32) -> Result<DataType, String> {
     found.ok_or_else(|| format!("{number} is not the number of a type of D of .kind::{}", kind.ptx()))
 }
 
-/// What a multiply does, but for the places of its matrices.
+/// The parameters of an MMA except for the addresses of its matrices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TensorMemoryMultiply {
     /// CTAs that hold a part of it each: 1 or 2.
@@ -50,7 +53,7 @@ pub(crate) struct TensorMemoryMultiply {
     run: WarpgroupMultiply,
 }
 
-/// Where the rows of a CTA's part of D lie (PTX ISA, "Data Path Layout Organization").
+/// The rows of a CTA's part of D (PTX ISA, "Data Path Layout Organization").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowLayout {
     /// Row after row: layouts A and D.
@@ -62,7 +65,8 @@ pub(crate) enum RowLayout {
 }
 
 impl TensorMemoryMultiply {
-    /// Reads the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor"). What is wrong with it, if anything is.
+    /// Decodes the 32 bits of an instruction descriptor (PTX ISA, "Instruction descriptor").
+    /// Returns an error for invalid fields.
     pub(crate) fn new(kind: Kind, ctas: u32, bits: u32) -> Result<Self, String> {
         let field = |first: u32, width: u32| bits >> first & ((1 << width) - 1);
         if field(2, 1) != 0 {
@@ -79,7 +83,7 @@ impl TensorMemoryMultiply {
         let legal_rows = tcgen05::rows(ctas);
         if !legal_rows.contains(&(all_rows as u32)) {
             return Err(format!(
-                "there is no multiply of {all_rows} rows by {ctas} CTA{}: {} and {} are",
+                "{ctas} CTA{} cannot multiply {all_rows} rows: {} and {} are possible",
                 if ctas == 1 { "" } else { "s" },
                 legal_rows[0],
                 legal_rows[1]
@@ -92,7 +96,7 @@ impl TensorMemoryMultiply {
             ));
         }
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
-            return Err("the emulator does not know transposed matrices of .tf32".to_owned());
+            return Err("the emulator does not support transposed matrices of .tf32".to_owned());
         }
         let shape = Shape { m: RUN, n: columns, k: DEPTH_BYTES * 8 / a.bits() as usize };
         let run = WarpgroupMultiply {
@@ -111,7 +115,7 @@ impl TensorMemoryMultiply {
         Ok(Self { ctas, rows: all_rows / ctas as usize, columns, run })
     }
 
-    /// Where a CTA's rows of D lie.
+    /// The rows of a CTA's part of D.
     pub(crate) fn layout(&self) -> RowLayout {
         match (self.ctas, self.rows) {
             (1, 64) => RowLayout::Every16,
@@ -135,7 +139,7 @@ impl TensorMemoryMultiply {
         (self.rows * self.columns * self.depth()) as u64
     }
 
-    /// A's descriptor without what comes before a run of rows.
+    /// A's descriptor from the first row of a run on.
     pub(crate) fn run_of_left(&self, a: MatrixDescriptor, run: usize) -> MatrixDescriptor {
         let major = self.run.majors.0;
         let pieces = match major {
@@ -181,7 +185,8 @@ impl TensorMemoryMultiply {
         WarpgroupMultiply { shape, ..self.run.clone() }.pieces(a, b, visit);
     }
 
-    /// Multiplies the ready run of A by B. `get` and `set` are the bits of D by row of the run and column.
+    /// Multiplies the prepared run of A by B. `get` and `set` access the bits of D by row of the
+    /// run and column.
     #[inline(always)]
     pub(crate) fn multiply(&self, operands: &Operands, accumulates: bool, d: &mut impl Accumulator) {
         let mut registers = vec![[0; LANES]; self.run.accumulator_registers()];
@@ -214,8 +219,8 @@ impl TensorMemoryMultiply {
         }
     }
 
-    /// The row and the columns of D, one of 32 bits or two of 16, that a lane of a warp has in a register of a `wgmma` (PTX
-    /// ISA, "Register fragments" of wgmma).
+    /// The row and the columns of D, one of 32 bits or two of 16, that a lane of a warp has in a
+    /// register of a `wgmma` (PTX ISA, "Register fragments" of wgmma).
     #[inline(always)]
     fn places(&self, warp: usize, register: usize, lane: usize) -> (usize, usize, Option<usize>) {
         let pair = lane % 4 * 2;
@@ -276,7 +281,7 @@ mod tests {
         assert!(wrong(Kind::Tf32, 1, descriptor(128, 32)).contains("operand type"));
     }
 
-    /// Every element of a run is in one place of the registers.
+    /// Every element of a run is in exactly one register element.
     #[test]
     fn registers_hold_every_element_once() {
         for accumulator in [0, 1] {

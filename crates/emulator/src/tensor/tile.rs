@@ -14,7 +14,7 @@ impl<T: Copy + Default> Tile<T> {
         Tile { rows, columns, values: vec![T::default(); rows * columns] }
     }
 
-    /// A matrix of so many rows, whose elements are given row after row.
+    /// A matrix of `rows` rows, with its elements row by row.
     pub fn from_rows(rows: usize, values: Vec<T>) -> Tile<T> {
         Tile { rows, columns: values.len() / rows, values }
     }
@@ -24,12 +24,12 @@ impl<T: Copy + Default> Tile<T> {
         &self.values
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }

@@ -1,7 +1,8 @@
-//! Who owns what: fragments of `wmma`. PTX leaves them open; these are those of H200, as recorded.
+//! Fragment layouts of `wmma`. PTX does not specify them; these are those of H200, as recorded.
 //!
-//! They are core matrices in another order, and m8n32 is m32n8 turned over: its A is held as a B would be, its B as an A,
-//! and its accumulator by columns. A and B of f16 fill eight registers whatever their size, by repeating themselves.
+//! They are core matrices in another order, and m8n32 is m32n8 turned over: its A is held as a B
+//! would be, its B as an A, and its accumulator by columns. A and B of f16 fill eight registers
+//! whatever their size, by repeating themselves.
 
 use warpwright_arch::DataType;
 use warpwright_arch::mma::Types;
@@ -14,7 +15,7 @@ use super::multiply::{Fragments, Multiply, UnknownMultiply};
 /// Registers that hold A or B of f16.
 const REPEATED_REGISTERS: usize = 8;
 
-/// Which matrix of a multiply.
+/// A matrix of an MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the operands' own names
 pub enum Operand {
@@ -33,7 +34,8 @@ pub fn fragment(shape: Shape, operand: Operand, element: DataType) -> Fragment {
     }
 }
 
-/// The fragment that is loaded and stored: elements narrower than a byte are taken by words of 32 bits.
+/// The fragment that is loaded and stored: elements narrower than a byte are taken by words of 32
+/// bits.
 pub fn in_memory(shape: Shape, operand: Operand, element: DataType) -> Fragment {
     of_units(shape, operand, element, units(element))
 }
@@ -43,7 +45,7 @@ pub fn units(element: DataType) -> usize {
     if element.bits() < 8 { 32 / element.bits() as usize } else { 1 }
 }
 
-/// A fragment of units of so many neighbours along the depth.
+/// A fragment of units of `unit` adjacent elements along k.
 fn of_units(shape: Shape, operand: Operand, element: DataType, each: usize) -> Fragment {
     let bits = element.bits() * each as u32;
     let Shape { m, n, k } = Shape { k: shape.k / each, ..shape };
@@ -64,7 +66,8 @@ fn of_units(shape: Shape, operand: Operand, element: DataType, each: usize) -> F
     Fragment::of_cores(size, bits, per_core, &origins.repeat(repeats), lying)
 }
 
-/// Core matrices of 8 rows: for every 16 rows, those at the left, one below the other, then those to their right.
+/// Core matrices of 8 rows: for every 16 rows, those at the left from top to bottom, then those to
+/// their right.
 fn stacks(height: usize, width: usize, core_width: usize) -> Vec<(usize, usize)> {
     let blocks = (0..height).step_by(16);
     let columns = |top| (0..width).step_by(core_width).map(move |left| (top, left));

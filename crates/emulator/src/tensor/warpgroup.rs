@@ -1,9 +1,9 @@
-//! `wgmma` in all its shapes and types (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
-//! Instructions").
+//! `wgmma` in all its shapes and types (PTX ISA, "Asynchronous Warpgroup Level Matrix
+//! Multiply-Accumulate Instructions").
 //!
-//! D and C are 64 rows by n columns, of which each of the four warps holds 16 rows; A is 64 rows deep by k, from shared
-//! memory or from registers; B is k by n, always from shared memory. In every type a row of A and a column of B are 32
-//! bytes long (64 of B where A is sparse).
+//! D and C are 64 rows by n columns, of which each of the four warps holds 16 rows; A is 64 rows by
+//! k, from shared memory or from registers; B is k by n, always from shared memory. In every type a
+//! row of A and a column of B are 32 bytes long (64 of B if A is sparse).
 
 use warpwright_arch::DataType;
 use warpwright_arch::mma::{self, Family, MMA_TABLE};
@@ -20,7 +20,7 @@ pub const WARPS: usize = 4;
 /// Registers of a fragment of A.
 pub const LEFT_REGISTERS: usize = 4;
 
-/// What a multiply does, but for the places of its matrices.
+/// The parameters of an MMA except for the addresses of its matrices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarpgroupMultiply {
     /// Rows and columns of D, and the depth.
@@ -31,13 +31,13 @@ pub struct WarpgroupMultiply {
     pub a: DataType,
     #[allow(missing_docs)]
     pub b: DataType,
-    /// Whether half of A is left out, and which lanes tell what.
+    /// Whether A is sparse, and the lanes with its metadata.
     pub selector: Option<usize>,
-    /// How A and B lie in shared memory.
+    /// The layout of A and B in shared memory.
     pub majors: (Major, Major),
     /// Whether the products are subtracted.
     pub negated: bool,
-    /// Whether sums of integers are clamped.
+    /// Whether integer accumulators are clamped.
     pub saturating: bool,
 }
 
@@ -50,7 +50,7 @@ pub trait Registers {
 }
 
 impl WarpgroupMultiply {
-    /// Checks that PTX has such a multiply.
+    /// Checks that PTX has such an MMA.
     pub fn check(&self) -> Result<(), UnknownMultiply> {
         let unknown = |what: String| Err(UnknownMultiply::new(what));
         let (a, b, d) = (self.a, self.b, self.d);
@@ -119,7 +119,8 @@ impl WarpgroupMultiply {
         matrix(b, self.majors.1, n, k, self.b.bits());
     }
 
-    /// Multiplies the rows of one warp. Unless it `accumulates`, what its registers hold is of no account.
+    /// Multiplies the rows of one warp. Unless it `accumulates`, the accumulator's old value is
+    /// ignored.
     #[inline(always)]
     pub fn multiply(
         &self,
@@ -138,8 +139,8 @@ impl WarpgroupMultiply {
         }
     }
 
-    /// How products are added: all steps of the depth at once. Of 8-bit floats 13 bits are kept below the largest exponent,
-    /// and as many of an f32 result. Measured on H200.
+    /// How products are added: all steps of the depth at once. Of 8-bit floats 13 bits are kept
+    /// below the largest exponent, and as many of an f32 result. Measured on H200.
     fn sum(&self) -> AlignedSum {
         let (fraction_bits, kept) = if self.a.bits() == 8 { (13, !0 << (23 - 13)) } else { (25, !0) };
         let kept = (self.d == DataType::F32).then_some(kept);
@@ -189,7 +190,7 @@ pub(super) fn add_to(
     }
 }
 
-/// The sums of two blocks' products; of words of bits, the numbers of those set in both.
+/// The sums of two blocks' products; for words of bits, the number of bits set in both.
 #[inline(always)]
 fn integer_sums<const BITS: bool>(left: &[[i32; BLOCK]], right: &[[i32; 2 * COLUMNS]]) -> [[i32; BLOCK]; 2] {
     let mut sums = [[0; BLOCK]; 2];
@@ -210,8 +211,8 @@ fn integer_sums<const BITS: bool>(left: &[[i32; BLOCK]], right: &[[i32; 2 * COLU
     sums
 }
 
-/// An accumulator of f32: of eight columns, registers 0 and 1 hold the even and odd ones of the first eight rows, 2 and 3
-/// those of the others (PTX ISA, "Register fragments" of wgmma).
+/// An accumulator of f32: of eight columns, registers 0 and 1 hold the even and odd ones of the
+/// first eight rows, 2 and 3 those of the others (PTX ISA, "Register fragments" of wgmma).
 struct Singles<'a, R> {
     registers: &'a mut R,
     accumulates: bool,
@@ -245,7 +246,7 @@ impl<R: Registers> Accumulator for Singles<'_, R> {
     }
 }
 
-/// An accumulator of f16: as of f32, but that an even and an odd column share a register.
+/// An accumulator of f16: as of f32, except that an even and an odd column share a register.
 struct Halves<'a, R> {
     registers: &'a mut R,
     accumulates: bool,
@@ -279,7 +280,8 @@ impl<R: Registers> Accumulator for Halves<'_, R> {
     }
 }
 
-/// The bits of a number that is an f16: scaled by 2^-112 its exponent field is that of f16, and so are subnormals.
+/// The bits of a number that is an f16: scaled by 2^-112 its exponent field is that of f16, also
+/// for subnormals.
 #[inline(always)]
 fn half_bits(value: f32) -> u32 {
     let bits = value.to_bits();

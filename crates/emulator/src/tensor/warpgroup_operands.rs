@@ -1,4 +1,4 @@
-//! A and B of a `wgmma`, from shared memory or registers to what is multiplied.
+//! A and B of a `wgmma`, from shared memory or registers to the multiplied form.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct Outside {
     pub address: u32,
 }
 
-/// Where A comes from.
+/// The source of A.
 #[derive(Clone, Copy)]
 pub enum LeftOperand<'a> {
     /// Shared memory.
@@ -29,7 +29,7 @@ pub enum LeftOperand<'a> {
     Elements(&'a dyn Fn(usize, usize) -> u32),
 }
 
-/// The operands of a multiply, made ready. It is kept from one multiply to the next, for its memory.
+/// The prepared operands of an MMA. Kept between MMAs for its allocation.
 #[derive(Debug, Default)]
 pub struct Operands {
     /// The bits of elements: of A by steps of the depth, of B by eight columns and then by steps.
@@ -154,7 +154,7 @@ impl WarpgroupMultiply {
         }
     }
 
-    /// The ranges of shared memory that one warp's share of the multiply reads, in order and apart.
+    /// The ranges of shared memory that one warp's share of the MMA reads, in order and disjoint.
     pub fn ranges(&self, a: Option<MatrixDescriptor>, b: MatrixDescriptor, warp: usize) -> Vec<Range<u32>> {
         let pieces = |descriptor: MatrixDescriptor, major: Major, along: Range<usize>, steps: usize| {
             let (along, deep) = match major {
@@ -184,7 +184,7 @@ impl WarpgroupMultiply {
         self.shape.k * self.a.bits() as usize / self.element_bits()
     }
 
-    /// The width of what is multiplied at once: bits are taken by words.
+    /// The width of the elements that are multiplied: bits are taken by words.
     fn element_bits(&self) -> usize {
         if self.a == DataType::B1 { 32 } else { self.a.bits() as usize }
     }
@@ -231,7 +231,8 @@ impl Matrix<'_> {
         Ok(words)
     }
 
-    /// Collects the bits of the elements, `width` wide, of `extent` rows (columns) and `depth` steps.
+    /// Collects the bits of the elements, `width` wide, of `extent` rows (columns) and `depth`
+    /// steps.
     #[inline(always)]
     fn collect(
         &self,
@@ -275,7 +276,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// The same where rows are neighbours, as many as fit into a piece.
+    /// The same if rows are adjacent, as many as fit into a part.
     #[inline(always)]
     fn collect_transposed<const WIDTH: usize>(
         &self,
@@ -298,7 +299,7 @@ impl Matrix<'_> {
     }
 }
 
-/// Where the elements of a row of A or a column of B are put: the place of the first, and how far on the next is.
+/// The destination of a row of A or a column of B: the index of the first element, and the stride.
 trait Layout {
     fn row(&self, row: usize, depth: usize) -> (usize, usize);
 }
@@ -313,7 +314,8 @@ impl Layout for BySteps {
     }
 }
 
-/// Eight columns of B after the other, and of those step after step: the even columns, then the odd ones.
+/// Eight columns of B at a time, and for these step after step: the even columns, then the odd
+/// ones.
 struct ByEights;
 
 impl Layout for ByEights {
@@ -323,8 +325,9 @@ impl Layout for ByEights {
     }
 }
 
-/// Collects A from registers. Lane t holds, in its registers 0 and 2, parts of row t / 4, in the others of the eighth row
-/// after it; each register is the t % 4-th word of 16 bytes (PTX ISA, "Register fragments" of wgmma).
+/// Collects A from registers. Lane t holds, in its registers 0 and 2, parts of row t / 4, in the
+/// others of the eighth row after it; each register is the t % 4-th word of 16 bytes (PTX ISA,
+/// "Register fragments" of wgmma).
 fn collect_registers(
     warps: &[[Column; LEFT_REGISTERS]; WARPS],
     element_bits: usize,
@@ -344,7 +347,8 @@ fn collect_registers(
     }
 }
 
-/// The numbers that elements are, or their negatives. (A loop for each type, for the machine's vectors.)
+/// The numbers that elements are, or their negatives. (A loop for each type, for the machine's
+/// vectors.)
 #[inline(always)]
 pub(super) fn fill_floats(element: DataType, bits: &[u32], negated: bool, values: &mut [f32]) {
     let sign = u32::from(negated) << 31;
@@ -364,7 +368,7 @@ pub(super) fn fill_floats(element: DataType, bits: &[u32], negated: bool, values
     }
 }
 
-/// The numbers that elements are, over and over where there are more values than elements.
+/// The values of elements, repeated if more values than elements are needed.
 #[inline(always)]
 fn fill_integers(element: DataType, bits: &[u32], values: &mut [i32]) {
     let repeats = values.len() / bits.len();
@@ -391,7 +395,8 @@ pub(super) fn least_exponent(element: DataType) -> i16 {
     }
 }
 
-/// The exponent field of f16 is 112 short of that of f32; multiplying by 2^112 makes up for it, subnormals too.
+/// The exponent bias of f16 is 112 less than that of f32; multiplying by 2^112 corrects it, also
+/// for subnormals.
 #[inline(always)]
 pub(super) fn half_value(bits: u32) -> f32 {
     let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
@@ -404,13 +409,13 @@ fn brain_value(bits: u32) -> f32 {
     f32::from_bits(bits << 16)
 }
 
-/// The low 13 bits of a tf32 are not looked at.
+/// The low 13 bits of a tf32 are ignored.
 #[inline(always)]
 fn tensor_value(bits: u32) -> f32 {
     f32::from_bits(bits & 0xffff_e000)
 }
 
-/// As f16: the exponent is 120 short of that of f32, and there are no infinities.
+/// As for f16: the exponent bias is 120 less than that of f32, and infinities do not exist.
 #[inline(always)]
 fn e4m3_value(bits: u32) -> f32 {
     let scaled = f32::from_bits((bits & 0x7f) << 20) * f32::from_bits((127 + 120) << 23);

@@ -1,14 +1,14 @@
 //! The emulator's own encoding of a tensor map: 128 bytes, as opaque to programs as the driver's.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
-//! | 0-7 | a mark that it is one |
+//! | 0-7 | a magic number |
 //! | 8-15 | the tensor's address |
 //! | 16-35 | extents less one, 4 bytes each |
 //! | 36-67 | strides of axes 1 to 4, 8 bytes each |
 //! | 68-77 | box extents, 2 bytes each; of im2col 68-73 and 74-79 the corners, 80-81 channels, 82-83 pixels |
 //! | 84-88 | element strides |
-//! | 89-96 | codes of the choices: element type, swizzle and the like |
+//! | 89-96 | codes of the element type, swizzle and other choices |
 
 mod tile;
 
@@ -28,7 +28,7 @@ const CHANNELS: usize = 80;
 const PIXELS: usize = 82;
 const ELEMENT_STRIDES: usize = 84;
 
-/// The fields of one byte, and where each is. Their values are those of `tensormap.replace`.
+/// The fields of one byte, and the position of each. Their values are those of `tensormap.replace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Element = 89,
@@ -43,7 +43,8 @@ pub(crate) enum Code {
     Fill = 96,
 }
 
-/// `tensormap.replace` numbers the element types in an order of its own. (PTX ISA, "tensormap.replace".)
+/// `tensormap.replace` numbers the element types in an order of its own. (PTX ISA,
+/// "tensormap.replace".)
 const ELEMENTS: [ElementType; 16] = {
     use ElementType::*;
     [U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, Tf32, Tf32Ftz, B4x16, B4x16P64, B6x16P32]
@@ -65,7 +66,7 @@ const SWIZZLES: [(Swizzle, u8, u8); 7] = [
 #[repr(transparent)]
 pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
 
-/// The 128 bytes that stand for a tensor map on an emulated device. The description must keep its
+/// The 128 bytes of a tensor map on an emulated device. The description must satisfy its
 /// [rules](Description::check).
 pub fn encode(map: &Description) -> [u8; TENSOR_MAP_BYTES] {
     let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
@@ -125,7 +126,8 @@ impl Encoded {
         self.0.starts_with(MARK)
     }
 
-    /// Makes a tensor map of zeros, of which every field is still to be replaced. Whether it is zeros.
+    /// Makes a tensor map of zeros, of which every field is still to be replaced. Whether it is
+    /// zeros.
     pub(crate) fn begin(&mut self) -> bool {
         let is_blank = self.0.iter().all(|&byte| byte == 0);
         if is_blank {
@@ -138,7 +140,8 @@ impl Encoded {
         self.put(ADDRESS, &address.to_le_bytes());
     }
 
-    /// Sets an extent; `tensormap.replace` has 32 bits for it, of which 0 is refused when the map is used.
+    /// Sets an extent; `tensormap.replace` has 32 bits for it, of which 0 is refused when the map
+    /// is used.
     pub(crate) fn set_extent(&mut self, axis: usize, extent: u32) {
         self.put(EXTENTS + 4 * axis, &extent.wrapping_sub(1).to_le_bytes());
     }
@@ -149,7 +152,7 @@ impl Encoded {
     }
 
     pub(crate) fn set_box(&mut self, axis: usize, extent: u32) {
-        // What does not fit the field is as illegal as its largest value.
+        // A value that exceeds the field is as illegal as its largest value.
         self.put(BOX + 2 * axis, &u16::try_from(extent).unwrap_or(u16::MAX).to_le_bytes());
     }
 
@@ -165,10 +168,10 @@ impl Encoded {
         usize::from(self.0[code as usize])
     }
 
-    /// What it says; or what is wrong with it.
+    /// The decoded description, or an error.
     pub(crate) fn decode(&self) -> Result<Description, String> {
         let unknown = |what: &str, code: Code| {
-            format!("its {what} has the code {}, which means nothing", self.code(code))
+            format!("its {what} has the code {}, which is undefined", self.code(code))
         };
         let rank = self.code(Code::Rank) + 1;
         if rank > MOST_AXES {

@@ -1,10 +1,10 @@
-//! Which bytes of a tensor one copy takes, row by row.
+//! The bytes of a tensor that one copy accesses, row by row.
 
 use std::ops::Range;
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Interleave, MOST_AXES, Swizzle};
 
-/// The axes that copies walk along: an interleaved tensor has one more in front of its own, within a slice.
+/// The axes of copies: an interleaved tensor has one more before its own, within a slice.
 const AXES: usize = MOST_AXES + 1;
 
 /// The bytes of a NaN fill: half words of this value, whatever the type (measured on H200).
@@ -18,20 +18,21 @@ pub(crate) struct Tensor {
     /// Bytes of a row in shared memory, and from one row to the next.
     pub(crate) row_bytes: u32,
     pub(crate) row_pitch: u32,
-    /// What two neighbouring bytes outside the tensor are filled with.
+    /// The fill value of two adjacent bytes outside the tensor.
     pub(crate) fill: [u8; 2],
     pub(crate) is_im2col: bool,
-    /// It has an element stride along axis 0, where the hardware knows none; its stores then write whole 16-byte pieces.
+    /// It has an element stride along axis 0, which the hardware does not support; its stores then
+    /// write whole 16-byte parts.
     has_ignored_step: bool,
     /// The axes of the tensor map.
     rank: usize,
-    /// The first of them among those that copies walk along: 1 if it is interleaved.
+    /// The index of its first axis among those of copies: 1 if it is interleaved.
     first: usize,
     address: u64,
     /// The bits of an element of axis 0, in global and in shared memory.
     bits: i64,
     shared_bits: i64,
-    /// By axis; those the tensor lacks have an extent of one.
+    /// By axis; missing axes have an extent of one.
     extents: [i64; AXES],
     strides: [u64; AXES],
     counts: [u32; AXES],
@@ -42,15 +43,15 @@ pub(crate) struct Tensor {
     upper: [i64; AXES],
 }
 
-/// Where a copy starts in its tensor.
+/// The start of a copy in its tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Start {
     /// By axis.
     pub(crate) coordinates: [i32; MOST_AXES],
     /// Added to the pixels of im2col, from axis 1 on.
     pub(crate) offsets: [u16; 3],
-    /// Four rows by name instead of a box: the coordinates are the column, then the rows (`.tile::gather4`,
-    /// `.tile::scatter4`).
+    /// Four rows by name instead of a box: the coordinates are the column, then the rows
+    /// (`.tile::gather4`, `.tile::scatter4`).
     pub(crate) is_four_rows: bool,
     /// The copy writes the tensor.
     pub(crate) is_store: bool,
@@ -65,7 +66,7 @@ pub(crate) struct Row {
     pub(crate) bytes: u32,
     /// The part of its bytes in shared memory that is inside the tensor.
     pub(crate) inside: Range<u32>,
-    /// Where the inside part is in global memory.
+    /// The address of the inside part in global memory.
     pub(crate) global: u64,
 }
 
@@ -73,7 +74,7 @@ impl Tensor {
     pub(crate) fn new(map: &Description) -> Self {
         let slice = map.interleave.slice_bytes();
         let first = usize::from(slice.is_some());
-        // Values by the map's axes, put where the axes are that copies walk along.
+        // Values by the map's axes, rearranged to the axes of copies.
         fn placed<T: Copy>(first: usize, values: impl IntoIterator<Item = T>, rest: T) -> [T; AXES] {
             let mut values = values.into_iter();
             std::array::from_fn(|axis| if axis < first { rest } else { values.next().unwrap_or(rest) })
@@ -129,12 +130,12 @@ impl Tensor {
         self.row_bytes * self.rows(start)
     }
 
-    /// The bytes of shared memory a copy takes.
+    /// The bytes of shared memory of a copy.
     pub(crate) fn shared_bytes(&self, start: &Start) -> u32 {
         self.row_pitch * self.rows(start)
     }
 
-    /// What the hardware traps on, in words (measured on H200).
+    /// The copies that the hardware traps on, as a message (measured on H200).
     pub(crate) fn refuses(&self, start: &Start) -> Option<String> {
         let coordinates = &start.coordinates[..self.rank];
         if self.first == 0 {
@@ -227,9 +228,9 @@ impl Tensor {
         })
     }
 
-    /// Pixels follow each other inside the bounding box, the innermost axis first; past its last pixel an axis starts anew
-    /// at its first, and the next one goes on. After the axes of pixels come the images; the slice of an interleaved tensor,
-    /// whose axis is between them, stays.
+    /// Pixels are consecutive inside the bounding box, the innermost axis first; past its last
+    /// pixel an axis restarts at its first, and the next one advances. After the pixel axes come
+    /// the images; the slice of an interleaved tensor, whose axis is between them, stays.
     fn for_pixels(&self, start: &Start, rows: Range<u32>, mut visit: impl FnMut(Row)) {
         let mut pixel = self.start(start);
         let (images, pixels) = (self.images(), 1..self.images() - self.first);
@@ -264,7 +265,7 @@ impl Tensor {
         let bytes = |elements: i64| (elements * self.shared_bits / 8) as u32;
         let mut inside = bytes(inside.start)..bytes(inside.end);
         if is_store && self.has_ignored_step {
-            // Up to 15 bytes past the tensor's end, as far as the box goes (measured on H200).
+            // Up to 15 bytes past the tensor's end, as far as the box reaches (measured on H200).
             inside.end = inside.end.next_multiple_of(16).min(self.row_bytes);
         }
         Row { index, bytes: self.row_bytes, inside, global }

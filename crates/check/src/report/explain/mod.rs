@@ -15,12 +15,12 @@ fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// The page of a code: what it means, why it is wrong, and what to do.
+/// The explanation of a code: what it means, why it is wrong, and how to correct it.
 pub fn explain(code: &str) -> Option<&'static str> {
     pages().find(|(found, _)| *found == code).map(|(_, page)| page)
 }
 
-/// The codes that there are pages of.
+/// The codes with an explanation.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     pages().map(|(code, _)| code)
 }

@@ -1,8 +1,9 @@
-//! Copies that move their data some time between their issue and the moment the program waits for them.
+//! Copies that move their data some time between their issue and the moment the program waits for
+//! them.
 //!
-//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made when its thread waits for its
-//! group, or when nothing else in the CTA can go on. Under `Random` a seeded generator decides, each time a thread has to
-//! do with copies, which of those under way are made.
+//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made when its
+//! thread waits for its group, or when nothing else in the CTA can proceed. Under `Random` a seeded
+//! generator selects copies in flight at each copy instruction of the thread.
 
 use warpwright_events::{LANES, lanes};
 
@@ -13,7 +14,7 @@ use crate::memory::{Memory, RegionCache, SharedMemory};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingCopy {
     pub(crate) lane: u8,
-    /// Bytes to write, and of those how many come from the source; the rest are zeros.
+    /// Bytes to write, and the number of them from the source; the rest are zeros.
     pub(crate) bytes: u8,
     pub(crate) source_bytes: u8,
     pub(crate) group: u32,
@@ -48,7 +49,7 @@ pub(crate) struct PendingArrival {
     pub(crate) barrier: u32,
 }
 
-/// The copies that one warp has under way.
+/// The copies in flight of one warp.
 #[derive(Debug)]
 pub(crate) struct CopyQueue {
     copies: Vec<PendingCopy>,
@@ -94,8 +95,8 @@ impl CopyQueue {
         self.arrivals.push(arrival);
     }
 
-    /// Makes the copies of the lanes of a mask but those of the `latest` groups committed last; all, and those of the
-    /// open group too, if `latest` is `None`.
+    /// Makes the copies of the lanes of a mask except those of the `latest` groups committed last;
+    /// all of them, and those of the open group, if `latest` is `None`.
     pub(crate) fn wait(
         &mut self,
         mask: u32,
@@ -112,7 +113,7 @@ impl CopyQueue {
         });
     }
 
-    /// Makes some of the copies under way, if the schedule is random.
+    /// Makes some of the copies in flight, if the schedule is random.
     pub(crate) fn drift(&mut self, schedule: Schedule, memory: &Memory, shared: &mut SharedMemory) {
         if !matches!(schedule, Schedule::Random(_)) {
             return;
@@ -122,7 +123,7 @@ impl CopyQueue {
         self.complete(memory, shared, |_| chosen.next().unwrap_or(false));
     }
 
-    /// Makes all copies under way. Whether there were any.
+    /// Makes all copies in flight. Returns whether any were.
     pub(crate) fn drain(&mut self, memory: &Memory, shared: &mut SharedMemory) -> bool {
         let any = !self.copies.is_empty() || !self.arrivals.is_empty();
         self.complete(memory, shared, |_| true);
@@ -144,7 +145,7 @@ impl CopyQueue {
         });
     }
 
-    /// Takes the arrivals of the lanes whose copies are all made.
+    /// Takes the arrivals of lanes without copies in flight.
     pub(crate) fn take_arrivals(&mut self) -> Vec<PendingArrival> {
         let busy = self.copies.iter().fold(0u32, |mask, copy| mask | 1 << copy.lane);
         let (waiting, ready) =
@@ -153,7 +154,7 @@ impl CopyQueue {
         ready
     }
 
-    /// Whether anything is under way.
+    /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.copies.is_empty() && self.arrivals.is_empty()
     }

@@ -1,9 +1,11 @@
-//! Copies that move their data some time between their issue and the moment the program waits for them.
+//! Copies that move their data some time between their issue and the moment the program waits for
+//! them.
 //!
-//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made at the last moment that the program
-//! allows: when its thread waits for its group; or, when nothing else in the cluster can go on, the copies whose mbarrier
-//! a thread waits for, and of others the oldest one. Under `Random` a seeded generator decides again and again which of
-//! those under way go on, and by how many rows. What a copy reads it reads when it moves, never when it is issued.
+//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made as late as
+//! the program allows: when its thread waits for its group, or when nothing else in the cluster can
+//! proceed. Then copies whose mbarrier a thread waits for go first, and of the others the oldest.
+//! Under `Random` a seeded generator repeatedly selects copies in flight and the number of rows
+//! they advance. A copy reads its source when it moves, not when it is issued.
 //!
 //! A bulk or tensor copy is a [`Transfer`], a `cp.async` of a lane a [`PendingCopy`].
 

@@ -16,7 +16,8 @@ use crate::memory::{Memory, RegionCache};
 use crate::numeric::convert::{ConvertMode, Scalar, convert};
 
 impl Transfer {
-    /// Moves on to a step, and tells its completion when it is the last one. Whether it is.
+    /// Advances to a step, and reports the completion after the last one. Returns whether it has
+    /// completed.
     pub(super) fn advance(
         &mut self,
         until: u32,
@@ -44,7 +45,8 @@ impl Transfer {
                 }
                 Motion::Value { data, bytes, to, rank, reduction } => {
                     let target = shared(blocks, *rank, *to, *bytes);
-                    // SAFETY: `shared` found the bytes, which are aligned, and the data has no fewer.
+                    // SAFETY: `shared` found the bytes, which are aligned, and the data has no
+                    // fewer.
                     unsafe { put(data.as_ptr(), target, *bytes, reduction.as_ref()) };
                 }
             }
@@ -83,7 +85,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Refuses a copy whose rows are not where they should be, so that moving them later cannot fail.
+    /// Refuses a copy with invalid rows, so that moving them later cannot fail.
     pub(super) fn check(&self, blocks: &mut Blocks<'_>, memory: &Memory) -> Result<(), Box<Failure>> {
         let lane = 1 << self.issuer.lane;
         let (global, writes) = match &self.motion {
@@ -151,7 +153,7 @@ fn check_global(global: &Global, writes: bool, lane: u32, memory: &Memory) -> Re
         failure = failure.note(memory.describe(if freed { row.global } else { end - 1 }));
     }
     if let Global::Tile { .. } = global {
-        failure = failure.note("the tensor map's address, extents and strides say where the tensor lies");
+        failure = failure.note("the tensor map's address, extents and strides determine where the tensor is");
     }
     Err(failure)
 }
@@ -177,7 +179,7 @@ fn check_shared(
         return Ok(());
     }
     let message = format!(
-        "A copy takes {bytes} bytes of shared memory from offset {address:#x} on, and they are not there."
+        "A copy accesses {bytes} bytes from offset {address:#x} on, which are outside shared memory."
     );
     let note = format!("each CTA has {} bytes of it, static and dynamic", block.shared.size());
     Err(Failure::new(FaultKind::OutOfBounds, lane, message)
@@ -217,7 +219,7 @@ fn load(
             data = unsafe { as_shared(from.element(), data, inside.len(), &mut scratch) };
         }
         for tile in &tiles {
-            // SAFETY: `shared` found the bytes of all rows, and `data` has those of the inside part.
+            // SAFETY: `shared` found the bytes of all rows, and `data` has those inside the tensor.
             unsafe {
                 tile.put(row.index, inside.clone(), data);
                 tile.fill(row.index, 0..inside.start, fill);
@@ -230,7 +232,8 @@ fn load(
 /// Elements as they are in shared memory: most as they are; tf32 rounded; padded ones spread.
 ///
 /// # Safety
-/// `data` points to the bytes in global memory of `length` bytes in shared memory, which is at most the scratch.
+/// `data` points to the bytes in global memory of `length` bytes in shared memory, which is at most
+/// the scratch.
 #[inline(always)]
 unsafe fn as_shared(
     element: Option<ElementType>,
@@ -261,7 +264,8 @@ unsafe fn as_shared(
     scratch.as_ptr()
 }
 
-/// A load of tf32 rounds to the nearest, ties to even, and makes every NaN the same (measured on H200).
+/// A load of tf32 rounds to nearest, ties to even, and makes every NaN canonical (measured on
+/// H200).
 fn rounded_to_tf32(bits: u32) -> u32 {
     if f32::from_bits(bits).is_nan() {
         return 0x7fff_e000;
@@ -276,7 +280,7 @@ fn stage(from: u32, to: &Global, rows: Range<u32>, staged: &mut Vec<u8>, blocks:
     to.for_rows(rows, |row| {
         let start = staged.len();
         staged.resize(start + row.bytes as usize, 0);
-        // SAFETY: `shared` found the bytes of all rows, and there is room for this one's.
+        // SAFETY: `shared` found the bytes of all rows, including this one's.
         unsafe { tile.get(row.index, 0..row.bytes, staged[start..].as_mut_ptr()) };
     });
 }
@@ -331,12 +335,14 @@ fn pass(
     unsafe { put(source, target, bytes, reduction) };
 }
 
-/// Copies bytes, or reduces them into what is there.
+/// Copies bytes, or reduces them into the destination.
 ///
 /// # Safety
-/// Both are of `bytes` bytes, which may overlap; the target is aligned to the elements of the reduction.
+/// Both are of `bytes` bytes, which may overlap; the target is aligned to the elements of the
+/// reduction.
 unsafe fn put(source: *const u8, target: *mut u8, bytes: u32, reduction: Option<&Reduction>) {
-    // SAFETY: the caller's promise; `copy_from` allows overlap, and elements are reduced one by one.
+    // SAFETY: the caller's promise; `copy_from` allows overlap, and elements are reduced one by
+    // one.
     unsafe {
         match reduction {
             Some(reduction) => reduction.apply(target, source, bytes as usize),

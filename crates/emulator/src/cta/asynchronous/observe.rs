@@ -1,4 +1,4 @@
-//! What the checkers are told of bulk and tensor copies.
+//! Reports bulk and tensor copies to observers.
 
 use warpwright_arch::tensor_map::TENSOR_MAP_BYTES;
 use warpwright_events::{
@@ -8,7 +8,7 @@ use warpwright_events::{
 use super::transfer::{Completion, Motion, Transfer};
 use crate::cta::block::Blocks;
 
-/// Tells of a copy that is issued: every range of bytes it will touch.
+/// Reports an issued copy: every range of bytes it will access.
 #[cold]
 pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
     let own = blocks.own.rank;
@@ -52,7 +52,7 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
                     completion: completion(transfer.completion, rank, own),
                     ranges: &ranges,
                 });
-                // The source is read once, and that it was the first mbarrier tells.
+                // The source is read once; the first mbarrier reports that.
                 ranges.clear();
             }
         }
@@ -90,12 +90,12 @@ pub(super) fn observe(transfer: &Transfer, blocks: &Blocks<'_>) {
     }
 }
 
-/// How the program learns of the part of a copy that goes to a CTA.
+/// How the program observes the completion of the part of a copy that writes to a CTA.
 fn completion(completion: Completion, rank: u32, own: u32) -> events::Completion {
     match completion {
         Completion::Group(_) => events::Completion::Group(events::AsyncKind::Bulk),
         Completion::Mbarriers { offset, ranks } => {
-            // One mbarrier may be told of a copy to another CTA.
+            // A copy to another CTA may complete at one mbarrier.
             let rank = match ranks {
                 _ if ranks >> rank & 1 != 0 => rank,
                 0 => own,

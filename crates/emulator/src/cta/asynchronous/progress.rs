@@ -1,4 +1,4 @@
-//! When the copies of a CTA move on, by the schedule and by what the program waits for.
+//! The progress of a CTA's copies, by the schedule and by what the program waits for.
 
 use super::observe;
 use super::queue::Transfers;
@@ -25,7 +25,8 @@ pub(crate) fn issue(
     drift(blocks, launch)
 }
 
-/// Moves the CTA's own transfers on, each until the step that `until` gives; those that are made are gone.
+/// Advances the CTA's own transfers, each up to the step that `until` returns; completed ones are
+/// removed.
 fn advance(
     blocks: &mut Blocks<'_>,
     launch: &LaunchContext<'_>,
@@ -65,8 +66,8 @@ pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Resu
     .map(|_| ())
 }
 
-/// Makes the transfers of a warp's lanes that belong to bulk groups, but those of the `latest` groups committed last; or
-/// only reads their sources.
+/// Makes the transfers of a warp's lanes in bulk groups, except those of the `latest` groups
+/// committed last; or only reads their sources.
 pub(crate) fn wait_group(
     blocks: &mut Blocks<'_>,
     launch: &LaunchContext<'_>,
@@ -118,7 +119,7 @@ pub(crate) fn finish_awaited(
     })
 }
 
-/// Makes the oldest transfer of the CTA. Whether there is one.
+/// Makes the oldest transfer of the CTA. Returns whether one existed.
 pub(crate) fn finish_oldest(
     blocks: &mut Blocks<'_>,
     launch: &LaunchContext<'_>,
@@ -135,7 +136,7 @@ pub(crate) fn awaited(blocks: &Blocks<'_>) -> Vec<(u32, u64)> {
     blocks.own.transfers.awaited.iter().map(|&offset| (rank, offset)).collect()
 }
 
-/// Failure with copies that no instruction has just touched is that of the instruction that issued the first of them.
+/// A fault of a delayed copy is attributed to the instruction that issued the first one.
 fn located(
     blocks: &mut Blocks<'_>,
     work: impl FnOnce(&mut Blocks<'_>) -> Result<bool, Box<Failure>>,

@@ -11,13 +11,13 @@ use crate::tensor_map::{Encoded, Tensor};
 /// Tensor maps that a CTA keeps decoded.
 const KEPT_MAPS: usize = 8;
 
-/// The bulk and tensor copies that a CTA's threads have under way.
+/// The bulk and tensor copies in flight of a CTA's threads.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     pub(super) pending: Vec<Transfer>,
     /// Bulk groups committed, by warp and lane: the number of the group that is open.
     committed: Vec<[u32; LANES]>,
-    /// Mbarriers of the CTA whose phase a thread has found open, and not found closed since.
+    /// Mbarriers of the CTA whose phase a thread has last found open.
     pub(super) awaited: Vec<u64>,
     /// Tensor maps decoded lately.
     maps: Vec<(Encoded, Arc<Tensor>)>,
@@ -39,7 +39,7 @@ impl Transfers {
         self.awaited.clear();
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
@@ -73,7 +73,7 @@ impl Transfers {
         }
     }
 
-    /// What an encoded tensor map says; or what is wrong with it.
+    /// A decoded tensor map, or the reason that it is invalid.
     pub(crate) fn tensor(&mut self, encoded: &Encoded) -> Result<Arc<Tensor>, String> {
         if let Some((_, tensor)) = self.maps.iter().find(|(known, _)| known == encoded) {
             return Ok(tensor.clone());

@@ -1,4 +1,4 @@
-//! What a reducing copy does with each element (PTX ISA, "cp.reduce.async.bulk").
+//! The operation of a reducing copy on each element (PTX ISA, "cp.reduce.async.bulk").
 
 use warpwright_arch::tensor_map::ElementType;
 use warpwright_ptx::syntax::Type;
@@ -23,7 +23,7 @@ impl Reduction {
         Some(Self { combine: combine(operation, ty)?, size: ty.bytes() })
     }
 
-    /// What a tensor map's type makes of an operation; `None` if the hardware traps on it (measured on H200).
+    /// The operation for a tensor map's type; `None` if the hardware traps (measured on H200).
     pub(crate) fn of_element(operation: Update, element: ElementType) -> Option<Self> {
         use ElementType::*;
         use Update::*;

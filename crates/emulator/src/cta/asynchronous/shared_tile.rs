@@ -1,10 +1,10 @@
-//! Rows of a copy in shared memory, swizzled as its tensor map says.
+//! Rows of a copy in shared memory, swizzled as by its tensor map.
 
 use std::ops::Range;
 
 use warpwright_arch::tensor_map::Swizzle;
 
-/// The host's bytes of a tile that lies in shared memory from an address on.
+/// The host's bytes of a tile in shared memory at an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedTile {
     host: *mut u8,
@@ -20,7 +20,8 @@ impl SharedTile {
         Self { host, start, pitch, swizzle }
     }
 
-    /// Visits the pieces of a part of a row: how far into the part each begins, its host bytes, and its length.
+    /// Visits the pieces of a part of a row: how far into the part each begins, its host bytes, and
+    /// its length.
     #[inline(always)]
     fn for_pieces(&self, row: u32, part: Range<u32>, mut visit: impl FnMut(usize, *mut u8, usize)) {
         let first = self.start + row * self.pitch;
@@ -28,7 +29,7 @@ impl SharedTile {
             let host = self.host.wrapping_add((first - self.start + part.start) as usize);
             return visit(0, host, part.len());
         }
-        // What is exchanged within 16 bytes is 8 of them.
+        // Swaps 8-byte halves of 16 bytes.
         let piece = if self.swizzle == Swizzle::Bytes128Atom32Flip8 { 8 } else { 16 };
         let mut at = part.start;
         while at < part.end {
@@ -42,7 +43,8 @@ impl SharedTile {
     /// Writes a part of a row.
     ///
     /// # Safety
-    /// The tile's rows are inside memory that may be written, and `data` points to as many bytes as the part has.
+    /// The tile's rows are inside memory that may be written, and `data` points to as many bytes as
+    /// the part has.
     #[inline(always)]
     pub(super) unsafe fn put(&self, row: u32, part: Range<u32>, data: *const u8) {
         self.for_pieces(row, part, |offset, host, length| {

@@ -1,4 +1,4 @@
-//! One bulk or tensor copy under way: from where to where, row by row, and what its end is told to.
+//! One bulk or tensor copy in flight: its source and destination, row by row, and its completion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::tensor_map::{Row, Start, Tensor};
 /// Rows of a copy that has no tensor map are cut to this many bytes.
 pub(super) const LINEAR_ROW: u32 = 2048;
 
-/// Who issued a copy.
+/// The issuer of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Issuer {
     pub(crate) warp: u32,
@@ -38,7 +38,7 @@ impl Global {
         }
     }
 
-    /// What the copy counts on an mbarrier.
+    /// The bytes the copy counts on an mbarrier.
     pub(crate) fn bytes(&self) -> u32 {
         match self {
             Global::Linear { bytes, .. } => *bytes,
@@ -46,7 +46,7 @@ impl Global {
         }
     }
 
-    /// What it takes of shared memory.
+    /// Its range of shared memory.
     pub(crate) fn shared_bytes(&self) -> u32 {
         match self {
             Global::Linear { bytes, .. } => *bytes,
@@ -68,7 +68,7 @@ impl Global {
         }
     }
 
-    /// Visits what it touches of global memory.
+    /// Visits its ranges of global memory.
     pub(super) fn for_ranges(&self, kind: AccessKind, mut visit: impl FnMut(ByteRange)) {
         self.for_rows(0..self.rows(), |row| {
             let bytes = u64::from(self.global_bytes(row.inside.len() as u32));
@@ -78,7 +78,7 @@ impl Global {
         });
     }
 
-    /// The tile in shared memory whose bytes are `host`.
+    /// The tile in shared memory with the bytes `host`.
     pub(super) fn tile(&self, host: *mut u8, address: u32) -> SharedTile {
         match self {
             Global::Linear { .. } => SharedTile::new(host, address, LINEAR_ROW, Swizzle::None),
@@ -100,7 +100,7 @@ impl Global {
         }
     }
 
-    /// The bytes in global memory that so many bytes in shared memory hold.
+    /// The bytes in global memory for as many bytes in shared memory.
     pub(super) fn global_bytes(&self, shared_bytes: u32) -> u32 {
         match self.element() {
             Some(element) if element.is_padded() => shared_bytes / 16 * element.bits() * 2,
@@ -109,20 +109,20 @@ impl Global {
     }
 }
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone, Debug)]
 pub(crate) enum Motion {
-    /// From global memory to the same place in the shared memory of each CTA of a mask.
+    /// From global memory to the same offset in the shared memory of each CTA of a mask.
     Load { from: Global, to: u32, ranks: u16 },
-    /// From the CTA's shared memory to global memory, or into what is there.
+    /// From the CTA's shared memory to global memory, stored or reduced.
     Store { from: u32, to: Global, reduction: Option<Reduction> },
-    /// From the CTA's shared memory to that of a CTA of the cluster, or into what is there.
+    /// From the CTA's shared memory to that of a CTA of the cluster, stored or reduced.
     Peer { from: u32, to: u32, rank: u32, bytes: u32, reduction: Option<Reduction> },
-    /// What a thread had in its registers to the shared memory of a CTA of the cluster, or into what is there.
+    /// From a thread's registers to the shared memory of a CTA of the cluster, stored or reduced.
     Value { data: [u8; 16], bytes: u32, to: u32, rank: u32, reduction: Option<Reduction> },
 }
 
-/// What the end of a copy is told to.
+/// How the completion of a copy is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completion {
     /// The mbarrier at an offset in each CTA of a mask.
@@ -131,17 +131,17 @@ pub(crate) enum Completion {
     Group(u32),
 }
 
-/// A copy under way.
+/// A copy in flight.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) issuer: Issuer,
     pub(crate) motion: Motion,
     pub(crate) completion: Completion,
-    /// Where its tensor map is, if that is in global memory, where programs may change it.
+    /// The address of its tensor map, if it is in global memory, where programs may change it.
     pub(super) map: Option<u64>,
     /// Rows moved; of a store, rows read and then rows written.
     pub(super) progress: u32,
-    /// What a store has read.
+    /// The rows that a store has read.
     pub(super) staged: Vec<u8>,
 }
 

@@ -5,9 +5,10 @@ use warpwright_events::{Cell, FULL, FaultKind, TENSOR_COLUMNS, TENSOR_ROWS};
 use super::columns::Columns;
 use crate::launch::failure::Failure;
 
-/// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA, "Access restrictions").
+/// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA,
+/// "Access restrictions").
 pub(crate) const ROWS_OF_WARP: u32 = 32;
-/// What columns hold that nothing has written.
+/// The content of columns that nothing has written.
 const POISON: u32 = u32::MAX;
 
 /// A rectangle of cells.
@@ -18,7 +19,7 @@ pub(crate) struct Area {
     pub(crate) columns: u32,
 }
 
-/// The tensor memory of a CTA. Its cells are there from the first time that columns are asked for.
+/// The tensor memory of a CTA. Its cells exist from the first allocation on.
 #[derive(Debug, Default)]
 pub(crate) struct TensorMemory {
     cells: Vec<u32>,
@@ -31,7 +32,7 @@ impl TensorMemory {
         self.columns = Columns::default();
     }
 
-    /// Gives a number of columns away; the first of them, if so many are free.
+    /// Allocates columns; returns the first one, if enough are free.
     pub(crate) fn allocate(&mut self, columns: u32) -> Option<u32> {
         self.cells.resize((TENSOR_ROWS * TENSOR_COLUMNS) as usize, POISON);
         let first = self.columns.allocate(columns)?;
@@ -42,7 +43,7 @@ impl TensorMemory {
         Some(first)
     }
 
-    /// Holds cells to those that somebody has asked for.
+    /// Checks that cells are allocated.
     pub(crate) fn check(&self, what: &str, area: Area) -> Result<(), Box<Failure>> {
         let Area { first: Cell { row, column }, rows, columns } = area;
         if row + rows > TENSOR_ROWS {
@@ -65,7 +66,7 @@ impl TensorMemory {
         Err(Failure::new(FaultKind::OutOfBounds, FULL, message).note(self.columns.in_words()))
     }
 
-    /// What a cell that was checked holds.
+    /// The value of a checked cell.
     #[inline(always)]
     pub(crate) fn get(&self, row: u32, column: u32) -> u32 {
         self.cells[(row * TENSOR_COLUMNS + column) as usize]

@@ -1,12 +1,12 @@
-//! Who has which columns of a CTA's tensor memory (PTX ISA, "tcgen05.alloc").
+//! The allocation of a CTA's tensor-memory columns (PTX ISA, "tcgen05.alloc").
 
 use warpwright_arch::limits;
 use warpwright_events::TENSOR_COLUMNS;
 
-/// What an allocation starts at a multiple of, and the fewest columns of one.
+/// The alignment of an allocation, and its minimum number of columns.
 const UNIT: u32 = limits::TENSOR_MEMORY_MIN_COLUMNS;
 
-/// Columns that were asked for and not given back.
+/// Columns that are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allocation {
     pub(crate) first: u32,
@@ -18,13 +18,13 @@ pub(crate) struct Allocation {
 pub(crate) struct Columns {
     /// In order.
     allocations: Vec<Allocation>,
-    /// Where the CTA gave up the right to ask for more.
+    /// The instruction that relinquished the CTA's allocation permit.
     pub(crate) relinquished: Option<u32>,
-    /// How many CTAs the kernel's instructions are for, and the first one that said so.
+    /// The number of CTAs of the kernel's instructions, and the first instruction with it.
     pub(crate) group: Option<(u8, u32)>,
 }
 
-/// Whether so many columns may be asked for.
+/// Whether this number of columns can be allocated.
 pub(crate) fn is_legal(columns: u32) -> bool {
     columns.is_power_of_two() && (UNIT..=TENSOR_COLUMNS).contains(&columns)
 }
@@ -46,7 +46,7 @@ impl Columns {
         Some(first)
     }
 
-    /// Takes an allocation back: whole, as it was given. Whether there is such a one.
+    /// Frees an allocation, which must match. Returns whether it exists.
     pub(crate) fn free(&mut self, first: u32, columns: u32) -> bool {
         let held = self.allocations.iter().position(|held| (held.first, held.columns) == (first, columns));
         held.map(|held| self.allocations.remove(held)).is_some()
@@ -63,7 +63,7 @@ impl Columns {
         covered >= first + columns
     }
 
-    /// Columns that nobody has.
+    /// Free columns.
     pub(crate) fn free_columns(&self) -> u32 {
         TENSOR_COLUMNS - self.allocations.iter().map(|held| held.columns).sum::<u32>()
     }
@@ -76,7 +76,7 @@ impl Columns {
             .map(|held| format!("{} to {}", held.first, held.first + held.columns - 1))
             .collect();
         match ranges.as_slice() {
-            [] => "the CTA has no columns of tensor memory: `tcgen05.alloc` gives them".to_owned(),
+            [] => "the CTA has no tensor-memory columns: `tcgen05.alloc` allocates them".to_owned(),
             ranges => format!("the CTA has columns {} of tensor memory", ranges.join(", ")),
         }
     }

@@ -5,7 +5,7 @@ use warpwright_events::Cell;
 use super::cells::Area;
 use crate::tensor::descriptor::MatrixDescriptor;
 
-/// A copy from shared to tensor memory under way.
+/// A copy from shared to tensor memory in flight.
 #[derive(Debug)]
 pub(crate) struct Copy {
     pub(crate) shape: CopyShape,
@@ -14,7 +14,7 @@ pub(crate) struct Copy {
     pub(crate) ctas: u32,
 }
 
-/// How many rows of how many pieces of 16 bytes a copy takes, and which rows of tensor memory each of them goes to.
+/// The rows and 16-byte parts of a copy, and the rows of tensor memory for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyShape {
     pub(crate) rows: u32,
@@ -24,7 +24,8 @@ pub(crate) struct CopyShape {
 }
 
 impl CopyShape {
-    /// The shapes, by their PTX words without the dots: what is copied, and to which warps' rows.
+    /// The shapes, by their PTX modifiers without the dots: the copied part, and the warps whose
+    /// rows it is written to.
     pub(crate) const ALL: [(&'static str, &'static str, CopyShape); 6] = [
         ("128x256b", "", Self::new(128, 2, &[[0, 0]])),
         ("4x256b", "", Self::new(4, 2, &[[0, 0]])),
@@ -38,14 +39,14 @@ impl CopyShape {
         Self { rows, pieces, copies }
     }
 
-    /// The rows that one row goes to.
+    /// The destination rows of one row.
     pub(crate) fn targets(self, row: u32) -> impl Iterator<Item = u32> {
         self.copies.iter().map(move |[lower, upper]| row + if row < 32 { *lower } else { *upper })
     }
 }
 
 impl Copy {
-    /// What it writes of tensor memory.
+    /// The cells of tensor memory that it writes.
     pub(crate) fn areas(&self) -> Vec<Area> {
         let mut rows: Vec<u32> = (0..self.shape.rows).flat_map(|row| self.shape.targets(row)).collect();
         rows.sort_unstable();

@@ -1,20 +1,21 @@
-//! Tensor memory: what the fifth generation of tensor cores computes in (PTX ISA, "Tensor Memory").
+//! Tensor memory: the accumulators of fifth-generation tensor cores (PTX ISA, "Tensor Memory").
 //!
-//! A CTA's is 128 rows by 512 columns of 32-bit cells. (The PTX ISA calls the rows lanes; here lanes are threads.) An address is
-//! the row in bits 16 and up, and the column below. Columns are asked for and given back while the kernel runs.
+//! A CTA has 128 rows by 512 columns of 32-bit cells. (The PTX ISA calls the rows lanes; here lanes
+//! are threads.) An address has the row in bits 16 and up, and the column below. Columns are
+//! allocated and freed while the kernel runs.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`columns`] | who has which columns |
-//! | [`shape`] | which register of which lane goes to which cell |
+//! | [`columns`] | allocation of columns |
+//! | [`shape`] | the mapping of registers and lanes to cells |
 //! | [`moves`] | loads and stores |
 //! | [`copy`] | copies from shared memory |
-//! | [`multiply`] | multiplies, by one CTA or a pair |
+//! | [`multiply`] | MMAs, by one CTA or a pair |
 //! | [`cells`] | the cells themselves |
 //! | [`pair`] | the CTAs that take part in what one of them issues |
 //! | [`perform`] | copies and multiplies as they happen |
 //! | [`queue`] | what was issued and has not happened |
-//! | [`pipeline`] | what was issued and has not happened, and what its end is told to |
+//! | [`pipeline`] | issued work that has not executed, and its completion |
 
 pub(crate) mod cells;
 pub(crate) mod columns;

@@ -1,4 +1,4 @@
-//! Loads and stores of cells that a warp has under way.
+//! Loads and stores of cells that a warp has in flight.
 
 use warpwright_events::{Cell, LANES};
 
@@ -24,7 +24,7 @@ pub(crate) struct Store {
 }
 
 impl Load {
-    /// What its registers will hold.
+    /// The new values of its registers.
     pub(crate) fn read(&self, memory: &TensorMemory) -> Vec<[u32; LANES]> {
         let value = |register: u32, lane: usize| {
             let (row, column) = self.moves.place(lane as u32, register);

@@ -1,4 +1,5 @@
-//! Multiplies of tensor cores: from shared memory, or tensor memory, into tensor memory (PTX ISA, "tcgen05.mma").
+//! MMAs of tensor cores: from shared memory, or tensor memory, into tensor memory (PTX ISA,
+//! "tcgen05.mma").
 
 use warpwright_events::Cell;
 
@@ -6,7 +7,7 @@ use super::cells::Area;
 use crate::tensor::descriptor::MatrixDescriptor;
 use crate::tensor::tensor_memory_multiply::{DEPTH_BYTES, RowLayout, TensorMemoryMultiply};
 
-/// Where a multiply's A is.
+/// The location of an MMA's A.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Left {
     Shared(MatrixDescriptor),
@@ -14,7 +15,7 @@ pub(crate) enum Left {
     Cells(Cell),
 }
 
-/// A multiply under way.
+/// An MMA in flight.
 #[derive(Debug)]
 pub(crate) struct Multiply {
     pub(crate) multiply: TensorMemoryMultiply,
@@ -27,7 +28,7 @@ pub(crate) struct Multiply {
 }
 
 impl Multiply {
-    /// What of tensor memory holds D, in each of its CTAs.
+    /// The cells of D, in each of its CTAs.
     pub(crate) fn area(&self) -> Vec<Area> {
         let Multiply { multiply, d, .. } = self;
         let (rows, columns) = (multiply.rows as u32, multiply.columns as u32);
@@ -38,7 +39,7 @@ impl Multiply {
         }
     }
 
-    /// What of tensor memory holds A, if that is there.
+    /// The cells of A, if it is in tensor memory.
     pub(crate) fn left_area(&self) -> Vec<Area> {
         let Left::Cells(first) = self.a else { return Vec::new() };
         let columns = (DEPTH_BYTES / 4) as u32;

@@ -1,4 +1,4 @@
-//! The CTAs that take part in what one of them issues.
+//! The CTAs that an issued operation involves.
 
 use warpwright_events::{FULL, FaultKind};
 
@@ -6,13 +6,13 @@ use crate::cta::block::{Block, Blocks};
 use crate::launch::failure::Failure;
 use crate::tensor::warpgroup_operands::Outside;
 
-/// The ranks of the CTAs that take part in what one of them issues.
+/// The ranks of the CTAs that an issued operation involves.
 pub(crate) fn ranks(own: u32, ctas: u32) -> impl Iterator<Item = u32> {
     let first = if ctas == 2 { own & !1 } else { own };
     first..first + ctas
 }
 
-/// A CTA that takes part, which must be there.
+/// A CTA that it involves, which must be resident.
 pub(crate) fn partner<'b>(blocks: &'b mut Blocks<'_>, rank: u32) -> Result<&'b mut Block, Box<Failure>> {
     let own = blocks.own.rank;
     let failure = |message: String| Err(Failure::new(FaultKind::PeerNotResident, FULL, message));

@@ -1,4 +1,4 @@
-//! Copies and multiplies as they happen.
+//! The execution of copies and MMAs.
 
 use warpwright_events::Cell;
 
@@ -135,7 +135,7 @@ impl Vectored for Run<'_> {
     }
 }
 
-/// The row of tensor memory, from the first one on, that a row of a run lies in.
+/// The row of tensor memory, relative to the first one, for a row of a run.
 #[inline(always)]
 fn row_of(layout: RowLayout, run: usize, row: usize) -> u32 {
     match layout {

@@ -1,9 +1,10 @@
-//! Multiplies and copies that a CTA's threads have issued to its tensor core, in the order in which it executes them.
+//! MMAs and copies that a CTA's threads have issued to its tensor core, in execution order.
 //!
-//! The PTX ISA ("Pipelined tcgen05 Instructions") gives an order to a copy and the multiplies after it, and to multiplies into
-//! the same accumulator; here all that a CTA issues keeps its order. When a piece of it happens is for the schedule to say: at
-//! once (`eager`), when nothing else in the cluster can go on (`latest`), or at a drawn moment. A commit stands in the same queue,
-//! and arrives at its mbarriers when all before it has happened.
+//! The PTX ISA ("Pipelined tcgen05 Instructions") orders a copy and the MMAs after it, and MMAs
+//! into the same accumulator; here everything that a CTA issues executes in order. The schedule
+//! determines when: at once (`eager`), when nothing else in the cluster can proceed (`latest`), or
+//! at a drawn moment. A commit is an entry of the same queue, and arrives at its mbarriers when
+//! everything before it has executed.
 
 use warpwright_events::MbarrierAddress;
 
@@ -16,7 +17,7 @@ use crate::launch::context::LaunchContext;
 use crate::launch::failure::{Failure, LocatedFailure};
 use crate::launch::schedule::Schedule;
 
-/// Whether what is issued now happens at once.
+/// Whether newly issued work executes at once.
 pub(crate) fn is_at_once(pipeline: &mut Pipeline, schedule: Schedule) -> bool {
     match schedule {
         Schedule::Eager => true,

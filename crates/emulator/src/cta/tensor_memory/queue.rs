@@ -1,4 +1,4 @@
-//! What the threads of a CTA have issued to tensor memory and its tensor core.
+//! Work that a CTA's threads have issued to tensor memory and the tensor core.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,19 @@ use crate::cta::asynchronous::transfer::Issuer;
 use crate::launch::schedule::{Random, Schedule};
 use crate::tensor::warpgroup_operands::Operands;
 
-/// What a thread has issued.
+/// An issued operation.
 #[derive(Debug)]
 pub(crate) enum Work {
     Multiply(Box<Multiply>),
     Copy(Copy),
-    /// The mbarrier at an offset in each CTA of a mask is told.
+    /// The mbarrier at an offset in each CTA of a mask receives an arrival.
     Commit {
         offset: u64,
         ranks: u16,
     },
 }
 
-/// What a CTA's threads have under way in tensor memory.
+/// The tensor-memory work in flight of a CTA's threads.
 #[derive(Debug, Default)]
 pub(crate) struct Pipeline {
     pub(super) issued: VecDeque<(Issuer, Work)>,
@@ -29,7 +29,7 @@ pub(crate) struct Pipeline {
     pub(crate) loads: Vec<Vec<Load>>,
     pub(crate) stores: Vec<Vec<Store>>,
     pub(super) random: Random,
-    /// Memory for the operands of the multiply that happens.
+    /// Memory for the operands of the executing MMA.
     pub(super) operands: Box<Operands>,
 }
 
@@ -38,7 +38,7 @@ fn random_of(schedule: Schedule, cta: u64) -> Random {
 }
 
 impl Pipeline {
-    /// That of a CTA of so many warps.
+    /// The state for a CTA of `warps` warps.
     pub(crate) fn new(warps: usize, schedule: Schedule, cta: u64) -> Self {
         let mut pipeline = Self { random: random_of(schedule, cta), ..Self::default() };
         pipeline.loads.resize_with(warps, Vec::new);
@@ -54,7 +54,7 @@ impl Pipeline {
         self.stores.iter_mut().for_each(Vec::clear);
     }
 
-    /// Whether nothing is under way in the tensor core.
+    /// Whether nothing is in flight in the tensor core.
     pub(crate) fn is_empty(&self) -> bool {
         self.issued.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Which register of which lane goes to which cell of tensor memory (PTX ISA, "Data Movement Shape").
+//! The mapping of registers and lanes to cells of tensor memory (PTX ISA, "Data Movement Shape").
 
 use warpwright_events::{Cell, LANES};
 
@@ -9,9 +9,11 @@ use super::cells::Area;
 pub(crate) enum Shape {
     /// `.32x32b`: a row each, a column a register.
     Rows,
-    /// `.16x64b`, `.16x128b` and `.16x256b`: two, four or eight columns of 16 rows at a time, dealt out like fragments of matrices.
+    /// `.16x64b`, `.16x128b` and `.16x256b`: two, four or eight columns of 16 rows at a time, dealt
+    /// out like fragments of matrices.
     Fragments { columns: u32 },
-    /// `.16x32bx2`: as `.32x32b`, but the upper 16 lanes take the same rows as the lower ones, so many columns further on.
+    /// `.16x32bx2`: as `.32x32b`, but the upper 16 lanes access the same rows as the lower ones, at
+    /// a column offset.
     Halves { apart: u32 },
 }
 
@@ -26,7 +28,7 @@ pub(crate) struct Move {
 }
 
 impl Shape {
-    /// The shape of a PTX word without its dot; that of halves, not apart so far.
+    /// The shape of a PTX modifier without its dot; that of halves with no offset yet.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "32x32b" => Shape::Rows,
@@ -45,7 +47,8 @@ impl Shape {
 }
 
 impl Move {
-    /// The row and the column, from the first ones on, of a lane's register; of two columns the first.
+    /// The row and the column, from the first ones on, of a lane's register; of two columns the
+    /// first.
     pub(crate) fn place(self, lane: u32, register: u32) -> (u32, u32) {
         let cells = if self.packed { 2 } else { 1 };
         match self.shape {

@@ -1,4 +1,4 @@
-//! Columns are asked for and given back (PTX ISA, "Tensor Memory Allocation and Management Instructions").
+//! Allocation of columns (PTX ISA, "Tensor Memory Allocation and Management Instructions").
 
 use warpwright_events::{Cell, Event, FULL, FaultKind};
 
@@ -11,7 +11,7 @@ use crate::launch::failure::Failure;
 use crate::memory::{AddressOperand, Space};
 use crate::registers::Slot;
 
-/// `tcgen05.alloc`: waits until so many columns are free.
+/// `tcgen05.alloc`: waits until enough columns are free.
 pub(super) struct Allocate {
     pub(super) group: u8,
     pub(super) address: AddressOperand,
@@ -29,7 +29,7 @@ impl Attempt for Allocate {
             return failure(
                 FULL,
                 format!(
-                    "{columns} columns are asked for; tensor memory is given by powers of two from 32 to 512."
+                    "{columns} columns are requested; tensor memory is allocated in powers of two from 32 to 512."
                 ),
             );
         }
@@ -37,9 +37,9 @@ impl Attempt for Allocate {
             let mut found = Failure::new(
                 FaultKind::TensorMemory,
                 FULL,
-                "Columns of tensor memory are asked for after the CTA has given up the right to.",
+                "Tensor-memory columns are requested after the CTA has relinquished its allocation permit.",
             );
-            found.also.push((at, "given up here".to_owned()));
+            found.also.push((at, "relinquished here".to_owned()));
             found.help = Some("allocate everything before `tcgen05.relinquish_alloc_permit`".to_owned());
             return Err(found);
         }
@@ -62,7 +62,7 @@ impl Attempt for Allocate {
         // SAFETY: `resolve` found four bytes that may be written.
         unsafe { located.lane(0, &addresses).cast::<u32>().write_unaligned(first) };
         let actor = execution.actor(mask);
-        // The lanes execute it together (`.sync`), and any of them may read what one of them wrote.
+        // The lanes execute it together (`.sync`), and each may read what one of them wrote.
         execution.block.observer.report(Event::WarpSync { actor });
         execution.block.observer.report(Event::TensorAllocate { actor, first, columns });
         Ok(true)
@@ -94,7 +94,7 @@ impl Effect for Free {
         let held = &mut execution.block.tensor_memory.columns;
         if first.row != 0 || !held.free(first.column, columns) {
             let message = format!(
-                "{columns} columns from column {} on are given back, which were not allocated together.",
+                "{columns} columns from column {} on are freed, which were not allocated together.",
                 first.column
             );
             return Err(Failure::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));

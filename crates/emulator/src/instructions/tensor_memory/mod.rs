@@ -1,7 +1,8 @@
-//! `tcgen05`: tensor memory, its multiplies, copies and fences (PTX ISA, "TensorCore 5th Generation Family Instructions").
+//! `tcgen05`: tensor memory, its MMAs, copies and fences (PTX ISA, "TensorCore 5th Generation
+//! Family Instructions").
 //!
-//! A warp asks for columns, gives them back, and moves cells to and from its registers; a single thread issues multiplies
-//! and copies, and commits them to an mbarrier.
+//! A warp allocates columns, frees them, and moves cells to and from its registers. A single thread
+//! issues MMAs and copies, and commits them to an mbarrier.
 
 mod columns;
 mod moves;
@@ -48,7 +49,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     Ok(())
 }
 
-/// What names how many CTAs it is for.
+/// The modifiers for the number of CTAs.
 fn of_group(
     d: Decoder<'_, '_, '_>,
     i: &Instruction,
@@ -88,8 +89,8 @@ fn of_group(
             w.take_first(|word| known.iter().map(|(_, warps, _)| *warps).find(|warps| *warps == word));
         let named = (word.unwrap_or_default(), warps.unwrap_or_default());
         let shape = known.into_iter().find(|(shape, warps, _)| (*shape, *warps) == named);
-        let (.., shape) =
-            shape.ok_or_else(|| DecodeError::new("The emulator does not know this shape of tcgen05.cp."))?;
+        let (.., shape) = shape
+            .ok_or_else(|| DecodeError::new("The emulator does not support this shape of tcgen05.cp."))?;
         d.expect_operands(i, 2)?;
         let (to, from) = (d.memory(operand(0)?)?, d.source(operand(1)?, Type::B64)?);
         return Ok(Kind::Effect(Box::new(CopyIn { group, shape, to, from })));
@@ -97,7 +98,7 @@ fn of_group(
     if w.take("mma") {
         return work::multiplication(d, i, w, group);
     }
-    Err(DecodeError::new("The emulator does not know this operation of tcgen05."))
+    Err(DecodeError::new("The emulator does not support this operation of tcgen05."))
 }
 
 fn failure<T>(lanes: u32, message: impl Into<String>) -> Result<T, Box<Failure>> {
@@ -150,7 +151,7 @@ fn cell(execution: &Execution<'_>, operand: &AddressOperand, lane: usize) -> Cel
     Cell::of(addresses(execution, operand)[lane] as u32)
 }
 
-/// What the checkers call areas of the tensor memory of a CTA: a range for each row.
+/// Areas of a CTA's tensor memory as ranges for observers, one per row.
 fn ranges(areas: &[Area], rank: u32, kind: AccessKind) -> Vec<ByteRange> {
     let rows = areas.iter().flat_map(|area| (0..area.rows).map(move |row| (area, row)));
     rows.map(|(area, row)| ByteRange {

@@ -1,4 +1,5 @@
-//! Loads and stores of cells, the waits for them, and the fences (PTX ISA, "Tensor Memory and Register Load/Store Instructions").
+//! Loads and stores of cells, the waits for them, and the fences (PTX ISA, "Tensor Memory and
+//! Register Load/Store Instructions").
 
 use warpwright_events::{
     AccessKind, AsyncKind, Awaited, Cell, Completion, Event, FULL, FaultKind, Fence, Proxy,
@@ -61,7 +62,7 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
     Ok(Kind::Aligned(Box::new(StoreCells { moves, to, slots: slots? })))
 }
 
-/// `tcgen05.fence`. What comes before it, the threads that synchronise tell by themselves; what comes after it may see that.
+/// `tcgen05.fence`. Synchronizing threads report what precedes it; what follows may observe that.
 pub(super) struct ThreadFence {
     pub(super) after: bool,
 }
@@ -78,7 +79,8 @@ impl Effect for ThreadFence {
     }
 }
 
-/// PTX ISA, "Access restrictions": a warp reaches the quarter of the rows that its place in its warpgroup says.
+/// PTX ISA, "Access restrictions": a warp accesses the quarter of the rows given by its index in
+/// its warpgroup.
 fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -> Result<(), Box<Failure>> {
     let warp = execution.warp;
     let own = warp % 4 * ROWS_OF_WARP;
@@ -106,7 +108,7 @@ fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -
     moves.areas(first).into_iter().try_for_each(|area| execution.block.tensor_memory.check(what, area))
 }
 
-/// Where a move by a warp begins: what every move must hold to.
+/// The first cell of a warp's move, checked against the rules of all moves.
 fn first_cell(
     execution: &Execution<'_>,
     mask: u32,

@@ -1,4 +1,4 @@
-//! What a thread gives the tensor core to do: multiplies, copies, and whom to tell of them.
+//! Work that a thread issues to the tensor core: MMAs, copies, and commits.
 
 use warpwright_events::{
     AccessKind, Actor, AsyncKind, ByteRange, Completion, Event, FaultKind, MbarrierAddress, MemorySpace,
@@ -32,7 +32,7 @@ pub(super) fn multiplication(
 ) -> Result<Kind, DecodeError> {
     let kind = w.take_first(multiply::Kind::from_ptx);
     let kind = kind.ok_or_else(|| {
-        DecodeError::new("The emulator knows tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
+        DecodeError::new("The emulator supports tcgen05.mma of .kind::f16, tf32, f8f6f4 and i8.")
     })?;
     let has_mask = i.operands.len() == 6;
     d.expect_operands(i, if has_mask { 6 } else { 5 })?;
@@ -69,7 +69,7 @@ fn issue(execution: &mut Execution<'_>, lane: usize, work: Work) -> Result<(), B
     pipeline::issue(&mut execution.cluster(), launch, issuer, work)
 }
 
-/// Names the lane that has the failure.
+/// Adds the lane to a failure.
 fn at(lane: usize) -> impl Fn(Box<Failure>) -> Box<Failure> {
     move |mut failure| {
         failure.lanes = 1 << lane;
@@ -89,7 +89,8 @@ impl Effect for Commit {
     fn execute(&self, execution: &mut Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
         let pc = execution.pc;
         agree(execution.block, self.group, pc)?;
-        // Without a space the address is a generic one; Triton gives one of shared memory, which the hardware takes as well.
+        // Without a space the address is generic; Triton passes one of shared memory, which the
+        // hardware accepts as well.
         let first = addresses(execution, &self.address)[mask.trailing_zeros() as usize];
         let is_generic = self.space == Space::Generic && Space::of(first).0 == Space::ClusterShared;
         let space = if is_generic { Space::Generic } else { Space::ClusterShared };
@@ -154,7 +155,7 @@ impl Effect for CopyIn {
     }
 }
 
-/// Tells the checkers of pieces of shared memory that the tensor core reads.
+/// Reports parts of shared memory that the tensor core reads.
 fn observe_shared(execution: &Execution<'_>, actor: Actor, rank: u32, pieces: &mut [u32]) {
     pieces.sort_unstable();
     let mut found: Vec<ByteRange> = Vec::new();
@@ -181,7 +182,7 @@ fn observe_shared(execution: &Execution<'_>, actor: Actor, rank: u32, pieces: &m
     });
 }
 
-/// Tells the checkers of cells that the tensor core uses.
+/// Reports cells that the tensor core accesses.
 fn observe_cells(execution: &Execution<'_>, actor: Actor, ranges: &[ByteRange]) {
     let completion = Completion::Group(AsyncKind::TensorCore);
     execution.block.observer.report(Event::AsyncIssue {
@@ -264,13 +265,13 @@ impl Effect for IssueMultiply {
     }
 }
 
-/// PTX ISA, "Data Path Layout Organization": where D, and A, may start.
+/// PTX ISA, "Data Path Layout Organization": the start rows of D and A.
 fn is_aligned(multiply: &TensorMemoryMultiply, row: u32) -> bool {
     row == 0 || row == 16 && multiply.layout() == RowLayout::Every16
 }
 
 impl IssueMultiply {
-    /// What a lane issues.
+    /// A lane's MMA.
     fn work(&self, execution: &Execution<'_>, lane: usize) -> Result<Multiply, Box<Failure>> {
         let registers = &*execution.registers;
         let bits = registers.word(self.descriptor)[lane];
@@ -302,7 +303,7 @@ impl IssueMultiply {
         })
     }
 
-    /// Tells the checkers what it uses in the CTA of a rank.
+    /// Reports its accesses in the CTA of a rank.
     #[cold]
     fn observe(&self, execution: &Execution<'_>, actor: Actor, rank: u32, work: &Multiply) {
         let a = match work.a {
