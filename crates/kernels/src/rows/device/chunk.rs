@@ -1,4 +1,4 @@
-//! Rows of f32, f16 or bf16, read and written as 32-bit words and computed on in f32.
+//! Vectors of f32, f16 or bf16, loaded and stored as 32-bit words, computed in f32.
 
 use warpwright::lang::conversion::bit_cast;
 use warpwright::lang::memory::MemoryElement;
@@ -8,9 +8,9 @@ use warpwright::prelude::*;
 
 use crate::vector;
 
-/// A type that a row can be stored in.
+/// A data type of rows.
 pub trait RowElement: MemoryElement {
-    /// A word full of negative infinities.
+    /// A word of negative infinities.
     const NEGATIVE_INFINITIES: u32;
 
     /// The elements of a 32-bit word, lowest first, exactly.
@@ -63,7 +63,7 @@ impl RowElement for f16 {
     }
 }
 
-/// Neighbouring elements of a row, as they came from memory: two narrow ones share a register.
+/// A vector of a row as it came from memory: two 16-bit elements share a register.
 #[derive(Clone, DeviceValue)]
 pub(super) struct Chunk<T> {
     words: Vec<Reg<u32>>,
@@ -88,7 +88,7 @@ impl<T: RowElement> Chunk<T> {
         Self { words, lanes, element: std::marker::PhantomData }
     }
 
-    /// `lanes` elements of which every 32-bit word is `word`.
+    /// `lanes` elements whose every 32-bit word is `word`.
     #[track_caller]
     pub(super) fn filled(word: u32, lanes: u32) -> Self {
         let words = (lanes * T::BYTES).div_ceil(4);
@@ -111,7 +111,7 @@ impl<T: RowElement> Chunk<T> {
         Self { words, lanes: values.len() as u32, element: std::marker::PhantomData }
     }
 
-    /// The sums of the elements, rounded to `T`.
+    /// The elementwise sum, rounded to `T`.
     #[track_caller]
     pub(super) fn plus(&self, other: &Self) -> Self {
         let sums: Vec<_> = self.values().into_iter().zip(other.values()).map(|(a, b)| a + b).collect();

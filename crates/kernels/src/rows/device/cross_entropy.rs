@@ -1,54 +1,56 @@
-//! Cross-entropy of rows of logits against one target a row.
+//! Cross-entropy of rows of logits with one target per row.
 //!
 //! ```text
 //! loss = log(sum(exp(x))) - x[target]
 //! ```
 //!
-//! A row whose target is [`IGNORED`] has the loss 0. Any other target outside the row makes the loss NaN.
+//! A row whose target is [`IGNORED`] has the loss 0. Any other target outside the row makes the
+//! loss NaN.
 
 use warpwright::prelude::*;
 
-use super::element::RowElement;
-use super::plan::Plan;
-use super::rounds::Rounds;
-use super::row::{Share, start};
+use super::super::plan::Plan;
+use super::chunk::{Chunk, RowElement};
+use super::group::Group;
+use super::row::{Partition, start};
+use super::row_loop::RowLoop;
 use super::softmax::{LogSum, log_sum};
-use super::team::Team;
 
-/// The target of rows that do not count.
+/// The target of rows that are ignored.
 pub const IGNORED: i64 = -100;
 
 /// Cross-entropy of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CrossEntropy {
-    /// Who shares a row.
+    /// Which threads share a row.
     pub plan: Plan,
 }
 
 impl CrossEntropy {
-    /// x is (rows, columns), row-major; targets and losses are (rows). `exchange` is as in [`Softmax`](super::Softmax::run).
+    /// x is (rows, columns), row-major; targets and losses are (rows). `workspace` is for
+    /// reductions over a grid.
     #[kernel]
     pub fn run<T: RowElement>(
         &self,
         x: &Global<T>,
         targets: &Global<i64>,
         losses: &mut Global<f32>,
-        exchange: &mut Global<u64>,
+        workspace: &mut Global<u64>,
         rows: u32,
     ) {
         let (plan, matrix, targets, losses) = (self.plan, *x, *targets, *losses);
-        let team = Team::new(plan, exchange);
-        let share = Share::new(plan, &team);
+        let group = Group::new(plan, workspace);
+        let partition = Partition::new(plan, &group);
         let matrices = [matrix];
         let input = (&matrices[..], T::NEGATIVE_INFINITIES);
-        let rounds = Rounds::begin(plan, team, share, input, rows);
-        rounds.each(
+        let row_loop = RowLoop::begin(plan, group, partition, input, rows);
+        row_loop.run(
             &LogSum,
-            |turn| (log_sum(turn), ()),
-            |turn, [maximum, sum], _| {
-                let (index, wanted) = (turn.index, turn.wanted);
-                let is_first = team.cta.eq(0u32) & team.rank.eq(0u32);
-                if wanted.map_or(is_first, |wanted| wanted & is_first) {
+            |unit| (log_sum(unit), ()),
+            |unit, [maximum, sum], _| {
+                let (index, valid) = (unit.index, unit.valid);
+                let is_first = group.cta.eq(0u32) & group.rank.eq(0u32);
+                if valid.map_or(is_first, |valid| valid & is_first) {
                     let target = targets.at(index).load();
                     let mut loss = constant(f32::NAN).duplicate();
                     if target == IGNORED {
@@ -67,5 +69,5 @@ impl CrossEntropy {
 /// One element of a row, in f32.
 #[track_caller]
 fn element<T: RowElement>(row: Global<T>, column: Reg<i64>) -> Reg<f32> {
-    super::element::Chunk::load(row.at(column), 1, Access::new()).values()[0]
+    Chunk::load(row.at(column), 1, Access::new()).values()[0]
 }

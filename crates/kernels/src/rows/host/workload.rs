@@ -8,12 +8,12 @@ use warpwright_harness::{
     Workload, compare, data_types, merge,
 };
 
-use super::exchange;
-use super::operations::launch;
-use super::{
-    AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic,
-    Tuning, Turnover,
+use super::super::device::workspace_words;
+use super::super::{
+    AddRmsNorm, CrossEntropy, Form, Gain, IGNORED, LayerNorm, Plan, RmsNorm, RowElement, RowScheduler,
+    Softmax, Traffic, Tuning,
 };
+use super::operations::launch;
 
 data_types! {
     /// Types of rows.
@@ -51,8 +51,14 @@ pub(crate) struct Rows {
     #[option(search = [1, 2, 4])]
     ctas_per_sm: Option<u32>,
     /// How clusters are scheduled over the rows.
-    #[option(search = [Turnover::Leave, Turnover::Stay, Turnover::Ring, Turnover::Stagger, Turnover::Spread])]
-    scheduler: Option<Turnover>,
+    #[option(search = [
+        RowScheduler::NonPersistent,
+        RowScheduler::Persistent,
+        RowScheduler::Pipelined,
+        RowScheduler::Staggered,
+        RowScheduler::Grid,
+    ])]
+    scheduler: Option<RowScheduler>,
     /// Stages of the rows in shared memory.
     stages: Option<u32>,
     /// Most clusters that are resident, of persistent schedulers.
@@ -88,11 +94,11 @@ impl Rows {
             ctas: self.ctas.unwrap_or(0),
             steps: self.steps.unwrap_or(0),
             ctas_per_sm: self.ctas_per_sm.unwrap_or(0),
-            turnover: self.scheduler,
+            scheduler: self.scheduler,
             stages: self.stages.unwrap_or(0),
             clusters: self.clusters.unwrap_or(0),
-            evicts: self.evict == Evict::First,
-            streams: self.write.map(|evict| evict == Evict::First),
+            evict_first: self.evict == Evict::First,
+            streaming_stores: self.write.map(|evict| evict == Evict::First),
         };
         let capability = setup.capability();
         if tuning == Tuning::default() {
@@ -159,10 +165,12 @@ fn log_sum(row: &[f64]) -> (f64, f64) {
     (maximum, row.iter().map(|value| (value - maximum).exp()).sum())
 }
 
-/// How far an f32 computation of a few roundings and approximations may be off, as a part of the value.
+/// How far an f32 computation of a few roundings and approximations may be off, as a part of the
+/// value.
 const SINGLE: f64 = 16.0 / (1u64 << 24) as f64;
 
-/// The relative error of a sum of `columns` terms of one sign: threads add up to 32 in a row, and trees do the rest.
+/// The relative error of a sum of `columns` terms of one sign: threads add up to 32 in a row, and
+/// trees do the rest.
 fn sum_error(columns: u32) -> f64 {
     (48.0 + f64::from(columns) / 8192.0) / (1u64 << 24) as f64
 }
@@ -237,13 +245,13 @@ fn prepare_softmax<T: RowNumber, U: RowNumber>(
 ) -> Result<Box<dyn Prepared>> {
     let plan = rows.plan::<T>(Traffic::SOFTMAX, setup)?;
     let compiled = setup.device().compile(&Softmax { plan, form }.run::<T, U>()?)?;
-    let mut exchange = setup.device().zeros(exchange::words(plan))?;
+    let mut workspace = setup.device().zeros(workspace_words(plan))?;
     let (count, columns) = (rows.rows, rows.columns);
     let buffers = setup
         .buffers(work, |seed| Ok((rows.matrix::<T>(setup, seed)?, setup.output::<U>(rows.elements())?)))?;
     Ok(buffers
         .launch(move |stream, (x, y)| {
-            Ok(launch(&compiled, stream, plan, count, (x, y, &mut exchange, count))?)
+            Ok(launch(&compiled, stream, plan, count, (x, y, &mut workspace, count))?)
         })
         .verify(move |(x, y)| {
             let x = x.to_vec()?;
@@ -311,7 +319,7 @@ impl RmsNormWorkload {
         let (rows, gain) = (&self.rows, self.gain);
         let plan = rows.plan::<T>(Traffic::RMS_NORM, setup)?;
         let compiled = setup.device().compile(&RmsNorm { plan, gain }.run::<T, U>()?)?;
-        let mut exchange = setup.device().zeros(exchange::words(plan))?;
+        let mut workspace = setup.device().zeros(workspace_words(plan))?;
         let (count, columns) = (rows.rows, rows.columns as usize);
         let buffers = setup.buffers(self.work(), |seed| {
             let (x, w) = (rows.matrix::<T>(setup, seed)?, rows.vector::<T>(setup, !seed)?);
@@ -319,7 +327,7 @@ impl RmsNormWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, (x, w, y)| {
-                Ok(launch(&compiled, stream, plan, count, (x, w, y, &mut exchange, count, EPSILON))?)
+                Ok(launch(&compiled, stream, plan, count, (x, w, y, &mut workspace, count, EPSILON))?)
             })
             .verify(move |(x, w, y)| {
                 let (x, w) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns));
@@ -364,7 +372,7 @@ impl AddRmsNormWorkload {
         let (rows, gain) = (&self.rows, self.gain);
         let plan = rows.plan::<T>(Traffic::ADD_RMS_NORM, setup)?;
         let compiled = setup.device().compile(&AddRmsNorm { plan, gain }.run::<T>()?)?;
-        let mut exchange = setup.device().zeros(exchange::words(plan))?;
+        let mut workspace = setup.device().zeros(workspace_words(plan))?;
         let (count, columns) = (rows.rows, rows.columns as usize);
         let buffers = setup.buffers(self.work(), |seed| {
             Ok(AddSet::<T> {
@@ -377,7 +385,7 @@ impl AddRmsNormWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, AddSet { x, r, w, s, y }| {
-                Ok(launch(&compiled, stream, plan, count, (x, r, w, s, y, &mut exchange, count, EPSILON))?)
+                Ok(launch(&compiled, stream, plan, count, (x, r, w, s, y, &mut workspace, count, EPSILON))?)
             })
             .verify(move |set| {
                 let (x, r, w) = (set.x.to_vec()?, set.r.to_vec()?, row_of(&set.w.to_vec()?, 0, columns));
@@ -419,7 +427,7 @@ impl LayerNormWorkload {
         let rows = &self.rows;
         let plan = rows.plan::<T>(Traffic::LAYER_NORM, setup)?;
         let compiled = setup.device().compile(&LayerNorm { plan }.run::<T, U>()?)?;
-        let mut exchange = setup.device().zeros(exchange::words(plan))?;
+        let mut workspace = setup.device().zeros(workspace_words(plan))?;
         let (count, columns) = (rows.rows, rows.columns as usize);
         let buffers = setup.buffers(self.work(), |seed| {
             let (w, b) = (rows.vector::<T>(setup, !seed)?, rows.vector::<T>(setup, !seed - 1)?);
@@ -427,7 +435,7 @@ impl LayerNormWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, (x, w, b, y)| {
-                Ok(launch(&compiled, stream, plan, count, (x, w, b, y, &mut exchange, count, EPSILON))?)
+                Ok(launch(&compiled, stream, plan, count, (x, w, b, y, &mut workspace, count, EPSILON))?)
             })
             .verify(move |(x, w, b, y)| {
                 let x = x.to_vec()?;
@@ -462,7 +470,7 @@ impl CrossEntropyWorkload {
         let rows = &self.rows;
         let plan = rows.plan::<T>(Traffic::CROSS_ENTROPY, setup)?;
         let compiled = setup.device().compile(&CrossEntropy { plan }.run::<T>()?)?;
-        let mut exchange = setup.device().zeros(exchange::words(plan))?;
+        let mut workspace = setup.device().zeros(workspace_words(plan))?;
         let (count, columns) = (rows.rows, rows.columns);
         let buffers = setup.buffers(self.work(), |seed| {
             let targets = setup.input(count as usize, |_| targets(!seed, count, columns))?;
@@ -470,7 +478,7 @@ impl CrossEntropyWorkload {
         })?;
         Ok(buffers
             .launch(move |stream, (x, targets, losses)| {
-                Ok(launch(&compiled, stream, plan, count, (x, targets, losses, &mut exchange, count))?)
+                Ok(launch(&compiled, stream, plan, count, (x, targets, losses, &mut workspace, count))?)
             })
             .verify(move |(x, targets, losses)| {
                 let (x, targets) = (x.to_vec()?, targets.to_vec()?);

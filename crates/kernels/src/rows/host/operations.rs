@@ -1,41 +1,46 @@
 //! Operations on rows for programs. Matrices are (rows, columns), row-major.
 //!
-//! Each method says how far its results may be off. It is told in units u = 2^-24 of f32, in which everything is computed, and n is the number of
-//! columns: a sum over a row is off by at most (48 + n / 8192) u of the sum of the magnitudes, since a thread adds up to 32 terms one after the other
-//! and trees do the rest. Every result is then rounded to its type, for which two roundings to it are allowed. Tests hold every element to
-//! these bounds, with `f64` on the host beside it.
+//! Each method states its error bound in units of u = 2^-24, the rounding of f32, in which
+//! everything is computed; n is the number of columns. A sum over a row is off by at most (48 + n /
+//! 8192) u of the sum of the magnitudes: a thread adds up to 32 terms in order, and trees add the
+//! rest. Each result is then rounded to its type, for which two roundings are allowed. Tests
+//! compare every element with `f64`.
 
 use warpwright::runtime::{Buffer, Compiled, HostParameter, LaunchCounts, Storable, Stream};
 
-use super::{
-    AddRmsNorm, CrossEntropy, Form, Gain, LayerNorm, Plan, RmsNorm, RowElement, Softmax, Traffic, exchange,
-};
+use super::super::device::RowElement;
+use super::super::device::cross_entropy::CrossEntropy;
+use super::super::device::layer_norm::LayerNorm;
+use super::super::device::rms_norm::{AddRmsNorm, Gain, RmsNorm};
+use super::super::device::softmax::{Form, Softmax};
+use super::super::device::workspace_words;
+use super::super::plan::{Plan, Traffic};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 
 /// Rows and columns of a matrix.
 pub type MatrixShape = (u32, u32);
 
-/// Columns of a row at most: kernels compute places in a row, and a bit past its end, in 32 bits, and plans its bytes.
-const MOST_COLUMNS: u32 = 1 << 29;
+/// Columns of a row at most: kernels address a row, and a bit past its end, with 32 bits.
+const MAX_COLUMNS: u32 = 1 << 29;
 
-/// A stream's memory for rows.
+/// The workspace of a stream.
 #[derive(Default)]
 struct RowScratch {
-    exchange: Scratch<u64>,
+    workspace: Scratch<u64>,
 }
 
-/// Refuses a buffer that is no matrix of that shape.
+/// Refuses a buffer that is not a matrix of that shape.
 fn expect_matrix<T: Storable>(what: &'static str, shape: MatrixShape, buffer: &Buffer<T>) -> Result<()> {
     expect_length(what, shape.0 as usize * shape.1 as usize, buffer.len())
 }
 
-/// Refuses a buffer that has no element for each column.
+/// Refuses a buffer that does not have one element per column.
 fn expect_row<T: Storable>(what: &'static str, (_, columns): MatrixShape, buffer: &Buffer<T>) -> Result<()> {
     expect_length(what, columns as usize, buffer.len())
 }
 
-/// Starts a kernel over `rows` rows.
-pub(super) fn launch<Args: HostParameter>(
+/// Launches a kernel over `rows` rows.
+pub(in super::super) fn launch<Args: HostParameter>(
     kernel: &Compiled<Args>,
     stream: &Stream,
     plan: Plan,
@@ -50,10 +55,10 @@ pub(super) fn launch<Args: HostParameter>(
 }
 
 impl Operations {
-    /// The plan for a kernel that moves so much of each row; `None` where there is nothing to do.
+    /// The plan for a kernel with that traffic; `None` for an empty matrix.
     fn plan<T: Storable>(&self, traffic: Traffic, (rows, columns): MatrixShape) -> Result<Option<Plan>> {
-        if columns > MOST_COLUMNS {
-            let reason = format!("a row of {columns} columns is too long; it has {MOST_COLUMNS} at most");
+        if columns > MAX_COLUMNS {
+            let reason = format!("a row of {columns} columns is too long; it has {MAX_COLUMNS} at most");
             return Err(OperationError::Shape { what: "an operation on rows", reason });
         }
         let properties = self.device().properties();
@@ -61,22 +66,22 @@ impl Operations {
         Ok((rows > 0 && columns > 0).then(|| Plan::new::<T>(columns, traffic, capability, sms)))
     }
 
-    /// Calls `launch` with the memory where CTAs that are no cluster tell each other what they know of a row.
-    fn with_exchange(
+    /// Calls `launch` with the workspace for reductions over a grid.
+    fn with_workspace(
         &self,
         stream: &Stream,
         plan: Plan,
         launch: impl FnOnce(&mut Buffer<u64>) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
         self.with_scratch(stream, |scratch: &mut RowScratch| {
-            launch(scratch.exchange.at_least_kept(stream, exchange::words(plan))?)
+            launch(scratch.workspace.at_least_kept(stream, workspace_words(plan))?)
         })
     }
 
     /// Softmax of each row of `x`.
     ///
-    /// A result y of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) · 2^-24 of itself, n being the columns, by the smallest
-    /// normal f32, and by two roundings to `U`.
+    /// A result y of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) u of itself,
+    /// by the smallest normal f32, and by two roundings to `U`.
     ///
     /// ```
     /// # use warpwright::runtime::Device;
@@ -91,7 +96,8 @@ impl Operations {
     /// ```
     ///
     /// # Errors
-    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
+    /// A buffer does not have the size of the shape, a row has more than 2^29 columns, or the
+    /// device refuses.
     pub fn softmax<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -104,8 +110,8 @@ impl Operations {
 
     /// The natural logarithm of the softmax of each row of `x`.
     ///
-    /// A result of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) · 2^-24 · (1 + ln s), where n are the columns and s is the row's
-    /// sum of exp(x - maximum), and by two roundings to `U`.
+    /// A result of an element x is off by at most (64 + n / 8192 + 16 (maximum - x)) u (1 + ln s),
+    /// where s is the sum of exp(x - maximum) of the row, and by two roundings to `U`.
     ///
     /// # Errors
     /// As [`softmax`](Self::softmax).
@@ -131,17 +137,19 @@ impl Operations {
         expect_matrix("the output of a softmax", shape, y)?;
         let Some(plan) = self.plan::<T>(Traffic::SOFTMAX, shape)? else { return Ok(LaunchCounts::default()) };
         let kernel = self.kernel(Softmax { plan, form }, Softmax::run::<T, U>)?;
-        self.with_exchange(stream, plan, |exchange| {
-            launch(&kernel, stream, plan, shape.0, (x, y, exchange, shape.0))
+        self.with_workspace(stream, plan, |workspace| {
+            launch(&kernel, stream, plan, shape.0, (x, y, workspace, shape.0))
         })
     }
 
-    /// RMSNorm of each row of `x`: y = x / sqrt(mean(x²) + epsilon), times the gains that `weights` are by `gain`.
+    /// RMSNorm of each row of `x`: y = x / sqrt(mean(x²) + epsilon), times `weights` or 1 +
+    /// `weights`, as `gain` says.
     ///
-    /// A result is off by at most (64 + n / 8192) · 2^-24 of itself, n being the columns, and by two roundings to `U`.
+    /// A result is off by at most (64 + n / 8192) u of itself, and by two roundings to `U`.
     ///
     /// # Errors
-    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
+    /// A buffer does not have the size of the shape, a row has more than 2^29 columns, or the
+    /// device refuses.
     pub fn rms_norm<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -157,17 +165,19 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(RmsNorm { plan, gain }, RmsNorm::run::<T, U>)?;
-        self.with_exchange(stream, plan, |exchange| {
-            launch(&kernel, stream, plan, shape.0, (x, weights, y, exchange, shape.0, epsilon))
+        self.with_workspace(stream, plan, |workspace| {
+            launch(&kernel, stream, plan, shape.0, (x, weights, y, workspace, shape.0, epsilon))
         })
     }
 
-    /// `sum` = `x` + `residual`, and RMSNorm of each row of it, as [`rms_norm`](Self::rms_norm), in `y`.
+    /// `sum` = `x` + `residual`, and `y` = [`rms_norm`](Self::rms_norm) of each row of `sum`.
     ///
-    /// `sum` is off by at most two roundings to `T`, and `y` by as much as [`rms_norm`](Self::rms_norm)'s, of the exact sum rounded to `T`.
+    /// `sum` is off by at most two roundings to `T`; `y` has the error of
+    /// [`rms_norm`](Self::rms_norm) of the exact sum rounded to `T`.
     ///
     /// # Errors
-    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
+    /// A buffer does not have the size of the shape, a row has more than 2^29 columns, or the
+    /// device refuses.
     pub fn add_rms_norm<T: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -185,18 +195,26 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(AddRmsNorm { plan, gain }, AddRmsNorm::run::<T>)?;
-        self.with_exchange(stream, plan, |exchange| {
-            launch(&kernel, stream, plan, shape.0, (x, residual, weights, sum, y, exchange, shape.0, epsilon))
+        self.with_workspace(stream, plan, |workspace| {
+            launch(
+                &kernel,
+                stream,
+                plan,
+                shape.0,
+                (x, residual, weights, sum, y, workspace, shape.0, epsilon),
+            )
         })
     }
 
     /// LayerNorm of each row of `x`: y = (x - mean) / sqrt(variance + epsilon) · weights + biases.
     ///
-    /// A result is off by at most (64 + n / 8192) · 2^-24 of the sum of the magnitudes of what is scaled and of its bias; by twice (48 + n / 8192) · 2^-24 of the
-    /// row's mean magnitude, scaled as the element is, since the mean is off by that; and by two roundings to `U`. n are the columns.
+    /// A result is off by at most (64 + n / 8192) u of the sum of the magnitudes of the scaled
+    /// element and its bias; by twice (48 + n / 8192) u of the row's mean magnitude, scaled like
+    /// the element, which is the error of the mean; and by two roundings to `U`.
     ///
     /// # Errors
-    /// A buffer has another size than the shape says, a row has more than 2^29 columns, or the device refuses.
+    /// A buffer does not have the size of the shape, a row has more than 2^29 columns, or the
+    /// device refuses.
     pub fn layer_norm<T: RowElement + Storable, U: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -213,19 +231,21 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(LayerNorm { plan }, LayerNorm::run::<T, U>)?;
-        self.with_exchange(stream, plan, |exchange| {
-            launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, exchange, shape.0, epsilon))
+        self.with_workspace(stream, plan, |workspace| {
+            launch(&kernel, stream, plan, shape.0, (x, weights, biases, y, workspace, shape.0, epsilon))
         })
     }
 
-    /// The cross-entropy of each row of logits `x` against its target, in `losses`. A target of [`IGNORED`](super::IGNORED) makes 0, and any
-    /// other that is no column NaN.
+    /// The cross-entropy of each row of logits `x` with its target, in `losses`. The loss of a
+    /// target [`IGNORED`](crate::rows::IGNORED) is 0, and that of any other that is not a column is
+    /// NaN.
     ///
-    /// A loss is off by at most (64 + n / 8192) · 2^-24 of 1 + |maximum| + |the target's logit|, n being the columns, and by two roundings.
+    /// A loss is off by at most (64 + n / 8192) u of 1 + |maximum| + |logit of the target|, and by
+    /// two roundings.
     ///
     /// # Errors
-    /// There are no columns though there are rows, a buffer has another size than the shape says, a row has more than 2^29 columns, or the
-    /// device refuses.
+    /// Rows have no columns, a buffer does not have the size of the shape, a row has more than 2^29
+    /// columns, or the device refuses.
     pub fn cross_entropy<T: RowElement + Storable>(
         &self,
         stream: &Stream,
@@ -243,8 +263,8 @@ impl Operations {
             return Ok(LaunchCounts::default());
         };
         let kernel = self.kernel(CrossEntropy { plan }, CrossEntropy::run::<T>)?;
-        self.with_exchange(stream, plan, |exchange| {
-            launch(&kernel, stream, plan, shape.0, (x, targets, losses, exchange, shape.0))
+        self.with_workspace(stream, plan, |workspace| {
+            launch(&kernel, stream, plan, shape.0, (x, targets, losses, workspace, shape.0))
         })
     }
 }

@@ -4,10 +4,10 @@
 //! y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + epsilon) * w + b
 //! ```
 //!
-//! The variance is the mean of squares of what is left after a mean is known: as the difference of two means it loses all its digits
-//! where the mean is large. But the row's mean is known only when all threads have met, and they would have to meet again for the squares. So
-//! each warp takes its squares around its own mean, and what is merged, of warps and of CTAs, is the pair (sum, squares), as Chan, Golub and LeVeque
-//! have it:
+//! The variance is the mean of squares around a mean: as the difference of two means it loses all
+//! its digits where the mean is large. The mean of the row needs a reduction, and squares around it
+//! a second one. So each warp takes its squares around its own mean, and what is merged, over warps
+//! and CTAs, is the pair (sum, squares) (Chan, Golub and LeVeque):
 //!
 //! ```text
 //! mean     = (sum 0 + sum 1 + ..) / columns
@@ -16,13 +16,14 @@
 
 use warpwright::prelude::*;
 
-use super::element::RowElement;
-use super::plan::Plan;
-use super::rounds::{Rounds, Turn};
-use super::row::{Common, Share, pairwise, start};
-use super::team::{Merge, Part, Team, butterfly};
+use super::super::plan::Plan;
+use super::chunk::RowElement;
+use super::group::Group;
+use super::merge::{Merge, Source, butterfly, pairwise};
+use super::row::{Broadcast, Partition, start};
+use super::row_loop::{RowLoop, WorkUnit};
 
-/// How many columns something has, and the reciprocal: 0 and 1 where it has none.
+/// A number of columns and its reciprocal; 0 and 1 for no columns.
 #[derive(Clone, Copy)]
 struct Columns {
     count: Reg<f32>,
@@ -41,7 +42,7 @@ impl Columns {
         Self { count, reciprocal: constant(1f32) / count.max(1f32) }
     }
 
-    /// Of a CTA's part of a row.
+    /// Of the part of a CTA.
     #[track_caller]
     fn of_cta(plan: Plan, cta: Reg<u32>) -> Self {
         let part = plan.part();
@@ -52,27 +53,27 @@ impl Columns {
         Self::of((plan.columns - first).min(part))
     }
 
-    /// Of what a warp's lanes have of their CTA's part.
+    /// Of the elements of a warp.
     #[track_caller]
-    fn of_warp(plan: Plan, share: Share, warp: Reg<u32>) -> Self {
+    fn of_warp(plan: Plan, partition: Partition, warp: Reg<u32>) -> Self {
         let (width, stride, warps) = (plan.lanes * 32, plan.lanes * plan.threads, plan.threads / 32);
         let whole = plan.part().is_multiple_of(stride) && plan.part() * plan.ctas == plan.columns;
         if whole && warps.is_power_of_two() {
             return Self::fixed(plan.part() / warps);
         }
-        let columns = share.columns();
+        let columns = partition.columns();
         let rest = columns % stride;
         let of_rest = (rest - rest.min(warp * width)).min(width);
         Self::of(warp.lt(warps).select(columns / stride * width + of_rest, 0))
     }
 }
 
-/// Pairs (sum, squares around the mean).
+/// Merges pairs (sum, squares around the mean). A merge needs the columns of each pair.
 struct Moments {
-    /// Of the warp that this thread is of, of the warp that has its lane's number, and of the CTA that has that number.
+    /// Of this thread's warp, and of the warp with its lane's index.
     own_warp: Columns,
     warp: Option<Columns>,
-    /// Of every 32nd CTA from that one on, where they are more.
+    /// Of every 32nd CTA, from the one with its lane's index on.
     ctas: Vec<Columns>,
     own_cta: Columns,
     of_row: f32,
@@ -80,14 +81,14 @@ struct Moments {
 
 impl Moments {
     #[track_caller]
-    fn new(plan: Plan, share: Share, team: &Team) -> Self {
-        let own_cta = Columns::of_cta(plan, team.cta);
+    fn new(plan: Plan, partition: Partition, group: &Group) -> Self {
+        let own_cta = Columns::of_cta(plan, group.cta);
         let warps = plan.threads / 32;
         let lanes = plan.ctas.next_power_of_two().min(32);
         let cta = |first| Columns::of_cta(plan, lane_id() % lanes + first);
-        let of_warp = |warp| Columns::of_warp(plan, share, warp);
+        let of_warp = |warp| Columns::of_warp(plan, partition, warp);
         Self {
-            own_warp: if warps > 1 { of_warp(team.rank / 32) } else { own_cta },
+            own_warp: if warps > 1 { of_warp(group.rank / 32) } else { own_cta },
             warp: (warps > 1).then(|| of_warp(lane_id() % warps.next_power_of_two())),
             ctas: (0..plan.ctas).step_by(32).map(cta).collect(),
             own_cta,
@@ -100,11 +101,11 @@ impl Merge<2> for Moments {
     const NEUTRAL: [f32; 2] = [0.0; 2];
 
     #[track_caller]
-    fn over_lanes(&self, pairs: &[[Reg<f32>; 2]], lanes: u32, part: Part) -> [Reg<f32>; 2] {
-        let (columns, reciprocal) = match (part, &self.warp) {
-            (Part::Cta, _) => (&self.ctas[..], constant(self.of_row)),
-            (Part::Warp, Some(warp)) => (std::slice::from_ref(warp), self.own_cta.reciprocal),
-            _ => unreachable!("the lanes of a warp take their squares around its mean"),
+    fn over_lanes(&self, pairs: &[[Reg<f32>; 2]], lanes: u32, source: Source) -> [Reg<f32>; 2] {
+        let (columns, reciprocal) = match (source, &self.warp) {
+            (Source::Cta, _) => (&self.ctas[..], constant(self.of_row)),
+            (Source::Warp, Some(warp)) => (std::slice::from_ref(warp), self.own_cta.reciprocal),
+            _ => unreachable!("a warp takes its squares around its own mean"),
         };
         let sums: Vec<_> = pairs.iter().map(|[sum, _]| *sum).collect();
         let of_all = butterfly(pairwise(&sums, |a, b| a + b), lanes, |a, b| a + b);
@@ -121,12 +122,13 @@ impl Merge<2> for Moments {
 /// LayerNorm of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LayerNorm {
-    /// Who shares a row.
+    /// Which threads share a row.
     pub plan: Plan,
 }
 
 impl LayerNorm {
-    /// x and y are (rows, columns), row-major; w and b are (columns). `exchange` is as in [`Softmax`](super::Softmax::run).
+    /// x and y are (rows, columns), row-major; w and b are (columns). `workspace` is for reductions
+    /// over a grid.
     #[kernel]
     pub fn run<T: RowElement, U: RowElement>(
         &self,
@@ -134,43 +136,44 @@ impl LayerNorm {
         w: &Global<T>,
         b: &Global<T>,
         y: &mut Global<U>,
-        exchange: &mut Global<u64>,
+        workspace: &mut Global<u64>,
         rows: u32,
         epsilon: f32,
     ) {
         let (plan, w, b, y) = (self.plan, *w, *b, *y);
-        let team = Team::new(plan, exchange);
-        let share = Share::new(plan, &team);
+        let group = Group::new(plan, workspace);
+        let partition = Partition::new(plan, &group);
         let matrices = [*x];
-        let rounds = Rounds::begin(plan, team, share, (&matrices, 0), rows);
-        let commons = [w, b].map(|row| Common::new(share, row));
-        let moments = Moments::new(plan, share, &team);
-        let gather = |turn: &Turn<T>| {
-            let sum = butterfly(turn.row.sum(|sum, value| sum + value), team.lanes(), |a, b| a + b);
+        let row_loop = RowLoop::begin(plan, group, partition, (&matrices, 0), rows);
+        let broadcasts = [w, b].map(|row| Broadcast::new(partition, row));
+        let moments = Moments::new(plan, partition, &group);
+        let gather = |unit: &WorkUnit<T>| {
+            let sum = butterfly(unit.row.sum(|sum, value| sum + value), group.lanes(), |a, b| a + b);
             let middle = sum * moments.own_warp.reciprocal;
-            let squares = turn.row.sum(|sum, value| {
+            let squares = unit.row.sum(|sum, value| {
                 let left = value - middle;
                 left.mul_add(left, sum)
             });
-            let squares = butterfly(squares, team.lanes(), |a, b| a + b);
-            (turn.team.reduce_warps(&moments, [sum, squares]), ())
+            let squares = butterfly(squares, group.lanes(), |a, b| a + b);
+            (unit.group.reduce_warps(&moments, [sum, squares]), ())
         };
-        rounds.each(&moments, gather, |turn, [sum, squares], _| {
-            let y = start(y, turn.index, plan.columns);
-            // Loaded now, they would take more registers than there are.
-            let [w, b] = commons.map(|common| common.row(true));
+        row_loop.run(&moments, gather, |unit, [sum, squares], _| {
+            let y = start(y, unit.index, plan.columns);
+            // Loaded earlier, they would spill registers.
+            let [w, b] = broadcasts.map(|broadcast| broadcast.row(true));
             let mean = sum * moments.of_row;
             let root = (squares * moments.of_row + epsilon).rsqrt_approx();
-            // (x - mean) * root in one instruction: what it rounds is no more than what the mean was rounded by.
+            // (x - mean) * root in one instruction: what it row_loop is no more than what the mean
+            // was rounded by.
             let shift = -(mean * root);
-            turn.row.for_each(|place, values| {
-                let (weights, biases) = (w.at(place), b.at(place));
+            unit.row.for_each(|position, values| {
+                let (weights, biases) = (w.at(position), b.at(position));
                 let scaled: Vec<_> = values
                     .into_iter()
                     .zip(weights.into_iter().zip(biases))
                     .map(|(x, (w, b))| x.mul_add(root, shift).mul_add(w, b))
                     .collect();
-                share.store(y, place, turn.wanted, &scaled);
+                partition.store(y, position, unit.valid, &scaled);
             });
         });
     }

@@ -1,0 +1,510 @@
+//! The choice of a [`Plan`]: by the length of the rows, then by what was measured for long ones.
+
+use warpwright::arch::Capability;
+use warpwright::arch::limits::{CTAS_PER_CLUSTER, CTAS_PER_SM, THREADS_PER_CTA, WARP_SIZE};
+use warpwright::lang::element::Element;
+
+use super::super::plan::{Plan, RowScheduler, Traffic};
+use crate::operations::{OperationError, Result};
+use crate::vector;
+
+/// What a plan shall have; 0 and `None` leave it to the heuristic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tuning {
+    /// Threads of one CTA that share a row.
+    pub threads: u32,
+    /// CTAs that share a row.
+    pub ctas: u32,
+    /// Most vectors of a row that a thread holds at once.
+    pub steps: u32,
+    /// Resident CTAs per SM.
+    pub ctas_per_sm: u32,
+    /// How rows are scheduled.
+    pub scheduler: Option<RowScheduler>,
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// Most clusters of a persistent launch.
+    pub clusters: u32,
+    /// Copies to the pipeline have the L2 priority `evict_first`.
+    pub evict_first: bool,
+    /// Stores have the cache operator `.cs`.
+    pub streaming_stores: Option<bool>,
+}
+
+impl Tuning {
+    const AUTO: Self = Self {
+        threads: 0,
+        ctas: 0,
+        steps: 0,
+        ctas_per_sm: 0,
+        scheduler: None,
+        stages: 0,
+        clusters: 0,
+        evict_first: false,
+        streaming_stores: None,
+    };
+}
+
+/// The fastest tuning on the H200 for rows of clusters, by what a kernel moves and from that many
+/// CTAs per row on. `docs/benches/rows-long.txt` lists the rows of 16 CTAs (262,144 columns),
+/// `docs/benches/rows-between.txt` the shorter ones.
+const MEASURED: &[(Traffic, u32, Tuning)] = &[
+    (
+        Traffic::SOFTMAX,
+        16,
+        Tuning { scheduler: Some(RowScheduler::NonPersistent), streaming_stores: Some(true), ..FEW_THREADS },
+    ),
+    (Traffic::RMS_NORM, 16, Tuning { scheduler: Some(RowScheduler::Persistent), ..FEW_THREADS }),
+    (
+        Traffic::ADD_RMS_NORM,
+        16,
+        Tuning { scheduler: Some(RowScheduler::NonPersistent), threads: 1024, ctas: 8, ..Tuning::AUTO },
+    ),
+    (Traffic::LAYER_NORM, 2, Tuning { scheduler: Some(RowScheduler::NonPersistent), ..FEW_THREADS }),
+    (
+        Traffic::LAYER_NORM,
+        8,
+        Tuning {
+            scheduler: Some(RowScheduler::Staggered),
+            threads: 512,
+            ctas_per_sm: 1,
+            stages: 4,
+            ..Tuning::AUTO
+        },
+    ),
+    (
+        Traffic::CROSS_ENTROPY,
+        16,
+        Tuning { scheduler: Some(RowScheduler::Grid), threads: 512, evict_first: true, ..Tuning::AUTO },
+    ),
+];
+
+/// Half the threads, each with twice the registers and twice as much of the row: two CTAs per SM,
+/// and half the instructions of the reduction.
+const FEW_THREADS: Tuning = Tuning { threads: 256, steps: 8, ctas_per_sm: 2, ..Tuning::AUTO };
+
+/// The tuning of long rows where the measured one does not fit.
+const PIPELINED: Tuning = Tuning { scheduler: Some(RowScheduler::Pipelined), ..Tuning::AUTO };
+
+/// CTAs per row from which clusters are persistent. (H200, RMSNorm: of 16 CTAs, 3.63 TB/s with a
+/// cluster per row and 3.92 with persistent ones; of 4 CTAs, 4.03 and 3.85.)
+const LONG_ROW_CTAS: u32 = 16;
+
+/// Stages of a pipeline, where there is room.
+const PIPELINED_STAGES: u32 = 3;
+/// The same of a staggered one: two rows are in use, two more in flight.
+const STAGGERED_STAGES: u32 = 4;
+const MIN_STAGGERED_STAGES: u32 = 3;
+
+/// Threads of a CTA, CTAs, and stages of each warp of rows that a grid shares.
+const GRID_THREADS: u32 = 256;
+const GRID_CTAS: u32 = 128;
+const GRID_STAGES: u32 = 5;
+
+/// Threads of an SM at most, on every GPU with clusters.
+const MAX_SM_THREADS: u32 = 2048;
+
+/// Vectors per thread: 64 bytes in flight, in 16 of the 64 registers that [`SM_THREADS`] leave.
+/// (H200: with 2, too many threads wait for one another; with 8, an SM has too few.)
+const STEPS: u32 = 4;
+/// Vectors per thread at most: half of its registers.
+const MAX_STEPS: u32 = 16;
+/// Threads of an SM: 64 registers each.
+const SM_THREADS: u32 = 1024;
+/// Threads of a CTA before more CTAs share a row: an SM holds two, and one loads while the other
+/// computes.
+const LONG_ROW_THREADS: u32 = 512;
+/// Threads of a CTA whose rows take a warp or less.
+const SHORT_ROW_THREADS: u32 = 128;
+/// Bytes of a CTA's part of a row from which a prefetch into L2 pays off. (H200.)
+const PREFETCH_BYTES: u32 = 8 << 10;
+
+impl Traffic {
+    /// Threads of an SM, in CTAs of `threads` that hold `steps` vectors of each row: few enough
+    /// that each has the registers it needs. (H200, bf16. Add + RMSNorm of 16,384 columns, which
+    /// holds two rows: 4.21 TB/s with 512 threads per SM, 3.95 with 1024. LayerNorm of 4096: 4.01
+    /// with 768, 3.91 with 1024; of 1024, where registers spill: 3.80 and 2.39; in CTAs of 512,
+    /// 4.12 with two per SM and 3.21 with one.)
+    fn sm_threads(self, threads: u32, steps: u32) -> u32 {
+        if self.sources * steps > STEPS {
+            SM_THREADS / 2
+        } else if self.broadcasts > 1 && threads <= 256 {
+            SM_THREADS / 4 * 3
+        } else {
+            SM_THREADS
+        }
+    }
+}
+
+impl Plan {
+    /// The plan for rows of `columns` elements of `T`, on a GPU with `sms` SMs.
+    pub fn new<T: Element>(columns: u32, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
+        Self::of_length::<T>(columns, traffic, capability).as_measured::<T>(traffic, capability, sms)
+    }
+
+    /// The plan by the length of the rows alone.
+    pub(in super::super) fn of_length<T: Element>(
+        columns: u32,
+        traffic: Traffic,
+        capability: &Capability,
+    ) -> Self {
+        let lanes = vector::widest(columns.into(), T::BYTES);
+        let vectors = columns.div_ceil(lanes);
+        let (most, cluster) = (capability.threads_per_cta, capability.ctas_per_cluster_opt_in);
+        // A row of two sources has as many bytes in flight with half the vectors of each, as long
+        // as a CTA holds it.
+        let at_once = if vectors <= LONG_ROW_THREADS * STEPS / traffic.sources {
+            STEPS / traffic.sources
+        } else {
+            STEPS
+        };
+        let (threads, ctas) = match vectors.div_ceil(at_once) {
+            threads if threads <= 32 => (threads.max(1).next_power_of_two(), 1),
+            threads if threads <= LONG_ROW_THREADS => (threads.next_multiple_of(32), 1),
+            threads if threads <= LONG_ROW_THREADS * cluster => {
+                (LONG_ROW_THREADS, threads.div_ceil(LONG_ROW_THREADS).next_power_of_two())
+            }
+            _ => (most, cluster),
+        };
+        Self::of_shares::<T>(columns, lanes, [threads, ctas], STEPS, traffic, capability)
+    }
+
+    fn of_shares<T: Element>(
+        columns: u32,
+        lanes: u32,
+        [threads, ctas]: [u32; 2],
+        max_steps: u32,
+        traffic: Traffic,
+        capability: &Capability,
+    ) -> Self {
+        let rows = if threads <= 32 { SHORT_ROW_THREADS / threads } else { 1 };
+        let part = columns.div_ceil(ctas).next_multiple_of(lanes);
+        let steps = part.div_ceil(lanes * threads).max(1).min(max_steps);
+        let ctas_per_sm = (traffic.sm_threads(threads * rows, steps) / (threads * rows)).max(1);
+        let dependent_launch = capability.compute_capability >= (9, 0);
+        Self {
+            columns,
+            lanes,
+            threads,
+            rows,
+            ctas,
+            steps,
+            ctas_per_sm,
+            scheduler: RowScheduler::NonPersistent,
+            stages: 0,
+            clusters: 0,
+            evict_first: false,
+            streaming_stores: traffic.results > 1,
+            prefetches_rows: dependent_launch && part * T::BYTES >= PREFETCH_BYTES,
+            dependent_launch,
+        }
+    }
+
+    /// The fastest plan that was measured for rows of this length, if it fits the device.
+    fn as_measured<T: Element>(self, traffic: Traffic, capability: &Capability, sms: u32) -> Self {
+        let is_for = |(of, from, _): &&(Traffic, u32, Tuning)| *of == traffic && *from <= self.ctas;
+        let measured = MEASURED.iter().rfind(is_for).map(|(.., tuning)| *tuning);
+        let possible = |tuning| {
+            let plan = self.tuned::<T>(traffic, tuning, capability).ok()?;
+            // The CTAs of a grid that shares rows must all be resident.
+            let fits = plan.scheduler != RowScheduler::Grid || plan.ctas <= sms * plan.ctas_per_sm;
+            (fits && plan.is_resident()).then_some(plan)
+        };
+        let tuned = measured.and_then(possible);
+        if self.ctas < LONG_ROW_CTAS {
+            return tuned.unwrap_or(self);
+        }
+        // Rows that registers do not hold are read twice; persistent CTAs keep the weights in L1.
+        let reread =
+            if traffic.broadcasts > 0 { RowScheduler::Persistent } else { RowScheduler::NonPersistent };
+        tuned.or_else(|| possible(PIPELINED)).unwrap_or(Self { scheduler: reread, ..self })
+    }
+
+    /// The plan with another tuning.
+    ///
+    /// # Errors
+    /// No plan can have these numbers, or shared memory does not hold the stages.
+    pub fn tuned<T: Element>(
+        &self,
+        traffic: Traffic,
+        tuning: Tuning,
+        capability: &Capability,
+    ) -> Result<Self> {
+        if tuning.scheduler == Some(RowScheduler::Grid) {
+            return self.shared_by_grid::<T>(traffic, tuning, capability);
+        }
+        let shares = [given_or(tuning.threads, self.threads), given_or(tuning.ctas, self.ctas)];
+        let plan = self.shared_by::<T>(shares, tuning.steps, traffic, capability)?;
+        let ctas_per_sm = given_or(tuning.ctas_per_sm, plan.ctas_per_sm);
+        let threads = plan.cta_threads();
+        if ctas_per_sm > CTAS_PER_SM || ctas_per_sm * threads > MAX_SM_THREADS {
+            return refuse(format!("no SM holds {ctas_per_sm} CTAs of {threads} threads"));
+        }
+        let plan = Self { ctas_per_sm, clusters: tuning.clusters, ..plan.with_caching(tuning) };
+        match tuning.scheduler {
+            None | Some(RowScheduler::NonPersistent) => Ok(plan),
+            Some(RowScheduler::Persistent) => Ok(Self { scheduler: RowScheduler::Persistent, ..plan }),
+            Some(scheduler) => plan.with_pipeline::<T>(traffic, scheduler, tuning.stages, capability),
+        }
+    }
+
+    fn with_caching(self, tuning: Tuning) -> Self {
+        let streaming_stores = tuning.streaming_stores.unwrap_or(self.streaming_stores);
+        Self { evict_first: tuning.evict_first, streaming_stores, ..self }
+    }
+
+    /// The same rows shared by other numbers of threads and CTAs.
+    fn shared_by<T: Element>(
+        &self,
+        [threads, ctas]: [u32; 2],
+        steps: u32,
+        traffic: Traffic,
+        capability: &Capability,
+    ) -> Result<Self> {
+        let steps = given_or(steps, STEPS);
+        let parts_of_a_warp = threads.is_power_of_two() && threads <= 32;
+        let whole_warps =
+            threads.is_multiple_of(WARP_SIZE) && (WARP_SIZE..=THREADS_PER_CTA).contains(&threads);
+        if !parts_of_a_warp && !whole_warps {
+            return refuse(format!("{threads} threads are neither a part of a warp nor up to 32 whole ones"));
+        }
+        if !(1..=CTAS_PER_CLUSTER).contains(&ctas) || (ctas > 1 && threads <= 32) {
+            return refuse(format!(
+                "a row is shared by 1 CTA, or by up to 16 of more than a warp each, not {ctas} of {threads} threads"
+            ));
+        }
+        if steps > MAX_STEPS {
+            return refuse(format!("a thread holds {MAX_STEPS} vectors at most, not {steps}"));
+        }
+        Ok(Self::of_shares::<T>(self.columns, self.lanes, [threads, ctas], steps, traffic, capability))
+    }
+
+    /// The same rows, each shared by the whole grid and, in each CTA, processed by one warp.
+    fn shared_by_grid<T: Element>(
+        self,
+        traffic: Traffic,
+        tuning: Tuning,
+        capability: &Capability,
+    ) -> Result<Self> {
+        let (threads, ctas) = (given_or(tuning.threads, GRID_THREADS), given_or(tuning.ctas, GRID_CTAS));
+        if !threads.is_multiple_of(32) || threads > capability.threads_per_cta || !ctas.is_multiple_of(32) {
+            return refuse(format!(
+                "a grid that shares rows has a multiple of 32 CTAs of whole warps, not {ctas} of {threads} threads"
+            ));
+        }
+        let part = self.columns.div_ceil(ctas).next_multiple_of(self.lanes);
+        let steps = part.div_ceil(self.lanes * 32);
+        if steps > MAX_STEPS || (ctas - 1) * part >= self.columns {
+            return refuse(format!("a grid of {ctas} CTAs cannot share rows of {} columns", self.columns));
+        }
+        let plan = Self {
+            threads: 32,
+            rows: threads / 32,
+            ctas,
+            steps,
+            ctas_per_sm: given_or(tuning.ctas_per_sm, 1),
+            clusters: 0,
+            ..self.with_caching(tuning)
+        };
+        plan.with_pipeline::<T>(traffic, RowScheduler::Grid, tuning.stages, capability)
+    }
+
+    /// The same with a pipeline; 0 stages: the best number that fits.
+    fn with_pipeline<T: Element>(
+        self,
+        traffic: Traffic,
+        scheduler: RowScheduler,
+        stages: u32,
+        capability: &Capability,
+    ) -> Result<Self> {
+        /// Bytes of static shared memory of a CTA.
+        const STATIC: u32 = 2 << 10;
+        let plan = Self { scheduler, ..self };
+        if !(plan.is_resident() && plan.has_bulk_rows::<T>()) {
+            return refuse(
+                "a pipeline takes rows of whole 16-byte vectors that registers hold, on sm_90".to_owned(),
+            );
+        }
+        let (least, good) = match scheduler {
+            RowScheduler::Staggered => (MIN_STAGGERED_STAGES, STAGGERED_STAGES),
+            // The rows that wait for their reduction, the one that is gathered, and one in flight.
+            RowScheduler::Grid => (plan.lag() + 2, GRID_STAGES),
+            _ => (1, PIPELINED_STAGES),
+        };
+        if scheduler == RowScheduler::Staggered && self.ctas == 1 {
+            return refuse("a row of one CTA has no reduction over CTAs to overlap".to_owned());
+        }
+        let reserved = capability.shared_bytes_reserved;
+        let room = capability.shared_bytes_per_sm / self.ctas_per_sm - reserved - STATIC;
+        let row = self.span() * T::BYTES;
+        let stage = row * traffic.sources * self.rows;
+        let most = room.saturating_sub(row * traffic.broadcasts) / stage;
+        let stages = if stages == 0 { good.min(most).max(least) } else { stages };
+        if stages < least || stages > most {
+            return refuse(format!(
+                "a pipeline of {stages} stages of {stage} bytes: it needs at least {least}, and shared memory holds {most}"
+            ));
+        }
+        Ok(Self { stages, ..plan })
+    }
+}
+
+/// What the tuning gives, if it is not 0.
+fn given_or(given: u32, own: u32) -> u32 {
+    if given == 0 { own } else { given }
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(OperationError::Shape { what: "a plan for rows", reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright::arch::Arch;
+    use warpwright::lang::element::bf16;
+
+    use super::*;
+
+    fn long_rows(traffic: Traffic, tuning: Tuning) -> Result<Plan> {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        Plan::of_length::<bf16>(262_144, traffic, h200).tuned::<bf16>(traffic, tuning, h200)
+    }
+
+    #[test]
+    fn as_many_stages_as_there_is_room_for() {
+        let stages = |traffic, scheduler, [threads, ctas_per_sm]: [u32; 2]| {
+            let scheduler = Some(scheduler);
+            let tuning = Tuning { threads, ctas_per_sm, scheduler, ..Tuning::default() };
+            long_rows(traffic, tuning).map(|plan| plan.stages).ok()
+        };
+        use RowScheduler::{Pipelined, Staggered};
+        // 113 KB for each of two CTAs, 227 KB for one; a stage is 32 KB, and so is each row that is
+        // kept.
+        assert_eq!(stages(Traffic::SOFTMAX, Pipelined, [512, 2]), Some(3));
+        assert_eq!(stages(Traffic::RMS_NORM, Pipelined, [512, 2]), Some(2));
+        assert_eq!(stages(Traffic::LAYER_NORM, Pipelined, [512, 2]), Some(1));
+        assert_eq!(stages(Traffic::SOFTMAX, Staggered, [512, 2]), Some(3));
+        assert_eq!(stages(Traffic::RMS_NORM, Staggered, [512, 2]), None);
+        assert_eq!(stages(Traffic::LAYER_NORM, Staggered, [1024, 1]), Some(4));
+        assert_eq!(stages(Traffic::ADD_RMS_NORM, Staggered, [1024, 1]), Some(3));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let refused = |tuning| long_rows(Traffic::LAYER_NORM, tuning).expect_err("no such plan").to_string();
+        let nothing = Tuning::default();
+        assert_eq!(
+            refused(Tuning { ctas_per_sm: 5, ..nothing }),
+            "a plan for rows: no SM holds 5 CTAs of 512 threads"
+        );
+        let deep = Tuning { threads: 1024, scheduler: Some(RowScheduler::Staggered), stages: 6, ..nothing };
+        assert_eq!(
+            refused(deep),
+            "a plan for rows: a pipeline of 6 stages of 32768 bytes: it needs at least 3, and shared memory holds 5"
+        );
+    }
+
+    #[test]
+    fn a_grid_shares_rows_where_all_ctas_are_resident() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let plan = |columns, sms| Plan::new::<bf16>(columns, Traffic::CROSS_ENTROPY, h200, sms);
+        let spread = plan(262_144, 132);
+        assert_eq!(
+            (spread.scheduler, spread.ctas, spread.rows, spread.stages),
+            (RowScheduler::Grid, 128, 16, 3)
+        );
+        assert_eq!(plan(262_144, 114).scheduler, RowScheduler::Pipelined);
+        assert_eq!(plan(262_144 - 8, 132).scheduler, RowScheduler::Grid);
+        // Registers hold no such row.
+        assert_eq!(plan(1 << 20, 132).scheduler, RowScheduler::NonPersistent);
+        assert_eq!(plan(65_536, 132).scheduler, RowScheduler::NonPersistent);
+        let lag = |threads| {
+            let tuning = Tuning { scheduler: Some(RowScheduler::Grid), threads, ..Tuning::default() };
+            long_rows(Traffic::SOFTMAX, tuning).map(|plan| plan.lag()).ok()
+        };
+        assert_eq!([128, 256, 384, 512].map(lag), [Some(4), Some(2), Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn the_measured_plans_are_possible() {
+        for (traffic, _, tuning) in MEASURED {
+            let plan = long_rows(*traffic, *tuning).expect("it was measured");
+            assert_eq!(Some(plan.scheduler), tuning.scheduler);
+        }
+    }
+
+    #[test]
+    fn rows_of_clusters_take_what_was_measured_from_their_ctas_on() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let plan = |traffic, columns| {
+            let plan = Plan::new::<bf16>(columns, traffic, h200, 132);
+            assert!(plan.is_resident(), "{plan:?}");
+            (plan.ctas, plan.threads, plan.steps, plan.scheduler)
+        };
+        use RowScheduler::{NonPersistent, Persistent, Staggered};
+        let lengths = [16_384, 32_768, 65_536, 131_072, 262_144];
+        assert_eq!(
+            lengths.map(|columns| plan(Traffic::LAYER_NORM, columns)),
+            [
+                (1, 512, 4, NonPersistent),
+                (2, 256, 8, NonPersistent),
+                (4, 256, 8, NonPersistent),
+                (8, 512, 4, Staggered),
+                (16, 512, 4, Staggered)
+            ]
+        );
+        assert_eq!(plan(Traffic::RMS_NORM, 131_072), (8, 512, 4, NonPersistent));
+        assert_eq!(plan(Traffic::RMS_NORM, 262_144), (16, 256, 8, Persistent));
+    }
+
+    #[test]
+    fn every_length_has_a_plan_that_covers_it() {
+        for name in ["a100", "h200"] {
+            let capability = Arch::named(name).expect("in the table").capability;
+            for columns in (1..5000).chain((5000..600_000).step_by(997)).chain([262_144]) {
+                for plan in [
+                    Plan::of_length::<bf16>(columns, Traffic::SOFTMAX, capability),
+                    Plan::of_length::<f32>(columns, Traffic::SOFTMAX, capability),
+                ] {
+                    assert!(columns.is_multiple_of(plan.lanes), "{plan:?}");
+                    assert!(plan.cta_threads().is_multiple_of(32) && plan.cta_threads() <= 1024, "{plan:?}");
+                    assert!(plan.threads.is_multiple_of(32) || 32 % plan.threads == 0, "{plan:?}");
+                    assert!(plan.rows == 1 || plan.threads <= 32, "{plan:?}");
+                    assert!(plan.is_resident() || plan.steps == STEPS, "{plan:?}");
+                    assert!(plan.ctas == 1 || name == "h200", "{plan:?}");
+                    // No thread is idle for a whole step that another plan would not need.
+                    assert!(plan.span() < 2 * plan.part().next_multiple_of(plan.lanes * 32), "{plan:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn known_plans() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let plan = |columns| {
+            let Plan { threads, rows, ctas, steps, .. } =
+                Plan::of_length::<bf16>(columns, Traffic::SOFTMAX, h200);
+            (threads, rows, ctas, steps)
+        };
+        assert_eq!(plan(64), (2, 64, 1, 4));
+        assert_eq!(plan(1024), (32, 4, 1, 4));
+        assert_eq!(plan(4096), (128, 1, 1, 4));
+        assert_eq!(plan(16_384), (512, 1, 1, 4));
+        assert_eq!(plan(32_768), (512, 1, 2, 4));
+        assert_eq!(plan(262_144), (512, 1, 16, 4));
+        assert_eq!(plan(1 << 20), (1024, 1, 16, 4));
+    }
+
+    #[test]
+    fn an_sm_holds_as_many_threads_as_have_the_registers_they_need() {
+        let h200 = Arch::named("h200").expect("in the table").capability;
+        let ctas_per_sm = |traffic, columns| Plan::of_length::<bf16>(columns, traffic, h200).ctas_per_sm;
+        assert_eq!([1024, 4096, 16_384].map(|columns| ctas_per_sm(Traffic::SOFTMAX, columns)), [8, 8, 2]);
+        assert_eq!([1024, 4096, 16_384].map(|columns| ctas_per_sm(Traffic::LAYER_NORM, columns)), [6, 6, 2]);
+        assert_eq!(
+            [4096, 8192, 16_384].map(|columns| ctas_per_sm(Traffic::ADD_RMS_NORM, columns)),
+            [4, 2, 1]
+        );
+    }
+}

@@ -1,0 +1,8 @@
+//! What runs on the host: the heuristic and the operations.
+
+mod heuristic;
+mod operations;
+pub(super) mod workload;
+
+pub use heuristic::Tuning;
+pub use operations::MatrixShape;
