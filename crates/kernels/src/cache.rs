@@ -1,4 +1,5 @@
-//! A cache of values of any type: what [`Operations`](crate::operations::Operations) keeps between calls.
+//! A cache of values of any type: what [`Operations`](crate::operations::Operations) keeps between
+//! calls.
 //!
 //! The table is one for all types, behind trait objects, so that it is compiled once and not once
 //! for each kernel.

@@ -30,13 +30,16 @@ impl VectorAdd {
     }
 }
 
-/// The problem that is launched: one stage of a few tiles, so that the device keeps up with the host.
+/// The problem that is launched: one stage of a few tiles, so that the device keeps up with the
+/// host.
 const LAUNCHED: (u32, u32, u32) = (256, 256, 64);
-/// Launches between two waits for the device, fewer than its queue holds (1024): the host never waits in between. A burst is timed as a
-/// whole, because reading the clock takes a part of the time of a launch.
+/// Launches between two waits for the device, fewer than its queue holds (1024): the host never
+/// waits in between. A burst is timed as a whole, because reading the clock takes a part of the
+/// time of a launch.
 const BURST: usize = 256;
 
-/// The time that the first use of a kernel takes, in its parts. What the device's own start takes is no part of it.
+/// The time that the first use of a kernel takes, in its parts. What the device's own start takes
+/// is no part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstUse {
     /// Running the kernel's method, which records it.
@@ -135,7 +138,8 @@ impl Nothing {
     fn run(&self) {}
 }
 
-/// Times launches of kernels without arguments, with buffers, and with tensor maps, and calls of the operations that launch one.
+/// Times launches of kernels without arguments, with buffers, and with tensor maps, and calls of
+/// the operations that launch one.
 ///
 /// # Errors
 /// The device is no Hopper, or fails.

@@ -1,7 +1,8 @@
 //! What reductions and scans combine by: an associative operation with an identity.
 //!
-//! A [`Monoid`] is build-time configuration: its methods stage the few instructions that combine two values, inside whatever
-//! kernel needs them. What is combined, the state, may be any device value: a register, a tuple, or a struct of one's own.
+//! A [`Monoid`] is build-time configuration: its methods stage the few instructions that combine
+//! two values, inside whatever kernel needs them. What is combined, the state, may be any device
+//! value: a register, a tuple, or a struct of one's own.
 //!
 //! ```
 //! use warpwright::prelude::*;
@@ -57,7 +58,8 @@ pub trait Monoid<T: Element>: Copy + Eq + Hash + Send + Sync + 'static {
     type State: DeviceValue + Copy + Yields<Self::State>;
     /// What a result is in memory.
     type Output: Storable;
-    /// Whether `combine(a, b)` is `combine(b, a)`. Where it is not, elements are combined in their order.
+    /// Whether `combine(a, b)` is `combine(b, a)`. Where it is not, elements are combined in their
+    /// order.
     const COMMUTES: bool;
 
     /// What changes nothing when it is combined with.
@@ -93,8 +95,8 @@ impl<T: Element, M: Monoid<T, State = Reg<T>, Output = T>> InPlace<T> for M {}
 
 /// The sum. 16-bit floats add in `f32` and are rounded once, at the end; integers wrap.
 ///
-/// Of floats the identity is -0, as in Rust's own `sum`: -0 + x is x whatever x is, while 0 + -0 is 0. So the sum of nothing, and the first
-/// result of an exclusive scan, are -0, which equals 0.
+/// Of floats the identity is -0, as in Rust's own `sum`: -0 + x is x whatever x is, while 0 + -0 is
+/// 0. So the sum of nothing, and the first result of an exclusive scan, are -0, which equals 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sum;
 
@@ -110,15 +112,18 @@ pub struct Min;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Max;
 
-/// The index of the first largest element; a NaN is larger than all numbers, and -0 equals +0. Of no elements, `u64::MAX`.
+/// The index of the first largest element; a NaN is larger than all numbers, and -0 equals +0. Of
+/// no elements, `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArgMax;
 
-/// The index of the first smallest element; a NaN is smaller than all numbers, and -0 equals +0. Of no elements, `u64::MAX`.
+/// The index of the first smallest element; a NaN is smaller than all numbers, and -0 equals +0. Of
+/// no elements, `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArgMin;
 
-/// A monoid whose state is one register of type `$state`, and whose elements and results convert to it and from it.
+/// A monoid whose state is one register of type `$state`, and whose elements and results convert to
+/// it and from it.
 macro_rules! arithmetic {
     ($($monoid:ident $element:ty as $state:ty, $identity:expr, $combine:expr;)*) => {
         $(impl Monoid<$element> for $monoid {
@@ -231,8 +236,8 @@ searchable! {
     u64: u64::MIN, u64::MAX;
 }
 
-/// The better of two finds, `beats` telling whether one number is strictly better than another: NaN is better than any, and of
-/// equals the one that stands first.
+/// The better of two finds, `beats` telling whether one number is strictly better than another: NaN
+/// is better than any, and of equals the one that stands first.
 fn better<T: Searchable>(one: Found<T>, other: Found<T>, beats: Comparison<T>) -> Found<T> {
     let (one_is_nan, other_is_nan) = (one.value.ne(one.value), other.value.ne(other.value));
     let equal = one.value.eq(other.value) | (one_is_nan & other_is_nan);
@@ -241,8 +246,9 @@ fn better<T: Searchable>(one: Found<T>, other: Found<T>, beats: Comparison<T>) -
     select_value(wins, other, one)
 }
 
-/// [`better`] of a find and a run that stands after it, `yields` telling whether one number is at most as good as another. Inside the
-/// run a place is a number known at build time, so four instructions an element are enough.
+/// [`better`] of a find and a run that stands after it, `yields` telling whether one number is at
+/// most as good as another. Inside the run a place is a number known at build time, so four
+/// instructions an element are enough.
 fn best_of_run<T: Searchable>(
     before: Found<T>,
     run: &[Reg<T>],

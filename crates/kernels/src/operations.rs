@@ -1,8 +1,9 @@
 //! What a program calls: `operations.reduce(&stream, &buffer, Max)`.
 //!
-//! [`Operations`] holds what calls share: each kernel, compiled when it is first needed for its types and configuration, and
-//! each stream's scratch memory, which grows and is kept. The operations themselves are methods that the families add in
-//! their own files, all in the same form:
+//! [`Operations`] holds what calls share: each kernel, compiled when it is first needed for its
+//! types and configuration, and each stream's scratch memory, which grows and is kept. The
+//! operations themselves are methods that the families add in their own files, all in the same
+//! form:
 //!
 //! ```
 //! use warpwright::runtime::Device;
@@ -18,8 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Work is asked of a stream and the host goes on, as with any launch. Buffers may have any length, 0 and more than 2^32
-//! included.
+//! Work is asked of a stream and the host goes on, as with any launch. Buffers may have any length,
+//! 0 and more than 2^32 included.
 
 use std::any::{Any, TypeId};
 use std::hash::Hash;
@@ -82,7 +83,8 @@ pub fn expect_length(what: &'static str, expected: usize, given: usize) -> Resul
     if expected == given { Ok(()) } else { Err(OperationError::Length { what, expected, given }) }
 }
 
-/// Refuses a kernel's configuration whose CTAs do not have a power of two of threads, from `least` on.
+/// Refuses a kernel's configuration whose CTAs do not have a power of two of threads, from `least`
+/// on.
 pub fn expect_power_of_two_threads(what: &'static str, least: u32, threads: u32) -> Result<()> {
     if threads.is_power_of_two() && (least..=THREADS_PER_CTA).contains(&threads) {
         return Ok(());
@@ -118,7 +120,8 @@ pub fn expect_declared_shared(what: &'static str, bytes: u64) -> Result<()> {
 /// Scratch memory, by stream and type.
 type ScratchByStream = FxHashMap<(u64, TypeId), Arc<Mutex<dyn Any + Send>>>;
 
-/// The operations of a device: its kernels as far as they were needed, and its streams' scratch memory.
+/// The operations of a device: its kernels as far as they were needed, and its streams' scratch
+/// memory.
 ///
 /// It may be shared between threads.
 pub struct Operations {
@@ -139,7 +142,8 @@ impl Operations {
         &self.device
     }
 
-    /// The kernel that `stage`, a method of the configuration `kernel`, stages; compiled at the first call.
+    /// The kernel that `stage`, a method of the configuration `kernel`, stages; compiled at the
+    /// first call.
     ///
     /// ```
     /// # use warpwright::prelude::*;
@@ -179,7 +183,8 @@ impl Operations {
         self.remembered::<F, _, _>(kernel, |kernel| Ok(self.device.compile(&stage(kernel)?)?))
     }
 
-    /// What `make` makes of `key`: made at the first call for `For`, a type that says what it is for, and kept.
+    /// What `make` makes of `key`: made at the first call for `For`, a type that says what it is
+    /// for, and kept.
     ///
     /// # Errors
     /// `make`'s.
@@ -192,10 +197,12 @@ impl Operations {
         self.cache.get_or_insert::<For, K, V, _>(key, make)
     }
 
-    /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call and kept.
+    /// Does `work` with the scratch memory of type `S` of `stream`, which is made at the first call
+    /// and kept.
     ///
-    /// What is asked of one stream happens in order, so its calls may use the same memory one after another. After an error it is
-    /// given up, since a kernel that failed may have left anything in it.
+    /// What is asked of one stream happens in order, so its calls may use the same memory one after
+    /// another. After an error it is given up, since a kernel that failed may have left anything in
+    /// it.
     ///
     /// # Errors
     /// `work`'s.
@@ -252,7 +259,8 @@ impl Operations {
     }
 }
 
-/// Device memory that is kept between calls and grows when one needs more: a field of an operation's scratch memory.
+/// Device memory that is kept between calls and grows when one needs more: a field of an
+/// operation's scratch memory.
 pub struct Scratch<T> {
     buffer: Option<Buffer<T>>,
 }
@@ -277,7 +285,8 @@ impl<T: Storable> Scratch<T> {
         Ok(self.buffer.as_mut().expect("there is one now"))
     }
 
-    /// At least `length` elements that hold what earlier calls left; bytes that no call ever had are zero. Growing makes all zero.
+    /// At least `length` elements that hold what earlier calls left; bytes that no call ever had
+    /// are zero. Growing makes all zero.
     ///
     /// # Errors
     /// There is not enough memory.

@@ -1,4 +1,5 @@
-//! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check results by.
+//! Elements for reductions and scans: random inputs of every type, and exact arithmetic to check
+//! results by.
 
 use warpwright::lang::element::{bf16, f16};
 use warpwright_harness::{Compared, Random, Rounded, Work, data_types, generate, tiled};
@@ -15,11 +16,13 @@ pub fn work_of_one_read<T: Sampled>(length: usize) -> Work {
     Work { operations: length as f64, bytes: length as f64 * f64::from(T::BYTES) }
 }
 
-/// A type that is drawn at random, and computed with on the host so that its results are known exactly, or far better than the device's.
+/// A type that is drawn at random, and computed with on the host so that its results are known
+/// exactly, or far better than the device's.
 pub trait Sampled: Searchable {
     /// What the host computes in: `f64` for floats, the type itself for integers.
     type Exact: Copy + PartialOrd + Send + Sync;
-    /// The error of one rounding where the device adds, as a part of the result; 0 where it is exact.
+    /// The error of one rounding where the device adds, as a part of the result; 0 where it is
+    /// exact.
     const STEP: f64;
     /// The error of the last rounding, to the type itself.
     const LAST: f64;

@@ -1,29 +1,30 @@
-//! Neighbouring elements that one instruction moves; how many is chosen when the kernel is built.
+//! Vector accesses, whose width is chosen at build time.
 
 use warpwright::prelude::*;
 
-/// Bytes of the widest vector that every GPU moves by one instruction.
+/// Bytes of the widest access on every GPU.
 pub const WIDEST_BYTES: u32 = 16;
 
-/// How many elements of `T` are a vector of the widest kind.
+/// Elements of `T` in a vector of the widest access.
 pub const fn width<T: Element>() -> u32 {
     WIDEST_BYTES / T::BYTES
 }
 
-/// How to load what is read once. No hint makes it faster, and two make it slower: L2 gives up what is loaded with `L1::no_allocate`, or with an
-/// evict-first policy, before anything else. Once other kernels have filled L2 with lines of normal priority, all that streams through must share
-/// what little is left. (Measured on the H200: two inputs and an output make 3.95 TB/s so, and 4.37 by plain loads, whatever ran before.)
+/// The access for data that is read once. Plain loads are the fastest: L2 evicts lines loaded with
+/// `L1::no_allocate` or an evict-first policy before all others, so once other kernels have filled
+/// L2 with lines of normal priority, all streams share what is left. (H200, two inputs and an
+/// output: 3.95 TB/s with such a hint, 4.37 with plain loads.)
 pub fn read_once() -> Access {
     Access::new().non_coherent()
 }
 
-/// Loads the vector of the widest kind at `at`, which is aligned to 16 bytes.
+/// Loads a vector of the widest access, aligned to 16 bytes.
 #[track_caller]
 pub fn load<T: Element>(at: Global<T>, access: Access) -> Vec<Reg<T>> {
     load_lanes(at, width::<T>(), access)
 }
 
-/// Stores consecutive elements at `at`, which is aligned to their size together, by as few instructions as there are for it.
+/// Stores consecutive elements, aligned to their total size, in the fewest instructions.
 #[track_caller]
 pub fn store<T: Element>(at: Global<T>, elements: &[Reg<T>], access: Access) {
     let widest = width::<T>() as usize;
@@ -32,7 +33,8 @@ pub fn store<T: Element>(at: Global<T>, elements: &[Reg<T>], access: Access) {
     }
 }
 
-/// Loads `lanes` elements by one instruction: 1, 2, 4, 8 or 16 of them, 16 bytes together at most, to which `at` is aligned.
+/// Loads 1, 2, 4, 8 or 16 elements, at most 16 bytes, by one instruction; `at` is aligned to their
+/// total size.
 #[track_caller]
 pub fn load_lanes<T: Element, S: Space>(at: Pointer<T, S>, lanes: u32, access: Access) -> Vec<Reg<T>> {
     match lanes {
@@ -57,7 +59,8 @@ pub fn store_lanes<T: Element, S: Space>(at: Pointer<T, S>, elements: &[Reg<T>],
     }
 }
 
-/// The widest vector of elements of `bytes` bytes that stays aligned over rows of `extent` elements.
+/// The widest vector of elements of `bytes` bytes that stays aligned over rows of `extent`
+/// elements.
 pub fn widest(extent: u64, bytes: u32) -> u32 {
     let mut lanes = (WIDEST_BYTES / bytes).max(1);
     while !extent.is_multiple_of(lanes.into()) {

@@ -5,9 +5,9 @@ use warpwright::emulator::Schedule;
 use warpwright::runtime::{Buffer, Device};
 use warpwright_harness::Setup;
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::sgemm::double_buffered::DoubleBuffered;
+use warpwright_kernels::sgemm::device::double_buffered::DoubleBuffered;
+use warpwright_kernels::sgemm::device::tma::TmaFed;
 use warpwright_kernels::sgemm::tiles::Tiles;
-use warpwright_kernels::sgemm::tma::TmaFed;
 use warpwright_kernels::sgemm::{Matrices, Method, Scale};
 use warpwright_kernels::workloads::workload;
 

@@ -1,4 +1,5 @@
-//! Lessons and demonstrations: ladders whose first step is the simplest kernel and whose last is the library's, one step a file.
+//! Lessons and demonstrations: ladders whose first step is the simplest kernel and whose last is
+//! the library's, one step a file.
 
 pub mod demonstrations;
 pub mod hopper;

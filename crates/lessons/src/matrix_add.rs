@@ -3,7 +3,8 @@
 use warpwright::prelude::*;
 use warpwright_harness::{Compared, Options, Prepared, Result, Setup, Values, Work, Workload, compare};
 
-/// C = A + B, all (m, n); A and C are row-major, B is column-major: the kernel's text does not know.
+/// C = A + B, all (m, n); A and C are row-major, B is column-major: the kernel's text does not
+/// know.
 pub struct MatrixAdd {
     /// The CTA is a square of this many threads a side.
     pub side: u32,

@@ -3,7 +3,7 @@
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::{Copy, Map, Walk, Zip};
+use super::kernels::{Copy, Map, Walk, Zip};
 use crate::operations::{OperationError, Operations, Result, expect_length};
 
 /// The grid of a walk over `length` elements.
@@ -33,7 +33,8 @@ impl Operations {
         Ok(kernel.launch(stream, grid::<T>(walk, length)?, (from, to, length as u64))?)
     }
 
-    /// to = f(from), elementwise. `function` is staged: it gets a device value and returns one, and captures nothing.
+    /// to = f(from), elementwise. `function` is staged: it gets a device value and returns one, and
+    /// captures nothing.
     ///
     /// ```
     /// # use warpwright::runtime::Device;

@@ -10,7 +10,7 @@ use warpwright_harness::{
     exactly,
 };
 
-use super::{Copy, Map, Walk, Zip};
+use super::kernels::{Copy, Map, Walk, Zip};
 
 data_types! {
     /// Types of elements.

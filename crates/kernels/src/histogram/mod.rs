@@ -1,13 +1,14 @@
-//! Histogram: how many elements fall into each bin.
+//! Histogram: the number of elements in each bin.
 //!
 //! ```text
 //! even     bin = trunc((x - lower) * bins / (upper - lower))      lower <= x < upper, computed in f64
-//! ranges   the bin whose edges stand around x                     edge[bin] <= x < edge[bin + 1], by halving
+//! ranges   the bin whose edges enclose x                          edge[bin] <= x < edge[bin + 1], by bisection
 //! ```
 //!
-//! What lies outside all bins, and NaN, is not counted. All CTAs adding to the same counters would wait for each other at every element, so
-//! each counts in shared memory of its own first (it is *privatised*) and adds what it found once, at the end. Where the bins do not fit
-//! there, the counters in memory are added to directly; with so many bins two elements seldom meet.
+//! Elements outside all bins, and NaN, are not counted. If all CTAs added to the same counters,
+//! their atomics would conflict at every element, so each CTA counts in shared memory
+//! (*privatisation*) and adds its counts once, at the end. Where the bins do not fit shared memory,
+//! elements are counted in global memory; with that many bins, conflicts are rare.
 
 mod workload;
 
@@ -20,10 +21,10 @@ use crate::operations::{OperationError, Operations, Result};
 use crate::vector;
 pub(crate) use workload::HistogramWorkload;
 
-/// How an element finds its bin.
+/// How bins are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 enum Binning {
-    /// All bins are equally wide.
+    /// Bins of equal width.
     #[default]
     Even,
     /// By their edges.
@@ -35,22 +36,22 @@ enum Binning {
 struct Histogram {
     binning: Binning,
     threads: u32,
-    /// Counters in shared memory, at least as many as there are bins; 0 where they do not fit.
+    /// Counters in shared memory, at least the number of bins; 0 where they do not fit.
     private: u32,
 }
 
-/// The most bins that are counted in shared memory: 64 KB of it, so that three CTAs fit an SM.
-const MOST_PRIVATE: u32 = 16 * 1024;
+/// Most bins in shared memory: 64 KB, so that three CTAs fit an SM.
+const MAX_PRIVATE: u32 = 16 * 1024;
 
 impl Histogram {
     fn new(binning: Binning, bins: u32) -> Self {
         // Powers of two, so that few kernels serve every number of bins.
-        let private = if bins <= MOST_PRIVATE { bins.next_power_of_two() } else { 0 };
+        let private = if bins <= MAX_PRIVATE { bins.next_power_of_two() } else { 0 };
         Self { binning, threads: 512, private }
     }
 
-    /// Adds to `counts` how many elements of `input` fall into each of `bins` bins. `lower` and `scale` are for even bins, `edges` (one
-    /// more than bins) for ranges.
+    /// Adds to `counts` the number of elements of `input` in each of `bins` bins. `lower` and
+    /// `upper` are for even bins, `edges` (one more than bins) for ranges.
     #[kernel]
     fn run<T: Storable + Convertible + Ordered>(
         &self,
@@ -98,7 +99,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one element, if it falls into a bin.
+    /// Counts one element, if it is in a bin.
     #[device]
     fn count<T: Storable + Convertible + Ordered>(
         &self,
@@ -151,12 +152,13 @@ impl Histogram {
 }
 
 impl Operations {
-    /// `counts[b]` = how many elements of `input` lie in the b-th of `counts.len()` equally wide bins between `lower` (inside) and `upper`
-    /// (outside). An element's bin is `trunc((x - lower) * (bins / (upper - lower)))`, in `f64`.
+    /// `counts[b]` = the number of elements of `input` in bin b of `counts.len()` bins of equal
+    /// width from `lower` (included) to `upper` (excluded). The bin of x is `trunc((x - lower) *
+    /// (bins / (upper - lower)))`, in `f64`.
     ///
     /// # Errors
-    /// There are no bins, or more than 2^32 - 1; `lower` is not below `upper`, or one is not finite; `upper - lower` or `bins / (upper - lower)` is
-    /// beyond `f64`; or the launch failed.
+    /// There are no bins, or more than 2^32 - 1; `lower` is not below `upper`, or one is not
+    /// finite; `upper - lower` or `bins / (upper - lower)` is beyond `f64`; or the launch failed.
     pub fn histogram_even<T: Storable + Convertible + Ordered>(
         &self,
         stream: &Stream,
@@ -186,10 +188,12 @@ impl Operations {
         self.histogram(stream, (input, &edges), Binning::Even, (lower, upper), counts)
     }
 
-    /// `counts[b]` = how many elements `x` of `input` have `edges[b] <= x < edges[b + 1]`. The edges ascend.
+    /// `counts[b]` = the number of elements x of `input` with `edges[b] <= x < edges[b + 1]`. The
+    /// edges ascend.
     ///
     /// # Errors
-    /// There are no bins, or more than 2^32 - 1; `edges` is not one longer than `counts`; or the launch failed.
+    /// There are no bins, or more than 2^32 - 1; `edges` is not one longer than `counts`; or the
+    /// launch failed.
     pub fn histogram_ranges<T: Storable + Convertible + Ordered>(
         &self,
         stream: &Stream,
@@ -220,7 +224,7 @@ impl Operations {
         let length = input.len() as u64;
         let vectors = length.div_ceil(vector::width::<T>().into()).div_ceil(configuration.threads.into());
         let resident = self.resident(&kernel)?;
-        // A CTA's own counters have 32 bits: no CTA may see as many elements.
+        // The counters of a CTA have 32 bits, which bounds its elements.
         let least = length.div_ceil(1 << 31);
         let grid = vectors.clamp(1, resident.into()).max(least) as u32;
         Ok(kernel.launch(stream, grid, (input, edges, counts, bins, lower, upper, length))?)

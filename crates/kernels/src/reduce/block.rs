@@ -6,8 +6,9 @@ use crate::monoid::Monoid;
 
 /// The states of a warp's lanes combined, lane 0's first; only lane 0 has the result.
 ///
-/// In each step a lane combines its state with that of the lane d above. With d growing from 1, each state covers a run of
-/// neighbours, so nothing but the order of the lanes is asked of the operation:
+/// In each step a lane combines its state with that of the lane d above. With d growing from 1,
+/// each state covers a run of neighbours, so nothing but the order of the lanes is asked of the
+/// operation:
 ///
 /// ```text
 /// d = 1     0+1   1+2   2+3   3+4 ..
@@ -25,7 +26,8 @@ pub fn reduce_warp<T: Element, M: Monoid<T>>(monoid: &M, state: M::State) -> M::
 
 /// The states of a CTA's `threads` threads combined, in their order; only thread 0 has the result.
 ///
-/// Every warp reduces its own by shuffles and leaves one state in shared memory; the first warp reduces those.
+/// Every warp reduces its own by shuffles and leaves one state in shared memory; the first warp
+/// reduces those.
 #[device]
 pub fn reduce_block<T: Element, M: Monoid<T>>(monoid: &M, state: M::State, threads: u32) -> M::State {
     let mine = reduce_warp(monoid, state);

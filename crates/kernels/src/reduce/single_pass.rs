@@ -1,18 +1,19 @@
-//! The reduction that runs at the speed of memory: one launch, every element read once, 16 bytes at a time.
+//! The reduction in one launch: every element is read once, 16 bytes at a time.
 //!
-//! As many CTAs as fit the device walk over the input together. What counts is that enough bytes are on their way to cover the latency of memory. From
-//! sm_90 on, bulk copies bring a CTA's tiles to a ring in shared memory, three of them at once, each 32 KB:
+//! As many CTAs as fit the device stride over the input. Enough bytes must be in flight to cover
+//! the latency of DRAM. From sm_90 on, bulk copies load the tiles of a CTA into a pipeline in
+//! shared memory, three stages of 32 KB:
 //!
 //! ```text
-//!          tile 0                            tile 1              one round: a tile for each CTA
-//! vector   t0 t1 .. t255  t0 t1 .. t255 ..  | CTA 1's ..  |      t1's vectors: neighbours of t0's, `unroll` of them, a CTA's width apart
+//!          tile 0                            tile 1              one round: a tile per CTA
+//! vector   t0 t1 .. t255  t0 t1 .. t255 ..  | of CTA 1 ..  |     t1 reads `unroll` vectors, one CTA width apart
 //! ```
 //!
-//! Before that, a thread loads its [`SinglePass::unroll`] vectors of a tile straight into registers, all before it combines any. (On the same H200:
-//! 4.63 TB/s that way, 4.69 through the ring.)
+//! Before sm_90, a thread loads its [`SinglePass::unroll`] vectors of a tile into registers before
+//! it combines any. (H200: 4.63 TB/s by loads, 4.69 through the pipeline.)
 //!
-//! Each CTA leaves one partial state in memory and counts itself as arrived; whoever arrives last combines the partial states.
-//! The count is by `atom.inc`, which starts again from 0 after the last, so that the next launch finds it as this one did.
+//! Each CTA stores one partial state and increments a counter; the last CTA combines the partial
+//! states. The counter wraps to 0 (`atom.inc`), which is where the next launch needs it.
 
 use warpwright::arch::Capability;
 use warpwright::lang::bulk;
@@ -29,48 +30,49 @@ use crate::vector;
 /// The reduction by `monoid`, in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SinglePass<M> {
-    /// What combines.
+    /// The operation.
     pub monoid: M,
     /// Threads of a CTA.
     pub threads: u32,
     /// Vectors that a thread loads before it combines any.
     pub unroll: u32,
-    /// Tiles that are in shared memory at once, where bulk copies bring them (sm_90); 0 where threads load from memory.
+    /// Stages of the pipeline (sm_90); 0 where threads load from memory.
     pub stages: u32,
-    /// CTAs of the grid for each SM at most; 0 for as many as fit.
+    /// Most CTAs per SM; 0: as many as fit.
     pub ctas_per_sm: u32,
-    /// Whether the grid may begin before the one in front of it has ended, and ask L2 for its first tiles until then: sm_90. That needs room for
-    /// its CTAs beside the others'.
+    /// Programmatic dependent launch: the grid starts before its predecessor ends, and prefetches
+    /// its first tiles into L2. sm_90.
     pub overlaps: bool,
 }
 
 impl<M> SinglePass<M> {
-    /// The configuration that is fastest on an H200, for a GPU of that capability.
+    /// The fastest configuration on an H200, fitted to a GPU of that capability.
     pub fn new(monoid: M, capability: &Capability) -> Self {
         let is_hopper = capability.compute_capability >= (9, 0);
         let stages = if is_hopper { 3 } else { 0 };
         Self { monoid, threads: 256, unroll: 8, stages, ctas_per_sm: 0, overlaps: is_hopper }
     }
 
-    /// Elements that a CTA takes in one round.
+    /// Elements of a tile.
     pub fn tile<T: Element>(&self) -> u32 {
         self.threads * self.unroll * vector::width::<T>()
     }
 
-    /// CTAs for `length` elements, of which `most` fit the device at once.
+    /// The grid for `length` elements, where `most` CTAs fit the device.
     pub fn grid<T: Element>(&self, length: u64, most: u32) -> u32 {
         let tiles = length.div_ceil(self.tile::<T>().into());
         u32::try_from(tiles).unwrap_or(u32::MAX).clamp(1, most)
     }
 
-    /// The longest chain of combinations that an element goes through, in a grid of `grid` CTAs: a sum of floats is off by at most
-    /// this many roundings of the sum of the magnitudes. [`Operations::reduce_rounding_steps`] knows the grid.
+    /// The longest chain of operations from an element to the result, in a grid of `grid` CTAs. A
+    /// sum of floats is off by at most this many roundings of the sum of the magnitudes.
+    /// [`Operations::reduce_rounding_steps`] knows the grid.
     pub fn rounding_steps<T: Element>(&self, length: u64, grid: u32) -> u64
     where
         M: Monoid<T>,
     {
         let (vectors, width) = (u64::from(self.unroll), u64::from(vector::width::<T>()));
-        // A warp's shuffles, and those of the warps' results.
+        // Shuffles of a warp, and of the results of warps.
         let tree = 5 + 5;
         let partials = u64::from(grid.div_ceil(self.threads)) + tree;
         let of_thread = if M::COMMUTES {
@@ -85,7 +87,8 @@ impl<M> SinglePass<M> {
         of_thread + tree + partials
     }
 
-    /// `output[0]` = all of `input` combined. `arrived[0]` is 0, and 0 again afterwards; `partials` has room for a record for each CTA.
+    /// `output[0]` = all of `input` combined. `arrived[0]` is 0 before and after; `partials` holds
+    /// a record per CTA.
     #[kernel]
     pub fn run<T: Storable>(
         &self,
@@ -101,14 +104,15 @@ impl<M> SinglePass<M> {
         if self.overlaps {
             launch::grid_dependency_launch();
             if self.stages > 0 && M::COMMUTES {
-                self.ask_for_first(input, length);
+                self.prefetch_first(input, length);
             }
             launch::grid_dependency_wait();
         }
         let mine = if M::COMMUTES { self.striped(input, length) } else { self.in_order(input, length) };
         let of_block = reduce_block(&self.monoid, mine, self.threads);
 
-        // Thread 0 publishes the CTA's state: the counting releases it, and acquires the others'.
+        // Thread 0 publishes the state of the CTA: its increment releases it and acquires those of
+        // the others.
         let partials = ValueRecords::new(self.monoid.identity(), partials.cast());
         let is_last = shared_array::<u32>(1);
         let blocks = grid_dim().x;
@@ -128,9 +132,9 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// Asks L2 for the CTA's first tiles: no access that an order is needed for.
+    /// Prefetches the first tiles of the CTA into L2.
     #[device]
-    fn ask_for_first<T: Storable>(&self, input: &Global<T>, length: Reg<u64>)
+    fn prefetch_first<T: Storable>(&self, input: &Global<T>, length: Reg<u64>)
     where
         M: Monoid<T>,
     {
@@ -146,7 +150,7 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// This thread's share of the partial states: a run of neighbours.
+    /// This thread's partial states, a run of neighbours, combined.
     #[device]
     fn partial<T: Storable>(&self, partials: &ValueRecords<M::State>, blocks: Reg<u32>) -> M::State
     where
@@ -161,19 +165,21 @@ impl<M> SinglePass<M> {
         state
     }
 
-    /// This thread's share of the input, where the order does not matter: every CTA's tiles lie a grid apart.
+    /// This thread's elements combined, where the operation commutes: the tiles of a CTA are a grid
+    /// apart.
     #[device]
     fn striped<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> M::State
     where
         M: Monoid<T>,
     {
-        let states = if self.stages > 0 { self.of_ring(input, length) } else { self.of_loads(input, length) };
+        let states =
+            if self.stages > 0 { self.of_pipeline(input, length) } else { self.of_loads(input, length) };
         let mut state = states[0];
         for other in &states[1..] {
             state = self.monoid.combine(state, *other);
         }
 
-        // What is left is less than a tile: an element for a thread, or a few where the grid is small.
+        // The rest is less than a tile.
         let tile = u64::from(self.tile::<T>());
         let threads = (grid_dim().x * self.threads).convert::<u64>();
         let first = (block_idx().x * self.threads + thread_idx().x).convert::<u64>();
@@ -183,7 +189,7 @@ impl<M> SinglePass<M> {
         state
     }
 
-    /// What a thread has of its CTA's tiles, loaded from memory: a state for each vector of a round.
+    /// The states of this thread, one per vector of a tile, loaded from memory.
     #[device]
     fn of_loads<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> Vec<M::State>
     where
@@ -211,9 +217,9 @@ impl<M> SinglePass<M> {
         states
     }
 
-    /// The same, of tiles that bulk copies bring to a ring in shared memory.
+    /// The same, through the pipeline in shared memory.
     #[device]
-    fn of_ring<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> Vec<M::State>
+    fn of_pipeline<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> Vec<M::State>
     where
         M: Monoid<T>,
     {
@@ -255,7 +261,7 @@ impl<M> SinglePass<M> {
             let vectors: Vec<_> = (0..self.unroll)
                 .map(|part| vector::load_lanes(at.at(part * stride), width, Access::new()))
                 .collect();
-            // All have read the tile: the next may take its place.
+            // All threads have read the tile: the stage is empty.
             sync_threads();
             let next = tile + blocks * u64::from(self.stages);
             if (thread == 0) & (next < tiles) {
@@ -274,8 +280,8 @@ impl<M> SinglePass<M> {
         states
     }
 
-    /// This thread's share of the input, where the order matters: each warp reduces a run of rows of 32 vectors, one row after the
-    /// other. Lane 0 has the warp's state, the others the identity.
+    /// This thread's elements combined in order: each warp reduces a run of rows of 32 vectors, one
+    /// row after the other. Lane 0 returns the state of the warp, the others the identity.
     #[device]
     fn in_order<T: Storable>(&self, input: &Global<T>, length: Reg<u64>) -> M::State
     where
@@ -313,7 +319,7 @@ impl<M> SinglePass<M> {
     }
 }
 
-/// Scratch memory of a stream's reductions.
+/// The workspace of a stream's reductions.
 #[derive(Default)]
 struct ReduceScratch {
     partials: Scratch<u64>,

@@ -1,23 +1,25 @@
-//! The selection that runs at the speed of memory: one launch, every element read once and every wanted one written once.
+//! The selection in one launch: every element is read once, every selected one written once.
 //!
-//! CTAs take tile after tile, which come through a ring in shared memory, and agree on what stands before each by the scan's
-//! [look-back](crate::scan::look_back). In the round of tile k:
+//! CTAs process tile after tile from a pipeline in shared memory, and learn how many elements are
+//! selected before each tile by the [look-back](crate::scan::device::look_back) of the scan. In the
+//! round of tile k:
 //!
 //! ```text
-//! tile k + 1, ..  are coming in
-//! tile k          is packed, by each warp its own segment, where it lies; how many are wanted is counted, and published
+//! tile k + 1, ..  are loaded
+//! tile k          is packed in place, by each warp its own segment; the count is published
 //! tile k - 1      waits
-//! tile k - 2      goes out: each warp's wanted elements, to the place that what stands before them says
+//! tile k - 2      is stored: the selected elements of each warp, from its offset on
 //! ```
 //!
-//! As in the scan, what a CTA looks for was published a whole round before. (Looking in the round in which tiles are published makes
-//! 0.20 TB/s on the H200.)
+//! As in the scan, the counts that a look-back needs were published a whole round before. (H200:
+//! looking back in the round in which tiles are published reaches 0.20 TB/s.)
 //!
-//! A warp packs 32 elements by one vote: the ballot's bits below a lane are the wanted elements before its own.
+//! A warp packs 32 elements by one vote: the bits of the ballot below a lane count the selected
+//! elements before its own.
 //!
 //! ```text
-//! segment   a b c d | e f g h | ..        lanes 0 .. 3, row by row (of 4 lanes here, of 32 in fact)
-//! wanted    1 0 0 1 | 1 0 1 0
+//! segment   a b c d | e f g h | ..        lanes 0 .. 3, row by row (4 lanes here, 32 in the kernel)
+//! selected  1 0 0 1 | 1 0 1 0
 //! packed    a d e g                       nothing is written beyond the row that was just read
 //! ```
 
@@ -27,17 +29,17 @@ use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-use super::Predicate;
+use super::predicate::Predicate;
 use crate::monoid::Sum;
-use crate::scan::block::{before_lane, scan_warp};
-use crate::scan::look_back::{Chain, Ticket, TileQueue};
-use crate::scan::tile_ring::{RingShape, Tile, TileRing};
-use crate::scan::{shift_in, shift_out};
+use crate::scan::device::look_back::{Chain, Ticket, TileQueue};
+use crate::scan::device::tile_pipeline::{PipelineShape, Tile, TilePipeline};
+use crate::scan::device::tile_pipeline::{shift_in, shift_out};
+use crate::scan::device::warp::{before_lane, scan_warp};
 
-/// Which elements are wanted.
+/// Which elements are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Want<P> {
-    /// Those that the predicate wants.
+    /// Those that satisfy the predicate.
     If(P),
     /// Those whose flag is not 0.
     Flagged,
@@ -49,35 +51,35 @@ pub(super) enum Want<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Select<P> {
     want: Want<P>,
-    /// Threads that work on tiles.
+    /// Worker threads.
     threads: u32,
     /// Elements of a lane.
     rows: u32,
-    /// Tiles in shared memory at once.
+    /// Stages of the pipeline.
     stages: u32,
-    /// Whether tiles come by bulk copies: sm_90.
+    /// Whether tiles are loaded by bulk copies: sm_90.
     is_bulk: bool,
 }
 
-/// Rounds from a tile's publication to when it goes out.
+/// Rounds from the publication of a tile's count to its store.
 const LAG: u32 = 2;
-/// Windows of 32 tiles that a look back sees at once.
+/// Windows of 32 tiles that a look-back reads at once.
 const WINDOWS: u32 = 9;
-/// Rows that are written out between two looks at whether there are more.
+/// Rows that are stored between two checks for the end.
 const ROWS_AT_ONCE: u32 = 4;
 
 impl<P> Select<P> {
     /// The configuration for a GPU of that capability: two CTAs fit an SM of an H200, and one any.
     pub(super) fn new<T: Element>(want: Want<P>, capability: &Capability) -> Self {
         const ROW_BYTES: u32 = 112;
-        const MOST_ROWS: u32 = 32;
+        const MAX_ROWS: u32 = 32;
         const THREADS: u32 = 256;
-        const BESIDES: u32 = 2 << 10;
+        const OTHER_BYTES: u32 = 2 << 10;
         let is_flagged = matches!(want, Want::Flagged);
         let stages = if is_flagged { 3 } else { 4 };
-        let room = capability.shared_bytes_per_cta_opt_in - BESIDES;
+        let room = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
         let fitting = room / (stages * THREADS * (T::BYTES + u32::from(is_flagged)));
-        let rows = (ROW_BYTES / T::BYTES).min(MOST_ROWS).min(fitting);
+        let rows = (ROW_BYTES / T::BYTES).min(MAX_ROWS).min(fitting);
         let is_bulk = capability.compute_capability >= (9, 0);
         Self { want, threads: THREADS, rows, stages, is_bulk }
     }
@@ -97,18 +99,18 @@ impl<P> Select<P> {
         self.threads * self.rows
     }
 
-    /// Tiles that are on their way when a tile's round begins, its own among them.
+    /// Tiles in flight at the start of a round, its own included.
     fn ahead(&self) -> u32 {
         self.stages - LAG
     }
 
-    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for next.
+    /// Tickets that a CTA holds: those of the tiles in flight, and of the next one.
     pub(super) fn held(&self) -> u32 {
         self.ahead() + 1
     }
 
-    /// `output` = the wanted elements of `input`, `count[0]` = how many they are. `flags` are read only where they decide. `counter` and `words`
-    /// are the look-back's.
+    /// `output` = the selected elements of `input`, `count[0]` = their number. `flags` are read
+    /// only for [`Want::Flagged`]. `counter` and `words` are the workspace of the look-back.
     #[kernel]
     pub(super) fn run<T: Storable + Equatable>(
         &self,
@@ -127,23 +129,24 @@ impl<P> Select<P> {
         let tile_length = u64::from(self.tile());
         let tiles = ((length + (tile_length - 1)) / tile_length).convert::<u32>();
         let queue = TileQueue::new(counter, tiles, self.held());
-        // A tile's count has 32 bits, and so has what a look back finds: no CTA is further behind than the tickets that all hold.
+        // A count has 32 bits, and so has the sum of a look-back: it covers at most the tiles of
+        // the tickets that all CTAs hold.
         let chain = Chain::new::<u32>(Sum, words, &words.cast(), WINDOWS);
-        let ring = self.ring::<T>();
-        let flag_ring = matches!(self.want, Want::Flagged).then(|| self.ring::<u8>());
+        let pipeline = self.pipeline::<T>();
+        let flag_pipeline = matches!(self.want, Want::Flagged).then(|| self.pipeline::<u8>());
         let warps = self.threads / 32;
-        // How many each warp wants, and how many are wanted before it.
+        // Of each warp, its count and its offset.
         let totals = shared_array::<u32>(warps);
         let befores = shared_array::<u64>(warps);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
         let is_worker = thread < self.threads;
-        let is_courier = thread == self.threads;
+        let is_producer = thread == self.threads;
         let fetch = |stage: Reg<u32>, ticket: Ticket| {
             let tile = Tile::of(ticket.tile, self.tile(), length);
-            ring.fetch(input, stage, tile, is_courier);
-            if let Some(flag_ring) = &flag_ring {
-                flag_ring.fetch(flags, stage, tile, is_courier);
+            pipeline.fetch(input, stage, tile, is_producer);
+            if let Some(flag_pipeline) = &flag_pipeline {
+                flag_pipeline.fetch(flags, stage, tile, is_producer);
             }
         };
 
@@ -153,19 +156,21 @@ impl<P> Select<P> {
         }
         let mut stage = constant(0u32);
         let mut parity = constant(0u32);
-        // The tiles that are published and not out yet, the latest first: of each its ticket, how many the worker's warp wants, and in the last
-        // warp, how many are wanted before each warp, and in all.
+        // The tiles that are published and not yet stored, the latest first: the ticket; in
+        // workers, the count of the warp; in the last warp, the offset of each warp in the tile,
+        // and the count of the tile.
         let none = Ticket { tile: tiles, ..tickets[0] };
         let mut published = vec![none; LAG as usize];
         let mut packed = vec![constant(0u32); LAG as usize];
         let mut before_warps = vec![constant(0u32); LAG as usize];
         let mut aggregates = vec![constant(0u32); LAG as usize];
-        // Up to where the last warp knows how many are wanted, and how many those are.
+        // In the last warp, the first tile whose offset it does not know, and the offset of that
+        // tile.
         let mut known_to = constant(0u32);
         let mut before = constant(0u64);
         let oldest = LAG as usize - 1;
-        let mut is_going = queue.has(tickets[0]);
-        while is_going {
+        let mut is_running = queue.has(tickets[0]);
+        while is_running {
             let (ticket, due) = (tickets[0], published[oldest]);
             let due_stage = stage.lt(LAG).select(stage + (self.stages - LAG), stage - LAG);
             let mut upcoming = constant(0u64);
@@ -173,12 +178,12 @@ impl<P> Select<P> {
             if is_worker {
                 if queue.has(ticket) {
                     let tile = Tile::of(ticket.tile, self.tile(), length);
-                    let segment = ring.at::<T>(stage).at(warp * self.segment());
+                    let segment = pipeline.at::<T>(stage).at(warp * self.segment());
                     let flag_segment =
-                        flag_ring.as_ref().map(|ring| ring.at::<u8>(stage).at(warp * self.segment()));
-                    ring.wait(stage, parity);
-                    if let Some(flag_ring) = &flag_ring {
-                        flag_ring.wait(stage, parity);
+                        flag_pipeline.as_ref().map(|ring| ring.at::<u8>(stage).at(warp * self.segment()));
+                    pipeline.wait(stage, parity);
+                    if let Some(flag_pipeline) = &flag_pipeline {
+                        flag_pipeline.wait(stage, parity);
                     }
                     if !tile.is_whole {
                         self.fill(input, segment, tile);
@@ -229,11 +234,11 @@ impl<P> Select<P> {
                     }
                 }
             } else if queue.has(due) {
-                let segment = ring.at::<T>(due_stage).at(warp * self.segment());
+                let segment = pipeline.at::<T>(due_stage).at(warp * self.segment());
                 self.send(output.at(befores.at(warp).load()), segment, packed[oldest]);
             }
             if self.is_bulk {
-                // Next, a bulk copy writes where threads have read and written.
+                // The next bulk copy writes where threads have read and written.
                 fence_proxy_async_shared();
             }
             sync_threads();
@@ -249,17 +254,17 @@ impl<P> Select<P> {
                 stage = constant(0u32);
                 parity = parity ^ 1;
             }
-            is_going = queue.has(tickets[0]);
+            is_running = queue.has(tickets[0]);
             for tile in &published {
-                is_going = is_going | queue.has(*tile);
+                is_running = is_running | queue.has(*tile);
             }
         }
     }
 
-    /// A ring for the elements, or the flags.
+    /// A pipeline for the elements, or the flags.
     #[track_caller]
-    fn ring<T: Storable>(&self) -> TileRing<T> {
-        TileRing::new(RingShape {
+    fn pipeline<T: Storable>(&self) -> TilePipeline<T> {
+        TilePipeline::new(PipelineShape {
             workers: self.threads,
             tile_length: self.tile(),
             stage_bytes: self.tile() * T::BYTES,
@@ -275,7 +280,8 @@ impl<P> Select<P> {
         tile.length.max(first) - first
     }
 
-    /// Brings in this warp's segment of a tile that is not whole. Past the end of the input the last element stands in; it is not wanted there.
+    /// Loads this warp's segment of a partial tile. The last element of the input stands for those
+    /// past its end, which are not selected.
     #[device]
     fn fill<T: Element>(&self, input: &Global<T>, segment: Shared<T>, tile: Tile) {
         let from = input.at(tile.first);
@@ -286,7 +292,7 @@ impl<P> Select<P> {
         }
     }
 
-    /// Moves the wanted elements of a segment to its front, in their order, and returns how many they are.
+    /// Moves the selected elements of a segment to its front, in order, and returns their number.
     #[device]
     fn pack<T: Storable + Equatable>(
         &self,
@@ -301,7 +307,7 @@ impl<P> Select<P> {
         let (lane, inside) = (lane_id(), self.inside(tile));
         let mine = segment.at(lane);
         let elements: Vec<_> = (0..self.rows).map(|row| mine.at(32 * row).load()).collect();
-        // Before a segment stands another warp's, which may have moved already.
+        // The segment before is another warp's, which may be packed already.
         let mut neighbours = Vec::new();
         if matches!(self.want, Want::Changed) {
             let mut neighbour = elements[0];
@@ -316,7 +322,7 @@ impl<P> Select<P> {
             neighbours.push(neighbour);
             neighbours.extend((1..self.rows).map(|row| segment.at(lane + (32 * row - 1)).load()));
         }
-        // All lanes have read before any writes: votes do not order memory.
+        // All lanes read before any writes: votes do not order memory.
         sync_warp(ALL_LANES);
         let mut packed = constant(0u32);
         for (row, element) in elements.iter().enumerate() {
@@ -344,7 +350,7 @@ impl<P> Select<P> {
         packed
     }
 
-    /// Writes the first `packed` elements of a segment.
+    /// Stores the first `packed` elements of a segment.
     #[device]
     fn send<T: Element>(&self, to: Global<T>, segment: Shared<T>, packed: Reg<u32>) {
         let lane = lane_id();

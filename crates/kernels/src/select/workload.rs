@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use warpwright::runtime::Buffer;
 use warpwright_harness::{OptionValue, Options, Prepared, Random, Result, Setup, Work, Workload, compare};
 
-use super::Predicate;
+use super::predicate::Predicate;
 use crate::operations::Operations;
 use crate::sample::{ElementType, Sampled, with_element_type};
 
@@ -137,7 +137,8 @@ impl SelectWorkload {
 impl Workload for SelectWorkload {
     const NAME: &'static str = "select";
 
-    /// Each element and flag is read once, and each selected element, of which there are about `percent` in a hundred, written.
+    /// Each element and flag is read once, and each selected element, of which there are about
+    /// `percent` in a hundred, written.
     fn work(&self) -> Work {
         let length = self.length as f64;
         let written = length * f64::from(self.percent) / 100.0;

@@ -1,24 +1,22 @@
-//! SGEMM without tensor cores: C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major.
+//! SGEMM without tensor cores: C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is
+//! (m, n), all row-major.
 //!
-//! [`tma`] is the kernel of GPUs with TMA, [`double_buffered`] that of the others and of rows that TMA cannot read. The steps that
-//! lead to them are lessons: `warpwright_lessons::sgemm`.
+//! [`tma`](device::tma) is the kernel for GPUs with TMA,
+//! [`double_buffered`](device::double_buffered) that for the others and for rows that TMA cannot
+//! read. Both take any m, n and k, and [`plan`](host::plan) chooses. The steps that lead to them
+//! are lessons: `warpwright_lessons::sgemm`.
 //!
-//! Both kernels take any m, n and k. [`plan`] chooses what [`Operations::sgemm`](crate::operations::Operations::sgemm) runs. Every sum is
-//! that of k products in order, fused, from k = 0 on (of each split, where k is split), so that its error is at most k u Σ|a b| with u = 2^-24.
+//! Every accumulator adds k products in order, fused, from k = 0 on (of each split with split-K),
+//! so that its error is at most k u Σ|a b| with u = 2^-24.
 
-pub mod combine;
-pub mod copies;
-pub mod double_buffered;
-pub mod fragments;
-mod operation;
-pub mod plan;
-pub mod product;
-pub mod reference;
+pub mod device;
+pub mod host;
+mod problem;
+mod product;
 pub mod tiles;
-pub mod tma;
-pub mod workload;
 
-pub use copies::Spread;
-pub use operation::{Matrices, Method, Scale};
-pub use product::Product;
-pub(crate) use workload::SgemmWorkload;
+pub use host::method::Method;
+pub(crate) use host::workload::SgemmWorkload;
+pub use host::workload::Tile;
+pub use problem::{Matrices, Scale};
+pub use product::{Product, at};

@@ -1,4 +1,5 @@
-//! What every step is given and does at the end: the extents, alpha and beta, and C = alpha · sums + beta · C.
+//! What every step is given and does at the end: the extents, alpha and beta, and C = alpha · sums
+//! + beta · C.
 
 use warpwright::prelude::*;
 
@@ -50,8 +51,8 @@ impl Product {
         }
     }
 
-    /// Finishes a thread's rows of sums, in vectors of `width`: `row_at` and `column_at` tell how far below `row` and right of `column` a
-    /// row and a column of the sums are.
+    /// Finishes a thread's rows of sums, in vectors of `width`: `row_at` and `column_at` tell how
+    /// far below `row` and right of `column` a row and a column of the sums are.
     #[track_caller]
     pub fn store_sums(
         self,
@@ -69,8 +70,8 @@ impl Product {
         }
     }
 
-    /// The tile (row, column) of CTA `block`, of a grid with one for each: `raster` rows of tiles are walked column by column, so that
-    /// what neighbours in time share stays in L2.
+    /// The tile (row, column) of CTA `block`, of a grid with one for each: `raster` rows of tiles
+    /// are walked column by column, so that what neighbours in time share stays in L2.
     #[track_caller]
     pub fn tile_of_block(
         self,

@@ -1,4 +1,5 @@
-//! Which part of C a CTA, a warp and a thread compute: the notes' parameters, and the rules that make them legal.
+//! Which part of C a CTA, a warp and a thread compute: the notes' parameters, and the rules that
+//! make them legal.
 //!
 //! ```text
 //! C          BM x BN a CTA         WM x WN a warp, in steps        TM x TN a thread and step
@@ -14,10 +15,12 @@ use warpwright::arch::limits::THREADS_PER_CTA;
 
 use std::fmt;
 
-/// The tiles of a product: rows and columns of C, and for a CTA how deep a slice of A and B it holds at a time.
+/// The tiles of a product: rows and columns of C, and for a CTA how deep a slice of A and B it
+/// holds at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tiles {
-    /// BM, BN, BK: rows and columns of C that a CTA computes, and how many columns of A and rows of B it copies at a time.
+    /// BM, BN, BK: rows and columns of C that a CTA computes, and how many columns of A and rows of
+    /// B it copies at a time.
     pub block: (u32, u32, u32),
     /// WM, WN: rows and columns of a warp.
     pub warp: (u32, u32),
@@ -202,7 +205,8 @@ impl Tiles {
         Ok(())
     }
 
-    /// Refuses slices that the threads do not copy in whole rounds: of A `widths.0` elements an access, of B `widths.1`.
+    /// Refuses slices that the threads do not copy in whole rounds: of A `widths.0` elements an
+    /// access, of B `widths.1`.
     pub fn check_copies(&self, widths: (u32, u32)) -> Result<(), TilesError> {
         let (bm, bn, bk) = self.block;
         let threads = self.threads();

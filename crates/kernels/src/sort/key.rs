@@ -1,4 +1,4 @@
-//! What can be sorted: keys as unsigned numbers in the same order.
+//! Sort keys as unsigned numbers in the same order.
 
 use warpwright::lang::element::Kind;
 use warpwright::prelude::*;
@@ -6,21 +6,22 @@ use warpwright::runtime::Storable;
 
 /// A key: a number of 8 to 64 bits.
 ///
-/// Floats are in IEEE 754's total order (Rust's `total_cmp`): -NaN, -infinity, the negative numbers, -0, +0, the positive ones,
-/// infinity, NaN.
+/// Floats are in IEEE 754's total order (Rust's `total_cmp`): -NaN, -infinity, the negative
+/// numbers, -0, +0, the positive ones, infinity, NaN.
 pub trait SortKey: Storable {
     /// The unsigned number that a key is sorted as: `u32`, or `u64` for keys of 64 bits.
     type Bits: Storable;
     /// The largest such number.
     const MOST: Self::Bits;
 
-    /// The key as an unsigned number: `a` stands before `b` where the number of `a` is below that of `b`.
+    /// The key as an unsigned number: `a` comes before `b` where the number of `a` is below that of
+    /// `b`.
     fn ordered(key: Reg<Self>) -> Reg<Self::Bits>;
 
-    /// The key of such a number; bits beyond the key's do not matter.
+    /// The key of such a number; higher bits are ignored.
     fn restored(ordered: Reg<Self::Bits>) -> Reg<Self>;
 
-    /// The number of the key at the same place in the opposite order.
+    /// The number of the key in the opposite order.
     fn reversed(ordered: Reg<Self::Bits>) -> Reg<Self::Bits>;
 
     /// The eight bits from bit `shift` on.
@@ -33,7 +34,7 @@ pub trait SortKey: Storable {
     fn ordered_on_host(self) -> u64;
 }
 
-/// Keys of which `$word` is the unsigned type of the same width, sorted as `$bits`.
+/// Keys with their unsigned type of the same width, and the type they are sorted as.
 macro_rules! keys {
     ($($key:ty, $word:ty, $bits:ty;)*) => { $(
         impl SortKey for $key {

@@ -1,7 +1,8 @@
-//! The transpose at the memory wall: nothing but 16-byte accesses, to global and to shared memory.
+//! The transpose by 16-byte accesses to global and shared memory.
 //!
-//! A vector of 16 bytes is L elements. A thread takes a block of L x L elements, as L vectors along the rows of A; in its
-//! registers the block becomes L vectors along the rows of B. Blocks change place in shared memory:
+//! A vector of 16 bytes has L elements. A thread takes a block of L x L elements, as L vectors
+//! along the rows of A. In registers the block becomes L vectors along the rows of B, and shared
+//! memory transposes the blocks:
 //!
 //! ```text
 //! A, a tile of S x S blocks      one block (f32: L = 4)            B, the tile's transpose
@@ -11,9 +12,10 @@
 //! | 10 | 11 | 12 |      ->       d0 d1 d2 d3      a3 b3 c3 d3  ->  | 01 | 11 | 21 |
 //! ```
 //!
-//! Shared memory holds the tile of B, S vectors a row; row r keeps its vector v at v ^ (r / L): eight threads that write one
-//! vector each into eight blocks below one another, which one phase of a 16-byte access serves, hit eight bank groups, as do
-//! the eight that later read along a row. Elements narrower than 32 bits are exchanged within words by `prmt`.
+//! Shared memory holds the tile of B, S vectors per row; row r has vector v at v ^ (r / L). The
+//! eight threads of a phase of a 16-byte access write to eight blocks of a column, and later read
+//! along a row: both are free of bank conflicts. Elements narrower than 32 bits are exchanged
+//! within words by `prmt`.
 
 use warpwright::arch::limits::{THREADS_PER_CTA, WARP_SIZE};
 use warpwright::prelude::*;
@@ -31,12 +33,13 @@ pub struct BlockTranspose {
     pub side: u32,
     /// Blocks of one thread.
     pub blocks: u32,
-    /// Rows of tiles that are walked together, so that what is written at one time is in few places.
+    /// Rows of tiles that are rasterised together, so that concurrent stores are close to each
+    /// other.
     pub raster: u32,
 }
 
 impl BlockTranspose {
-    /// What is fastest on the H200.
+    /// The fastest on the H200.
     pub const FASTEST: Self = Self { side: 16, blocks: 2, raster: 1 };
 
     /// Whether it transposes an (m, n) matrix.
@@ -133,7 +136,8 @@ impl BlockTranspose {
         }
     }
 
-    /// Where this CTA's tile begins, in blocks down and across: `raster` rows of tiles are walked column by column.
+    /// The first block of this CTA's tile, down and across. Rasterisation goes column by column
+    /// through `raster` rows of tiles.
     #[device]
     fn tile_of_block(&self, down: Reg<u32>, across: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
         let rows = (down + (self.side - 1)) / self.side;
@@ -153,8 +157,9 @@ fn vector_at(matrix: Global<u32>, row: Reg<u32>, vectors: Reg<u32>, vector: Reg<
 
 /// A block given as vectors along its rows, as vectors along its columns.
 ///
-/// Words of 4 or 8 bytes only change places. Of narrower elements, the words that hold the same columns of two or four
-/// neighbouring rows become the words that hold two or four columns of these rows.
+/// Words of 4 or 8 bytes only change places. Of narrower elements, the words that hold the same
+/// columns of two or four neighbouring rows become the words that hold two or four columns of these
+/// rows.
 fn transposed(rows: &[Vec<Reg<u32>>]) -> Vec<Vec<Reg<u32>>> {
     let lanes = rows.len();
     match lanes {
@@ -180,7 +185,8 @@ fn transposed(rows: &[Vec<Reg<u32>>]) -> Vec<Vec<Reg<u32>>> {
                             four[2][word].prmt(four[3][word], selector),
                         )
                     };
-                    // The first two columns of each row, then the last two, each with its neighbour row's.
+                    // The first two columns of each row, then the last two, each with its neighbour
+                    // row's.
                     for (half, selector) in [0x5140, 0x7362].into_iter().enumerate() {
                         let (upper, lower) = pairs(selector);
                         columns[4 * word + 2 * half].push(upper.prmt(lower, 0x5410));

@@ -1,6 +1,7 @@
 //! The transpose of any shape, an element a thread and step, through a swizzled tile.
 //!
-//! A warp writes a row of the tile and later reads a column. Element (r, c) is in bank c ^ r, so that both are free of conflicts:
+//! A warp writes a row of the tile and later reads a column. Element (r, c) is in bank c ^ r, so
+//! that both are free of conflicts:
 //!
 //! ```text
 //! A, a tile of 32 x 32        shared memory               B, the tile's transpose
@@ -36,16 +37,18 @@ impl TileTranspose {
     #[kernel]
     pub fn run<T: Element>(&self, a: &Global<T>, b: &mut Global<T>, m: u32, n: u32) {
         launch::required_block(SIDE, ROWS, 1);
-        let memory = shared_array::<T>(SIDE * SIDE);
-        let tile = Tensor::swizzled(memory, Layout::new((SIDE, SIDE), (SIDE, 1)), Swizzle::new(5, 0, 5));
+        let tile = || {
+            let memory = shared_array::<T>(SIDE * SIDE);
+            Tensor::swizzled(memory, Layout::new((SIDE, SIDE), (SIDE, 1)), Swizzle::new(5, 0, 5))
+        };
         transpose_tile(tile, (*a, *b), (m, n));
     }
 }
 
-/// Transposes this CTA's tile of an (m, n) matrix through `tile`, (32, 32) in shared memory.
+/// Transposes this CTA's tile of an (m, n) matrix through `tile()`, (32, 32) in shared memory.
 #[device]
 pub fn transpose_tile<T: Element>(
-    tile: Tensor<T, SharedSpace>,
+    tile: impl Fn() -> Tensor<T, SharedSpace>,
     (a, b): (Global<T>, Global<T>),
     (m, n): (Reg<u32>, Reg<u32>),
 ) {
@@ -53,6 +56,7 @@ pub fn transpose_tile<T: Element>(
     // There are columns, and `n + SIDE - 1` may not fit 32 bits.
     let across = (n - 1) / SIDE + 1;
     let (tile_row, tile_column) = (block_idx().x / across * SIDE, block_idx().x % across * SIDE);
+    let tile = tile();
     for step in (0..SIDE).step_by(ROWS as usize) {
         let (row, column) = (tile_row + y + step, tile_column + x);
         if row < m && column < n {

@@ -4,8 +4,10 @@ use warpwright_harness::{
     HostNumber, OptionValue, Options, Prepared, Result, Setup, Values, Work, Workload, data_types,
 };
 
+use super::blocks::BlockTranspose;
+use super::operations::Method;
 use super::reference::{verify, work};
-use super::{BlockTranspose, Method, TileTranspose};
+use super::tile::TileTranspose;
 use crate::operations::Operations;
 
 data_types! {

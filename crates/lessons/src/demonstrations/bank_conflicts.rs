@@ -1,7 +1,8 @@
 //! What lanes of a warp that meet in a bank of shared memory cost.
 //!
-//! Shared memory has 32 banks; neighbouring 32-bit words are in neighbouring banks. Lane l reads word l·s: with stride s,
-//! gcd(s, 32) lanes meet in a bank and are served one after another. With stride 0 all read one word, which is served at once.
+//! Shared memory has 32 banks; neighbouring 32-bit words are in neighbouring banks. Lane l reads
+//! word l·s: with stride s, gcd(s, 32) lanes meet in a bank and are served one after another. With
+//! stride 0 all read one word, which is served at once.
 //!
 //! ```text
 //! stride    0 (broadcast)   1    2    8    31    32    33
@@ -54,7 +55,8 @@ impl BankConflicts {
     }
 }
 
-/// Reads shared memory with a stride: lanes whose words are in one bank are served one after another.
+/// Reads shared memory with a stride: lanes whose words are in one bank are served one after
+/// another.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct BankConflictsWorkload {
     /// Words from lane to lane. 0 is a broadcast.

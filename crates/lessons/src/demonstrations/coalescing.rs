@@ -1,7 +1,7 @@
 //! What lanes that read apart from one another cost.
 //!
-//! Global memory moves in sectors of 32 bytes. Lane l of a warp reads the f32 at l·s: with stride s a warp touches 4·s sectors, but
-//! never more than one a lane.
+//! Global memory moves in sectors of 32 bytes. Lane l of a warp reads the f32 at l·s: with stride s
+//! a warp touches 4·s sectors, but never more than one a lane.
 //!
 //! ```text
 //! stride             1     2     4     8    16

@@ -1,7 +1,8 @@
 //! What a warp whose lanes go different ways costs.
 //!
-//! A warp has one instruction at a time. Where its lanes take w ways, it goes each of them in turn, with the other lanes off:
-//! w times as many instructions for the same work, and 1/w of the lanes at work.
+//! A warp has one instruction at a time. Where its lanes take w ways, it goes each of them in turn,
+//! with the other lanes off: w times as many instructions for the same work, and 1/w of the lanes
+//! at work.
 
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
@@ -89,7 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// A warp executes each way's chain once, whatever lanes are in it; every lane executes one chain.
+    /// A warp executes each way's chain once, whatever lanes are in it; every lane executes one
+    /// chain.
     #[test]
     fn the_emulator_counts_each_way_once_a_warp() {
         let device = Device::named("emu:h200").expect("emulators are always there");

@@ -18,7 +18,8 @@ use warpwright_harness::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HardwareDemonstration;
 
-/// The tensor core's instruction: D and C f32, A and B f16; A is (16, 16), B (8, 16), both with k contiguous.
+/// The tensor core's instruction: D and C f32, A and B f16; A is (16, 16), B (8, 16), both with k
+/// contiguous.
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 const M: u32 = 16;
 const N: u32 = 8;
@@ -29,7 +30,8 @@ const B: (u32, u32) = (N, K);
 const C: (u32, u32) = (M, N);
 
 impl HardwareDemonstration {
-    /// The input is A, (16, 16) row-major, whose first 8 rows are B too; waves has 32 elements, product is (16, 8) row-major.
+    /// The input is A, (16, 16) row-major, whose first 8 rows are B too; waves has 32 elements,
+    /// product is (16, 8) row-major.
     #[kernel]
     pub fn run(&self, input: &Global<f16>, waves: &mut Global<f32>, product: &mut Global<f32>) {
         launch::threads(32);
@@ -66,7 +68,8 @@ impl HardwareDemonstration {
     }
 }
 
-/// Executes one instruction for each kind of unit of an SM: CUDA core, SFU, load/store unit, tensor core.
+/// Executes one instruction for each kind of unit of an SM: CUDA core, SFU, load/store unit, tensor
+/// core.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct HardwareDemonstrationWorkload {}
 

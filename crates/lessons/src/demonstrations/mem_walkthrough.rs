@@ -10,11 +10,14 @@
 //! shared        st.shared    the CTA's, on the SM
 //! ```
 //!
-//! Constant memory has no other line, since the language declares no `.const` variables: what is known when the kernel is built stands in the
-//! instructions themselves, and what only the launch knows comes as a parameter, structs and arrays by value included. Parameters *are* in constant
-//! memory (SASS reads them as `c[0x0][..]`), so `ld.param` is the access to it: every lane reads one word, through the constant cache.
+//! Constant memory has no other line, since the language declares no `.const` variables: what is
+//! known when the kernel is built stands in the instructions themselves, and what only the launch
+//! knows comes as a parameter, structs and arrays by value included. Parameters *are* in constant
+//! memory (SASS reads them as `c[0x0][..]`), so `ld.param` is the access to it: every lane reads
+//! one word, through the constant cache.
 //!
-//! (The notes this follows read an element of local memory that nothing had written; here it is the one written.)
+//! (The notes this follows read an element of local memory that nothing had written; here it is the
+//! one written.)
 
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};

@@ -1,5 +1,5 @@
-//! Small kernels that each show one thing about the machine. `warpwright ptx KERNEL --annotate` prints what each line becomes;
-//! `warpwright bench KERNEL` what it costs.
+//! Small kernels that each show one thing about the machine. `warpwright ptx KERNEL --annotate`
+//! prints what each line becomes; `warpwright bench KERNEL` what it costs.
 
 mod bank_conflicts;
 mod coalescing;

@@ -1,8 +1,10 @@
 //! How many CTAs are there at once: they count themselves.
 //!
-//! An SM begins a CTA as soon as it has room for one, and what it has room for is the least of four quotients: warp slots, registers, shared
-//! memory, CTA slots (`warpwright occupancy`). Here each CTA says that it has come, remembers how many are there, and stays until nobody
-//! has come for a while; the most that were there at once is what an SM holds, times the SMs. The CTAs that begin later go at once.
+//! An SM begins a CTA as soon as it has room for one, and what it has room for is the least of four
+//! quotients: warp slots, registers, shared memory, CTA slots (`warpwright occupancy`). Here each
+//! CTA says that it has come, remembers how many are there, and stays until nobody has come for a
+//! while; the most that were there at once is what an SM holds, times the SMs. The CTAs that begin
+//! later go at once.
 //!
 //! ```text
 //! CTA                 present    peak
@@ -27,7 +29,8 @@ pub struct Occupancy {
     pub registers: u32,
 }
 
-/// Where the counts are: CTAs that are there now, the most that were, all that have come, and all that have gone.
+/// Where the counts are: CTAs that are there now, the most that were, all that have come, and all
+/// that have gone.
 const PRESENT: usize = 0;
 const PEAK: usize = 1;
 const BEGUN: usize = 2;
@@ -84,9 +87,11 @@ pub(crate) struct OccupancyWorkload {
     ctas: Option<u32>,
 }
 
-/// How long a CTA waits for another on a GPU, in nanoseconds: thousands of times as long as one takes to begin.
+/// How long a CTA waits for another on a GPU, in nanoseconds: thousands of times as long as one
+/// takes to begin.
 const STAY: u64 = 1_000_000;
-/// On an emulator, whose CTAs begin one after another on a busy host. It does not last: where all CTAs wait, its clocks leap.
+/// On an emulator, whose CTAs begin one after another on a busy host. It does not last: where all
+/// CTAs wait, its clocks leap.
 const EMULATED_STAY: u64 = 300_000_000;
 
 impl Workload for OccupancyWorkload {
@@ -120,8 +125,8 @@ impl Workload for OccupancyWorkload {
     }
 }
 
-/// The CTAs that the device holds at once. An emulator has no assembler that says how many registers a thread has: there it is the
-/// maximum that the kernel states.
+/// The CTAs that the device holds at once. An emulator has no assembler that says how many
+/// registers a thread has: there it is the maximum that the kernel states.
 fn resident<Args>(occupancy: &Occupancy, kernel: &Compiled<Args>) -> Result<u32> {
     let function = kernel.function();
     let (device, attributes) = (function.device(), function.attributes());

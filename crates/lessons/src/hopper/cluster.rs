@@ -9,10 +9,12 @@
 //! +----------------+         +---+                +---+
 //! ```
 //!
-//! The CTAs of a cluster run on neighbouring SMs at the same time, and a TMA load can bring its box to several of them (*multicast*): B
-//! crosses from L2 once for two tiles. What it takes: `full` of each CTA counts the bytes that both send; a slot is empty when the
-//! consumers of *both* CTAs have released it, so they arrive at both CTAs' barriers; and no CTA may end while the other still
-//! releases slots to it. The pipeline takes the cluster and does all of that; the kernel says what is shared.
+//! The CTAs of a cluster run on neighbouring SMs at the same time, and a TMA load can bring its box
+//! to several of them (*multicast*): B crosses from L2 once for two tiles. What it takes: `full` of
+//! each CTA counts the bytes that both send; a slot is empty when the consumers of *both* CTAs have
+//! released it, so they arrive at both CTAs' barriers; and no CTA may end while the other still
+//! releases slots to it. The pipeline takes the cluster and does all of that; the kernel says what
+//! is shared.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `cluster` 620 TFLOP/s, 85.7 % of cublas.
 

@@ -3,7 +3,8 @@
 /// A shape or a type that a lesson's kernel cannot take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LessonError {
-    /// TMA reads and writes rows that begin at multiples of 16 bytes. (CUDA driver API, `cuTensorMapEncodeTiled`: `globalStrides`.)
+    /// TMA reads and writes rows that begin at multiples of 16 bytes. (CUDA driver API,
+    /// `cuTensorMapEncodeTiled`: `globalStrides`.)
     #[error(
         "rows of {matrix} are {extent} elements of {element_bytes} bytes, and the tensor memory accelerator takes rows that begin at \
          multiples of 16 bytes: make --{option} a multiple of {}", 16 / element_bytes

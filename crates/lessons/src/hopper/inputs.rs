@@ -1,7 +1,8 @@
 //! The factors of the lessons' product, and what it must be.
 //!
-//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and the reference with them: those of the
-//! launch that is timed, and those of the small one whose instructions are counted.
+//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and
+//! the reference with them: those of the launch that is timed, and those of the small one whose
+//! instructions are counted.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -77,9 +78,10 @@ impl Inputs {
         (m as usize, n as usize, k as usize)
     }
 
-    /// Holds every element of C to the f64 product: one rounding to C's type, and an f32 accumulation's error. That grows with the sum of
-    /// the products' magnitudes, which the rows' lengths bound (Cauchy and Schwarz); the hardware truncates inside an MMA, so each of its k/16
-    /// steps may lose two units.
+    /// Holds every element of C to the f64 product: one rounding to C's type, and an f32
+    /// accumulation's error. That grows with the sum of the products' magnitudes, which the rows'
+    /// lengths bound (Cauchy and Schwarz); the hardware truncates inside an MMA, so each of its
+    /// k/16 steps may lose two units.
     pub(super) fn verify_product<C: Rounded + Storable>(&self, c: &Buffer<C>) -> Result<Verified> {
         let (_, n, k) = self.extents();
         let found = c.to_vec()?;

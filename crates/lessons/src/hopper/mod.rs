@@ -1,4 +1,5 @@
-//! The ladder of Hopper lessons: C = A·Bᵀ from one tile at a time to a kernel that keeps up with cuBLAS, an idea a file.
+//! The ladder of Hopper lessons: C = A·Bᵀ from one tile at a time to a kernel that keeps up with
+//! cuBLAS, an idea a file.
 //!
 //! | lesson | file | what it adds |
 //! |---|---|---|
@@ -15,9 +16,10 @@
 //! | 11 | [`pingpong`] | consumers that take turns |
 //! | 12 | [`gemm`](warpwright_kernels::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape |
 //!
-//! The files up to [`persistent`] say everything by hand: which thread expects how many bytes, who arrives at which barrier and how
-//! often, which slot is next. From [`pipeline`] on the language's objects know that. Each file can be read alone, and the difference
-//! between two is the lesson. `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
+//! The files up to [`persistent`] say everything by hand: which thread expects how many bytes, who
+//! arrives at which barrier and how often, which slot is next. From [`pipeline`] on the language's
+//! objects know that. Each file can be read alone, and the difference between two is the lesson.
+//! `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
 //! file's kernel was measured at stands at the end of its header; the last lesson's is here:
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 % of cublas.
@@ -64,7 +66,8 @@ pub(crate) struct SharedTiles {
 }
 
 impl SharedTiles {
-    /// Room for `stages` tiles of `rows` rows. A swizzle's pattern repeats every 1024 bytes, and the tiles begin where it does.
+    /// Room for `stages` tiles of `rows` rows. A swizzle's pattern repeats every 1024 bytes, and
+    /// the tiles begin where it does.
     #[track_caller]
     pub(crate) fn new(rows: u32, stages: u32) -> Self {
         let first = dynamic_shared_aligned(stages * rows * DEPTH, 1024);

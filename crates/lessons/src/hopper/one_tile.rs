@@ -9,12 +9,14 @@
 //! +----+----+----+
 //! ```
 //!
-//! `wgmma` is a warpgroup's instruction: four warps together multiply a 64 x 16 piece of A by a 16 x n piece of B. Both stay in shared
-//! memory, where *matrix descriptors* say they are; the sums are in registers, and the instruction returns before it is done. `multiply`
-//! makes one batch of it: `wgmma.fence`, the instructions of all k-steps, `wgmma.commit_group`.
+//! `wgmma` is a warpgroup's instruction: four warps together multiply a 64 x 16 piece of A by a 16
+//! x n piece of B. Both stay in shared memory, where *matrix descriptors* say they are; the sums
+//! are in registers, and the instruction returns before it is done. `multiply` makes one batch of
+//! it: `wgmma.fence`, the instructions of all k-steps, `wgmma.commit_group`.
 //!
-//! Everything here waits for everything else: the tensor cores for TMA, TMA for the tensor cores. What hides it is the other CTAs of the
-//! SM. A tile of 128 x 128 reads half as many bytes for each product as one of 64 x 64 does, and that is what it wins.
+//! Everything here waits for everything else: the tensor cores for TMA, TMA for the tensor cores.
+//! What hides it is the other CTAs of the SM. A tile of 128 x 128 reads half as many bytes for each
+//! product as one of 64 x 64 does, and that is what it wins.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `one-tile` 299 TFLOP/s, 41.4 % of cublas; `wide-tile` 521 TFLOP/s, 71.9 % of cublas.
 
@@ -38,7 +40,8 @@ pub struct OneTile<C> {
 }
 
 impl<C: GemmOutput> OneTile<C> {
-    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row by row.
+    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row
+    /// by row.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);
@@ -87,7 +90,8 @@ impl<C: GemmOutput> OneTile<C> {
 ///   value 2 3   row l/4 + 8  columns 2 (l % 4), + 1
 /// ```
 ///
-/// So a warp writes 8 rows of 16 bytes at a time: half of each 32-byte sector that memory moves. Lesson 10 does better.
+/// So a warp writes 8 rows of 16 bytes at a time: half of each 32-byte sector that memory moves.
+/// Lesson 10 does better.
 #[device]
 pub(super) fn store_elements<C: GemmOutput>(
     c: &Global<C>,

@@ -1,4 +1,5 @@
-//! Lesson 11: consumers that take turns ("pingpong"), so that one stores while the other multiplies.
+//! Lesson 11: consumers that take turns ("pingpong"), so that one stores while the other
+//! multiplies.
 //!
 //! ```text
 //! cooperating, lesson 10           taking turns
@@ -6,9 +7,10 @@
 //! consumer 1  mmmmmmmmm ss mmmm    consumer 1            mmmmmmmmm ss  mmmmm    . waits for its turn
 //! ```
 //!
-//! Two consumers that share a tile end it together, and the tensor cores stand still while they store. Here each has a tile of its own, 128 x 192, and
-//! the tensor cores to itself while it multiplies: a named barrier passes the turn. The slots go to the consumers tile by tile,
-//! so each skips the other's. 192 sums a thread are as many as a consumer's 232 registers hold.
+//! Two consumers that share a tile end it together, and the tensor cores stand still while they
+//! store. Here each has a tile of its own, 128 x 192, and the tensor cores to itself while it
+//! multiplies: a named barrier passes the turn. The slots go to the consumers tile by tile, so each
+//! skips the other's. 192 sums a thread are as many as a consumer's 232 registers hold.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pingpong` 708 TFLOP/s, 104.2 % of cublas.
 
@@ -73,7 +75,8 @@ impl Pingpong {
             let mut sums: Fragment<f32> = mma.thread(consumer.thread() % 128).c_fragment((high, wide));
             sums.clear();
             let leads = consumer.leads_warpgroup();
-            // Each consumer's first tile, and every second one from there; the slots between are the other's.
+            // Each consumer's first tile, and every second one from there; the slots between are
+            // the other's.
             let turn = consumer.warpgroup();
             let (first, stride) = (first + turn * clusters, clusters * consumer.warpgroups());
             consumer.begin_turns();

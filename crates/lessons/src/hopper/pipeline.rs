@@ -1,14 +1,17 @@
-//! Lesson 7: the same kernel with roles, rings and a pipeline; and three arrivals a slot instead of 514.
+//! Lesson 7: the same kernel with roles, rings and a pipeline; and three arrivals a slot instead of
+//! 514.
 //!
 //! ```text
 //! full    1 arrival, the producer's, and the bytes of the copies      (was 257: nobody who only waits need arrive)
 //! empty   2 arrivals, one of each consumer warpgroup                  (was 257: a warpgroup is done when its wgmma is)
 //! ```
 //!
-//! A thread need not arrive to wait: a phase is also known by its parity, which alternates with each round through the slots. Kept by hand
-//! that is one more number to get wrong. [`Pipeline`] keeps it, with the slot, the counts and the bytes: `fill` waits until the next slot
-//! is empty, expects what its loads bring and starts them; `wait` gives the next full slot; `release` gives the oldest one
-//! back. [`roles`] names the warpgroups and moves their registers; a [`TileRing`] holds one matrix's tiles.
+//! A thread need not arrive to wait: a phase is also known by its parity, which alternates with
+//! each round through the slots. Kept by hand that is one more number to get wrong. [`Pipeline`]
+//! keeps it, with the slot, the counts and the bytes: `fill` waits until the next slot is empty,
+//! expects what its loads bring and starts them; `wait` gives the next full slot; `release` gives
+//! the oldest one back. [`roles`] names the warpgroups and moves their registers; a [`TileRing`]
+//! holds one matrix's tiles.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pipeline` 622 TFLOP/s, 88.3 % of cublas.
 

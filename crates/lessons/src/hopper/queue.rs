@@ -6,10 +6,11 @@
 //! consumer    read>                                 128 threads: wait until it is full, multiply, say that it is empty
 //! ```
 //!
-//! Until now one warpgroup did both, and the tensor cores stood still while a tile was on its way. Now TMA runs up to five tiles ahead.
-//! Each slot has two barriers, for two questions: `full` (may I read it?) and `empty` (may I overwrite it?). Here every thread that takes
-//! part arrives at both and waits for the phase that it arrived in, as `arrive` and `wait` of C++'s `barrier` do: 129 arrivals a
-//! phase. That is easily understood, and costs; lesson 7 does with three.
+//! Until now one warpgroup did both, and the tensor cores stood still while a tile was on its way.
+//! Now TMA runs up to five tiles ahead. Each slot has two barriers, for two questions: `full` (may
+//! I read it?) and `empty` (may I overwrite it?). Here every thread that takes part arrives at both
+//! and waits for the phase that it arrived in, as `arrive` and `wait` of C++'s `barrier` do: 129
+//! arrivals a phase. That is easily understood, and costs; lesson 7 does with three.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 % of cublas.
 
@@ -27,7 +28,8 @@ pub const TILE: (u32, u32) = (128, 128);
 /// Slots of the queue: five of 32 KiB.
 const STAGES: u32 = 5;
 
-/// Threads that multiply, one warpgroup; those of a second one, of which one thread works, start the copies.
+/// Threads that multiply, one warpgroup; those of a second one, of which one thread works, start
+/// the copies.
 const CONSUMERS: u32 = 128;
 
 /// Threads of a CTA.
@@ -41,7 +43,8 @@ pub struct Queue<C> {
 }
 
 impl<C: GemmOutput> Queue<C> {
-    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row by row.
+    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row
+    /// by row.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);

@@ -79,7 +79,8 @@ pub(super) struct Step<C> {
 }
 
 impl<C: GemmOutput> Step<C> {
-    /// A step between the first, which multiplies nothing, and the last, which is the library's GEMM.
+    /// A step between the first, which multiplies nothing, and the last, which is the library's
+    /// GEMM.
     pub(super) fn new(chosen: HopperStep) -> Result<Self> {
         let (output, group) = (PhantomData, GROUP);
         let step = match chosen {

@@ -1,4 +1,5 @@
-//! Lesson 1: one tile in, the same tile out. What the tensor memory accelerator (TMA) is, before anything is computed.
+//! Lesson 1: one tile in, the same tile out. What the tensor memory accelerator (TMA) is, before
+//! anything is computed.
 //!
 //! ```text
 //! source (m, k)                    shared memory                     target (m, k)
@@ -7,10 +8,12 @@
 //! +----+----+----+                   chunk c at c ^ (r % 8)          +----+----+----+
 //! ```
 //!
-//! One thread of a CTA does all of it. The *tensor map* that the host encoded holds the matrix's address, extents and strides and
-//! the box's extents and swizzle; the instruction adds the box's coordinates, the place in shared memory, and the *mbarrier* that
-//! counts the bytes as they arrive. What of a box lies outside the matrix is filled with zeros on its way in, and left out on its way back:
-//! no bounds are checked here. TMA's one demand: rows begin at multiples of 16 bytes.
+//! One thread of a CTA does all of it. The *tensor map* that the host encoded holds the matrix's
+//! address, extents and strides and the box's extents and swizzle; the instruction adds the box's
+//! coordinates, the place in shared memory, and the *mbarrier* that counts the bytes as they
+//! arrive. What of a box lies outside the matrix is filled with zeros on its way in, and left out
+//! on its way back: no bounds are checked here. TMA's one demand: rows begin at multiples of 16
+//! bytes.
 //!
 //! Measured (NVIDIA H200, `--m 16384 --n 512 --k 8192 --output bf16`): `tile-copy` 3.94 TB/s.
 
@@ -29,7 +32,8 @@ pub const THREADS: u32 = 32;
 pub struct TileCopy;
 
 impl TileCopy {
-    /// `target` = `source`; both are (m, k) and row-major, and the grid has a CTA for each tile, row by row.
+    /// `target` = `source`; both are (m, k) and row-major, and the grid has a CTA for each tile,
+    /// row by row.
     #[kernel]
     pub fn run(&self, source: &TensorMap, target: &TensorMap, k: u32) {
         launch::threads(THREADS);

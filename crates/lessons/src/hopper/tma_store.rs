@@ -6,10 +6,11 @@
 //! a register                      stmatrix writes lie in eight bank groups                  what is outside left out
 //! ```
 //!
-//! Stored from registers, a warp's 32 values fall on eight rows of 16 bytes. Here a warpgroup rounds its 64 x 256 sums 64 columns at a time, lays
-//! each piece into shared memory, and one thread hands it to TMA and goes on. Two pieces take turns: one is written while the other
-//! is still being read. What the threads write and TMA reads must be made visible to it: they are different *proxies*, and
-//! `fence.proxy.async` stands between them.
+//! Stored from registers, a warp's 32 values fall on eight rows of 16 bytes. Here a warpgroup
+//! rounds its 64 x 256 sums 64 columns at a time, lays each piece into shared memory, and one
+//! thread hands it to TMA and goes on. Two pieces take turns: one is written while the other is
+//! still being read. What the threads write and TMA reads must be made visible to it: they are
+//! different *proxies*, and `fence.proxy.async` stands between them.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s, 100.6 % of cublas.
 
@@ -99,10 +100,11 @@ impl TmaStored {
     }
 }
 
-/// Rounds a warpgroup's sums and sends them to C, a piece at a time: `blocks` blocks of 64 rows, `wide` columns.
+/// Rounds a warpgroup's sums and sends them to C, a piece at a time: `blocks` blocks of 64 rows,
+/// `wide` columns.
 ///
-/// `leads` is true in the one thread of the warpgroup that starts the stores. The pieces of a tile must be a multiple of the buffers, so that the
-/// next tile begins with the first buffer again.
+/// `leads` is true in the one thread of the warpgroup that starts the stores. The pieces of a tile
+/// must be a multiple of the buffers, so that the next tile begins with the first buffer again.
 #[device]
 pub(super) fn store_boxes(
     c: &TensorMap,

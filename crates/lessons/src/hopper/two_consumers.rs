@@ -1,4 +1,5 @@
-//! Lesson 5: a tile of 128 x 256 for two consumer warpgroups, and registers moved to those that need them.
+//! Lesson 5: a tile of 128 x 256 for two consumer warpgroups, and registers moved to those that
+//! need them.
 //!
 //! ```text
 //! a CTA: three warpgroups           C's tile (128, 256)
@@ -9,9 +10,11 @@
 //!                                   +----------------+
 //! ```
 //!
-//! The larger the tile, the fewer bytes each product reads: 128 x 256 reads three quarters of what 128 x 128 does. One warpgroup
-//! cannot hold its 32,768 sums, two can, and both read the same tile of B. The launch gives all 384 threads an equal share of the 65,536 registers:
-//! 168. The producer gives most of its own back (`setmaxnreg.dec`), the consumers take them (`.inc`): 40 + 2 * 232 = 3 * 168.
+//! The larger the tile, the fewer bytes each product reads: 128 x 256 reads three quarters of what
+//! 128 x 128 does. One warpgroup cannot hold its 32,768 sums, two can, and both read the same tile
+//! of B. The launch gives all 384 threads an equal share of the 65,536 registers:
+//! 168. The producer gives most of its own back (`setmaxnreg.dec`), the consumers take them
+//!      (`.inc`): 40 + 2 * 232 = 3 * 168.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `two-consumers` 562 TFLOP/s, 79.0 % of cublas.
 
@@ -46,7 +49,8 @@ pub struct TwoConsumers<C> {
 }
 
 impl<C: GemmOutput> TwoConsumers<C> {
-    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row by row.
+    /// A is (m, k), B is (n, k), C is (m, n), all row-major; the grid has a CTA for each tile, row
+    /// by row.
     #[kernel]
     pub fn run(&self, a: &TensorMap, b: &TensorMap, c: &mut Global<C>, m: u32, n: u32, k: u32) {
         launch::threads(THREADS);
@@ -57,7 +61,8 @@ impl<C: GemmOutput> TwoConsumers<C> {
         let columns = (n + (wide - 1)) / wide;
         let (row, column) = (block_idx().x / columns * high, block_idx().x % columns * wide);
         let steps = (k + (DEPTH - 1)) / DEPTH;
-        // The shuffle tells the compiler that all lanes have the same number: descriptors then stay in uniform registers.
+        // The shuffle tells the compiler that all lanes have the same number: descriptors then stay
+        // in uniform registers.
         let warpgroup = (thread_idx().x / 128).shuffle(0);
 
         if thread_idx().x == 0 {

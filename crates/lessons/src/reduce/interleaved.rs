@@ -1,4 +1,5 @@
-//! A tree in shared memory, as one first writes it: thread t takes what thread t + stride has, for strides 1, 2, 4, ...
+//! A tree in shared memory, as one first writes it: thread t takes what thread t + stride has, for
+//! strides 1, 2, 4, ...
 //!
 //! ```text
 //! thread      0    1    2    3    4    5    6    7
@@ -6,8 +7,9 @@
 //! stride 2    a-d  .    .    .    e-h  .    .    .       a quarter, still in every warp
 //! ```
 //!
-//! log2(n) steps and n - 1 combinations, but at stride s only one lane in 2s works, so every warp stays until the last steps, and the
-//! working lanes' words are 2s apart: up to 32 of them in one bank.
+//! log2(n) steps and n - 1 combinations, but at stride s only one lane in 2s works, so every warp
+//! stays until the last steps, and the working lanes' words are 2s apart: up to 32 of them in one
+//! bank.
 
 use warpwright::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The tree with the working threads side by side: thread t takes what thread t + stride has, for strides n/2, n/4, ..., 1.
+//! The tree with the working threads side by side: thread t takes what thread t + stride has, for
+//! strides n/2, n/4, ..., 1.
 //!
 //! ```text
 //! thread      0    1    2    3    4    5    6    7
@@ -7,8 +8,9 @@
 //! stride 1    all  .
 //! ```
 //!
-//! As many steps as before, but whole warps fall idle, none diverges before the last 32, and lanes touch neighbouring words: no two meet
-//! in a bank. Elements are combined out of order, which is for operations that commute.
+//! As many steps as before, but whole warps fall idle, none diverges before the last 32, and lanes
+//! touch neighbouring words: no two meet in a bank. Elements are combined out of order, which is
+//! for operations that commute.
 
 use warpwright::prelude::*;
 

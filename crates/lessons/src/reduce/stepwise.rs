@@ -1,9 +1,10 @@
-//! The lessons on the way to [`single_pass`](warpwright_kernels::reduce::single_pass): each CTA reduces its elements to one, and the launch is repeated on those
-//! until one is left.
+//! The lessons on the way to [`single_pass`](warpwright_kernels::reduce::single_pass): each CTA
+//! reduces its elements to one, and the launch is repeated on those until one is left.
 //!
-//! With an element a thread ([`interleaved`], [`sequential`], and [`block`]'s shuffles) most of the time goes into starting threads and
-//! waiting at barriers. [`Step::GridStride`] launches no more CTAs than fit the device, and lets each thread combine many elements
-//! first: what is left for the tree no longer matters.
+//! With an element a thread ([`interleaved`], [`sequential`], and [`block`]'s shuffles) most of the
+//! time goes into starting threads and waiting at barriers. [`Step::GridStride`] launches no more
+//! CTAs than fit the device, and lets each thread combine many elements first: what is left for the
+//! tree no longer matters.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -68,11 +69,12 @@ impl<M> Stepwise<M> {
         }
     }
 
-    /// All of `input` combined into `output[0]`. A sum of floats is off by at most [`rounding_steps`](Self::rounding_steps) roundings of the
-    /// sum of the magnitudes.
+    /// All of `input` combined into `output[0]`. A sum of floats is off by at most
+    /// [`rounding_steps`](Self::rounding_steps) roundings of the sum of the magnitudes.
     ///
     /// # Errors
-    /// `output` has another length than 1, as [`check`](Self::check), there is not enough memory, or a launch failed.
+    /// `output` has another length than 1, as [`check`](Self::check), there is not enough memory,
+    /// or a launch failed.
     pub fn reduce<T: Storable>(
         &self,
         operations: &Operations,
@@ -107,7 +109,8 @@ impl<M> Stepwise<M> {
     /// Refuses what it cannot do.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024, or the operation does not commute and the step asks for that.
+    /// A CTA's threads are no power of two from 32 to 1024, or the operation does not commute and
+    /// the step asks for that.
     pub fn check<T: Storable>(&self) -> Result<()>
     where
         M: InPlace<T>,
@@ -120,8 +123,8 @@ impl<M> Stepwise<M> {
         Ok(())
     }
 
-    /// The longest chain of combinations that an element goes through: a sum of floats is off by at most this many roundings of the sum
-    /// of the magnitudes.
+    /// The longest chain of combinations that an element goes through: a sum of floats is off by at
+    /// most this many roundings of the sum of the magnitudes.
     ///
     /// # Errors
     /// As [`check`](Self::check), or the kernel cannot be built for the device.
@@ -132,7 +135,8 @@ impl<M> Stepwise<M> {
         self.check::<T>()?;
         let kernel = operations.kernel(*self, Self::run::<T>)?;
         let grids = self.grids(length, operations.resident(&kernel)?);
-        // A warp's shuffles and those of the warps' results are five each, whatever there is to combine.
+        // A warp's shuffles and those of the warps' results are five each, whatever there is to
+        // combine.
         let tree = match self.step {
             Step::Interleaved | Step::Sequential => u64::from(self.threads.ilog2()),
             Step::Shuffles | Step::GridStride => 5 + 5,
@@ -142,8 +146,8 @@ impl<M> Stepwise<M> {
         Ok(lengths.zip(&grids).map(|(length, grid)| length.div_ceil(grid * threads) + tree).sum())
     }
 
-    /// CTAs of each launch for `length` elements: each leaves as many partial results, the last one. With a grid's stride no launch has more
-    /// than `most`.
+    /// CTAs of each launch for `length` elements: each leaves as many partial results, the last
+    /// one. With a grid's stride no launch has more than `most`.
     fn grids(&self, length: u64, most: u32) -> Vec<u64> {
         let most = if self.step == Step::GridStride { u64::from(most) } else { u64::MAX };
         let mut grids = vec![length.div_ceil(self.threads.into()).clamp(1, most)];
@@ -168,7 +172,8 @@ mod tests {
     use super::*;
     use warpwright_kernels::monoid::Sum;
 
-    /// As many elements as a grid may have CTAs for, which no test has the memory for: the arithmetic alone.
+    /// As many elements as a grid may have CTAs for, which no test has the memory for: the
+    /// arithmetic alone.
     #[test]
     fn every_length_ends_in_one_result() {
         for step in [Step::Interleaved, Step::Sequential, Step::Shuffles, Step::GridStride] {

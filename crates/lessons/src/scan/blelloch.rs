@@ -1,4 +1,5 @@
-//! Blelloch's scan: a tree up as in Brent and Kung's, then the prefixes are handed down from the root.
+//! Blelloch's scan: a tree up as in Brent and Kung's, then the prefixes are handed down from the
+//! root.
 //!
 //! ```text
 //!             0   1    2    3     4   5    6    7

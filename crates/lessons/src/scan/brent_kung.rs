@@ -9,8 +9,9 @@
 //! down 1      a  ab  a-c  a-d   a-e a-f  a-g  a-h
 //! ```
 //!
-//! 2n combinations in 2 log2(n) steps. The indices of a step are a power of two apart, so in shared memory they meet in few banks: at
-//! stride s, `min(2s, 32)` lanes of a warp in one. [`Section`]'s padding, and lanes that keep to their own part of it, keep them apart.
+//! 2n combinations in 2 log2(n) steps. The indices of a step are a power of two apart, so in shared
+//! memory they meet in few banks: at stride s, `min(2s, 32)` lanes of a warp in one. [`Section`]'s
+//! padding, and lanes that keep to their own part of it, keep them apart.
 
 use warpwright::prelude::*;
 

@@ -1,5 +1,5 @@
-//! The coarsened scan: each thread scans a run of elements by itself, the threads scan their runs' ends, and each thread adds what stands
-//! before its run.
+//! The coarsened scan: each thread scans a run of elements by itself, the threads scan their runs'
+//! ends, and each thread adds what stands before its run.
 //!
 //! ```text
 //! thread 0          thread 1          thread 2
@@ -7,8 +7,9 @@
 //!             |                 |                 |      a scan of as many elements as threads
 //! ```
 //!
-//! Most of the work is now done without talking to anybody. A run is an odd number of words, or padded, so that the lanes of a warp, which
-//! walk along their runs side by side, never meet in a bank.
+//! Most of the work is now done without talking to anybody. A run is an odd number of words, or
+//! padded, so that the lanes of a warp, which walk along their runs side by side, never meet in a
+//! bank.
 
 use warpwright::prelude::*;
 

@@ -1,12 +1,14 @@
-//! Kogge and Stone's scan: every element takes what stands `stride` before it, for strides 1, 2, 4, ...
+//! Kogge and Stone's scan: every element takes what stands `stride` before it, for strides 1, 2, 4,
+//! ...
 //!
 //! ```text
 //! stride 1    a  ab   bc    cd
 //! stride 2    a  ab  abc  abcd       log2(n) steps, in each almost all threads work
 //! ```
 //!
-//! Few steps, but n log2(n) combinations where n - 1 would do: best where there are more threads than work, as in a warp. Every step
-//! needs two barriers: all must have read before any writes, and all have written before any reads again.
+//! Few steps, but n log2(n) combinations where n - 1 would do: best where there are more threads
+//! than work, as in a warp. Every step needs two barriers: all must have read before any writes,
+//! and all have written before any reads again.
 
 use warpwright::prelude::*;
 

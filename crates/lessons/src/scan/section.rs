@@ -10,7 +10,8 @@ pub struct Section<T: Element> {
     pub length: u32,
     /// How many threads the CTA has.
     pub threads: u32,
-    /// Whether a word is left out after every run, and each lane of a step keeps to runs of its own.
+    /// Whether a word is left out after every run, and each lane of a step keeps to runs of its
+    /// own.
     pub padded: bool,
 }
 
@@ -22,7 +23,8 @@ impl<T: Element> Section<T> {
         Self { memory: shared_array(room), length, threads, padded }
     }
 
-    /// The element at `index`. In a padded section it is moved on by a word for every run before it:
+    /// The element at `index`. In a padded section it is moved on by a word for every run before
+    /// it:
     ///
     /// ```text
     /// index     0  1 .. 31     32 33 .. 63      64
@@ -35,11 +37,14 @@ impl<T: Element> Section<T> {
         self.memory.at(word)
     }
 
-    /// Which of the `pairs` pairs of a tree's step is this thread's; those of threads from `pairs` on are not there.
+    /// Which of the `pairs` pairs of a tree's step is this thread's; those of threads from `pairs`
+    /// on are not there.
     ///
-    /// In a plain section neighbours take neighbouring pairs. In a padded one each lane has a 32nd of the section to itself, and the lanes of a
-    /// warp are at the same place of theirs. Padding alone is not enough: of a warp's neighbouring pairs, the left ends are then in different
-    /// banks where the section's 32 pairs begin at a multiple of 32, and the right ends where they begin one later.
+    /// In a plain section neighbours take neighbouring pairs. In a padded one each lane has a 32nd
+    /// of the section to itself, and the lanes of a warp are at the same place of theirs. Padding
+    /// alone is not enough: of a warp's neighbouring pairs, the left ends are then in different
+    /// banks where the section's 32 pairs begin at a multiple of 32, and the right ends where they
+    /// begin one later.
     ///
     /// ```text
     /// lane        0             1             2
@@ -52,7 +57,8 @@ impl<T: Element> Section<T> {
     }
 }
 
-/// Elements between two words that are left out: a lane's share, but at least a row of banks, so that neighbours in a row stay apart.
+/// Elements between two words that are left out: a lane's share, but at least a row of banks, so
+/// that neighbours in a row stay apart.
 fn run(length: u32) -> u32 {
     (length / 32).max(32)
 }

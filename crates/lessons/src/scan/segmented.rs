@@ -1,5 +1,5 @@
-//! The scan in three kernels, as the notes have it: scan each section by itself, scan the sections' totals, add to each section what stands
-//! before it.
+//! The scan in three kernels, as the notes have it: scan each section by itself, scan the sections'
+//! totals, add to each section what stands before it.
 //!
 //! ```text
 //! sections    [ a ab abc ]  [ d de def ]  [ g gh ghi ]      every element read and written
@@ -7,8 +7,10 @@
 //! add         [ a ab abc ]  [ abcd ..  ]  [ abcdefg .. ]    every element read and written again
 //! ```
 //!
-//! How a section is scanned is the lesson: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`], [`coarsened`]. Whatever it is, the
-//! elements go through memory twice, which is why [`single_pass`](warpwright_kernels::scan::single_pass) is twice as fast as any of them can be.
+//! How a section is scanned is the lesson: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`],
+//! [`coarsened`]. Whatever it is, the elements go through memory twice, which is why
+//! [`single_pass`](warpwright_kernels::scan::device::single_pass) is twice as fast as any of them
+//! can be.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -59,7 +61,8 @@ impl<M> Segmented<M> {
     /// Refuses what it cannot do.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024, or a section does not fit shared memory.
+    /// A CTA's threads are no power of two from 32 to 1024, or a section does not fit shared
+    /// memory.
     pub fn check<T: Storable>(&self) -> Result<()> {
         const WHAT: &str = "a scan in sections";
         expect_power_of_two_threads(WHAT, 32, self.threads)?;
@@ -68,12 +71,13 @@ impl<M> Segmented<M> {
         expect_declared_shared(WHAT, u64::from(elements) * u64::from(T::BYTES))
     }
 
-    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is off by at most this many roundings of
-    /// the sum of the magnitudes up to there.
+    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is
+    /// off by at most this many roundings of the sum of the magnitudes up to there.
     pub fn rounding_steps(&self, length: u64) -> u64 {
         let section = u64::from(self.section_length());
         let log = u64::from(section.ilog2());
-        // A warp's scan in registers and that of the warps' ends are five each, and the two are combined.
+        // A warp's scan in registers and that of the warps' ends are five each, and the two are
+        // combined.
         let by_warps = 5 + 5 + 1;
         let within = match self.method {
             Method::KoggeStone => log,
@@ -146,7 +150,8 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// The result at `index` of a section that is scanned inclusively: where it shall be exclusive, the one before.
+    /// The result at `index` of a section that is scanned inclusively: where it shall be exclusive,
+    /// the one before.
     #[device]
     fn result<T: Storable>(&self, section: &Section<T>, index: Reg<u32>) -> Reg<T>
     where
@@ -162,7 +167,8 @@ impl<M> Segmented<M> {
         before
     }
 
-    /// Combines what stands before each section, the scanned total of the one before, with its results.
+    /// Combines what stands before each section, the scanned total of the one before, with its
+    /// results.
     #[kernel]
     pub fn add<T: Storable>(&self, totals: &Global<T>, output: &mut Global<T>, length: u64)
     where
@@ -183,11 +189,13 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// `output[i]` = `input[0]` to `input[i]` combined, or to `input[i - 1]`, in sections. A scan of float sums is off by at most
-    /// [`rounding_steps`](Self::rounding_steps) roundings of the sum of the magnitudes up to there, and the same call gives the same bits.
+    /// `output[i]` = `input[0]` to `input[i]` combined, or to `input[i - 1]`, in sections. A scan
+    /// of float sums is off by at most [`rounding_steps`](Self::rounding_steps) roundings of the
+    /// sum of the magnitudes up to there, and the same call gives the same bits.
     ///
     /// # Errors
-    /// The lengths differ, as [`check`](Self::check), there is not enough memory, or a launch failed.
+    /// The lengths differ, as [`check`](Self::check), there is not enough memory, or a launch
+    /// failed.
     pub fn scan<T: Storable>(
         &self,
         operations: &Operations,
@@ -239,7 +247,8 @@ impl<M> Segmented<M> {
     }
 }
 
-/// For each level of a stream's scans, the sections' totals, and those scanned. A grid has fewer than 2^31 sections, of at least 32 elements.
+/// For each level of a stream's scans, the sections' totals, and those scanned. A grid has fewer
+/// than 2^31 sections, of at least 32 elements.
 struct Totals<T>([[Scratch<T>; 2]; 8]);
 
 impl<T> Default for Totals<T> {

@@ -1,4 +1,5 @@
-//! The scan by the thread hierarchy: each warp scans its elements in registers, the first warp scans the warps' ends.
+//! The scan by the thread hierarchy: each warp scans its elements in registers, the first warp
+//! scans the warps' ends.
 //!
 //! ```text
 //! warps       0: a ab abc ..      1: p pq pqr ..      2: ..        five shuffles, no barrier
@@ -12,7 +13,7 @@ use warpwright::prelude::*;
 
 use super::section::Section;
 use warpwright_kernels::monoid::InPlace;
-use warpwright_kernels::scan::block::scan_warp;
+use warpwright_kernels::scan::device::warp::scan_warp;
 
 /// Scans a section of as many elements as the CTA has threads.
 #[device]

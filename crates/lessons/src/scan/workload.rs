@@ -8,7 +8,7 @@ use warpwright_kernels::operations::Operations;
 use warpwright_kernels::reduce::By;
 use warpwright_kernels::sample::Sampled;
 use warpwright_kernels::scan::ScanKind;
-use warpwright_kernels::scan::reference::{Reference, work};
+use warpwright_kernels::scan::host::reference::{Reference, work};
 
 use super::segmented::{Method, Segmented};
 use crate::library::library;

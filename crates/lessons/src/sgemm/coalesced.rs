@@ -12,7 +12,7 @@
 use warpwright::prelude::*;
 
 use super::naive::SIDE;
-use warpwright_kernels::sgemm::product::{Product, at};
+use warpwright_kernels::sgemm::{Product, at};
 
 /// C = alpha · A·B + beta · C, every access of a warp in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

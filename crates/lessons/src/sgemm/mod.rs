@@ -1,7 +1,8 @@
-//! SGEMM without tensor cores: from a thread an element to the rate at which an SM multiplies and adds.
+//! SGEMM without tensor cores: from a thread an element to the rate at which an SM multiplies and
+//! adds.
 //!
-//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. A file is a step, and the difference between
-//! two files is the lesson:
+//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. A file
+//! is a step, and the difference between two files is the lesson:
 //!
 //! | step | file | what it adds |
 //! |---|---|---|
@@ -13,8 +14,8 @@
 //! | `coalesced-copies` | [`thread_tile`] | slices copied side by side |
 //! | `vectorised` | [`vectorised`] | 16 bytes an instruction, A transposed on its way to shared memory |
 //! | `warp-tile` | [`warp_tile`] | a warp's own tile, no bank conflicts |
-//! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::double_buffered) | `cp.async` and a ring of slices |
-//! | `tma` | [`tma`](warpwright_kernels::sgemm::tma) | the tensor memory accelerator fills the ring |
+//! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::device::double_buffered) | `cp.async` and a ring of slices |
+//! | `tma` | [`tma`](warpwright_kernels::sgemm::device::tma) | the tensor memory accelerator fills the ring |
 //!
 //! The last two are the library's. Every step takes any m, n and k.
 

@@ -11,7 +11,7 @@
 
 use warpwright::prelude::*;
 
-use warpwright_kernels::sgemm::product::{Product, at};
+use warpwright_kernels::sgemm::{Product, at};
 
 /// Rows and columns of C that a CTA computes.
 pub(super) const SIDE: u32 = 32;

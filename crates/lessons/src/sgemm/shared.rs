@@ -1,4 +1,5 @@
-//! Step 3: a CTA brings 32 x 32 blocks of A and B to shared memory, and each element is used 32 times there.
+//! Step 3: a CTA brings 32 x 32 blocks of A and B to shared memory, and each element is used 32
+//! times there.
 //!
 //! ```text
 //!   for each block along k:   A (32, 32)     B (32, 32)
@@ -7,13 +8,14 @@
 //!                           the warp's element of A is one word for all; its row of B is 32 banks
 //! ```
 //!
-//! Global memory is read 32 times less often, but a multiply-add still takes two loads from shared memory: that is the limit now.
+//! Global memory is read 32 times less often, but a multiply-add still takes two loads from shared
+//! memory: that is the limit now.
 
 use warpwright::prelude::*;
 
 use super::naive::SIDE;
-use warpwright_kernels::sgemm::copies::load_or_zero;
-use warpwright_kernels::sgemm::product::Product;
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::sgemm::device::copies::load_or_zero;
 
 /// C = alpha · A·B + beta · C through 32 x 32 blocks in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

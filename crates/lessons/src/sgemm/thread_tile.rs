@@ -1,5 +1,5 @@
-//! Steps 4 to 6: a thread computes a column of TM, then a tile of TM x TN elements; its loads from shared memory serve more than one
-//! multiply-add.
+//! Steps 4 to 6: a thread computes a column of TM, then a tile of TM x TN elements; its loads from
+//! shared memory serve more than one multiply-add.
 //!
 //! ```text
 //!   at each k:   TM elements of A's column and TN of B's row into registers, TM x TN multiply-adds
@@ -10,21 +10,23 @@
 //!              ..
 //! ```
 //!
-//! The CTA's threads copy a slice of A (BM, BK) and one of B (BK, BN), element by element. First each thread copies a run of its own, so
-//! that the lanes of a warp are far apart; then ([`Spread::Interleaved`]) neighbouring threads copy neighbouring elements: step 6, no
-//! other change.
+//! The CTA's threads copy a slice of A (BM, BK) and one of B (BK, BN), element by element. First
+//! each thread copies a run of its own, so that the lanes of a warp are far apart; then
+//! ([`Spread::Interleaved`]) neighbouring threads copy neighbouring elements: step 6, no other
+//! change.
 
 use warpwright::prelude::*;
 
-use warpwright_kernels::sgemm::copies::{Slice, Spread, load_or_zero};
-use warpwright_kernels::sgemm::fragments::{LaneOrder, Place, add_outer_product, zeros};
-use warpwright_kernels::sgemm::product::Product;
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
 use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
 
 /// C = alpha · A·B + beta · C, a tile of C a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadTile {
-    /// The tiles: one step, and as many lanes across as the CTA is wide, which is the notes' flat grid of threads.
+    /// The tiles: one step, and as many lanes across as the CTA is wide, which is the notes' flat
+    /// grid of threads.
     pub tiles: Tiles,
     /// Who copies what.
     pub spread: Spread,

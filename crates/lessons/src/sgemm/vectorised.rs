@@ -7,15 +7,17 @@
 //!                                        k2  . . r . .
 //! ```
 //!
-//! Transposed, a thread's TM rows lie side by side, as its TN columns do: both come by 16-byte loads, an eighth of a tile of 8 x 8
-//! at a time. Two conflicts remain, and step 8 takes both away: lanes with the same row and other k of A are in one bank when they put
-//! it down, and lanes whose tiles of 8 columns are neighbours read 32 bytes apart, so that the eighth lane is in the bank of the fourth.
+//! Transposed, a thread's TM rows lie side by side, as its TN columns do: both come by 16-byte
+//! loads, an eighth of a tile of 8 x 8 at a time. Two conflicts remain, and step 8 takes both away:
+//! lanes with the same row and other k of A are in one bank when they put it down, and lanes whose
+//! tiles of 8 columns are neighbours read 32 bytes apart, so that the eighth lane is in the bank of
+//! the fourth.
 
 use warpwright::prelude::*;
 
-use warpwright_kernels::sgemm::copies::{Slice, Spread, load_or_zero};
-use warpwright_kernels::sgemm::fragments::{LaneOrder, Place, add_outer_product, zeros};
-use warpwright_kernels::sgemm::product::Product;
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_product, zeros};
 use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
 use warpwright_kernels::vector::store_lanes;
 

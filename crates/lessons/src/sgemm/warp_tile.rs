@@ -8,16 +8,19 @@
 //!   | w2   | w3   | ...     | (1, 0) | (1, 1) |
 //! ```
 //!
-//! A warp now needs 32 rows of A and 64 columns of B at each k, where 2 lanes by 16 needed 16 and 128: fewer words from shared
-//! memory for as many multiply-adds. Since a thread takes four columns of each step and not eight together, the eight lanes of a row
-//! read 128 bytes side by side. And row r of A lies, at k, at r ^ 8 (k / 4): the four lanes that hold different k of one row put them
-//! down in four different groups of eight banks.
+//! A warp now needs 32 rows of A and 64 columns of B at each k, where 2 lanes by 16 needed 16 and
+//! 128: fewer words from shared memory for as many multiply-adds. Since a thread takes four columns
+//! of each step and not eight together, the eight lanes of a row read 128 bytes side by side. And
+//! row r of A lies, at k, at r ^ 8 (k / 4): the four lanes that hold different k of one row put
+//! them down in four different groups of eight banks.
 
 use warpwright::prelude::*;
 
-use warpwright_kernels::sgemm::copies::{Slice, Spread, load_or_zero};
-use warpwright_kernels::sgemm::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros};
-use warpwright_kernels::sgemm::product::Product;
+use warpwright_kernels::sgemm::Product;
+use warpwright_kernels::sgemm::device::copies::{Slice, Spread, load_or_zero};
+use warpwright_kernels::sgemm::device::fragments::{
+    LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros,
+};
 use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
 use warpwright_kernels::vector::store_lanes;
 

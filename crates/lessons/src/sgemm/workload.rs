@@ -2,9 +2,9 @@
 
 use warpwright_harness::{Ladder, Measure, OptionValue, Options, Prepared, Result, Setup, Work, Workload};
 use warpwright_kernels::operations::Operations;
-use warpwright_kernels::sgemm::plan;
-use warpwright_kernels::sgemm::reference::Problem;
-use warpwright_kernels::sgemm::workload::Tile;
+use warpwright_kernels::sgemm::Tile;
+use warpwright_kernels::sgemm::host::plan;
+use warpwright_kernels::sgemm::host::reference::Problem;
 
 use super::Step;
 use super::thread_tile::ThreadTile;

@@ -1,8 +1,8 @@
 //! Bitonic sort: a network of comparisons that does not depend on the keys.
 //!
-//! Blocks of 2, 4, 8, .. keys are put in order, each from two ordered halves: first every key is compared with the one as far from the
-//! block's other end (which leaves the smaller ones in the lower half), then keys at half, a quarter, .. of the block's
-//! length apart.
+//! Blocks of 2, 4, 8, .. keys are put in order, each from two ordered halves: first every key is
+//! compared with the one as far from the block's other end (which leaves the smaller ones in the
+//! lower half), then keys at half, a quarter, .. of the block's length apart.
 //!
 //! ```text
 //! block of 8     0 1 2 3 4 5 6 7      0 with 7, 1 with 6, 2 with 5, 3 with 4
@@ -10,12 +10,14 @@
 //!                                     0 with 1, 2 with 3;  4 with 5, 6 with 7
 //! ```
 //!
-//! Every comparison leaves the smaller key in the lower place, so keys that are not there count as the largest, and a comparison
-//! with one of them does nothing: any length will do.
+//! Every comparison leaves the smaller key in the lower place, so keys that are not there count as
+//! the largest, and a comparison with one of them does nothing: any length will do.
 //!
-//! There are log² n / 2 steps. Were each to read and write all keys, memory would be all that they wait for, so a thread makes four at a
-//! time: it takes 16 keys whose places differ in four neighbouring bits into registers, and these are all that the steps of
-//! those bits compare. Steps within a tile pass through shared memory, all in one launch; between tiles four steps are a launch.
+//! There are log² n / 2 steps. Were each to read and write all keys, memory would be all that they
+//! wait for, so a thread makes four at a time: it takes 16 keys whose places differ in four
+//! neighbouring bits into registers, and these are all that the steps of those bits compare. Steps
+//! within a tile pass through shared memory, all in one launch; between tiles four steps are a
+//! launch.
 //!
 //! ```text
 //! a place in a block of 2^20 keys:   b b b b  b b b b  b b b b  b b b b  b b b b    a step for each bit, from the highest
@@ -23,10 +25,12 @@
 //!                                    launch   launch   launch ------------------    tiles of 2^12 keys
 //! ```
 //!
-//! That is log² n / 8 passes over memory, which is why [`radix`](warpwright_kernels::sort::radix) wins all the same.
+//! That is log² n / 8 passes over memory, which is why [`radix`](warpwright_kernels::sort::radix)
+//! wins all the same.
 //!
-//! Values go where their keys go. Equal keys do not stay in their order, and neither do their values: where that matters, take
-//! [`merge`](super::merge) or [`radix`](warpwright_kernels::sort::radix).
+//! Values go where their keys go. Equal keys do not stay in their order, and neither do their
+//! values: where that matters, take [`merge`](super::merge) or
+//! [`radix`](warpwright_kernels::sort::radix).
 //!
 //! (Batcher, "Sorting Networks and Their Applications", 1968.)
 
@@ -39,7 +43,8 @@ use super::pairs::{Memory, Pair, Tile, order_two};
 use warpwright_kernels::operations::{
     Operations, Result, both, expect_declared_shared, expect_length, expect_power_of_two_threads,
 };
-use warpwright_kernels::sort::{Direction, SortKey, expect_pairs};
+use warpwright_kernels::sort::radix::expect_pairs;
+use warpwright_kernels::sort::{Direction, SortKey};
 
 /// Steps that a thread makes at a time.
 const STEPS: u32 = 4;
@@ -47,7 +52,8 @@ const STEPS: u32 = 4;
 /// Keys that it takes for them.
 const KEYS: u32 = 1 << STEPS;
 
-/// Registers of an SM. (CUDA Programming Guide, "Technical Specifications per Compute Capability", all since 5.0.)
+/// Registers of an SM. (CUDA Programming Guide, "Technical Specifications per Compute Capability",
+/// all since 5.0.)
 const REGISTERS: u32 = 65_536;
 
 /// What errors call it.
@@ -67,7 +73,8 @@ pub struct Bitonic {
 pub enum Steps {
     /// All steps of blocks of 2 to 16 keys, which put 16 neighbours in order.
     Order,
-    /// The first so many steps of a larger block: between its ends, then the halves of its halves, ..
+    /// The first so many steps of a larger block: between its ends, then the halves of its halves,
+    /// ..
     Begin(u32),
     /// So many steps further within a block.
     Continue(u32),
@@ -81,7 +88,8 @@ struct Pass {
 }
 
 impl Steps {
-    /// The pairs of keys that are compared, step after step, by their numbers of 16: the lower one first.
+    /// The pairs of keys that are compared, step after step, by their numbers of 16: the lower one
+    /// first.
     fn pairs(self) -> Vec<(usize, usize)> {
         let between_ends = |bit: u32| (bit, (2usize << bit) - 1);
         let apart = |bit: u32| (bit, 1usize << bit);
@@ -98,7 +106,8 @@ impl Steps {
         steps.into_iter().flat_map(of_step).collect()
     }
 
-    /// Whether key `number` of 16 is in the upper half of a block whose ends are compared: then its partner counts from the other end.
+    /// Whether key `number` of 16 is in the upper half of a block whose ends are compared: then its
+    /// partner counts from the other end.
     fn counts_from_end(self, number: u32) -> bool {
         matches!(self, Self::Begin(count) if number >> (count - 1) & 1 == 1)
     }
@@ -180,8 +189,9 @@ impl Bitonic {
         KEYS * self.threads
     }
 
-    /// Says how many threads a CTA has, and how many CTAs an SM is to hold: as many as leave each thread room for its keys, as many addresses
-    /// and 48 more words. (Left to itself the assembler keeps the addresses of all passes in registers; with less room it spills.)
+    /// Says how many threads a CTA has, and how many CTAs an SM is to hold: as many as leave each
+    /// thread room for its keys, as many addresses and 48 more words. (Left to itself the assembler
+    /// keeps the addresses of all passes in registers; with less room it spills.)
     fn launch<K: SortKey, V: Element>(&self, memory: &Memory<K, V>) {
         let words = |bytes: u32| bytes.div_ceil(4) * KEYS;
         let keys = words(K::Bits::BYTES) + memory.values.map_or(0, |_| words(V::BYTES));
@@ -270,7 +280,8 @@ impl Bitonic {
         let is_there = |place: Reg<u32>| (first + place.convert::<u64>()).lt(length);
         let mut pairs: Vec<_> =
             places.iter().map(|place| from.at(first).at(*place).load_if(is_there(*place))).collect();
-        // What a thread loads differs in the highest four bits of its places. A pass over these needs no shared memory if it is the first.
+        // What a thread loads differs in the highest four bits of its places. A pass over these
+        // needs no shared memory if it is the first.
         let of_loaded = Pass { low_bits: self.threads.ilog2(), steps: Steps::Continue(STEPS) };
         let is_of_loaded = passes.first() == Some(&of_loaded);
         if is_of_loaded {
@@ -325,8 +336,9 @@ fn with_zero_bits(number: Reg<u64>, low_bits: Reg<u32>) -> Reg<u64> {
     (above << (low_bits + STEPS)) | (number - (above << low_bits))
 }
 
-/// Where a tile keeps its key of `place`: a warp's 32 keys are in 32 banks, whichever four bits a thread's keys differ in. It is linear:
-/// the exclusive-or of two places is kept at that of where they are kept.
+/// Where a tile keeps its key of `place`: a warp's 32 keys are in 32 banks, whichever four bits a
+/// thread's keys differ in. It is linear: the exclusive-or of two places is kept at that of where
+/// they are kept.
 fn banked<N>(place: N) -> N
 where
     N: Copy + Shr<u32, Output = N> + BitAnd<u32, Output = N> + BitXor<Output = N>,
@@ -337,7 +349,8 @@ where
 /// `sorted` = `keys` in order.
 ///
 /// # Errors
-/// The lengths differ, as [`Bitonic::check`], the kernel cannot be built for the device, or a launch failed.
+/// The lengths differ, as [`Bitonic::check`], the kernel cannot be built for the device, or a
+/// launch failed.
 pub fn keys<K: SortKey>(
     operations: &Operations,
     stream: &Stream,
@@ -363,7 +376,8 @@ pub fn keys<K: SortKey>(
     })
 }
 
-/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys come in any order.
+/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys come
+/// in any order.
 ///
 /// # Errors
 /// As [`keys`].
@@ -453,7 +467,8 @@ mod tests {
         }
     }
 
-    /// A network that orders all rows of zeros and ones orders everything (Knuth, "The Art of Computer Programming", 5.3.4).
+    /// A network that orders all rows of zeros and ones orders everything (Knuth, "The Art of
+    /// Computer Programming", 5.3.4).
     #[test]
     fn sixteen_keys_are_ordered() {
         let pairs = Steps::Order.pairs();

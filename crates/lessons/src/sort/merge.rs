@@ -1,7 +1,9 @@
-//! Merge sort: ordered runs merged two by two, every CTA, and in it every thread, making an equal share of the output.
+//! Merge sort: ordered runs merged two by two, every CTA, and in it every thread, making an equal
+//! share of the output.
 //!
-//! Where a share of the output begins in the two runs is found by a binary search along a diagonal of the *merge path*: the path that
-//! steps right for each key taken from `a` and down for each from `b`. It crosses diagonal `d` where `d` keys are taken.
+//! Where a share of the output begins in the two runs is found by a binary search along a diagonal
+//! of the *merge path*: the path that steps right for each key taken from `a` and down for each
+//! from `b`. It crosses diagonal `d` where `d` keys are taken.
 //!
 //! ```text
 //!        a  1  4  6  9
@@ -11,9 +13,11 @@
 //!     7  .  .  +--+  .
 //! ```
 //!
-//! Tiles are first ordered on their own: each thread's keys by a network in registers, then merged by the same search in shared
-//! memory. After that each pass over memory doubles the runs. Of equal keys those of `a` come first and neighbours are exchanged only where they
-//! must be, so equal keys stay in their order, and their values with them. (Green, McColl and Bader, "GPU Merge Path", 2012.)
+//! Tiles are first ordered on their own: each thread's keys by a network in registers, then merged
+//! by the same search in shared memory. After that each pass over memory doubles the runs. Of equal
+//! keys those of `a` come first and neighbours are exchanged only where they must be, so equal keys
+//! stay in their order, and their values with them. (Green, McColl and Bader, "GPU Merge Path",
+//! 2012.)
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -23,7 +27,8 @@ use warpwright_kernels::operations::{
     OperationError, Operations, Result, Scratch, both, expect_declared_shared, expect_length,
     expect_power_of_two_threads,
 };
-use warpwright_kernels::sort::{Direction, SortKey, expect_pairs};
+use warpwright_kernels::sort::radix::expect_pairs;
+use warpwright_kernels::sort::{Direction, SortKey};
 
 /// The sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +65,8 @@ impl Merge {
     /// Refuses what it cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 64 to 1024, a thread has no keys, or a tile does not fit shared memory.
+    /// A CTA's threads are no power of two from 64 to 1024, a thread has no keys, or a tile does
+    /// not fit shared memory.
     pub fn check<K: SortKey>(&self, value_bytes: u32) -> Result<()> {
         const WHAT: &str = "a merge sort";
         // A tile's begin and its end in the two runs are looked for by two warps.
@@ -96,8 +102,8 @@ impl Merge {
         self.order(&from, &to, length);
     }
 
-    /// `merged` = `keys`, whose runs of `width` keys are in order, with runs of twice that width in order. The width is a whole number of
-    /// tiles.
+    /// `merged` = `keys`, whose runs of `width` keys are in order, with runs of twice that width in
+    /// order. The width is a whole number of tiles.
     #[kernel]
     pub fn merge_runs<K: SortKey>(&self, keys: &Global<K>, merged: &mut Global<K>, length: u64, width: u64) {
         let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
@@ -167,7 +173,8 @@ impl Merge {
         let runs = Runs { start, first: middle - start, second: (middle + width).min(length) - middle };
         let ordered = |place: Reg<u64>| from.at(place).load_key();
 
-        // Where this tile begins and ends in the two runs: the first thread of each of two warps looks.
+        // Where this tile begins and ends in the two runs: the first thread of each of two warps
+        // looks.
         let begin = first - start;
         let end = (begin + u64::from(self.tile())).min(runs.first + runs.second);
         if thread == 0 {
@@ -197,7 +204,8 @@ impl Merge {
         self.store_shares(to, first, length, &tile, &share);
     }
 
-    /// This thread's share of two runs merged: `items` keys from place `begin` of the output on, as far as there are.
+    /// This thread's share of two runs merged: `items` keys from place `begin` of the output on, as
+    /// far as there are.
     #[device]
     fn merged_share<K: SortKey, V: Storable>(
         &self,
@@ -227,7 +235,8 @@ impl Merge {
         share
     }
 
-    /// Stores the threads' shares, by way of shared memory, so that neighbours in memory are stored together.
+    /// Stores the threads' shares, by way of shared memory, so that neighbours in memory are stored
+    /// together.
     #[device]
     fn store_shares<K: SortKey, V: Storable>(
         &self,
@@ -247,7 +256,8 @@ impl Merge {
         });
     }
 
-    /// Calls `visit` for this thread's places of the tile, each `threads` after the one before, with whether there is a key.
+    /// Calls `visit` for this thread's places of the tile, each `threads` after the one before,
+    /// with whether there is a key.
     #[device]
     fn for_each_place(&self, first: Reg<u64>, length: Reg<u64>, visit: impl Fn(Reg<u32>, Reg<bool>)) {
         for round in 0..self.items {
@@ -257,7 +267,8 @@ impl Merge {
     }
 }
 
-/// How many of the first `taken` keys of two runs merged come from the first run; of equal keys those of the first come first.
+/// How many of the first `taken` keys of two runs merged come from the first run; of equal keys
+/// those of the first come first.
 #[device]
 fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) -> Reg<K::Bits>) -> Reg<u64> {
     let mut least = taken.gt(runs.second).select(taken - runs.second, 0u64);
@@ -275,7 +286,8 @@ fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) ->
     least
 }
 
-/// Puts a thread's keys in order: neighbours are compared and exchanged, at even and odd places in turn.
+/// Puts a thread's keys in order: neighbours are compared and exchanged, at even and odd places in
+/// turn.
 #[track_caller]
 fn order_share<K: SortKey, V: Element>(share: &mut [Pair<K, V>]) {
     for round in 0..share.len() {
@@ -305,7 +317,8 @@ impl<K, V> Default for MergeScratch<K, V> {
     }
 }
 
-/// How a sort of `length` keys is cut into launches. The runs go to and fro between spare memory and the output, and end in the output.
+/// How a sort of `length` keys is cut into launches. The runs go to and fro between spare memory
+/// and the output, and end in the output.
 struct Plan {
     tile: u64,
     tiles: u32,
@@ -345,7 +358,8 @@ impl Plan {
 /// `sorted` = `keys` in order.
 ///
 /// # Errors
-/// The lengths differ, as [`Merge::check`], the kernel cannot be built for the device, there is not enough memory, or a launch failed.
+/// The lengths differ, as [`Merge::check`], the kernel cannot be built for the device, there is not
+/// enough memory, or a launch failed.
 pub fn keys<K: SortKey>(
     operations: &Operations,
     stream: &Stream,
@@ -375,7 +389,8 @@ pub fn keys<K: SortKey>(
     })
 }
 
-/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys stay in their order.
+/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys stay
+/// in their order.
 ///
 /// # Errors
 /// As [`keys`].

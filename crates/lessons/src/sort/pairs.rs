@@ -1,10 +1,11 @@
-//! What the sorts by comparing move: keys as ordered numbers, each with its value if values are carried.
+//! What the sorts by comparing move: keys as ordered numbers, each with its value if values are
+//! carried.
 
 use warpwright::lang::index::Index;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-use warpwright_kernels::sort::radix::in_direction;
+use warpwright_kernels::sort::in_direction;
 use warpwright_kernels::sort::{Direction, SortKey};
 
 /// A key in a register, and its value if values are carried.
@@ -87,7 +88,8 @@ impl<K: SortKey, V: Storable> Tile<K, V> {
     }
 }
 
-/// Leaves the smaller of two keys at `low` and the larger at `high`; equal ones stay where they are.
+/// Leaves the smaller of two keys at `low` and the larger at `high`; equal ones stay where they
+/// are.
 #[track_caller]
 pub(super) fn order_two<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], low: usize, high: usize) {
     let ((one, of_one), (other, of_other)) = (pairs[low], pairs[high]);

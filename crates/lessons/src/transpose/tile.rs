@@ -1,14 +1,15 @@
 //! The ladder up to a tile without bank conflicts, an element a thread and step.
 //!
-//! A warp writes a row of the tile and later reads a column. In a plain 32 x 32 tile of 32-bit elements a column lies in one
-//! bank: 32-way conflicts. Two cures:
+//! A warp writes a row of the tile and later reads a column. In a plain 32 x 32 tile of 32-bit
+//! elements a column lies in one bank: 32-way conflicts. Two cures:
 //!
 //! ```text
 //! padded    row stride 33: element (r, c) is in bank (33r + c) % 32 = (r + c) % 32
 //! swizzled  element (r, c) is in bank c ^ r: no memory is lost, and the tile stays a power of two
 //! ```
 //!
-//! The swizzled tile is the library's: [`TileTranspose`](warpwright_kernels::transpose::TileTranspose).
+//! The swizzled tile is the library's:
+//! [`TileTranspose`](warpwright_kernels::transpose::TileTranspose).
 
 use warpwright::prelude::*;
 use warpwright_kernels::transpose::tile::{ROWS, SIDE, at, transpose_tile};
@@ -16,7 +17,8 @@ use warpwright_kernels::transpose::tile::{ROWS, SIDE, at, transpose_tile};
 /// How elements get from rows to columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Straight: a warp reads along a row and writes down a column, each element to a sector of its own.
+    /// Straight: a warp reads along a row and writes down a column, each element to a sector of its
+    /// own.
     Naive,
     /// Through a tile in shared memory.
     Shared,
@@ -48,9 +50,11 @@ impl TileLesson {
                 }
             }
         } else {
-            let pitch = if self.step == Step::Padded { SIDE + 1 } else { SIDE };
-            let memory = shared_array::<T>(SIDE * pitch);
-            let tile = Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (pitch, 1)));
+            let tile = || {
+                let pitch = if self.step == Step::Padded { SIDE + 1 } else { SIDE };
+                let memory = shared_array::<T>(SIDE * pitch);
+                Tensor::with_layout(memory, Layout::new((SIDE, SIDE), (pitch, 1)))
+            };
             transpose_tile(tile, (a, b), (m, n));
         }
     }

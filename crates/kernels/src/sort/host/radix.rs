@@ -1,8 +1,9 @@
-//! Radix sort: a pass for each byte of the keys, from the lowest, each pass stable.
+//! Radix sort: a pass per byte of the keys, from the lowest, each pass stable.
 //!
-//! One launch counts all bytes of all keys at once (`histogram`), so that before the first pass it is known where the keys of each
-//! byte's 256 values begin. Then every pass reads each key once and writes it once, to its place (`sweep`): within a tile
-//! places come from counting in a warp and a CTA, between tiles from decoupled look-back, one chain for each of the 256 values.
+//! One launch counts all bytes of all keys, so that the first position of each of the 256 values of
+//! a byte is known before the first pass. A pass reads each key once and writes it once. Positions
+//! come from counts: within a tile from those of warps and of the CTA, between tiles from decoupled
+//! look-back, one chain per digit value.
 //!
 //! ```text
 //! keys       32 1a 30 1b 3f 10      pass 0, by the low digit     30 10 32 1a 1b 3f
@@ -11,25 +12,20 @@
 //!
 //! (Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022.)
 
-mod histogram;
-mod sweep;
-
 use warpwright::arch::Capability;
 use warpwright::lang::element::Element;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use super::{Direction, SortKey, expect_pairs};
+use super::super::device::digit::BINS;
+use super::super::device::histogram::Histogram;
+use super::super::device::sweep::{Part, Sweep};
+use super::super::direction::Direction;
+use super::super::key::SortKey;
 use crate::operations::{
     OperationError, Operations, Result, Scratch, both, expect_length, expect_whole_warps,
 };
-pub use histogram::Histogram;
-pub use histogram::in_direction;
-pub use sweep::{Part, Sweep};
 
-/// Values of a digit: a digit is a byte.
-pub const BINS: u32 = 256;
-
-/// What errors call it.
+/// The name in errors.
 const WHAT: &str = "a radix sort";
 
 /// The sort: its two kernels.
@@ -39,26 +35,28 @@ pub struct Radix {
     pub histogram: Histogram,
     /// Does a pass.
     pub sweep: Sweep,
-    /// The most keys that one launch of a pass takes, at least a tile's and at most 2^31, for places within it are 32-bit numbers.
+    /// Most keys of one launch of a pass, from a tile to 2^31: positions within it have 32 bits.
     pub most_of_a_launch: u64,
 }
 
 impl Radix {
-    /// The configuration for keys alone that is fastest on an H200: the largest tiles that leave room for two CTAs.
+    /// The fastest configuration for keys on an H200: the largest tiles that leave room for two
+    /// CTAs per SM.
     pub fn for_keys<K: SortKey>(direction: Direction) -> Self {
         Self::new::<K>(direction, if K::BYTES == 8 { 13 } else { 26 })
     }
 
-    /// The configuration for keys with values that is fastest on an H200.
+    /// The fastest configuration for keys with values on an H200.
     pub fn for_pairs<K: SortKey, V: Storable>(direction: Direction) -> Self {
         Self::new::<K>(direction, if K::BYTES.max(V::BYTES) == 8 { 12 } else { 18 })
     }
 
-    /// Refuses what a device of that capability cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
+    /// Refuses what a device of that capability cannot do, for values of `value_bytes` bytes beside
+    /// each key: 0 for none.
     ///
     /// # Errors
-    /// The kernels sort in different directions, or a number of either is outside what its field says, or their arrays do not fit shared
-    /// memory.
+    /// The kernels sort in different directions, or a number of either is outside what its field
+    /// says, or their arrays do not fit shared memory.
     pub fn check<K: SortKey>(&self, value_bytes: u32, capability: &Capability) -> Result<()> {
         let refuse = |reason| Err(OperationError::Shape { what: WHAT, reason });
         let Self { histogram, sweep, most_of_a_launch } = *self;
@@ -85,7 +83,8 @@ impl Radix {
         }
         let words = |count: u32| u64::from(count) * 4;
         let tile = u64::from(sweep.tile()) * u64::from(K::Bits::BYTES.max(value_bytes));
-        // Beside the tile: a counter of each value for each warp, each value's place, and what the warps' counts come to.
+        // Beside the tile: a counter of each value for each warp, each value's place, and what the
+        // warps' counts come to.
         let of_sweep = tile + words(sweep.threads / 32 * (BINS + 1)) + 2 * words(BINS);
         let of_histogram = words(K::BYTES * BINS * histogram.copies);
         let room = u64::from(capability.shared_bytes_per_cta_opt_in);
@@ -104,7 +103,7 @@ impl Radix {
     }
 }
 
-/// Scratch memory of a stream's sorts, by types of keys and values.
+/// The workspace of a stream's sorts, by types of keys and values.
 struct SortScratch<K, V> {
     counters: Counters,
     keys: Scratch<K>,
@@ -117,18 +116,18 @@ impl<K, V> Default for SortScratch<K, V> {
     }
 }
 
-/// What passes count in.
+/// The counters of passes.
 #[derive(Default)]
 struct Counters {
-    /// Where each value of each digit begins; for each launch of a pass anew.
+    /// The first position of each digit value, for each launch of a pass.
     starts: Scratch<u64>,
-    /// What tiles publish of each value of a digit.
+    /// The published counts of tiles, per digit value.
     chain: Scratch<u64>,
     counter: Scratch<u64>,
 }
 
 impl Counters {
-    /// The starts, the chain and the counter, as large as a plan needs them.
+    /// The starts, the chain and the counter of a plan.
     fn at_least<K: SortKey>(&mut self, stream: &Stream, plan: &Plan) -> Result<[&mut Buffer<u64>; 3]> {
         Ok([
             self.starts.at_least(&stream.device(), plan.starts::<K>())?,
@@ -141,7 +140,8 @@ impl Counters {
 /// Sorts keys.
 ///
 /// # Errors
-/// The lengths differ, as [`Radix::check`], the kernel cannot be built for the device, there is not enough memory, or a launch failed.
+/// The lengths differ, as [`Radix::check`], the kernel cannot be built for the device, there is not
+/// enough memory, or a launch failed.
 pub fn keys<K: SortKey>(
     operations: &Operations,
     stream: &Stream,
@@ -199,8 +199,8 @@ pub fn pairs<K: SortKey, V: Storable>(
     })
 }
 
-/// What a pass over keys of `K` reads and what it writes: the first reads the input, then output and spare memory take turns, so that the last
-/// one writes to the output.
+/// The source and target of a pass. The first pass reads the input; then the output and the
+/// workspace alternate, so that the last pass writes to the output.
 fn turn<'a, K: SortKey, T>(
     pass: u32,
     input: &'a Buffer<T>,
@@ -212,7 +212,7 @@ fn turn<'a, K: SortKey, T>(
     (if pass == 0 { input } else { other }, to)
 }
 
-/// How a sort is cut into launches: each pass into parts whose places are 32-bit numbers.
+/// How a sort is divided into launches: each pass into parts whose positions have 32 bits.
 struct Plan {
     sweep: Sweep,
     length: u64,
@@ -231,7 +231,7 @@ impl Plan {
         self.length.div_ceil(self.part)
     }
 
-    /// Words that say where digits begin.
+    /// Words of the first positions.
     fn starts<K: SortKey>(&self) -> usize {
         (self.parts() * u64::from(K::BYTES * BINS)) as usize
     }
@@ -261,7 +261,7 @@ impl Plan {
     }
 }
 
-/// Counts the digits of all keys, and writes to the first of `starts` where each value of each digit begins.
+/// Writes the first position of each digit value of all keys to `starts`.
 fn count_digits<K: SortKey>(
     operations: &Operations,
     stream: &Stream,
@@ -278,4 +278,17 @@ fn count_digits<K: SortKey>(
     let grid = histogram.grid::<K>(keys.len() as u64, operations.resident(&count)?);
     let counted = count.launch(stream, grid, (keys, &mut *starts, keys.len() as u64))?;
     Ok(both(counted, accumulate.launch(stream, K::BYTES, (starts,))?))
+}
+
+/// Refuses buffers of keys and values that do not belong together.
+///
+/// # Errors
+/// Their lengths differ.
+pub fn expect_pairs<K: SortKey, V: Storable>(
+    (keys, values): (&Buffer<K>, &Buffer<V>),
+    (sorted, sorted_values): (&Buffer<K>, &Buffer<V>),
+) -> Result<()> {
+    expect_length("the buffer of values to sort", keys.len(), values.len())?;
+    expect_length("the buffer of sorted keys", keys.len(), sorted.len())?;
+    expect_length("the buffer of sorted values", keys.len(), sorted_values.len())
 }

@@ -4,7 +4,8 @@ use warpwright::prelude::*;
 
 use crate::monoid::Monoid;
 
-/// Each lane's state combined with those of all lanes below it, by Kogge and Stone's steps in registers:
+/// Each lane's state combined with those of all lanes below it, by Kogge and Stone's steps in
+/// registers:
 ///
 /// ```text
 /// distance 1    a  ab  bc  cd  ..

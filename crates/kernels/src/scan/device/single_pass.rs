@@ -1,85 +1,87 @@
-//! The scan that runs at the speed of memory: one launch, every element read once and written once.
+//! The scan in one launch: every element is read once and written once.
 //!
-//! As many CTAs as fit the device take tile after tile. Tiles come and go by themselves, through a ring of stages in shared memory: in the
-//! round of tile k,
+//! As many CTAs as fit the device process tile after tile. Tiles go through a pipeline in shared
+//! memory. In the round of tile k:
 //!
 //! ```text
-//! tile k + 1    is coming in, where tile k - 3 was, whose results have gone
-//! tile k        is combined: what each thread's run comes to, each warp's, and the tile's, which is published
+//! tile k + 1    is loaded into the stage of tile k - 3, whose results are stored
+//! tile k        is combined: each thread's run, each warp's, and the aggregate of the tile, which is published
 //! tile k - 1    waits
-//! tile k - 2    is scanned, from what stands before it, and goes out
+//! tile k - 2    is scanned from its prefix, and its results are stored
 //! ```
 //!
-//! So what a CTA looks for was published a whole round before, and is there. (One round less, and a round lasts as long as it takes for a word to get
-//! from every CTA to every other: 3.0 TB/s in place of 4.1 on the H200.) In a stage, each thread has a run of neighbours, an odd number of
-//! vectors of 16 bytes, so that the vectors that eight neighbouring threads read at once lie in different banks:
+//! So the aggregates that a look-back needs were published a whole round before. (H200: with one
+//! round less, a round lasts as long as a word takes from every CTA to every other: 3.0 TB/s
+//! instead of 4.1.) In a stage, each thread has a run of neighbours, an odd number of 16-byte
+//! vectors, so that the vectors that eight neighbouring threads read at once lie in different
+//! banks:
 //!
 //! ```text
-//! thread 0   | v0 | v1 | v2 | .. | v6 |      one thread after the other; the scan of a run is a thread's own work,
-//! thread 1   | v0 | v1 | v2 | .. | v6 |      and a warp's lanes exchange but once for a tile
+//! thread 0   | v0 | v1 | v2 | .. | v6 |      a thread scans its run by itself,
+//! thread 1   | v0 | v1 | v2 | .. | v6 |      and the lanes of a warp exchange once per tile
 //! ```
 //!
 //! The roles, and the two barriers of a round:
 //!
 //! ```text
 //! workers     combine their runs of tile k     | scan their runs of tile k - 2        |
-//! last warp   look back from tile k - 2        | publish tile k, ask for tile k + 1   | send tile k - 2 out
+//! last warp   look back from tile k - 2        | publish tile k, load tile k + 1      | store tile k - 2
 //! ```
 //!
-//! How tiles come in, by bulk copies or `cp.async`, is `tile_ring.rs`; they go out by bulk copies, or by the workers' own stores.
+//! Tiles are loaded by bulk copies or `cp.async` (`tile_pipeline.rs`) and stored by bulk copies or
+//! by the workers.
 
 use warpwright::arch::Capability;
 use warpwright::lang::bulk::{self, bulk_commit, bulk_wait, bulk_wait_read};
 use warpwright::lang::fence::fence_proxy_async_shared;
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
+use warpwright::runtime::Storable;
 
-use super::block::{before_lane, scan_warp};
-use super::look_back::{Chain, Ticket, TileQueue, grid_of_takers};
-use super::tile_ring::{RingShape, Tile, TileRing};
-use super::{ScanKind, shift_in, shift_out};
+use super::super::kind::ScanKind;
+use super::look_back::{Chain, Ticket, TileQueue};
+use super::tile_pipeline::{PipelineShape, Tile, TilePipeline, shift_in, shift_out};
+use super::warp::{before_lane, scan_warp};
 use crate::monoid::Monoid;
-use crate::operations::{OperationError, Operations, Result, Scratch};
 use crate::vector;
 
 /// The scan by `monoid`, in one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SinglePass<M> {
-    /// What combines.
+    /// The operation.
     pub monoid: M,
-    /// Whether an element's result has the element itself in it.
+    /// Inclusive or exclusive.
     pub kind: ScanKind,
     /// Threads of a CTA.
     pub threads: u32,
     /// Vectors of a thread: an odd number.
     pub vectors: u32,
-    /// Tiles in shared memory at once.
+    /// Stages of the pipeline.
     pub stages: u32,
     /// Rounds from a tile's publication to its scan.
     pub lag: u32,
-    /// CTAs that an SM shall have room for: it bounds the registers.
+    /// Resident CTAs per SM, which bounds the registers.
     pub blocks_per_sm: u32,
-    /// Windows of 32 tiles that a look back sees at once.
+    /// Windows of 32 tiles that a look-back reads at once.
     pub windows: u32,
-    /// Whether tiles travel by bulk copies: sm_90.
+    /// Whether tiles move by bulk copies: sm_90.
     pub is_bulk: bool,
 }
 
 impl<M> SinglePass<M> {
-    /// The configuration that is fastest on an H200, for a GPU of that capability.
+    /// The fastest configuration on an H200, fitted to a GPU of that capability.
     pub fn new<T: Element>(monoid: M, kind: ScanKind, capability: &Capability) -> Self
     where
         M: Monoid<T>,
     {
-        // As many elements as a thread's registers hold, and results as a stage of 28 KB: an SM has room for two rings of four. GPUs with less
-        // shared memory have smaller stages.
+        // As many elements as registers hold, and results as fit a stage of 28 KB: two pipelines of
+        // four stages fit an SM. GPUs with less shared memory have smaller stages.
         const ELEMENT_REGISTERS: u32 = 28;
         const STAGES: u32 = 4;
         const THREADS: u32 = 256;
-        const BESIDES: u32 = 2 << 10;
+        const OTHER_BYTES: u32 = 2 << 10;
         let registers = vector::width::<T>() * T::BYTES.div_ceil(4);
         let growth = <M::Output as Element>::BYTES.div_ceil(T::BYTES);
-        let room = capability.shared_bytes_per_cta_opt_in - BESIDES;
+        let room = capability.shared_bytes_per_cta_opt_in - OTHER_BYTES;
         let fitting = room / (STAGES * THREADS * vector::WIDEST_BYTES);
         let vectors = (ELEMENT_REGISTERS / registers).min(fitting.min(7) / growth).max(1);
         let vectors = if vectors.is_multiple_of(2) { vectors - 1 } else { vectors };
@@ -98,7 +100,8 @@ impl<M> SinglePass<M> {
         self.stages - self.lag - 1
     }
 
-    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for next.
+    /// Tickets that a CTA holds: those of the tiles on their way, and of the one that is asked for
+    /// next.
     pub fn held(&self) -> u32 {
         self.ahead() + 1
     }
@@ -128,16 +131,17 @@ impl<M> SinglePass<M> {
         self.threads * self.run_length::<T>()
     }
 
-    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is off by at most this many roundings of
-    /// the sum of the magnitudes.
+    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is
+    /// off by at most this many roundings of the sum of the magnitudes.
     pub fn rounding_steps<T: Element>(&self, length: u64) -> u64 {
         let tiles = length.div_ceil(self.tile::<T>().into());
         let within = 2 * u64::from(self.run_length::<T>()) + 5 + 5 + 3;
-        // The longest chain: every tile's aggregate by itself, where one CTA does all.
+        // The longest chain: one CTA processes all tiles.
         within + 2 * tiles
     }
 
-    /// `output` = the scan of `input`. `counter`, `words` and `records` are the look-back's.
+    /// `output` = the scan of `input`. `counter`, `words` and `records` are the workspace of the
+    /// look-back.
     #[kernel]
     pub fn run<T: Storable>(
         &self,
@@ -157,36 +161,38 @@ impl<M> SinglePass<M> {
         let tiles = ((length + (tile_length - 1)) / tile_length).convert::<u32>();
         let queue = TileQueue::new(counter, tiles, self.held());
         let chain = Chain::new(*monoid, words, records, self.windows);
-        let ring = self.ring::<T>();
+        let pipeline = self.pipeline::<T>();
         let warps = self.threads / 32;
-        // What each warp's runs combine to, and what stands before them.
+        // Of each warp, its runs combined, and its prefix.
         let totals = ValueArray::shared(monoid.identity(), warps);
         let befores = ValueArray::shared(monoid.identity(), warps);
         let (thread, lane) = (thread_idx().x, lane_id());
         let warp = thread / 32;
         let is_worker = thread < self.threads;
-        let is_courier = thread == self.threads;
+        let is_producer = thread == self.threads;
 
         let mut tickets = queue.first();
         for stage in 0..self.ahead() {
             let tile = self.place::<T>(tickets[stage as usize].tile, length);
-            ring.fetch(input, constant(stage), tile, is_courier);
+            pipeline.fetch(input, constant(stage), tile, is_producer);
         }
         let mut stage = constant(0u32);
         let mut parity = constant(0u32);
-        // The tiles that are published and not scanned yet, the latest first: of each its ticket, what a worker's run and those before it in its warp
-        // combine to, and in the last warp, what stands before each warp, and what all combines to.
+        // The tiles that are published and not yet scanned, the latest first: the ticket; in
+        // workers, the runs up to the thread's own in its warp, combined; in the last warp, the
+        // prefix of each warp in the tile, and the aggregate.
         let none = Ticket { tile: tiles, ..tickets[0] };
         let mut published = vec![none; self.lag as usize];
         let mut scanned = vec![monoid.identity(); self.lag as usize];
         let mut before_warps = vec![monoid.identity(); self.lag as usize];
         let mut aggregates = vec![monoid.identity(); self.lag as usize];
-        // Up to where the last warp knows what stands before, and what that is.
+        // In the last warp, the first tile whose prefix it does not know, and the prefix up to
+        // there.
         let mut known_to = constant(0u32);
         let mut before = monoid.identity();
         let oldest = self.lag as usize - 1;
-        let mut is_going = queue.has(tickets[0]);
-        while is_going {
+        let mut is_running = queue.has(tickets[0]);
+        while is_running {
             let (ticket, due) = (tickets[0], published[oldest]);
             let due_stage = self.stage_before(stage, self.lag);
             let mut upcoming = constant(0u64);
@@ -194,11 +200,11 @@ impl<M> SinglePass<M> {
             if is_worker {
                 if queue.has(ticket) {
                     let tile = self.place::<T>(ticket.tile, length);
-                    ring.wait(stage, parity);
+                    pipeline.wait(stage, parity);
                     if !tile.is_whole {
-                        self.fill(input, ring.at(stage), tile);
+                        self.fill(input, pipeline.at(stage), tile);
                     }
-                    let elements = self.load::<T>(ring.at(stage));
+                    let elements = self.load::<T>(pipeline.at(stage));
                     let of_run =
                         monoid.accumulate_run(monoid.identity(), &elements, self.first_of_run::<T>(tile));
                     now = scan_warp(monoid, of_run);
@@ -241,28 +247,33 @@ impl<M> SinglePass<M> {
                 }
             } else if queue.has(due) {
                 let tile = self.place::<T>(due.tile, length);
-                let elements = self.load::<T>(ring.at(due_stage));
+                let elements = self.load::<T>(pipeline.at(due_stage));
                 let before = monoid.combine(befores.get(warp), before_lane(monoid, scanned[oldest]));
                 self.leave::<T>(
-                    ring.at(due_stage),
+                    pipeline.at(due_stage),
                     &self.results(before, &elements, self.first_of_run::<T>(tile)),
                 );
             }
-            // The stage of the tile before the one that is due is the next to be filled.
+            // The stage of the tile before the one that is due is empty.
             let coming = self.place::<T>(tickets[self.ahead() as usize].tile, length);
             if self.is_bulk {
-                // Its results may still be on their way out.
-                if is_courier {
+                // Its results may still be in flight.
+                if is_producer {
                     bulk_wait_read(0);
                 }
             }
-            ring.fetch(input, self.stage_before(stage, self.lag + 1), coming, is_courier);
+            pipeline.fetch(input, self.stage_before(stage, self.lag + 1), coming, is_producer);
             if self.is_bulk {
                 fence_proxy_async_shared();
             }
             sync_threads();
             if queue.has(due) {
-                self.send::<T>(output, ring.at(due_stage), self.place::<T>(due.tile, length), is_courier);
+                self.send::<T>(
+                    output,
+                    pipeline.at(due_stage),
+                    self.place::<T>(due.tile, length),
+                    is_producer,
+                );
             }
 
             shift_in(&mut published, ticket);
@@ -275,38 +286,38 @@ impl<M> SinglePass<M> {
                 stage = constant(0u32);
                 parity = parity ^ 1;
             }
-            is_going = queue.has(tickets[0]);
+            is_running = queue.has(tickets[0]);
             for tile in &published {
-                is_going = is_going | queue.has(*tile);
+                is_running = is_running | queue.has(*tile);
             }
         }
         if self.is_bulk {
-            if is_courier {
+            if is_producer {
                 bulk_wait(0);
             }
         }
     }
 
-    /// The ring of stages. A stage has room for a tile's elements, and for the results that take their place.
+    /// The pipeline. A stage holds the elements of a tile, and then its results.
     #[track_caller]
-    fn ring<T: Storable>(&self) -> TileRing<T>
+    fn pipeline<T: Storable>(&self) -> TilePipeline<T>
     where
         M: Monoid<T>,
     {
         let tile_length = self.tile::<T>();
         let stage_bytes = tile_length * T::BYTES.max(<M::Output as Element>::BYTES);
         let (workers, stages, is_bulk) = (self.threads, self.stages, self.is_bulk);
-        TileRing::new(RingShape { workers, tile_length, stage_bytes, stages, is_bulk })
+        TilePipeline::new(PipelineShape { workers, tile_length, stage_bytes, stages, is_bulk })
     }
 
-    /// Where a tile lies.
+    /// The extent of a tile.
     #[track_caller]
     fn place<T: Element>(&self, tile: Reg<u32>, length: Reg<u64>) -> Tile {
         Tile::of(tile, self.tile::<T>(), length)
     }
 
-    /// Brings in this thread's run of a tile that is not whole. Past the end of the input the last element stands in: whatever is there comes
-    /// after every result that is sent out.
+    /// Loads this thread's run of a partial tile. The last element of the input stands for those
+    /// past its end, which come after every result that is stored.
     #[device]
     fn fill<T: Element>(&self, input: &Global<T>, to: Shared<T>, tile: Tile) {
         let from = input.at(tile.first);
@@ -323,7 +334,7 @@ impl<M> SinglePass<M> {
         tile.first + (thread_idx().x * self.run_length::<T>()).convert::<u64>()
     }
 
-    /// This thread's run of a tile that is there.
+    /// This thread's run of a tile in shared memory.
     #[track_caller]
     fn load<T: Element>(&self, from: Shared<T>) -> Vec<Reg<T>> {
         let width = vector::width::<T>();
@@ -333,7 +344,7 @@ impl<M> SinglePass<M> {
             .collect()
     }
 
-    /// Leaves this thread's results where its elements were.
+    /// Stores this thread's results to the stage, where its elements were.
     #[track_caller]
     fn leave<T: Element>(&self, to: Shared<M::Output>, results: &[Reg<M::Output>])
     where
@@ -346,7 +357,7 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// A run scanned, from what stands before it.
+    /// The scan of a run, from its prefix.
     #[track_caller]
     fn results<T: Storable>(
         &self,
@@ -366,14 +377,14 @@ impl<M> SinglePass<M> {
         elements.iter().enumerate().map(result).collect()
     }
 
-    /// Starts to send out a stage's results, once all threads have left theirs.
+    /// Starts to store the results of a stage, once all threads have written theirs.
     #[device]
     fn send<T: Storable>(
         &self,
         output: &Global<M::Output>,
         from: Shared<M::Output>,
         tile: Tile,
-        is_courier: Reg<bool>,
+        is_producer: Reg<bool>,
     ) where
         M: Monoid<T>,
     {
@@ -383,7 +394,7 @@ impl<M> SinglePass<M> {
                 to.at(place).store(from.at(place).load());
             }
         } else if self.is_bulk {
-            if is_courier {
+            if is_producer {
                 bulk::store(to, self.tile::<T>(), from);
                 bulk_commit();
             }
@@ -399,54 +410,16 @@ impl<M> SinglePass<M> {
     }
 }
 
-/// Scratch memory of a stream's look-backs.
-#[derive(Default)]
-struct LookBackScratch {
-    counter: Scratch<u64>,
-    words: Scratch<u64>,
-    records: Scratch<u64>,
-}
-
-/// Scans `input` into `output`, which has the same length.
-pub(super) fn launch<T: Storable, M: Monoid<T>>(
-    operations: &Operations,
-    stream: &Stream,
-    input: &Buffer<T>,
-    output: &mut Buffer<M::Output>,
-    configuration: SinglePass<M>,
-) -> Result<LaunchCounts> {
-    let length = input.len() as u64;
-    if length == 0 {
-        return Ok(LaunchCounts::default());
-    }
-    let kernel = operations.kernel(configuration, SinglePass::<M>::run::<T>)?;
-    let tiles = length.div_ceil(configuration.tile::<T>().into());
-    let resident = operations.resident(&kernel)?;
-    let grid =
-        grid_of_takers(tiles, resident, configuration.held()).ok_or_else(|| OperationError::Shape {
-            what: "a scan",
-            reason: format!("{length} elements are more than 2^32 tiles; scan them in parts"),
-        })?;
-    operations.with_scratch(stream, |scratch: &mut LookBackScratch| {
-        let record_bytes = record_bytes(|| configuration.monoid.identity());
-        let record_words = (tiles * record_bytes).div_ceil(8) as usize;
-        let counter = scratch.counter.at_least_kept(stream, 1)?;
-        let words = scratch.words.at_least_kept(stream, tiles as usize)?;
-        let records = scratch.records.at_least(operations.device(), record_words)?;
-        let arguments = (input, output, counter, words, records, length);
-        Ok(kernel.launch(stream, grid, arguments)?)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use warpwright::arch::Arch;
     use warpwright::lang::element::bf16;
 
+    use super::super::look_back::persistent_grid;
     use super::*;
     use crate::monoid::{ArgMax, Sum};
 
-    /// Elements on both sides of 2^32, whose places no 32 bits hold: the arithmetic alone, since the memory for them is not there.
+    /// Lengths around 2^32: the arithmetic alone, since no test has the memory.
     #[test]
     fn more_elements_than_32_bits_count() {
         let h200 = Arch::named("h200").expect("in the table").capability;
@@ -455,10 +428,10 @@ mod tests {
         for length in [(1u64 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 40] {
             let tiles = length.div_ceil(tile);
             assert!((tiles - 1) * tile < length && tiles * tile >= length);
-            assert_eq!(grid_of_takers(tiles, 264, scan.held()), Some(264));
+            assert_eq!(persistent_grid(tiles, 264, scan.held()), Some(264));
         }
-        assert_eq!(grid_of_takers(1 << 32, 264, scan.held()), None);
-        assert_eq!(grid_of_takers(3, 264, scan.held()), Some(3));
+        assert_eq!(persistent_grid(1 << 32, 264, scan.held()), None);
+        assert_eq!(persistent_grid(3, 264, scan.held()), Some(3));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use warpwright::arch::Capability;
 use warpwright::runtime::DeviceProperties;
 
-use super::double_buffered::DoubleBuffered;
-use super::operation::Method;
-use super::tiles::Tiles;
-use super::tma::TmaFed;
+use super::super::device::double_buffered::DoubleBuffered;
+use super::super::device::tma::TmaFed;
+use super::super::tiles::Tiles;
+use super::method::Method;
 
 /// A tile of C by name, its tiles, and how many CTAs of it an SM shall hold.
 pub type Configuration = (&'static str, Tiles, u32);
@@ -66,8 +66,8 @@ pub(super) fn for_sms(sms: u32, tma: bool, extents: (u32, u32, u32)) -> Method {
 /// Fewer slices than this are not worth a split: each split's sums are written and read once more.
 const FEWEST_SLICES: u32 = 8;
 
-/// The configuration and the splits of k: the first one, with the largest tile, of which every SM gets one; else the smallest, and k split
-/// until there are enough CTAs for a few of each SM.
+/// The configuration and the splits of k: the first one, with the largest tile, of which every SM
+/// gets one; else the smallest, and k split until there are enough CTAs for a few of each SM.
 pub(super) fn choose(
     sms: u32,
     configurations: &[Configuration],

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpwright::prelude::*;
 
-use super::tiles::Tiles;
+use super::super::tiles::Tiles;
 
 /// Sums of a thread, all zero.
 #[track_caller]
@@ -14,8 +14,8 @@ pub fn zeros((rows, columns): (u32, u32)) -> Vec<Vec<Reg<f32>>> {
 
 /// sums += column · row: the outer product of a column of A and a row of B.
 ///
-/// Rows are walked there and back, so that two multiply-adds in turn share an operand, which the register file then need not
-/// deliver twice.
+/// Rows are walked there and back, so that two multiply-adds in turn share an operand, which the
+/// register file then need not deliver twice.
 #[track_caller]
 pub fn add_outer_product(sums: &mut [Vec<Reg<f32>>], column: &[Reg<f32>], row: &[Reg<f32>]) {
     for (index, (sums, a)) in sums.iter_mut().zip(column).enumerate() {
@@ -43,8 +43,8 @@ pub enum LaneOrder {
     Rows,
     /// Two rows at a time: lanes 2i and 2i + 1 are one below the other.
     ///
-    /// Of a 16-byte access two quarters of a warp go together where each lane has the address of the lane beside it or of the one after
-    /// that. So they do for A and for B.
+    /// Of a 16-byte access two quarters of a warp go together where each lane has the address of
+    /// the lane beside it or of the one after that. So they do for A and for B.
     Pairs,
 }
 
@@ -77,10 +77,12 @@ impl Tiles {
     }
 }
 
-/// How far a row is moved at k, in a slice of A that lies transposed: row r at r ^ `exchange(k)`, in groups of four rows.
+/// How far a row is moved at k, in a slice of A that lies transposed: row r at r ^ `exchange(k)`,
+/// in groups of four rows.
 ///
-/// Three kinds of writers each find 32 banks: a warp that writes 8 rows at k, k + 4, k + 8 and k + 12; one that writes 4 rows at 8 neighbouring k; and a
-/// quarter of a warp that writes 4 rows in one access, 8 rows at k, k + 4, k + 8 and k + 12.
+/// Three kinds of writers each find 32 banks: a warp that writes 8 rows at k, k + 4, k + 8 and k +
+/// 12; one that writes 4 rows at 8 neighbouring k; and a quarter of a warp that writes 4 rows in
+/// one access, 8 rows at k, k + 4, k + 8 and k + 12.
 pub fn exchange(k: u32) -> u32 {
     4 * (k & 1) + 8 * ((k >> 1 ^ k >> 3) & 1) + 16 * (k >> 2 & 1)
 }
@@ -91,7 +93,8 @@ pub fn exchange_at(k: Reg<u32>) -> Reg<u32> {
     (k & 1) * 4 + (((k >> 1) ^ (k >> 3)) & 1) * 8 + ((k >> 2) & 1) * 16
 }
 
-/// A thread's rows in transposed slices of A: where its first four lie for each of the exchanges that stay within 16 rows.
+/// A thread's rows in transposed slices of A: where its first four lie for each of the exchanges
+/// that stay within 16 rows.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Rows {
     first: [Shared<f32>; 4],
@@ -118,7 +121,8 @@ impl Rows {
     }
 }
 
-/// sums += A·B for part `along` k of a slice in shared memory: A transposed, and B (BK, BN) from the thread's first column on.
+/// sums += A·B for part `along` k of a slice in shared memory: A transposed, and B (BK, BN) from
+/// the thread's first column on.
 #[track_caller]
 pub fn multiply_slice(
     tiles: &Tiles,

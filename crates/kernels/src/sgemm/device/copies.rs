@@ -1,11 +1,11 @@
-//! How a CTA's threads share the copying of a slice of A or B.
+//! How the threads of a CTA copy a k-block of A or B.
 
 use warpwright::prelude::*;
 
-use super::product::at;
+use super::super::product::at;
 use crate::vector::load_lanes;
 
-/// `width` neighbouring elements of a row-major matrix of these extents (rows, columns), or zeros where it ends.
+/// `width` neighbouring elements of a row-major matrix of (rows, columns), or zeros outside it.
 #[device]
 pub fn load_or_zero(
     matrix: Global<f32>,
@@ -20,16 +20,16 @@ pub fn load_or_zero(
     values
 }
 
-/// Which of a slice's elements a thread copies.
+/// Which elements of a k-block a thread copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spread {
-    /// Thread 0 the first few, thread 1 the next few: lanes are far apart.
+    /// A run per thread: lanes are far apart.
     Runs,
-    /// Neighbouring threads neighbouring vectors, then all again further on: lanes are side by side.
+    /// Neighbouring threads copy neighbouring vectors: coalesced.
     Interleaved,
 }
 
-/// A slice (rows, columns) that `threads` threads copy in vectors of `width`.
+/// A k-block (rows, columns) that `threads` threads copy in vectors of `width`.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice {
     /// Rows and columns.
@@ -46,7 +46,7 @@ impl Slice {
         self.shape.0 * self.shape.1 / self.width / self.threads
     }
 
-    /// Where in the slice a thread's vectors begin: (row, column).
+    /// The (row, column) of each of a thread's vectors.
     #[track_caller]
     pub fn places(&self, thread: Reg<u32>, spread: Spread) -> Vec<(Reg<u32>, Reg<u32>)> {
         let in_row = self.shape.1 / self.width;
@@ -55,7 +55,7 @@ impl Slice {
         (0..self.count())
             .map(|index| match spread {
                 Spread::Runs => place(thread * self.count() + index),
-                // Whole rows further on: only the row changes, by what is known now.
+                // Whole rows apart: only the row changes, by a constant.
                 Spread::Interleaved if self.threads.is_multiple_of(in_row) => {
                     (first.0 + index * (self.threads / in_row), first.1)
                 }

@@ -4,9 +4,10 @@ use warpwright::runtime::LaunchCounts;
 use warpwright::runtime::cublas::{CublasProduct, Order, ProductShape};
 use warpwright_harness::{OptionValue, Options, Prepared, Result, Setup, Work, Workload};
 
+use super::super::problem::Scale;
+use super::method::Method;
 use super::plan::{self, COPIED, FED};
 use super::reference::Problem;
-use super::{Method, Scale};
 use crate::operations::Operations;
 
 /// Multiplies f32 matrices without tensor cores.

@@ -1,16 +1,16 @@
-//! The end of a product whose k was split: C = alpha · (sum of the splits' sums) + beta · C.
+//! The reduction of split-K: C = alpha · (sum of the partial products) + beta · C.
 
 use warpwright::prelude::*;
 
 /// Threads of a CTA.
-pub(super) const THREADS: u32 = 256;
+pub(in super::super) const THREADS: u32 = 256;
 
-/// Adds what the splits left, in order, so that the same splits give the same bits.
+/// Adds the partial products in order, so that the same splits give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Combine;
 
 impl Combine {
-    /// A thread an element: of `sums` (splits, elements) to `c` (elements).
+    /// A thread per element: from `sums` (splits, elements) to `c` (elements).
     #[kernel]
     pub fn run(
         &self,

@@ -6,7 +6,8 @@ use warpwright_harness::{
     Compared, OptionValue, Options, Prepared, Result, Setup, Work, compare_parallel, generate,
 };
 
-use super::{Direction, SortKey};
+use super::super::direction::Direction;
+use super::super::key::SortKey;
 use crate::operations::{self, Operations};
 use crate::sample::Sampled;
 
@@ -42,7 +43,8 @@ enum InputOrder {
 }
 
 impl Keys {
-    /// The work of a sort with values of `value_bytes` bytes: every key and value is read and written once.
+    /// The work of a sort with values of `value_bytes` bytes: every key and value is read and
+    /// written once.
     pub fn work<K: SortKey>(&self, value_bytes: u32) -> Work {
         let length = self.length as f64;
         Work { operations: length, bytes: f64::from(2 * (K::BYTES + value_bytes)) * length }
@@ -82,7 +84,8 @@ fn compared(found: u64, expected: u64) -> Compared {
     u64::compared(found, expected, 0.0)
 }
 
-/// The values of sorted keys, those of equal keys from the smallest to the largest: values that count places are then as a stable sort leaves them.
+/// The values of sorted keys, those of equal keys from the smallest to the largest: values that
+/// count places are then as a stable sort leaves them.
 fn in_place_order<K: SortKey, V: Storable>(keys: &[K], mut values: Vec<V>) -> Vec<V> {
     let mut left = &mut values[..];
     for equal in keys.chunk_by(|one, other| one.bits() == other.bits()) {
@@ -120,7 +123,8 @@ impl SortProblem<'_> {
             .launch(move |stream, (keys, sorted)| Ok(sort(&operations, stream, keys, sorted, direction)?))
             .verify(move |(keys, sorted)| {
                 let (found, mut expected) = (sorted.to_vec()?, keys.to_vec()?);
-                // Keys of one rank are the same bits, so that it does not matter which stands first.
+                // Keys of one rank are the same bits, so that it does not matter which stands
+                // first.
                 expected.par_sort_unstable_by_key(|key| rank(*key, direction));
                 Ok(compare_parallel(found.len(), |index| {
                     compared(found[index].bits(), expected[index].bits())
@@ -128,8 +132,8 @@ impl SortProblem<'_> {
             }))
     }
 
-    /// Keys with values, sorted by `sort`. Value i is `value(i)`. Where the sort is not stable, the values of equal keys may be in
-    /// any order.
+    /// Keys with values, sorted by `sort`. Value i is `value(i)`. Where the sort is not stable, the
+    /// values of equal keys may be in any order.
     ///
     /// # Errors
     /// The device is out of memory.

@@ -7,65 +7,13 @@ use warpwright::lang::pointer::{In, Out};
 use warpwright::lang::tensor_map::TensorMap as MapParameter;
 use warpwright::runtime::{Buffer, Compiled, LaunchCounts, Stream, TensorMap};
 
-use super::combine::{self, Combine};
-use super::double_buffered::DoubleBuffered;
+use super::super::device::combine::{self, Combine};
+use super::super::device::double_buffered::DoubleBuffered;
+use super::super::device::tma::TmaFed;
+use super::super::problem::{Matrices, Scale};
+use super::method::Method;
 use super::plan;
-use super::tma::TmaFed;
 use crate::operations::{OperationError, Operations, Result, Scratch, both, expect_length};
-
-/// One of the kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// `cp.async` and a ring; k in this many splits.
-    DoubleBuffered(DoubleBuffered, u32),
-    /// TMA and a ring; k in this many splits.
-    TmaFed(TmaFed, u32),
-}
-
-/// alpha and beta.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scale {
-    /// The factor of A·B.
-    pub alpha: f32,
-    /// The factor of C; where it is 0, C is not read.
-    pub beta: f32,
-}
-
-impl Default for Scale {
-    /// C = A·B.
-    fn default() -> Self {
-        Self { alpha: 1.0, beta: 0.0 }
-    }
-}
-
-/// What is multiplied, and where the product goes: A (m, k), B (k, n) and C (m, n), row-major.
-pub struct Matrices<'a> {
-    /// m, n and k.
-    pub extents: (u32, u32, u32),
-    /// A.
-    pub a: &'a Buffer<f32>,
-    /// B.
-    pub b: &'a Buffer<f32>,
-    /// C.
-    pub c: &'a mut Buffer<f32>,
-}
-
-impl Method {
-    /// In how many parts k is split.
-    pub(super) fn splits(self) -> u32 {
-        match self {
-            Self::DoubleBuffered(_, splits) | Self::TmaFed(_, splits) => splits.max(1),
-        }
-    }
-
-    /// How deep the slices are of which a split takes whole ones.
-    fn depth(self) -> u32 {
-        match self {
-            Self::DoubleBuffered(kernel, _) => kernel.tiles.block.2,
-            Self::TmaFed(kernel, _) => kernel.tiles.block.2,
-        }
-    }
-}
 
 /// m, n, k, alpha, beta: a [`Product`](super::Product) as a launch passes it.
 type Arguments = (u32, u32, u32, f32, f32);
@@ -213,7 +161,7 @@ impl Operations {
             self.grid("sgemm", ctas * u64::from(method.splits()))?;
             Ok::<_, OperationError>(ctas as u32)
         };
-        let tiled = |kernel, tiles: &super::tiles::Tiles| {
+        let tiled = |kernel, tiles: &super::super::tiles::Tiles| {
             Ok(Ready { kernel, ctas: grid((tiles.block.0, tiles.block.1))? })
         };
         match method {

@@ -1,4 +1,5 @@
-//! SGEMM on random matrices: inputs, the product in f64, and the tolerance that a result is held to.
+//! SGEMM on random matrices: inputs, the product in f64, and the tolerance that a result is held
+//! to.
 
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
@@ -7,7 +8,7 @@ use warpwright_harness::{
     product,
 };
 
-use super::{Matrices, Scale};
+use super::super::problem::{Matrices, Scale};
 
 /// Options of every SGEMM: C = alpha A·B + beta C.
 #[derive(Clone, Debug, Options)]
@@ -91,8 +92,10 @@ pub(super) struct Set {
 
 /// Holds every element to the f64 product.
 ///
-/// A sum of k products in f32 errs by at most k u Σ|a b|, with u = 2^-24; and unless its roundings conspire, by less than 8 √k u Σ|a b| (Higham and Mary, "A new
-/// approach to probabilistic rounding error analysis", 2019, with λ = 8). Σ|a b| is at most |row of A| |column of B|. Alpha and beta add three roundings.
+/// A sum of k products in f32 errs by at most k u Σ|a b|, with u = 2^-24; and unless its roundings
+/// conspire, by less than 8 √k u Σ|a b| (Higham and Mary, "A new approach to probabilistic rounding
+/// error analysis", 2019, with λ = 8). Σ|a b| is at most |row of A| |column of B|. Alpha and beta
+/// add three roundings.
 fn verify(problem: &Problem, set: &Set) -> Result<Verified> {
     let (m, n, k) = problem.sizes();
     let (a, b, found) = (set.a.to_vec()?, set.b.to_vec()?, set.c.to_vec()?);

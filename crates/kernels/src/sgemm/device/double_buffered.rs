@@ -1,4 +1,5 @@
-//! Step 9: while a slice is multiplied, the next ones are on their way: `cp.async` and a ring of slices.
+//! Step 9: while a slice is multiplied, the next ones are on their way: `cp.async` and a ring of
+//! slices.
 //!
 //! ```text
 //!   time ->      copy 2    copy 3    copy 4    copy 5
@@ -7,19 +8,21 @@
 //!   the ring     slot 0: slice 0, 3, ...   slot 1: slice 1, 4, ...   slot 2: slice 2, 5, ...
 //! ```
 //!
-//! `cp.async` moves 16 bytes to where they shall lie, and cannot transpose. So A stays as it is, k contiguous, and a thread reads it along k:
-//! 16 bytes serve four steps. Its rows are every fourth (TM = 1, and a step for each row), so that the lanes of a warp read neighbouring rows.
-//! Fragments are read one step ahead of the multiply-adds: the assembler, which sees the whole slice as straight-line code, sees to that.
+//! `cp.async` moves 16 bytes to where they shall lie, and cannot transpose. So A stays as it is, k
+//! contiguous, and a thread reads it along k: 16 bytes serve four steps. Its rows are every fourth
+//! (TM = 1, and a step for each row), so that the lanes of a warp read neighbouring rows. Fragments
+//! are read one step ahead of the multiply-adds: the assembler, which sees the whole slice as
+//! straight-line code, sees to that.
 //!
 //! Copies past the matrices' ends bring zeros. Where k or n is odd, they move 8 or 4 bytes each.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 
+use super::super::product::{Product, at};
+use super::super::tiles::{Tiles, TilesError};
 use super::copies::{Slice, Spread};
 use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros};
-use super::product::{Product, at};
-use super::tiles::{Tiles, TilesError};
 
 /// C = alpha · A·B + beta · C, copying ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +50,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// Starts it for the slice `from` elements further on in the matrix, into the slot `to` elements further on.
+    /// Starts it for the slice `from` elements further on in the matrix, into the slot `to`
+    /// elements further on.
     #[track_caller]
     fn start(self, from: Reg<u64>, to: Reg<u32>) {
         copy_async(self.target.at(to), self.source.at(from), self.width);
@@ -102,7 +106,8 @@ impl DoubleBuffered {
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
         let (m, n, k) = (product.m, product.n, product.k);
 
-        // Rows and columns past the ends are copies of the last ones: they cost no check, and nothing of them is stored.
+        // Rows and columns past the ends are copies of the last ones: they cost no check, and
+        // nothing of them is stored.
         let a_slice = Slice { shape: (bm, TOGETHER), threads, width: 1 };
         let b_slice = Slice { shape: (bk, bn), threads, width: self.width };
         let mut a_copies = Vec::new();
@@ -134,7 +139,8 @@ impl DoubleBuffered {
         let mut read = constant(0u32);
         let mut write = constant(stages - 1);
         for slice in share.first..share.end {
-            // This slice is here for every thread, and every thread has done with the slot that is filled next.
+            // This slice is here for every thread, and every thread has done with the slot that is
+            // filled next.
             wait_async_copies(stages - 2);
             sync_threads();
             let ahead = slice + (stages - 1);

@@ -1,23 +1,25 @@
-//! Tiles of an input on their way through shared memory, in a ring of stages.
+//! A pipeline of tiles in shared memory.
 //!
 //! ```text
 //! stage     0           1           2           3
-//!           tile k      tile k + 1  tile k - 2  tile k - 1       k = 0, 4, 8, ..: tile k comes to stage k % 4
+//!           tile k      tile k + 1  tile k - 2  tile k - 1       k = 0, 4, 8, ..: tile k has stage k % 4
 //! ```
 //!
-//! From sm_90 on tiles come by bulk copies, which one thread, the courier, starts; before that every worker brings a part by `cp.async`. Either
-//! way an mbarrier of the stage tells when its tile is there. A tile that the input's end cuts short is not brought: whoever works on it loads it.
+//! From sm_90 on one thread, the producer, loads tiles by bulk copies; before that every worker
+//! loads a part by `cp.async`. Either way an mbarrier per stage completes when its tile has
+//! arrived. A partial tile at the end of the input is not copied: its consumers load it.
 
 use warpwright::lang::bulk;
 use warpwright::lang::control::wait_until;
 use warpwright::lang::fence::fence_mbarrier_init;
 use warpwright::lang::mbarrier::Mbarriers;
+use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
 use crate::vector;
 
-/// Where a tile lies.
+/// The extent of a tile.
 #[derive(Clone, Copy, DeviceValue)]
 pub(crate) struct Tile {
     /// The index of its first element.
@@ -29,7 +31,7 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// Tile number `tile` of an input of `length` elements; past the last one it has none.
+    /// The tile of an input of `length` elements; past the last one it is empty.
     #[track_caller]
     pub(crate) fn of(tile: Reg<u32>, tile_length: u32, length: Reg<u64>) -> Self {
         let first = tile.convert::<u64>() * u64::from(tile_length);
@@ -39,34 +41,34 @@ impl Tile {
     }
 }
 
-/// What a ring is built for.
+/// The shape of a pipeline.
 #[derive(Clone, Copy)]
-pub(crate) struct RingShape {
-    /// Threads that bring tiles where bulk copies do not: the first of the CTA.
+pub(crate) struct PipelineShape {
+    /// Threads that load tiles without bulk copies: the first of the CTA.
     pub(crate) workers: u32,
     /// Elements of a tile.
     pub(crate) tile_length: u32,
-    /// Bytes of a stage: those of a tile, or more where something else takes its place.
+    /// Bytes of a stage: at least those of a tile.
     pub(crate) stage_bytes: u32,
-    /// Tiles in shared memory at once.
+    /// Stages.
     pub(crate) stages: u32,
-    /// Whether tiles travel by bulk copies: sm_90.
+    /// Whether tiles are loaded by bulk copies: sm_90.
     pub(crate) is_bulk: bool,
 }
 
-/// The ring of stages.
-pub(crate) struct TileRing<T> {
-    shape: RingShape,
+/// The pipeline.
+pub(crate) struct TilePipeline<T> {
+    shape: PipelineShape,
     memory: Shared<u8>,
-    /// For each stage, whether its tile is there.
+    /// For each stage, completes when its tile has arrived.
     arrived: Mbarriers,
     element: std::marker::PhantomData<T>,
 }
 
-impl<T: Storable> TileRing<T> {
-    /// Room for the stages, and their barriers ready.
+impl<T: Storable> TilePipeline<T> {
+    /// Allocates the stages and initialises the mbarriers.
     #[device]
-    pub(crate) fn new(shape: RingShape) -> Self {
+    pub(crate) fn new(shape: PipelineShape) -> Self {
         let memory = dynamic_shared::<u8>(shape.stages * shape.stage_bytes);
         let arrived = Mbarriers::new(shape.stages);
         if thread_idx().x == 0 {
@@ -81,20 +83,20 @@ impl<T: Storable> TileRing<T> {
         Self { shape, memory, arrived, element: std::marker::PhantomData }
     }
 
-    /// A stage's elements, or what has taken their place.
+    /// The elements of a stage, or the results that replaced them.
     #[track_caller]
     pub(crate) fn at<U: Element>(&self, stage: Reg<u32>) -> Shared<U> {
         self.memory.at(stage * self.shape.stage_bytes).cast()
     }
 
-    /// Starts to bring a tile into a stage that nobody uses any more; by all threads.
+    /// Starts to load a tile into an empty stage. Called by all threads.
     #[device]
-    pub(crate) fn fetch(&self, input: &Global<T>, stage: Reg<u32>, tile: Tile, is_courier: Reg<bool>) {
-        let RingShape { workers, tile_length, is_bulk, .. } = self.shape;
+    pub(crate) fn fetch(&self, input: &Global<T>, stage: Reg<u32>, tile: Tile, is_producer: Reg<bool>) {
+        let PipelineShape { workers, tile_length, is_bulk, .. } = self.shape;
         let (to, arrived) = (self.at::<T>(stage), self.arrived.at(stage));
         let from = input.at(tile.first);
         if is_bulk {
-            if is_courier {
+            if is_producer {
                 if tile.is_whole {
                     arrived.arrive_and_expect(tile_length * T::BYTES);
                     bulk::load(from, tile_length, to, arrived);
@@ -113,7 +115,7 @@ impl<T: Storable> TileRing<T> {
         }
     }
 
-    /// Waits for a stage's tile.
+    /// Waits for the tile of a stage.
     #[track_caller]
     pub(crate) fn wait(&self, stage: Reg<u32>, parity: Reg<u32>) {
         let arrived = self.arrived.at(stage);
@@ -123,4 +125,23 @@ impl<T: Storable> TileRing<T> {
             wait_until(|| arrived.test_wait_parity(parity));
         }
     }
+}
+
+/// Pushes a value to the front of a queue, and drops the last.
+#[device]
+pub(crate) fn shift_in<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
+    for place in (1..queue.len()).rev() {
+        queue[place] = queue[place - 1];
+    }
+    queue[0] = value;
+}
+
+/// Drops the first value of a queue, and pushes one to the back.
+#[device]
+pub(crate) fn shift_out<V: DeviceValue + Copy + Yields<V>>(queue: &mut [V], value: V) {
+    for place in 1..queue.len() {
+        queue[place - 1] = queue[place];
+    }
+    let last = queue.len() - 1;
+    queue[last] = value;
 }

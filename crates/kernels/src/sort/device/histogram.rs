@@ -1,39 +1,40 @@
-//! How often each value of each byte occurs among the keys, and from that where its keys begin.
+//! Counts of the values of each byte of the keys, and from these the first position of each value.
 
 use warpwright::prelude::*;
 
-use super::BINS;
+use super::super::direction::Direction;
+use super::super::key::SortKey;
+use super::digit::{BINS, in_direction};
 use crate::monoid::Sum;
-use crate::scan::block::scan_warp;
-use crate::sort::{Direction, SortKey};
+use crate::scan::device::warp::scan_warp;
 use crate::vector;
 
 /// Counts the digits of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Histogram {
-    /// Which key comes first.
+    /// The order.
     pub direction: Direction,
     /// Threads of a CTA: whole warps.
     pub threads: u32,
-    /// Vectors that a thread loads before it counts any: 1 to 64.
+    /// Vectors that a thread loads before the first is counted: 1 to 64.
     pub unroll: u32,
-    /// Counters of each value in a CTA, 1 to 32: lanes whose keys agree share one of them less often.
+    /// Copies of each counter in a CTA, 1 to 32: fewer lanes with equal keys conflict.
     pub copies: u32,
 }
 
 impl Histogram {
-    /// The configuration that is fastest on an H200: as many copies as leave room for three CTAs.
+    /// The fastest configuration on an H200: as many copies as leave room for three CTAs per SM.
     pub fn new<K: SortKey>(direction: Direction) -> Self {
         Self { direction, threads: 512, unroll: 2, copies: if K::BYTES == 8 { 8 } else { 16 } }
     }
 
-    /// CTAs for `length` keys, of which `most` fit the device at once.
+    /// The grid for `length` keys, where `most` CTAs fit the device.
     pub fn grid<K: SortKey>(&self, length: u64, most: u32) -> u32 {
         let tile = u64::from(self.threads * self.unroll * vector::width::<K>());
         u32::try_from(length.div_ceil(tile)).unwrap_or(u32::MAX).clamp(1, most)
     }
 
-    /// Adds to `counts[256 * byte + value]` how many of the keys have that value in that byte.
+    /// Adds to `counts[256 * byte + value]` the number of keys with that value in that byte.
     #[kernel]
     pub fn count<K: SortKey>(&self, keys: &Global<K>, counts: &mut Global<u64>, length: u64) {
         launch::threads(self.threads);
@@ -58,7 +59,7 @@ impl Histogram {
                 self.count_key(counters, key);
             }
         }
-        // What is left is less than a round.
+        // The rest is less than a round.
         let first = rounds * round + block * u64::from(self.threads) + thread.convert::<u64>();
         for index in (first..length).step_by(blocks * u64::from(self.threads)) {
             self.count_key(counters, keys[index]);
@@ -86,7 +87,8 @@ impl Histogram {
         }
     }
 
-    /// Replaces the counts of one byte, by a CTA of as many threads as values, by the counts of all values below.
+    /// Replaces the counts of one byte by their exclusive scan. One CTA per byte, a thread per
+    /// value.
     #[kernel]
     pub fn accumulate(&self, counts: &mut Global<u64>) {
         launch::threads(BINS);
@@ -104,13 +106,5 @@ impl Histogram {
             below += (thread / 32).gt(warp).select(ends.at(warp).load(), 0u64);
         }
         at.store(below);
-    }
-}
-
-/// An ordered key's number in the order of a sort.
-pub fn in_direction<K: SortKey>(ordered: Reg<K::Bits>, direction: Direction) -> Reg<K::Bits> {
-    match direction {
-        Direction::Ascending => ordered,
-        Direction::Descending => K::reversed(ordered),
     }
 }

@@ -1,33 +1,38 @@
-//! Look-back: how CTAs that go from tile to tile agree on what stands before each, while all of them run.
+//! Look-back: how persistent CTAs that process tile after tile agree on the prefix of each tile.
 //!
-//! A CTA publishes what a tile's elements combine to (the tile's *aggregate*) as soon as it has them. What stands before a tile it knows up to the
-//! last tile that it did itself; the aggregates of the tiles in between, which others did, are all that it has to look for:
+//! A CTA publishes the *aggregate* of a tile, its elements combined, as soon as it has it. A CTA
+//! knows the prefix of the last tile that it processed itself. It looks back only at the aggregates
+//! of the tiles in between, which other CTAs processed:
 //!
 //! ```text
-//! tile        ..   20      21         22         23         24
-//! done by         mine   others'    others'    others'    mine
-//!                   |       |<-- look back: 21 + 22 + 23 -->|
-//!                   before(24) = before(20) + 20 + 21 + 22 + 23
+//! tile         ..   20      21         22         23         24
+//! processed by      mine   others     others     others     mine
+//!                    |       |<-- look back: 21 + 22 + 23 -->|
+//!                    prefix(24) = prefix(20) + 20 + 21 + 22 + 23
 //! ```
 //!
-//! A warp looks at windows of 32 tiles, several at once: with as many CTAs as the device holds, all that it needs is one journey to memory
-//! away. (In Merrill and Garland's decoupled look-back, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016, CTAs have one tile each, and look for
-//! the nearest tile that knows its *prefix*. Here nobody publishes prefixes, and nobody waits for a chain of them.)
+//! A warp reads windows of 32 tiles, several at once: with as many CTAs as fit the device, one
+//! memory latency is enough. (In Merrill and Garland's "Single-pass Parallel Prefix Scan with
+//! Decoupled Look-back", 2016, a CTA has one tile and looks for the nearest tile that published its
+//! prefix. Here no prefixes are published, and no chain of them has to be waited for.)
 //!
-//! # Why it never deadlocks
-//! A CTA waits only for the aggregates of tiles with a lower number than its own, and it publishes a tile's before it waits for those before it. It
-//! takes its tiles in order from a counter when it is ready for them: whoever has the lowest tile that is not published runs, and
-//! waits at most for what is published. Block indices would give no such promise.
+//! # No deadlock
+//! A CTA waits only for aggregates of lower tiles, and publishes that of its tile before it waits.
+//! It takes tiles in order from a counter when it is ready for them: the CTA with the lowest
+//! unpublished tile is running, and waits only for published words. Block indices give no such
+//! order.
 //!
-//! # Why nothing is cleared between launches
-//! The counter's upper half is the number of the launch, and every published word carries it; a word of an earlier launch counts as not
-//! published. Every CTA stops when the tickets it holds, always as many, are past the last tile, so the number of tickets is known, and
-//! whoever takes the last sets the counter to the next launch's 0.
+//! # No reset between launches
+//! The upper half of the counter is the index of the launch, and every published word carries it: a
+//! word of an earlier launch counts as unpublished. A CTA stops when its tickets, a fixed number,
+//! are past the last tile. So the number of tickets of a launch is known, and the CTA that takes
+//! the last one sets the counter to the first of the next launch.
 //!
-//! # Why it is right under the PTX memory model
-//! A state of at most 32 bits is published with its status in one 64-bit relaxed store: no other access need be ordered with it. A larger
-//! one is written to a record of its own first, and its status stored with release semantics; a lane that reads the
-//! status with acquire semantics sees the record. A tile's record is written once a launch.
+//! # Memory model
+//! A state of at most 32 bits and its status are one 64-bit relaxed store, which needs no order
+//! with other accesses. A larger state is written to a record first, and its status is stored with
+//! release semantics; a lane that reads the status with acquire semantics sees the record. A record
+//! is written once per launch.
 
 use warpwright::lang::control::nanosleep;
 use warpwright::lang::staging::Yields;
@@ -36,43 +41,44 @@ use warpwright::prelude::*;
 use crate::monoid::Monoid;
 use crate::reduce::block::reduce_warp;
 
-/// What a published word says; the launch's number stands above it.
+/// The status of a published word, below the index of the launch.
 pub(crate) const AGGREGATE: u32 = 1;
 pub(crate) const PREFIX: u32 = 2;
-/// Nanoseconds from a look that was too early to the next.
+/// Nanoseconds between two polls.
 const PAUSE: u32 = 64;
-/// Bits that they take.
+/// Bits of a status.
 const STATUS_BITS: u32 = 2;
 
-/// Hands out the tiles of a launch in order, to CTAs that ask for the next one when they are ready for it.
+/// A dynamic tile scheduler: hands out the tiles of a launch in order.
 ///
-/// A CTA holds a number of tickets at once: that of its tile, and those of the tiles that are on their way to it. It takes one more for each
-/// tile it has done, and stops when its tile is past the last one: all that it holds are, then.
+/// A CTA holds several tickets at once: that of its tile, and those of the tiles in flight. It
+/// takes one more for each tile it has processed, and stops when its tile is past the last one.
 pub struct TileQueue {
     counter: Global<u64>,
     tiles: Reg<u32>,
     held: u32,
-    /// Tickets that one thread took, for the CTA to see.
+    /// Tickets that one thread took, broadcast to the CTA.
     shown: Shared<u64>,
 }
 
-/// A CTA's tile, and the launch's number.
+/// A tile and the index of the launch.
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Ticket {
-    /// The tile; past the last one there is nothing to do.
+    /// The tile, or one past the last.
     pub tile: Reg<u32>,
-    /// The launch's number, shifted above the status.
+    /// The index of the launch, shifted above the status.
     pub(crate) launch: Reg<u32>,
 }
 
 impl Ticket {
-    /// The ticket that a counter's value is.
+    /// The ticket of a value of the counter.
     #[track_caller]
     fn of(count: Reg<u64>) -> Self {
         Self { tile: count.convert(), launch: (count >> 32u32).convert::<u32>() << STATUS_BITS }
     }
 
-    /// Takes the next ticket of `counter`, in all threads of the CTA, where each of the launch's `tiles` CTAs takes one.
+    /// Takes the next ticket of `counter` for the CTA, in a launch of `tiles` CTAs with one tile
+    /// each.
     #[device]
     pub fn take(counter: &Global<u64>, tiles: Reg<u32>) -> Self {
         let taken = shared_array::<u64>(1);
@@ -86,7 +92,7 @@ impl Ticket {
     }
 }
 
-/// Sets the counter to the next launch's 0 if `ticket` has the last number.
+/// Sets the counter to the first ticket of the next launch if `ticket` is the last of this one.
 #[device]
 fn begin_next_launch(counter: &Global<u64>, ticket: Reg<u64>, last: Reg<u32>) {
     if ticket.convert::<u32>() == last {
@@ -96,7 +102,7 @@ fn begin_next_launch(counter: &Global<u64>, ticket: Reg<u64>, last: Reg<u32>) {
 }
 
 impl TileQueue {
-    /// The queue of `tiles` tiles that `counter` counts, for CTAs that hold `held` tickets at once.
+    /// The scheduler of `tiles` tiles with a counter, for CTAs that hold `held` tickets at once.
     #[track_caller]
     pub fn new(counter: &Global<u64>, tiles: Reg<u32>, held: u32) -> Self {
         Self { counter: *counter, tiles, held, shown: shared_array(held + 1) }
@@ -108,14 +114,15 @@ impl TileQueue {
         ticket.tile.lt(self.tiles)
     }
 
-    /// Takes the next ticket; by one thread. The counter's answer takes a while: the thread can go on until it
-    /// [`show`](Self::show)s the ticket.
+    /// Takes the next ticket. Called by one thread, which can do other work before it
+    /// [`show`](Self::show)s the ticket: the atomic has latency.
     #[track_caller]
     pub fn take(&self) -> Reg<u64> {
         self.counter.atomic_add(1u64)
     }
 
-    /// Leaves a ticket for the CTA's threads to [`see`](Self::see) after the next barrier; by the thread that took it.
+    /// Broadcasts a ticket, which the threads of the CTA [`see`](Self::see) after the next barrier.
+    /// Called by the thread that took it.
     #[track_caller]
     pub fn show(&self, ticket: Reg<u64>) {
         self.show_in(self.held, ticket);
@@ -127,13 +134,13 @@ impl TileQueue {
         self.shown.at(slot).store(ticket);
     }
 
-    /// The ticket that was left before the last barrier.
+    /// The ticket that was broadcast before the last barrier.
     #[track_caller]
     pub fn see(&self) -> Ticket {
         Ticket::of(self.shown.at(self.held).load())
     }
 
-    /// The tickets of a CTA's first tiles, as many as it holds, in all its threads.
+    /// The first tickets of the CTA, as many as it holds.
     #[device]
     pub fn first(&self) -> Vec<Ticket> {
         if thread_idx().x == 0 {
@@ -147,27 +154,28 @@ impl TileQueue {
     }
 }
 
-/// CTAs for `tiles` tiles that a queue hands out, of which `resident` fit the device at once: one that does not would start only to
-/// find that nothing is left. `None` where the tickets, `held` for a CTA, do not fit their 32 bits.
-pub(crate) fn grid_of_takers(tiles: u64, resident: u32, held: u32) -> Option<u32> {
+/// The grid of persistent CTAs for `tiles` tiles, where `resident` CTAs fit the device. `None`
+/// where the tickets, `held` per CTA, exceed 32 bits.
+pub(crate) fn persistent_grid(tiles: u64, resident: u32, held: u32) -> Option<u32> {
     let tickets = tiles + u64::from(resident) * u64::from(held);
     let grid = u32::try_from(tiles).unwrap_or(u32::MAX).min(resident);
     (tickets < u64::from(u32::MAX)).then_some(grid)
 }
 
-/// What the tiles have published.
+/// The published aggregates.
 pub struct Chain<M, V> {
     monoid: M,
     identity: V,
-    /// A word for each tile: its status above, and below a state that fits.
+    /// A word per tile: the status in the upper half, a state that fits in the lower half.
     words: Global<u64>,
-    /// For states that do not fit: the tiles' aggregates.
+    /// The aggregates, where states do not fit.
     records: ValueRecords<V>,
     windows: u32,
 }
 
 impl<M, V: DeviceValue + Copy> Chain<M, V> {
-    /// The chain of tiles whose aggregates are in `words` and `records`, one for each; a look back sees `windows` times 32 of them at once.
+    /// The aggregates of tiles in `words` and `records`. A look-back reads `windows` times 32 at
+    /// once.
     pub fn new<T: Element>(monoid: M, words: &Global<u64>, records: &Global<u64>, windows: u32) -> Self
     where
         M: Monoid<T, State = V>,
@@ -182,7 +190,7 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         }
     }
 
-    /// Publishes what a tile's elements combine to; by one thread.
+    /// Publishes the aggregate of a tile. Called by one thread.
     #[track_caller]
     pub fn publish(&self, ticket: Ticket, aggregate: V) {
         let status = (ticket.launch | AGGREGATE).convert::<u64>() << 32u32;
@@ -199,8 +207,8 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         }
     }
 
-    /// What the tiles from `first` up to the ticket's, without it, combine to, in all lanes; by one warp. Where some have not published yet, it
-    /// looks again.
+    /// The aggregates of the tiles from `first` to the one before the ticket's, combined, in all
+    /// lanes. Waits until all are published. Called by a whole warp.
     #[device]
     pub fn between<T: Element>(&self, first: Reg<u32>, ticket: Ticket) -> V
     where
@@ -211,28 +219,29 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         let mut between = self.identity;
         let mut next = first;
         while next < ticket.tile {
-            // One journey to memory for several windows of 32 tiles. Those past the last one count as the last, and as nothing.
+            // One memory latency for several windows of 32 tiles. Lanes past the last tile read it
+            // again, and contribute the identity.
             let mut seen = Vec::new();
-            let mut all_there = constant(true);
+            let mut all_published = constant(true);
             for window in 0..self.windows {
                 let tile = next + (lane_id() + 32 * window);
-                let (word, is_there) = self.observe(ticket, tile.min(ticket.tile - 1));
-                all_there = all_there & is_there;
+                let (word, is_published) = self.observe(ticket, tile.min(ticket.tile - 1));
+                all_published = all_published & is_published;
                 seen.push((tile, word));
             }
-            if ballot(all_there, ALL_LANES) == u32::MAX {
+            if ballot(all_published, ALL_LANES) == u32::MAX {
                 for (tile, word) in seen {
                     let mut state = self.identity;
                     if tile < ticket.tile {
                         state = self.state_of(word, tile);
                     }
-                    // Where the order does not matter, the lanes are combined once, at the end.
+                    // Where the operation commutes, the lanes are combined once, at the end.
                     let of_window = if M::COMMUTES { state } else { reduce_warp(monoid, state) };
                     between = monoid.combine(between, of_window);
                 }
                 next += 32 * self.windows;
             } else {
-                // Looking without a pause, CTAs that wait would keep the memory from taking in the words they wait for.
+                // Polling without a pause would delay the stores that are waited for.
                 nanosleep(PAUSE);
             }
         }
@@ -240,7 +249,7 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         shuffle_value(all, 0u32)
     }
 
-    /// A tile's word, and whether it is published.
+    /// The word of a tile, and whether it is published.
     #[track_caller]
     fn observe(&self, ticket: Ticket, tile: Reg<u32>) -> (Reg<u64>, Reg<bool>) {
         let ordering = match value_to_word(self.identity) {
@@ -251,7 +260,7 @@ impl<M, V: DeviceValue + Copy> Chain<M, V> {
         (word, (word >> 32u32).convert::<u32>().eq(ticket.launch | AGGREGATE))
     }
 
-    /// The state that a tile published.
+    /// The published state of a tile.
     #[track_caller]
     fn state_of(&self, word: Reg<u64>, tile: Reg<u32>) -> V {
         match value_to_word(self.identity) {

@@ -1,4 +1,5 @@
-//! Step 10: the tensor memory accelerator fills the ring, asked by one thread; no thread computes an address of A or B in global memory.
+//! Step 10: the tensor memory accelerator fills the ring, asked by one thread; no thread computes
+//! an address of A or B in global memory.
 //!
 //! ```text
 //!   thread 0       after each slice: ask for the one that will take its slot: a box of A (BM, BK) and one of B (BK, BN)
@@ -12,21 +13,23 @@
 //!   rows side by side, so that position 4g + e of 32 holds row g + 8e: the thread that reads them computes these rows of C
 //! ```
 //!
-//! TMA cannot transpose 32-bit elements. One could read A along k instead, four at a time: such a kernel has as few instructions, and on an
-//! H200 reached 0.94 of cuBLAS where this one reaches 1.02. Then all of a thread's rows at one k come from registers of the same parity, and the
-//! register file has two banks, even and odd, that give one operand a cycle each: a multiply-add that wants two of one bank takes two cycles.
-//! Transposed, the rows at one k are four neighbouring registers, and the assembler finds an order in which nearly every multiply-add takes
-//! one operand of each bank, and the third from the one before it.
+//! TMA cannot transpose 32-bit elements. One could read A along k instead, four at a time: such a
+//! kernel has as few instructions, and on an H200 reached 0.94 of cuBLAS where this one reaches
+//! 1.02. Then all of a thread's rows at one k come from registers of the same parity, and the
+//! register file has two banks, even and odd, that give one operand a cycle each: a multiply-add
+//! that wants two of one bank takes two cycles. Transposed, the rows at one k are four neighbouring
+//! registers, and the assembler finds an order in which nearly every multiply-add takes one operand
+//! of each bank, and the third from the one before it.
 //!
-//! The question whether the next slice is here is asked well before its answer is used: it takes as long as a load.
-//! What is past the ends of A and B, the accelerator fills with zeros.
+//! The question whether the next slice is here is asked well before its answer is used: it takes as
+//! long as a load. What is past the ends of A and B, the accelerator fills with zeros.
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
 
+use super::super::product::Product;
+use super::super::tiles::{Tiles, TilesError};
 use super::fragments::{LaneOrder, Place, Rows, exchange_at, multiply_slice, zeros};
-use super::product::Product;
-use super::tiles::{Tiles, TilesError};
 
 /// C = alpha · A·B + beta · C, fed by TMA; sm_90. k and n are multiples of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
-//! One pass: every key read once, and written once to its place among the keys of the same byte.
+//! One pass: every key is read once, and written once to its position among the keys with the same
+//! digit.
 //!
-//! A CTA takes a tile, each warp a run of it, each lane every 32nd key of the run, so that a warp's keys in the order of (round,
-//! lane) are its run in the order of memory:
+//! A CTA takes a tile, each warp a run of it, each lane every 32nd key of the run: a warp's keys in
+//! the order of (round, lane) are its run in memory order:
 //!
 //! ```text
 //! warp 0    round 0   | lane 0 | lane 1 | .. | lane 31 |
@@ -9,55 +10,58 @@
 //! warp 1    round 0   | ..
 //! ```
 //!
-//! 1. *Rank.* In each round a warp finds which lanes have the same digit by eight ballots; a lane's rank is how many came before it: of
-//!    earlier rounds, which the warp's counters in shared memory hold, and in this round, which the ballots tell.
-//! 2. *Count.* A thread for each of the 256 values adds up the warps' counters and publishes the tile's count. The warps' counters
-//!    become places in the tile.
-//! 3. *Order the tile* in shared memory, by those places.
-//! 4. *Look back* over the tiles before, one chain for each value: how many of their keys have it.
-//! 5. *Write.* Neighbours in the ordered tile are neighbours in the output as long as their digit is the same, so most of
-//!    a warp's stores are to one run of memory.
+//! 1. *Rank.* In each round a warp finds the lanes with the same digit by eight ballots. The rank
+//!    of a key is the number of such keys before it: those of earlier rounds are counted in shared
+//!    memory, those of this round in the ballots.
+//! 2. *Count.* A thread per digit value adds the counters of the warps and publishes the count of
+//!    the tile. The counters of the warps become offsets in the tile.
+//! 3. *Sort the tile* in shared memory by these offsets.
+//! 4. *Look back* over the tiles before, one chain per digit value, for the number of their keys.
+//! 5. *Store.* Neighbours in the sorted tile are neighbours in the output where their digits are
+//!    equal, so most stores of a warp are contiguous.
 //!
-//! Tiles are numbered as [`look_back`](crate::scan::look_back) says, and published words carry the launch as its words do:
-//! the same arguments show that nobody waits in vain, and that nothing need be cleared. A word holds its count beside its status, so
-//! no other access need be ordered with it.
+//! Tiles are numbered, and published words tagged with the launch, as in
+//! [`look_back`](crate::scan::device::look_back), which explains why no launch deadlocks and
+//! nothing is reset. A word holds its count beside its status, so its order with other accesses
+//! does not matter.
 
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
 
-use super::BINS;
-use super::histogram::in_direction;
+use super::super::direction::Direction;
+use super::super::key::SortKey;
+use super::digit::{BINS, in_direction};
 use crate::monoid::Sum;
-use crate::scan::block::scan_warp;
-use crate::scan::look_back::{AGGREGATE, PREFIX, Ticket};
-use crate::sort::{Direction, SortKey};
+use crate::scan::device::look_back::{AGGREGATE, PREFIX, Ticket};
+use crate::scan::device::warp::scan_warp;
 
-/// A pass over a part of the keys: its first key and its length; the byte; which row of 256 words of `starts` says where the byte's
-/// values begin, and which row is told where those of the next part do (the same, if there is none).
-pub type Part = [u64; 5];
+/// A pass over a part of the keys: its first key and its length; the byte; the row of 256 words of
+/// `starts` with the first positions of the digit values; and the row for the next part (the same,
+/// if this is the last).
+pub(crate) type Part = [u64; 5];
 
 /// A pass of the sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sweep {
-    /// Which key comes first.
+    /// The order.
     pub direction: Direction,
     /// Threads of a CTA: whole warps, at least 256 threads.
     pub threads: u32,
     /// Keys of a thread: 1 to 512.
     pub items: u32,
-    /// CTAs that an SM shall have room for, 1 to 32: it bounds the registers.
+    /// Resident CTAs per SM, 1 to 32, which bounds the registers.
     pub blocks_per_sm: u32,
-    /// Tiles that a look-back looks at together: 1 to 32.
+    /// Tiles that a look-back reads at once: 1 to 32.
     pub window: u32,
 }
 
-/// Where a pass reads and writes values.
+/// The values of a pass.
 struct Values<V> {
     from: Global<V>,
     to: Global<V>,
 }
 
-/// What a kernel of a pass is given beside its keys and values.
+/// The other arguments of a pass.
 struct Pass {
     starts: Global<u64>,
     chain: Global<u64>,
@@ -65,7 +69,7 @@ struct Pass {
     part: [Reg<u64>; 5],
 }
 
-/// How much of a tile there is, and where in it this lane's first key is.
+/// The extent of a tile, and this lane's first key in it.
 #[derive(Clone, Copy, DeviceValue)]
 struct Extent {
     mine: Reg<u32>,
@@ -79,8 +83,9 @@ impl Sweep {
         self.threads * self.items
     }
 
-    /// `sorted` = `keys`, ordered by one byte. `starts` is what [`accumulate`](super::Histogram::accumulate) left, `chain` has 256
-    /// words for each tile, and `counter` is the look-back's.
+    /// `sorted` = `keys`, ordered by one byte. `starts` is the result of
+    /// [`accumulate`](super::histogram::Histogram::accumulate), `chain` has 256 words per tile, and
+    /// `counter` hands out tickets.
     #[kernel]
     pub fn keys<K: SortKey>(
         &self,
@@ -95,7 +100,7 @@ impl Sweep {
         self.sweep::<K, u8>(*keys, *sorted, None, &pass);
     }
 
-    /// As [`keys`](Self::keys), with a value beside each key.
+    /// As [`keys`](Self::keys), with a value per key.
     #[kernel]
     pub fn pairs<K: SortKey, V: Storable>(
         &self,
@@ -133,7 +138,7 @@ impl Sweep {
         let ticket = Ticket::take(&pass.counter, grid_dim().x);
         let (thread, warp, lane) = (thread_idx().x, thread_idx().x / 32, lane_id());
 
-        // Load; keys past the end are the largest, and so last in the tile.
+        // Load; keys past the end are the largest, so they are last in the tile.
         let tile_start = ticket.tile * self.tile();
         let valid = (length - tile_start).min(self.tile());
         let is_whole = valid == self.tile();
@@ -153,7 +158,7 @@ impl Sweep {
         let ranked: Vec<_> = ordered.iter().map(|key| Ranked::new(of_warp, K::digit(*key, shift))).collect();
         sync_threads();
 
-        // Count, publish, and turn the warps' counters into places in the tile.
+        // Count, publish, and turn the counters of the warps into offsets in the tile.
         let counts_value = thread.lt(BINS);
         let mut of_earlier_warps = vec![constant(0u32); warps as usize];
         let mut count = constant(0u32);
@@ -174,7 +179,7 @@ impl Sweep {
         }
         sync_threads();
 
-        // Order the tile.
+        // Sort the tile.
         let ordered_keys = tile.cast::<K::Bits>();
         let places_in_tile: Vec<_> = ranked.iter().map(|ranked| ranked.place(of_warp)).collect();
         for (place, key) in places_in_tile.iter().zip(&ordered) {
@@ -196,7 +201,7 @@ impl Sweep {
         }
         sync_threads();
 
-        // Write.
+        // Store.
         let in_order = |round: u32| thread + round * self.threads;
         let keys: Vec<_> = (0..self.items).map(|round| ordered_keys.at(in_order(round)).load()).collect();
         let digits: Vec<_> = keys.iter().map(|key| K::digit(*key, shift)).collect();
@@ -217,7 +222,8 @@ impl Sweep {
         }
     }
 
-    /// Writes elements of the ordered tile, every `threads`th from this thread's on, to the places that their digits have.
+    /// Stores elements of the sorted tile, every `threads`th from this thread's on, to the
+    /// positions of their digits.
     #[device]
     fn write<T: Element>(
         &self,
@@ -243,33 +249,34 @@ impl Sweep {
         }
     }
 
-    /// This lane's elements of the tile, each turned to what is needed of it; `past_end` beyond the end.
+    /// This lane's elements of the tile, each mapped by `map`; `past_end` beyond the end.
     #[device]
     fn load<T: Element, U: Element>(
         &self,
         from: Global<T>,
         tile: Extent,
         past_end: Reg<U>,
-        turned: impl Fn(Reg<T>) -> Reg<U>,
+        map: impl Fn(Reg<T>) -> Reg<U>,
     ) -> Vec<Reg<U>> {
         let mut loaded = vec![past_end; self.items as usize];
         if tile.is_whole {
             let elements: Vec<_> = (0..self.items).map(|round| from.at(32 * round).load()).collect();
             for (round, element) in elements.iter().enumerate() {
-                loaded[round] = turned(*element);
+                loaded[round] = map(*element);
             }
         } else {
             for round in 0..self.items {
                 let place = tile.mine + 32 * round;
                 if place < tile.valid {
-                    loaded[round as usize] = turned(from.at(32 * round).load());
+                    loaded[round as usize] = map(from.at(32 * round).load());
                 }
             }
         }
         loaded
     }
 
-    /// How many keys of the tile have a value below this thread's, of which there are `count` of its own.
+    /// The number of keys of the tile whose digit is below this thread's; `count` have this
+    /// thread's.
     #[device]
     fn before_value(&self, count: Reg<u32>) -> Reg<u32> {
         let ends = shared_array::<u32>(self.threads / 32);
@@ -287,11 +294,11 @@ impl Sweep {
     }
 }
 
-/// A key's digit, and how many keys of its warp's run with that digit came before it, in one register: the digit above 16 bits.
+/// A key's digit (upper 16 bits) and its rank among the keys of its warp's run with that digit.
 struct Ranked(Reg<u32>);
 
 impl Ranked {
-    /// Ranks this lane's next key by its warp's counters, and counts it.
+    /// Ranks this lane's next key by the counters of its warp, and counts it.
     #[device]
     fn new(counters: Shared<u32>, digit: Reg<u32>) -> Self {
         let same = lanes_of_same(digit);
@@ -306,13 +313,13 @@ impl Ranked {
         Self(digit << 16u32 | (counted + before))
     }
 
-    /// Its place in the tile, when the counters say where the warp's keys of each digit begin.
+    /// Its position in the tile, once the counters are offsets.
     fn place(&self, begins: Shared<u32>) -> Reg<u32> {
         begins.at(self.0 >> 16u32).load() + (self.0 & 0xffff)
     }
 }
 
-/// The lanes that have the same byte, as bits: eight ballots, which are faster than `match`.
+/// The mask of lanes with the same byte: eight ballots, which are faster than `match`.
 fn lanes_of_same(digit: Reg<u32>) -> Reg<u32> {
     let mut same = constant(ALL_LANES);
     for bit in 0..BINS.ilog2() {
@@ -323,22 +330,23 @@ fn lanes_of_same(digit: Reg<u32>) -> Reg<u32> {
     same
 }
 
-/// Publishes a tile's count of this thread's value.
+/// Publishes the tile's count of this thread's digit value.
 fn publish(words: Global<u64>, ticket: Ticket, status: Reg<u32>, count: Reg<u32>) {
     let word = (ticket.launch | status).convert::<u64>() << 32u32 | count.convert::<u64>();
     let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
     words.at(ticket.tile.convert::<u64>() * u64::from(BINS)).store_with(word, relaxed);
 }
 
-/// How many keys of earlier tiles have this thread's value. It looks at `window` tiles at once.
+/// The number of keys of earlier tiles with this thread's digit value. Reads `window` tiles at
+/// once.
 #[device]
 fn look_back(words: Global<u64>, ticket: Ticket, window: u32) -> Reg<u32> {
     let mut before = constant(0u32);
-    // Tiles not accounted for yet: those below this one.
+    // The tiles below this one are not counted yet.
     let mut tiles = ticket.tile;
     let mut is_done = tiles.eq(0);
     while !is_done {
-        // Before tile 0, which has a prefix, nothing is looked for: it stands for those that are not there.
+        // Tile 0, which has a prefix, stands for those before it.
         let relaxed = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
         let seen: Vec<_> = (1..=window)
             .map(|distance| (tiles >= distance).select(tiles - distance, 0u32))
