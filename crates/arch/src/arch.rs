@@ -1,15 +1,15 @@
-//! One row a product.
+//! The GPU products: one row each.
 
 use crate::capability::{CAPABILITIES, Capability};
 
 /// One GPU product.
 #[derive(Debug, PartialEq)]
 pub struct Arch {
-    /// The name it is chosen by, in lower case: `h200`.
+    /// The name in lower case: `h200`.
     pub name: &'static str,
-    /// The vendor's name for it.
+    /// The vendor's product name.
     pub product: &'static str,
-    /// What its compute capability fixes.
+    /// The limits of its compute capability.
     pub capability: &'static Capability,
     /// SMs enabled.
     pub sm_count: u32,
@@ -23,16 +23,16 @@ pub struct Arch {
     pub boost_mhz: u32,
     /// The clock at which the vendor states the tensor rates, in MHz.
     pub tensor_mhz: u32,
-    /// f32 multiply-adds of an SM in a clock, without tensor cores.
+    /// f32 multiply-adds per SM and clock, without tensor cores.
     pub f32_per_sm_clock: u32,
-    /// f64 multiply-adds of an SM in a clock, without tensor cores.
+    /// f64 multiply-adds per SM and clock, without tensor cores.
     pub f64_per_sm_clock: u32,
-    /// What its tensor cores do.
+    /// Tensor-core rates.
     pub tensor: TensorRates,
 }
 
-/// Dense multiply-adds of one SM in one clock, by operand type; accumulation is f32 for floating types under 64 bits and s32
-/// for integers. 0 where the tensor cores lack the type.
+/// Dense tensor-core multiply-adds per SM and clock, by operand type. Accumulation is f32 for
+/// floating-point types below 64 bits and s32 for integers. 0 if the tensor cores lack the type.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TensorRates {
     /// f64 operands.
@@ -52,11 +52,12 @@ pub struct TensorRates {
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// Every GPU known.
+/// Every GPU in the table.
 ///
-/// Sources: the vendor's white papers and data sheets of each part. Rates per clock are the data sheet's dense peak divided by SMs
-/// and clock; a test below multiplies them out again. Bandwidth of the B200 is its memory clock times the bus width its driver
-/// reports (7680 bits at 3996 MHz, two transfers a clock).
+/// Sources: the white paper and data sheet of each product. Rates per clock are the dense peak of
+/// the data sheet divided by SMs and clock; a test below multiplies them out. The bandwidth of the
+/// B200 is its memory clock times the bus width that the driver reports (7680 bits at 3996 MHz, two
+/// transfers per clock).
 pub static ARCHITECTURES: [Arch; 9] = [
     Arch {
         name: "a100",
@@ -188,10 +189,10 @@ pub static ARCHITECTURES: [Arch; 9] = [
 
 /// No GPU of that name or target is in the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no GPU is known as `{asked}`; known are {}", known())]
+#[error("unknown GPU `{given}`; known GPUs: {}", known())]
 pub struct UnknownArch {
-    /// What was asked for.
-    pub asked: String,
+    /// The name or target given.
+    pub given: String,
 }
 
 fn known() -> String {
@@ -201,22 +202,23 @@ fn known() -> String {
 }
 
 impl Arch {
-    /// The GPU named `name`, in any case: `h200`.
+    /// The GPU named `name`, case-insensitive: `h200`.
     pub fn named(name: &str) -> Result<&'static Self, UnknownArch> {
         let found = ARCHITECTURES.iter().find(|arch| arch.name.eq_ignore_ascii_case(name));
-        found.ok_or_else(|| UnknownArch { asked: name.to_owned() })
+        found.ok_or_else(|| UnknownArch { given: name.to_owned() })
     }
 
-    /// The GPU that stands for a `.target` where no product is named: the one with the most memory of its capability.
+    /// The GPU used for a `.target` if no product is named: the one of its capability with the most
+    /// memory.
     pub fn for_target(target: &str) -> Result<&'static Self, UnknownArch> {
-        let unknown = || UnknownArch { asked: target.to_owned() };
+        let unknown = || UnknownArch { given: target.to_owned() };
         let capability = Capability::for_target(target).ok_or_else(unknown)?;
         let rows = ARCHITECTURES.iter().filter(|arch| arch.capability == capability);
         rows.max_by_key(|arch| arch.global_bytes).ok_or_else(unknown)
     }
 
-    /// The peak of the tensor cores for an operand's rate in [`TensorRates`], in operations per second (two for each
-    /// multiply-add).
+    /// The peak of the tensor cores for an operand's rate in [`TensorRates`], in operations per
+    /// second (two for each multiply-add).
     pub fn tensor_peak(&self, per_sm_clock: u32) -> f64 {
         2.0 * f64::from(per_sm_clock) * f64::from(self.sm_count) * f64::from(self.tensor_mhz) * 1e6
     }
@@ -249,7 +251,8 @@ mod tests {
 
     #[test]
     fn rates_multiply_out_to_the_data_sheets() {
-        // (name, f16, tf32, int8, f32) as the vendor states them, in tera-operations per second, dense.
+        // (name, f16, tf32, int8, f32) as the vendor states them, in tera-operations per second,
+        // dense.
         let stated = [
             ("a100", 312.0, 156.0, 624.0, 19.5),
             ("a10", 125.0, 62.5, 250.0, 31.2),

@@ -1,11 +1,11 @@
-//! What every GPU of one compute capability shares.
+//! The limits of each compute capability.
 
 use crate::limits;
 
 /// The limits of one compute capability.
 ///
-/// Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications; the allocation granularities are
-/// those of the occupancy calculator that ships with CUDA.
+/// Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications; the
+/// allocation granularities are those of the occupancy calculator that ships with CUDA.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Capability {
     /// Compute capability, as (major, minor).
@@ -22,25 +22,25 @@ pub struct Capability {
     pub cta_extents: [u32; 3],
     /// Extents of a grid, at most.
     pub grid_extents: [u32; 3],
-    /// CTAs of a cluster any kernel may ask for; 1 where there are no clusters.
+    /// CTAs of a cluster, at most, for any kernel; 1 without cluster support.
     pub ctas_per_cluster: u32,
-    /// CTAs of a cluster for a kernel that opts in to non-portable sizes.
+    /// CTAs of a cluster, at most, for a kernel that opts in to non-portable sizes.
     pub ctas_per_cluster_opt_in: u32,
-    /// Threads resident on an SM.
+    /// Threads resident on an SM, at most.
     pub threads_per_sm: u32,
-    /// Warps resident on an SM.
+    /// Warps resident on an SM, at most.
     pub warps_per_sm: u32,
-    /// CTAs resident on an SM.
+    /// CTAs resident on an SM, at most.
     pub ctas_per_sm: u32,
     /// 32-bit registers of an SM.
     pub registers_per_sm: u32,
-    /// 32-bit registers one CTA may use.
+    /// 32-bit registers of a CTA, at most.
     pub registers_per_cta: u32,
-    /// Registers one thread may use.
+    /// Registers of a thread, at most.
     pub registers_per_thread: u32,
-    /// Registers are given to warps in units of this many.
+    /// The granularity of register allocation per warp.
     pub register_granularity: u32,
-    /// The SM's partitions, each with its own scheduler and share of the registers.
+    /// Partitions of an SM, each with a scheduler and a share of the registers.
     pub partitions_per_sm: u32,
     /// Shared memory of an SM, in bytes.
     pub shared_bytes_per_sm: u32,
@@ -48,11 +48,11 @@ pub struct Capability {
     pub shared_bytes_per_cta: u32,
     /// Shared memory of a CTA that opts in, in bytes.
     pub shared_bytes_per_cta_opt_in: u32,
-    /// Shared memory the system takes for itself in each resident CTA, in bytes.
+    /// Shared memory that the system reserves in each resident CTA, in bytes.
     pub shared_bytes_reserved: u32,
-    /// Shared memory is given to CTAs in units of this many bytes.
+    /// The granularity of shared-memory allocation, in bytes.
     pub shared_granularity: u32,
-    /// Columns of tensor memory (128 lanes of 32 bits each) in an SM; 0 where there is none.
+    /// Columns of tensor memory (128 lanes of 32 bits each) of an SM; 0 without tensor memory.
     pub tensor_memory_columns: u32,
     /// Local memory of a thread, in bytes.
     pub local_bytes_per_thread: u32,
@@ -64,7 +64,7 @@ pub struct Capability {
 
 const KIB: u32 = 1024;
 
-/// What sm_80 and all its successors have in common; the table below says only what differs.
+/// sm_80, the base of all rows; the table below states the differences.
 const SM_80: Capability = Capability {
     compute_capability: (8, 0),
     target: "sm_80",
@@ -94,7 +94,7 @@ const SM_80: Capability = Capability {
     parameter_bytes: 32764,
 };
 
-/// What the parts for graphics and inference (sm_86, sm_89, sm_120) have in common: a smaller SM.
+/// The smaller SM of graphics and inference GPUs (sm_86, sm_89, sm_120).
 const SMALL_SM: Capability = Capability {
     threads_per_sm: 1536,
     warps_per_sm: 48,
@@ -103,7 +103,7 @@ const SMALL_SM: Capability = Capability {
     ..SM_80
 };
 
-/// Every compute capability known, oldest first.
+/// Every compute capability that kernels are built for, oldest first.
 pub static CAPABILITIES: [Capability; 6] = [
     SM_80,
     Capability {
@@ -152,7 +152,7 @@ pub static CAPABILITIES: [Capability; 6] = [
     },
 ];
 
-/// The V100, whose SM the Xavier (sm_72) has too.
+/// The V100; the Xavier (sm_72) has the same SM.
 const SM_70: Capability = Capability {
     compute_capability: (7, 0),
     target: "sm_70",
@@ -164,7 +164,8 @@ const SM_70: Capability = Capability {
     ..SM_80
 };
 
-/// The Thor, which was called sm_101 until PTX 9.0 (PTX ISA, `.target`): a B200's shared memory, and fewer threads.
+/// The Thor, called sm_101 before PTX 9.0 (PTX ISA, `.target`): the shared memory of a B200, and
+/// fewer threads.
 const THOR: Capability = Capability {
     compute_capability: (11, 0),
     target: "sm_110a",
@@ -180,8 +181,8 @@ const THOR: Capability = Capability {
     ..SM_80
 };
 
-/// Compute capabilities that nothing here is built for or emulated as, oldest first: their limits are known, for
-/// [`occupancy`](Capability::occupancy).
+/// Compute capabilities that serve only [`occupancy`](Capability::occupancy), oldest first. Kernels
+/// are neither built for them nor emulated on them.
 pub static OTHER_CAPABILITIES: [Capability; 9] = [
     SM_70,
     Capability { compute_capability: (7, 2), target: "sm_72", ptx_version: (6, 1), ..SM_70 },
@@ -239,14 +240,16 @@ pub static OTHER_CAPABILITIES: [Capability; 9] = [
 ];
 
 impl Capability {
-    /// The capability whose limits are those of `.target TARGET`, also where nothing is built for it.
+    /// The capability with the limits of `.target TARGET`, including those of
+    /// [`OTHER_CAPABILITIES`].
     pub fn with_limits_of(target: &str) -> Option<&'static Self> {
         let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
         let all = CAPABILITIES.iter().chain(&OTHER_CAPABILITIES);
         all.into_iter().find(|capability| capability.sm_digits() == digits)
     }
 
-    /// The capability that runs `.target TARGET`: `sm_90`, `sm_90a` and `sm_90f` all name the one of 9.0.
+    /// The capability that runs `.target TARGET`: `sm_90`, `sm_90a` and `sm_90f` all name the one
+    /// of 9.0.
     pub fn for_target(target: &str) -> Option<&'static Self> {
         let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
         CAPABILITIES.iter().find(|capability| capability.sm_digits() == digits)
@@ -259,8 +262,9 @@ impl Capability {
 
     /// Whether a module for `.target TARGET` runs here.
     ///
-    /// A plain target runs on its capability and every later one. One that ends in `a` runs on exactly its own; one that
-    /// ends in `f` on its own and later minor versions of the same major. PTX ISA, `.target`.
+    /// A plain target runs on its capability and every later one. One that ends in `a` runs on
+    /// exactly its own; one that ends in `f` on its own and later minor versions of the same major.
+    /// PTX ISA, `.target`.
     pub fn runs(&self, target: &str) -> bool {
         let Some(name) = target.strip_prefix("sm_") else { return false };
         let Ok(number) = name.trim_end_matches(['a', 'f']).parse::<u32>() else { return false };

@@ -1,7 +1,14 @@
-//! What each GPU is: limits, rates and occupancy. Data with sources.
+//! What each GPU and each instruction is, as data with sources.
 //!
-//! Two tables hold the data. A [`Capability`] is what every GPU of one compute capability shares: what an SM holds and what
-//! a launch may ask for. An [`Arch`] is one product: how many SMs, how fast, how much memory.
+//! | Table | Content |
+//! |---|---|
+//! | [`limits`] | limits that all supported architectures share |
+//! | [`Capability`] | the limits of one compute capability: an SM and a launch |
+//! | [`Arch`] | one product: SMs, clocks, memory, tensor-core rates |
+//! | [`DataType`] | the data types of matrix elements |
+//! | [`mma`], [`tcgen05`] | the shapes and data types of every MMA |
+//! | [`instructions`] | every PTX instruction: spelling, operands, targets |
+//! | [`tensor_map`] | tensor maps and their rules |
 //!
 //! ```
 //! use warpwright_arch::{Arch, KernelResources};

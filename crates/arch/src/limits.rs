@@ -1,7 +1,8 @@
-//! Limits and sizes that every supported architecture shares. What differs between architectures is in
-//! [`Capability`](crate::Capability).
+//! Limits and sizes that every supported architecture shares. What differs between architectures is
+//! in [`Capability`](crate::Capability).
 //!
-//! Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, the section named at each constant.
+//! Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, the section named at each
+//! constant.
 
 const KIB: u32 = 1024;
 
@@ -22,7 +23,8 @@ pub const CTAS_PER_CLUSTER: u32 = 16;
 pub const REGISTERS_PER_THREAD: u32 = 255;
 /// 32-bit registers of an SM, and of one CTA at most.
 pub const REGISTERS_PER_SM: u32 = 64 * KIB;
-/// Registers of a thread that `setmaxnreg` accepts: a multiple of [`SETMAXNREG_STEP`]. PTX ISA, "setmaxnreg".
+/// Registers of a thread that `setmaxnreg` accepts: a multiple of [`SETMAXNREG_STEP`]. PTX ISA,
+/// "setmaxnreg".
 pub const SETMAXNREG: std::ops::RangeInclusive<u32> = 24..=256;
 /// The granularity of `setmaxnreg`.
 pub const SETMAXNREG_STEP: u32 = 8;
@@ -31,7 +33,8 @@ pub const SETMAXNREG_STEP: u32 = 8;
 pub const NAMED_BARRIERS: u32 = 16;
 /// Bytes of an mbarrier object, and its alignment. PTX ISA, "mbarrier".
 pub const MBARRIER_BYTES: u32 = 8;
-/// Arrivals, and pending transaction bytes, that an mbarrier counts at most. PTX ISA, "Contents of the mbarrier object".
+/// Arrivals, and pending transaction bytes, that an mbarrier counts at most. PTX ISA, "Contents of
+/// the mbarrier object".
 pub const MBARRIER_MAX_COUNT: u32 = (1 << 20) - 1;
 
 /// Static shared memory of a CTA, in bytes, and all that a kernel may use without opting in.
@@ -44,7 +47,8 @@ pub const BANKS: u32 = 32;
 pub const BANK_BYTES: u32 = 4;
 /// Bytes of a sector, the unit of a global access.
 pub const SECTOR_BYTES: u32 = 32;
-/// Alignment, and granularity of the size, of bulk copies and tensor copies in shared memory, in bytes. PTX ISA, "cp.async.bulk".
+/// Alignment, and granularity of the size, of bulk copies and tensor copies in shared memory, in
+/// bytes. PTX ISA, "cp.async.bulk".
 pub const BULK_COPY_BYTES: u32 = 16;
 
 /// Lanes (rows) of tensor memory. PTX ISA, "Tensor Memory".

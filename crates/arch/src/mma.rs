@@ -1,7 +1,7 @@
 //! The MMA instructions: which shapes and data types exist.
 //!
-//! [`MMA_TABLE`] is the only list of them. The instruction table, the atoms of the layout algebra, the language's checks
-//! and the emulator's decoder derive from it.
+//! [`MMA_TABLE`] is the only list of them. The instruction table, the atoms of the layout algebra,
+//! the language's checks and the emulator's decoder derive from it.
 
 use std::fmt;
 
@@ -116,8 +116,8 @@ pub struct MmaRow {
 }
 
 impl MmaRow {
-    /// Every shape of the row: `wgmma` has n from 8 to 256 in steps of 8, and of 16 above 32 for integers and bits (PTX
-    /// ISA, "Matrix shape" of wgmma).
+    /// Every shape of the row: `wgmma` has n from 8 to 256 in steps of 8, and of 16 above 32 for
+    /// integers and bits (PTX ISA, "Matrix shape" of wgmma).
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         let largest = self.shape;
         let is_float = self.inputs[0].0.is_float();
@@ -134,8 +134,8 @@ impl MmaRow {
         inputs.flat_map(move |&(a, b)| accumulators.iter().map(move |&(c, d)| Types { a, b, c, d }))
     }
 
-    /// The registers of a thread's fragment of an operand of `data_type`, for a shape of the row: 64-bit registers for f64, else
-    /// 32-bit ones.
+    /// The registers of a thread's fragment of an operand of `data_type`, for a shape of the row:
+    /// 64-bit registers for f64, else 32-bit ones.
     pub fn registers(&self, operand: Operand, shape: Shape, data_type: DataType) -> u32 {
         let Shape { m, n, k } = shape;
         let elements = match operand {
@@ -207,8 +207,9 @@ const INTO_S32: Pairs = &[(S32, S32)];
 
 /// Every MMA of sm_70 to sm_90.
 ///
-/// Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "... using mma.sp instruction with sparse
-/// matrix A", "... using wmma instructions" and "Asynchronous warpgroup level matrix multiply-accumulate instructions".
+/// Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", "... using mma.sp
+/// instruction with sparse matrix A", "... using wmma instructions" and "Asynchronous warpgroup
+/// level matrix multiply-accumulate instructions".
 pub const MMA_TABLE: &[MmaRow] = &[
     row(70, (7, 0), Family::Quadpair, (8, 8, 4), HALVES, INTO_WIDER_FLOAT),
     row(75, (7, 0), Family::Warp, (16, 8, 8), HALVES, INTO_FLOAT),

@@ -1,31 +1,32 @@
-//! How many CTAs of a kernel an SM holds at once.
+//! Occupancy: how many CTAs of a kernel an SM holds.
 
 use crate::capability::Capability;
 
-/// What a kernel takes of an SM.
+/// The resources of a kernel that limit its occupancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelResources {
     /// Threads of a CTA.
     pub threads_per_cta: u32,
-    /// Registers of a thread, as the assembler reports them; 0 where unknown, which limits nothing.
+    /// Registers of a thread, as the assembler reports them; 0 if unknown, which does not limit
+    /// occupancy.
     pub registers_per_thread: u32,
     /// Shared memory of a CTA, static and dynamic together, in bytes.
     pub shared_bytes: u32,
 }
 
-/// What an SM holds of a kernel.
+/// The occupancy of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupancy {
-    /// CTAs resident at once.
+    /// Resident CTAs per SM.
     pub ctas_per_sm: u32,
-    /// Warps resident at once.
+    /// Resident warps per SM.
     pub warps_per_sm: u32,
-    /// What stops one more CTA; the first of equals in the order of [`Limiter`].
+    /// The resource that limits occupancy; the first in the order of [`Limiter`] if several do.
     pub limiter: Limiter,
 }
 
-/// What a kernel may take at most for an SM to hold one more CTA of it: each figure is there where it must shrink, and all
-/// of them must.
+/// The resources at which an SM would hold one more CTA. A resource that need not shrink is `None`;
+/// all others must shrink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OneMore {
     /// Threads of a CTA.
@@ -36,7 +37,7 @@ pub struct OneMore {
     pub shared_bytes: Option<u32>,
 }
 
-/// What stops an SM from holding one more CTA.
+/// The resource that limits occupancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
     /// Warp slots.
@@ -50,7 +51,7 @@ pub enum Limiter {
 }
 
 impl Limiter {
-    /// What there is too little of, in words.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Warps => "warp slots",
@@ -61,23 +62,23 @@ impl Limiter {
     }
 }
 
-/// A kernel of which an SM cannot hold even one CTA.
+/// A kernel whose CTA does not fit an SM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OccupancyError {
-    /// A CTA without threads, or with too many.
+    /// No threads, or too many in a CTA.
     #[error("a CTA has 1 to {limit} threads, not {threads}")]
     Threads {
-        /// What was asked for.
+        /// The value given.
         threads: u32,
-        /// The most there may be.
+        /// The limit.
         limit: u32,
     },
     /// Too many registers for a thread.
     #[error("a thread has at most {limit} registers, not {registers}")]
     RegistersPerThread {
-        /// What was asked for.
+        /// The value given.
         registers: u32,
-        /// The most there may be.
+        /// The limit.
         limit: u32,
     },
     /// Too many registers for a CTA.
@@ -90,27 +91,28 @@ pub enum OccupancyError {
         warps: u32,
         /// Registers of a thread.
         registers: u32,
-        /// Registers the CTA takes, in whole units.
+        /// Registers of the CTA, rounded up to the allocation granularity.
         needed: u32,
-        /// Registers a CTA may have.
+        /// The limit.
         limit: u32,
     },
     /// Too much shared memory for a CTA.
     #[error("a CTA has at most {limit} bytes of shared memory, not {bytes}")]
     Shared {
-        /// What was asked for.
+        /// The value given.
         bytes: u32,
-        /// The most there may be.
+        /// The limit.
         limit: u32,
     },
 }
 
 impl Capability {
-    /// How many CTAs of `kernel` an SM holds, and why not one more.
+    /// The occupancy of `kernel` and its limiter.
     ///
-    /// The rules are those of CUDA's own calculator. A warp's registers are rounded up to whole units and lie in one
-    /// partition of the SM, so what counts is how many warps fit a partition; a launch is checked as if the CTA filled all partitions
-    /// evenly. Shared memory includes what the system reserves in each CTA, rounded up to whole units.
+    /// The rules are those of the CUDA occupancy calculator. The registers of a warp are rounded up
+    /// to the allocation granularity and lie in one partition of the SM, so the number of warps per
+    /// partition decides. A launch is checked as if the CTA filled all partitions evenly. Shared
+    /// memory includes the bytes that the system reserves in each CTA.
     pub fn occupancy(&self, kernel: &KernelResources) -> Result<Occupancy, OccupancyError> {
         let warps = kernel.threads_per_cta.div_ceil(self.warp_size);
         let limits = self.ctas_by_resource(kernel)?;
@@ -118,7 +120,7 @@ impl Capability {
         Ok(Occupancy { ctas_per_sm, warps_per_sm: ctas_per_sm * warps, limiter })
     }
 
-    /// How many CTAs of `kernel` each resource of an SM allows; registers that are unknown allow any number.
+    /// The CTAs of `kernel` per SM that each resource allows; unknown registers allow any number.
     ///
     /// # Errors
     /// As [`occupancy`](Self::occupancy).
@@ -138,8 +140,8 @@ impl Capability {
         ])
     }
 
-    /// What `kernel` may take at most for an SM to hold one CTA more than it does; `None` where it has no more slots for CTAs, or
-    /// where one of the figures would have to be nothing.
+    /// The resources at which an SM would hold one more CTA of `kernel`; `None` if the SM has no
+    /// more CTA slots, or if a resource would have to be 0.
     ///
     /// # Errors
     /// As [`occupancy`](Self::occupancy).
@@ -224,7 +226,8 @@ mod tests {
             // 48 registers: 1536 a warp, 10 warps a partition.
             (sm(9, 0), kernel(32, 48, 0), (32, Limiter::Ctas)),
             (sm(9, 0), kernel(64, 48, 0), (20, Limiter::Registers)),
-            // 168 registers leave 3 warps a partition, 200 leave 2: five CTAs of two warps go down to four.
+            // 168 registers leave 3 warps a partition, 200 leave 2: five CTAs of two warps go down
+            // to four.
             (sm(8, 9), kernel(64, 168, 16_888), (5, Limiter::Shared)),
             (sm(8, 9), kernel(64, 200, 16_888), (4, Limiter::Registers)),
             // The reserved kilobyte: 48 KiB of user data is 49 KiB of the SM.
@@ -249,7 +252,8 @@ mod tests {
         assert!(matches!(refused(kernel(1025, 32, 0)), OccupancyError::Threads { .. }));
         assert!(matches!(refused(kernel(32, 256, 0)), OccupancyError::RegistersPerThread { .. }));
         assert!(matches!(refused(kernel(1024, 65, 0)), OccupancyError::RegistersPerCta { .. }));
-        // Five warps are checked as eight: 8 x 255 registers rounded up to 8192 a warp fill the file exactly.
+        // Five warps are checked as eight: 8 x 255 registers rounded up to 8192 a warp fill the
+        // file exactly.
         assert_eq!(sm(9, 0).occupancy(&kernel(160, 255, 0)).map(|found| found.ctas_per_sm), Ok(1));
         assert!(matches!(refused(kernel(288, 255, 0)), OccupancyError::RegistersPerCta { .. }));
         assert!(matches!(refused(kernel(32, 32, (227 << 10) + 1)), OccupancyError::Shared { .. }));
@@ -310,8 +314,9 @@ mod tests {
         }
     }
 
-    /// Fills an SM CTA by CTA, placing each warp in the emptiest of its four register files, until something runs out. What is rounded
-    /// to what is written out here, by the architecture's generation.
+    /// Fills an SM CTA by CTA, placing each warp in the emptiest of its four register files, until
+    /// something runs out. What is rounded to what is written out here, by the architecture's
+    /// generation.
     fn fill(capability: &Capability, kernel: &KernelResources) -> u32 {
         let (reserved, unit) = if capability.compute_capability < (8, 0) { (0, 256) } else { (1024, 128) };
         let warps = kernel.threads_per_cta.div_ceil(32);
@@ -353,7 +358,8 @@ mod tests {
                                 compared += 1;
                                 assert_eq!(found.ctas_per_sm, filled, "{} {kernel:?}", capability.target);
                             }
-                            // The launch is refused; the SM itself may have room, for warps that fill its files unevenly.
+                            // The launch is refused; the SM itself may have room, for warps that
+                            // fill its files unevenly.
                             Err(OccupancyError::RegistersPerCta { .. }) => {}
                             Err(error) => panic!("{} {kernel:?}: {error}", capability.target),
                         }
@@ -364,8 +370,8 @@ mod tests {
         }
     }
 
-    /// Rows of the programming guide's table "Technical Specifications per Compute Capability", written out once more: CTAs, warps
-    /// and kilobytes of shared memory of an SM.
+    /// Rows of the programming guide's table "Technical Specifications per Compute Capability",
+    /// written out once more: CTAs, warps and kilobytes of shared memory of an SM.
     #[test]
     fn limits_are_those_of_the_guide() {
         for (target, ctas, warps, shared) in [

@@ -1,15 +1,15 @@
-//! How fast a GPU can go at most: as measured where it was, as the data sheet has it where not.
+//! Roofs of the roofline model: measured where a measurement exists, else from the data sheet.
 
 use crate::arch::Arch;
 
-/// What a kernel may run into.
+/// What bounds a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bound {
-    /// Device memory that is read and written in equal parts, as a copy does, in bytes per second.
+    /// DRAM bandwidth, equal parts read and written, as in a copy; bytes per second.
     DeviceMemory,
-    /// Device memory that is only read, in bytes per second: it need not turn round.
+    /// DRAM bandwidth, read only; bytes per second.
     DeviceMemoryReads,
-    /// f32 on CUDA cores; this and the ones below in operations per second, two for a multiply-add.
+    /// f32 on CUDA cores. This and the following are operations per second, two per multiply-add.
     F32,
     /// f16 and bf16 on CUDA cores.
     F16,
@@ -30,7 +30,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// All of them.
+    /// All bounds.
     pub const ALL: [Bound; 11] = [
         Bound::DeviceMemory,
         Bound::DeviceMemoryReads,
@@ -45,7 +45,7 @@ impl Bound {
         Bound::TensorInt8,
     ];
 
-    /// Its name in a report.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Bound::DeviceMemory => "device memory",
@@ -63,24 +63,25 @@ impl Bound {
     }
 }
 
-/// A limit of a GPU.
+/// A roof of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roof {
-    /// What it limits.
+    /// What it bounds.
     pub bound: Bound,
     /// Bytes or operations per second.
     pub per_second: f64,
-    /// Whether it was measured; where not, it is the vendor's.
+    /// Whether it is measured, not from the data sheet.
     pub is_measured: bool,
-    /// Where the figure comes from.
+    /// The source of the figure.
     pub source: &'static str,
 }
 
-/// The figures that were measured: GPU, bound, bytes or operations per second, how.
+/// Measured roofs: GPU, bound, bytes or operations per second, method.
 ///
-/// These are what the GPU keeps up, at the clock that its power allows; a data sheet's peak assumes a clock that it does not keep. Each is the best that
-/// any kernel was seen to make, ours or another's. f32 is not among them: no kernel has come near what the cores can issue (the best SGEMM 52.6 of
-/// 66.9 TFLOP/s, at the full clock), and one that only computes in registers would.
+/// These are sustained rates, at the clock that the power limit allows; the peak of a data sheet
+/// assumes a higher clock. Each is the best rate measured for any kernel. f32 is not measured: the
+/// best SGEMM reaches 52.6 of 66.9 TFLOP/s at the full clock, and a kernel that computes only in
+/// registers would exceed it.
 static MEASURED: [(&str, Bound, f64, &str); 3] = [
     (
         "h200",
@@ -103,7 +104,7 @@ static MEASURED: [(&str, Bound, f64, &str); 3] = [
 ];
 
 impl Arch {
-    /// Its limits, in the order of [`Bound::ALL`]; those it lacks the units for are left out.
+    /// The roofs of the GPU, in the order of [`Bound::ALL`], without those of units that it lacks.
     ///
     /// ```
     /// use warpwright_arch::{Arch, Bound};
@@ -122,7 +123,7 @@ impl Arch {
                     is_measured: false,
                     source: match bound {
                         Bound::F32 | Bound::F16 | Bound::F64 => {
-                            "what the cores can issue at the highest clock"
+                            "issue rate of the cores at the highest clock"
                         }
                         _ => "the data sheet",
                     },
@@ -132,8 +133,8 @@ impl Arch {
         Bound::ALL.into_iter().map(of_bound).filter(|roof| roof.per_second > 0.0).collect()
     }
 
-    /// f16 multiply-adds of an SM in a clock, two an instruction (CUDA C++ Programming Guide, "Throughput of Native Arithmetic
-    /// Instructions").
+    /// f16 multiply-adds per SM and clock, two per instruction (CUDA C++ Programming Guide,
+    /// "Throughput of Native Arithmetic Instructions").
     fn f16_per_sm_clock(&self) -> u32 {
         match self.capability.compute_capability {
             (8, 0) | (9 | 10, _) => 256,
@@ -141,7 +142,7 @@ impl Arch {
         }
     }
 
-    /// What the vendor states.
+    /// The figure of the data sheet.
     fn stated(&self, bound: Bound) -> f64 {
         let cores = |per_clock: u32| {
             2.0 * f64::from(per_clock) * f64::from(self.sm_count) * f64::from(self.boost_mhz) * 1e6

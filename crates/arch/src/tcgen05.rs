@@ -1,4 +1,5 @@
-//! `tcgen05.mma`: the kinds, data types and shapes that exist (PTX ISA, "Instruction descriptor" and "Kind", sm_100a).
+//! `tcgen05.mma`: the kinds, data types and shapes that exist (PTX ISA, "Instruction descriptor"
+//! and "Kind", sm_100a).
 
 use crate::DataType::{self, *};
 
@@ -57,7 +58,8 @@ impl Kind {
         }
     }
 
-    /// The kind that multiplies A by B into D, if one does. Both 16-bit operands have one type, and bf16 accumulates in f32.
+    /// The kind that multiplies A by B into D, if one does. Both 16-bit operands have one type, and
+    /// bf16 accumulates in f32.
     pub fn of(a: DataType, b: DataType, d: DataType) -> Option<Kind> {
         let mixes = a == b || a.bits() <= 8;
         let kind = Kind::ALL.into_iter().find(|kind| number(kind.inputs(), a).is_some())?;

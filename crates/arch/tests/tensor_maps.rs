@@ -1,9 +1,10 @@
 //! The rules of tensor maps against the driver's own verdict.
 //!
-//! Each line of `tensor_maps.txt` is a description, and whether `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` of
-//! driver 580.159 (CUDA 13.0) on an H200 took it: the verdict, the element type's number, the address modulo what it was
-//! aligned to, extents, strides, the box or im2col's lower and upper corner, channels and pixels, element strides, and the
-//! numbers of interleave, swizzle, L2 promotion and fill.
+//! Each line of `tensor_maps.txt` is a description, and whether `cuTensorMapEncodeTiled` or
+//! `cuTensorMapEncodeIm2col` of driver 580.159 (CUDA 13.0) on an H200 took it: the verdict, the
+//! element type's number, the address modulo what it was aligned to, extents, strides, the box or
+//! im2col's lower and upper corner, channels and pixels, element strides, and the numbers of
+//! interleave, swizzle, L2 promotion and fill.
 
 use std::str::FromStr;
 
@@ -68,7 +69,8 @@ fn the_rules_are_the_drivers() {
             (Ok(()), "yes") | (Err(_), "no") => {}
             // The driver counts such boxes in a number that overflows; no kernel could use one.
             (Err(TensorMapError::TooLarge { .. }), _) => {}
-            // The driver takes such an axis for one of no pixels, and lets it pass where the corners are outside the tensor.
+            // The driver takes such an axis for one of no pixels, and lets it pass where the
+            // corners are outside the tensor.
             (Err(TensorMapError::PixelExtent { .. }), _) => {}
             (ours, _) => wrong.push(format!("{line}: {ours:?}")),
         }

@@ -1,4 +1,4 @@
-//! Which registers an instruction reads and which it writes.
+//! The registers that instructions read and write.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -27,7 +27,7 @@ pub(crate) fn mentioned(instruction: &Instruction) -> impl Iterator<Item = Regis
     instruction.operands.iter().flat_map(registers)
 }
 
-/// Whether the instruction reads what it writes: the accumulator of `wgmma`.
+/// Whether the instruction also reads its destination: the accumulator of `wgmma`.
 pub(crate) fn accumulates(instruction: &Instruction) -> bool {
     instruction.opcode.starts_with("wgmma.mma_async")
 }
@@ -38,12 +38,13 @@ pub(crate) fn reads(instruction: &Instruction) -> impl Iterator<Item = Register>
     instruction.operands.iter().skip(first).flat_map(registers)
 }
 
-/// The registers that get a value.
+/// The registers written.
 pub(crate) fn writes(instruction: &Instruction) -> impl Iterator<Item = Register> + '_ {
     instruction.operands.iter().take(instruction.destinations).flat_map(registers)
 }
 
-/// First words of the instructions that compute their results from their operands and do nothing else.
+/// First words of the instructions that compute their results from their operands and do nothing
+/// else.
 const PURE: [&str; 54] = [
     "abs", "add", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt",
     "cvta", "div", "dp2a", "dp4a", "ex2", "fma", "fns", "isspacep", "lg2", "lop3", "mad", "mad24", "mapa",
@@ -54,8 +55,8 @@ const PURE: [&str; 54] = [
 
 /// Whether the instruction can be left out where nobody reads its results.
 ///
-/// Loads are not pure, so that a wrong address is still found; the carry of `.cc` is a result that no operand shows;
-/// and clocks and the like differ from read to read.
+/// Loads are not pure, so that a wrong address is still found; the carry of `.cc` is a result that
+/// no operand shows; and clocks and the like differ from read to read.
 pub(crate) fn is_pure(instruction: &Instruction) -> bool {
     let opcode = instruction.opcode.as_ref();
     let base = opcode.split('.').next().unwrap_or("");
@@ -76,19 +77,21 @@ pub(crate) fn copy(instruction: &Instruction) -> Option<(Register, Register)> {
     }
 }
 
-/// Whether the instruction may still read its registers after the next one has run (PTX ISA, "Asynchronous
-/// Operations"): another register of the same value will not do, for that one may change meanwhile.
+/// Whether the instruction may still read its registers after the next one has run (PTX ISA,
+/// "Asynchronous Operations"): another register of the same value will not do, for that one may
+/// change meanwhile.
 fn reads_late(instruction: &Instruction) -> bool {
     accumulates(instruction) || instruction.opcode.starts_with("tcgen05.st")
 }
 
-/// Whether the instruction waits for those that [read late](reads_late), so that their registers may be written after it, not before.
+/// Whether the instruction waits for those that [read late](reads_late), so that their registers
+/// may be written after it, not before.
 pub(crate) fn ends_late_reads(instruction: &Instruction) -> bool {
     instruction.opcode.starts_with("wgmma.wait_group") || instruction.opcode.starts_with("tcgen05.wait")
 }
 
-/// Calls `visit` with every register that the instruction reads at once and that another of the same value can stand
-/// in for, the guard included.
+/// Calls `visit` with every register that the instruction reads at once and that another of the
+/// same value can stand in for, the guard included.
 pub(crate) fn for_each_read_mut(instruction: &mut Instruction, visit: &mut dyn FnMut(&mut Register)) {
     if let Some((guard, _)) = &mut instruction.guard {
         visit(guard);

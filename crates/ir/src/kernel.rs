@@ -20,7 +20,8 @@ impl From<&'static panic::Location<'static>> for Location {
     }
 }
 
-/// What a virtual register holds: a width, or a predicate. Signedness and floatness belong to instructions.
+/// What a virtual register holds: a width, or a predicate. Signedness and floatness belong to
+/// instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegisterClass {
     /// One bit: `.pred`.
@@ -82,11 +83,11 @@ pub struct Instruction {
     pub guard: Option<(Register, bool)>,
     /// The dotted opcode: `fma.rn.f32`.
     pub opcode: Cow<'static, str>,
-    /// How many of the leading operands are written by the instruction. (A store writes none.)
+    /// The number of destinations, which are the first operands. (A store has none.)
     pub destinations: usize,
     /// All operands in PTX order, destinations first.
     pub operands: Vec<Operand>,
-    /// Where the author wrote it.
+    /// The author's position.
     pub location: Location,
 }
 
@@ -102,15 +103,15 @@ pub type Body = Vec<Statement>;
 pub enum Statement {
     /// A PTX instruction.
     Instruction(Instruction),
-    /// Two ways, on a predicate.
+    /// A branch on a predicate.
     If {
         /// The predicate.
         condition: Register,
-        /// Where it holds.
+        /// Executed if it holds.
         then: Body,
-        /// Where it does not.
+        /// Executed if it does not.
         otherwise: Body,
-        /// Where the author wrote it.
+        /// The author's position.
         location: Location,
     },
     /// Repeats until left by `Break` or `Return`.
@@ -119,12 +120,13 @@ pub enum Statement {
         label: Label,
         /// The statements repeated.
         body: Body,
-        /// What `Continue` still executes before the next round: the step of a counted loop.
+        /// Executed by `Continue` before the next iteration: the step of a counted loop.
         step: Body,
-        /// Where the author wrote it.
+        /// The author's position.
         location: Location,
     },
-    /// Runs once, and may be left early by `Break`: the body of an inlined helper with an early `return`.
+    /// Runs once, and may be left early by `Break`: the body of an inlined helper with an early
+    /// `return`.
     Block {
         /// Its name for `Break`.
         label: Label,
@@ -133,26 +135,28 @@ pub enum Statement {
     },
     /// Leaves a `Loop` or `Block`.
     Break(Label, Location),
-    /// Goes to the `step` of a `Loop`, then its next round.
+    /// Continues with the `step` of a `Loop`, then its next iteration.
     Continue(Label, Location),
     /// Ends the thread.
     Return(Location),
-    /// `printf`: the format string (C conventions) and its arguments, already promoted to 32 or 64 bits.
+    /// `printf`: the format string (C conventions) and its arguments, already promoted to 32 or 64
+    /// bits.
     Print {
         /// The format string.
         format: String,
-        /// Argument registers with, for each, whether it prints as a double (`%f`) rather than an integer or pointer.
+        /// Argument registers with, for each, whether it prints as a double (`%f`) rather than an
+        /// integer or pointer.
         arguments: Vec<(Register, bool)>,
-        /// Where the author wrote it.
+        /// The author's position.
         location: Location,
     },
     /// `assert`: when the predicate is false, print the message and trap.
     Assert {
-        /// What must hold.
+        /// The condition.
         condition: Register,
         /// The author's text.
         message: String,
-        /// Where the author wrote it.
+        /// The author's position.
         location: Location,
     },
 }
@@ -203,15 +207,15 @@ pub struct MemoryVariable {
     pub bytes: u64,
     /// Alignment in bytes.
     pub align: u32,
-    /// Where the author asked for it.
+    /// The author's position.
     pub location: Location,
 }
 
-/// What lies in shared memory from a place on: elements, and which coordinates they have. No instruction depends on it; it lets
-/// a report say which element of which tile an address is.
+/// What lies in shared memory from a place on: elements, and which coordinates they have. No
+/// instruction depends on it; it lets a report say which element of which tile an address is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryObject {
-    /// The symbol that its place is counted from.
+    /// The symbol that the offset is relative to.
     pub symbol: String,
     /// Bytes past the symbol.
     pub offset: u64,
@@ -219,20 +223,21 @@ pub struct MemoryObject {
     pub element: &'static str,
     /// Bits of one element.
     pub element_bits: u32,
-    /// From coordinates to elements past the place, in the notation of layouts: `Swizzle<3,3,3> o 0 o (64,64):(64,1)`.
+    /// From coordinates to elements past the place, in the notation of layouts: `Swizzle<3,3,3> o 0
+    /// o (64,64):(64,1)`.
     pub layout: String,
     /// Whether the last mode of the layout counts the slots of a ring.
     pub in_slots: bool,
-    /// Where the author asked for it.
+    /// The author's position.
     pub location: Location,
 }
 
-/// What the kernel demands of its launch, and tells the assembler.
+/// The launch bounds of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
-    /// `.reqntid`: the block must have exactly these extents.
+    /// `.reqntid`: the exact extents of a CTA.
     pub required_block: Option<[u32; 3]>,
-    /// `.maxntid`: at most these many threads.
+    /// `.maxntid`: the maximum number of threads of a CTA.
     pub maximum_threads: Option<u32>,
     /// `.minnctapersm`
     pub minimum_blocks_per_sm: Option<u32>,
@@ -253,9 +258,10 @@ pub struct Kernel {
     pub registers: Vec<RegisterClass>,
     /// Statically sized shared variables.
     pub shared: Vec<MemoryVariable>,
-    /// Local arrays the author asked for.
+    /// Local arrays.
     pub local: Vec<MemoryVariable>,
-    /// Alignment in bytes of the dynamic shared memory, if it is used; its symbol is [`DYNAMIC_SHARED`].
+    /// Alignment in bytes of the dynamic shared memory, if it is used; its symbol is
+    /// [`DYNAMIC_SHARED`].
     pub dynamic_shared_align: Option<u32>,
     /// Bytes of dynamic shared memory that a launch must provide.
     pub dynamic_shared_bytes: u32,
@@ -265,7 +271,7 @@ pub struct Kernel {
     pub launch: LaunchBounds,
     /// The statements.
     pub body: Body,
-    /// How many labels `body` uses: all are below this.
+    /// The number of labels in `body`: all labels are below it.
     pub labels: u32,
 }
 

@@ -22,8 +22,8 @@ impl Module {
         Self { capability, kernels }
     }
 
-    /// The `.version` to declare: the oldest that knows the target and every instruction, so that the oldest possible
-    /// driver takes the text.
+    /// The `.version` to declare: the oldest that knows the target and every instruction, so that
+    /// the oldest possible driver takes the text.
     pub fn version(&self) -> (u32, u32) {
         let needs = self.kernels.iter().map(|kernel| self.version_for(kernel));
         needs.fold(self.capability.ptx_version, std::cmp::max)
@@ -33,7 +33,8 @@ impl Module {
         let mut version = self.capability.ptx_version;
         let mut seen = HashSet::new();
         kernel.for_each_instruction(&mut |instruction| {
-            // Forms of one name differ in operands more than in age: one look at each name is enough.
+            // Forms of one name differ in operands more than in age: one look at each name is
+            // enough.
             if seen.insert(instruction.opcode.clone())
                 && let Some(form) = form_of(kernel, instruction, self.capability.target)
             {

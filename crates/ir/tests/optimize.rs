@@ -144,7 +144,8 @@ fn an_asynchronous_instruction_keeps_its_registers() {
 
 #[test]
 fn a_register_is_not_written_before_the_wait_for_what_reads_it() {
-    // The next fragment is loaded while a `wgmma`, of an earlier round say, may still read the last one.
+    // The next fragment is loaded while a `wgmma`, of an earlier round say, may still read the last
+    // one.
     let optimized = |between: &'static str| {
         optimized(|b, [loaded, fragment, sum, _], p, pointer| {
             let accumulators = Operand::Vector(vec![reg(sum); 4]);

@@ -23,7 +23,8 @@ pub(crate) enum Sketch {
         from: [u8; 2],
         guard: Option<(u8, bool)>,
     },
-    /// As the kernel language assigns: a computation into a temporary, what else there is, a `mov` to the variable.
+    /// As the kernel language assigns: a computation into a temporary, what else there is, a `mov`
+    /// to the variable.
     Assign {
         kind: u8,
         to: u8,

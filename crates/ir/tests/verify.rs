@@ -94,10 +94,10 @@ fn operands_are_held_against_the_table() {
     });
     let mistakes = mistakes(&wrong);
     assert_eq!(mistakes.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9, 10, 12, 14]);
-    assert_eq!(mistakes[0].1, "`add.u32` takes `b32 = b32, b32`, but was given `b32 = b32, b64`");
+    assert_eq!(mistakes[0].1, "`add.u32` takes `b32 = b32, b32`, not `b32 = b32, b64`");
     assert_eq!(
         mistakes[4].1,
-        "`selp.b32` takes `b32 = b32, b32, pred`, but was given `b32 = b32, b32, !pred`"
+        "`selp.b32` takes `b32 = b32, b32, pred`, not `b32 = b32, b32, !pred`"
     );
 }
 
@@ -106,15 +106,15 @@ fn instructions_of_other_architectures_are_refused() {
     let hopper = kernel(|b, _, _, _| vec![b.op("wgmma.fence.sync.aligned", 0, &[])]);
     assert_eq!(
         mistakes(&hopper),
-        [(1, "`wgmma.fence.sync.aligned` is not there on sm_80: it needs sm_90a".to_owned())]
+        [(1, "`wgmma.fence.sync.aligned` does not exist on sm_80; it needs sm_90a".to_owned())]
     );
     assert_eq!(verify(&hopper, on("sm_90a")), Ok(()));
     assert!(verify(&hopper, on("sm_100a")).is_err());
 }
 
 #[test]
-fn reads_before_writes_are_found_on_every_way() {
-    let unwritten = "a value is read here that has none yet";
+fn reads_before_writes_are_found_on_every_path() {
+    let unwritten = "a value is read here that is not assigned on every path";
     // One branch writes.
     let one_branch = kernel(|b, p, [x, y], _| {
         vec![
@@ -265,7 +265,7 @@ fn resources_stay_within_the_device() {
     assert_eq!(errors.len(), 7, "{errors:#?}");
     assert_eq!(
         errors[0].to_string(),
-        "lesson.rs:11:1: static shared memory comes to 50176 bytes here, of 49152 at most; ask for more as dynamic shared memory"
+        "lesson.rs:11:1: static shared memory reaches 50176 bytes here; the limit is 49152; use dynamic shared memory"
     );
     assert!(matches!(errors[1].fault, Fault::TooMuchShared { bytes, limit, .. } if bytes > limit));
     let mut fits = big.clone();

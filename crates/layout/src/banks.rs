@@ -1,4 +1,4 @@
-//! Counting what an access costs: shared-memory bank conflicts and global-memory sectors.
+//! The cost of an access: shared-memory bank conflicts and global-memory sectors.
 
 use crate::error::Illustration;
 use crate::{ComposedLayout, Error, Layout};
@@ -23,33 +23,33 @@ pub struct Access {
     pub element_bits: i64,
 }
 
-/// What a shared-memory access costs.
+/// The cost of a shared-memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflicts {
-    /// The passes that the memory makes.
+    /// Passes over the banks.
     pub wavefronts: i64,
-    /// The passes that as many bytes need at least.
+    /// The minimum number of passes for these bytes.
     pub ideal: i64,
 }
 
 impl Conflicts {
-    /// The passes made because lanes met in a bank.
+    /// The passes that bank conflicts add.
     pub fn extra(&self) -> i64 {
         self.wavefronts - self.ideal
     }
 }
 
-/// What a global-memory access costs.
+/// The cost of a global-memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sectors {
-    /// The 32-byte sectors touched.
+    /// Sectors touched.
     pub touched: i64,
-    /// The sectors that as many distinct bytes need at least.
+    /// The minimum number of sectors for these bytes.
     pub ideal: i64,
 }
 
 impl Access {
-    /// The access whose (lane, value) layout is given, of elements of `element_bits`.
+    /// The access with this (lane, value) layout, of elements of `element_bits`.
     pub fn new(thread_values: Layout, element_bits: i64) -> Result<Access, Error> {
         if element_bits < 1 || thread_values.rank() != 2 {
             let legal = "a layout (lane, value) of elements of 1 bit or more";
@@ -58,17 +58,17 @@ impl Access {
         Ok(Access { thread_values, first: 0, element_bits })
     }
 
-    /// The same access, `first` elements further on.
+    /// The access, moved by `first` elements.
     pub fn from(self, first: i64) -> Access {
         Access { first, ..self }
     }
 
-    /// Row `row` of a (rows, columns) tile: lane `i` takes element `i`.
+    /// Row `row` of a (rows, columns) tile: lane `i` accesses element `i`.
     pub fn row(tile: (i64, i64), row: i64, element_bits: i64) -> Result<Access, Error> {
         Ok(Access::new(Layout::new((tile.1.min(32), 1), (tile.0, 0))?, element_bits)?.from(row))
     }
 
-    /// Column `column` of a (rows, columns) tile: lane `i` takes element `i`.
+    /// Column `column` of a (rows, columns) tile: lane `i` accesses element `i`.
     pub fn column(tile: (i64, i64), column: i64, element_bits: i64) -> Result<Access, Error> {
         Ok(Access::new(Layout::new((tile.0.min(32), 1), (1, 0))?, element_bits)?.from(column * tile.0))
     }
@@ -78,10 +78,10 @@ impl Access {
         Ok(self.thread_values.mode(0)?.offsets()?.into_iter().map(|lane| lane + self.first).collect())
     }
 
-    /// The bytes at which each lane's vector starts, and the bytes each takes.
+    /// The byte offset of each lane's vector, and the bytes of one vector.
     ///
     /// # Errors
-    /// If a lane's elements are not side by side in memory, in order, at an address that their width divides.
+    /// If a lane's elements are not contiguous, in order, and aligned to the size of the vector.
     fn vectors(&self, tile: &ComposedLayout) -> Result<(Vec<i64>, i64), Error> {
         let (lane_starts, steps) = (self.lanes()?, self.thread_values.mode(1)?.offsets()?);
         let bits = steps.len() as i64 * self.element_bits;
@@ -114,7 +114,7 @@ impl Access {
         ))
     }
 
-    /// The longest power of two of elements that stay side by side for every lane.
+    /// The largest power of two of elements that are contiguous for every lane.
     fn widest_run(&self, tile: &ComposedLayout) -> Result<usize, Error> {
         let (lanes, steps) = (self.lanes()?, self.thread_values.mode(1)?.offsets()?);
         let holds = |run: usize| {
@@ -127,10 +127,11 @@ impl Access {
         Ok((0..7).map(|log| 1 << log).take_while(|&run| run <= steps.len() && holds(run)).last().unwrap_or(1))
     }
 
-    /// How often shared memory must be passed over for this access to `tile`.
+    /// The passes over the banks for this access to `tile`.
     ///
-    /// Lanes of up to 4 bytes go all together, of 8 bytes in two halves, of 16 bytes in four quarters. Within a pass each
-    /// bank serves one 4-byte word; lanes that want the same word share it.
+    /// Vectors of up to 4 bytes are served for all lanes at once, of 8 bytes in two halves, of 16
+    /// bytes in four quarters. Per pass, each bank serves one 4-byte word, to all lanes that access
+    /// it.
     ///
     /// ```
     /// use warpwright_layout::{Access, ComposedLayout, Layout, Swizzle};
@@ -150,7 +151,8 @@ impl Access {
         Ok(Conflicts { wavefronts, ideal: starts.chunks(together).len() as i64 })
     }
 
-    /// The sectors of global memory that this access to `tile` touches, for a base aligned to a sector.
+    /// The sectors of global memory that this access to `tile` touches, for a base aligned to a
+    /// sector.
     ///
     /// ```
     /// use warpwright_layout::{Access, Layout};
@@ -170,13 +172,13 @@ impl Access {
         Ok(Sectors { touched: sectors.len() as i64, ideal })
     }
 
-    /// The number of elements that each lane takes at once.
+    /// The elements of one lane.
     pub fn vector(&self) -> Result<i64, Error> {
         self.thread_values.mode(1)?.known_size("an access")
     }
 }
 
-/// The most words that any bank serves for these lanes.
+/// The largest number of words of one bank that these lanes access.
 fn passes(starts: &[i64], bytes: i64) -> i64 {
     let mut words = BTreeSet::new();
     for start in starts {
@@ -197,7 +199,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The (8,8):(1,8) tile of floats of the swizzling tutorial: a row meets each bank twice, Swizzle<3,2,3> spreads it.
+    /// The (8,8):(1,8) tile of f32 of the swizzling tutorial: 2-way conflicts along a row, which
+    /// Swizzle<3,2,3> avoids.
     #[test]
     fn the_tutorial_rows_conflict_and_are_freed() {
         for row in 0..8 {
@@ -229,7 +232,8 @@ mod tests {
         assert_eq!(sixteen.conflicts(&tile("128:1")).unwrap(), Conflicts { wavefronts: 4, ideal: 4 });
     }
 
-    /// Rows of 64 bytes, read 16 bytes at a time by 8 lanes one below the other (as ldmatrix does): 4 passes for one.
+    /// Rows of 64 bytes, read 16 bytes at a time by 8 lanes in a column (as ldmatrix does): a 4-way
+    /// conflict.
     #[test]
     fn matrix_rows_of_64_bytes_conflict() {
         let rows = Access::new("(8,8):(1,128)".parse().unwrap(), 16).unwrap();

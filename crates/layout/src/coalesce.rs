@@ -1,11 +1,11 @@
-//! Coalescing, filtering, and the other operations that change a layout's form and little else.
+//! Coalescing, filtering, and other operations that change the form of a layout.
 
 use crate::layout::FlatMode;
 use crate::{Error, Int, IntTuple, Layout, Stride, Tuple};
 
 impl Layout {
-    /// The same function with as few modes as possible: adjacent modes `s:d, t:s*d` merge into `s*t:d`, and modes of
-    /// size 1 go.
+    /// The same function with the fewest modes: adjacent modes `s:d, t:s*d` merge into `s*t:d`, and
+    /// modes of size 1 are removed.
     ///
     /// Post-condition: the size and depth <= 1; `R(i) = L(i)` for all `i < size`.
     ///
@@ -18,8 +18,8 @@ impl Layout {
         Layout::of_flat_modes(merged(self.flat_modes())?)
     }
 
-    /// Coalesces each mode that the profile names with a leaf; the profile's tuple structure is kept, and the modes
-    /// past its end are left alone. The profile's integers do not matter.
+    /// Coalesces each mode at which the profile has a leaf. The tuple structure of the profile is
+    /// kept, and so are the modes past its end. The values of the profile's leaves are ignored.
     ///
     /// Post-condition: by mode, that of [`coalesce`](Layout::coalesce).
     ///
@@ -64,7 +64,8 @@ impl Layout {
         self.filter_zeros().coalesce()
     }
 
-    /// Filters each mode that the profile names with a leaf, as [`coalesce_by`](Layout::coalesce_by) does.
+    /// Filters each mode at which the profile has a leaf, as [`coalesce_by`](Layout::coalesce_by)
+    /// does.
     pub fn filter_by(&self, profile: &IntTuple) -> Result<Layout, Error> {
         self.by_profile(profile, &mut |mode| mode.filter())
     }
@@ -87,7 +88,7 @@ impl Layout {
         }
     }
 
-    /// Modes `from..to` gathered into one mode.
+    /// Groups modes `from..to` into one mode.
     ///
     /// Post-condition: `R(i) = L(i)`; rank lower by `to - from - 1`.
     ///
@@ -125,7 +126,7 @@ impl Layout {
         }
     }
 
-    /// The layout with `other` as a further mode at the right.
+    /// Appends `other` as the last mode.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -136,7 +137,7 @@ impl Layout {
         Layout::of_modes(self.modes().into_iter().chain([other.clone()]))
     }
 
-    /// The layout with `other` as a further mode at the left.
+    /// Prepends `other` as the first mode.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -230,8 +231,8 @@ impl Layout {
     }
 }
 
-/// Merges adjacent modes that continue one another and drops those of extent 1. Leaves whose continuation cannot be
-/// decided stay apart.
+/// Merges adjacent modes that continue each other and removes those of extent 1. Modes for which
+/// this cannot be decided are not merged.
 pub(crate) fn merged(modes: Vec<FlatMode>) -> Result<Vec<FlatMode>, Error> {
     let mut result: Vec<FlatMode> = Vec::with_capacity(modes.len());
     for mode in modes {
@@ -246,7 +247,7 @@ pub(crate) fn merged(modes: Vec<FlatMode>) -> Result<Vec<FlatMode>, Error> {
     Ok(result)
 }
 
-/// Whether `next` goes on where `mode` ends.
+/// Whether `next` continues where `mode` ends.
 fn continues(mode: &FlatMode, next: &FlatMode) -> Result<bool, Error> {
     Ok(mode.stride.times(&mode.extent)? == next.stride)
 }

@@ -1,4 +1,4 @@
-//! The complement: what a layout leaves untouched.
+//! The complement: the offsets that a layout does not reach.
 
 use crate::coalesce::merged;
 use crate::error::Illustration;
@@ -6,11 +6,11 @@ use crate::layout::FlatMode;
 use crate::{Error, Int, IntTuple, Layout, Stride};
 
 impl Layout {
-    /// The layout of the offsets in `[0, size)` that this one leaves, up to repetition: `(A, R)` covers a range of at
-    /// least `size`. Modes of stride 0 do not count.
+    /// The layout `R` of the offsets in `[0, size)` that this layout does not reach, up to
+    /// repetition: `(A, R)` covers at least `[0, size)`. Modes of stride 0 are ignored.
     ///
-    /// Post-conditions: `R` is strictly increasing; `R(i)` is not an offset of `A` for any `i >= 1`;
-    /// `cosize((A, R)) >= size`; `(A, R)` is injective.
+    /// Post-conditions: `R` is strictly increasing; `R(i)` is not an offset of `A` for any `i >=
+    /// 1`; `cosize((A, R)) >= size`; `(A, R)` is injective.
     ///
     /// # Errors
     /// If `A` is not injective (its modes of stride 0 apart), or a stride is negative or not known.
@@ -26,8 +26,8 @@ impl Layout {
         self.complement_of(&size.into().product()?, true)
     }
 
-    /// The complement; `reach` asks for one more round where gaps that a stride does not divide leave it short of `size`.
-    /// Divisions do without: a tile with such gaps never covers its layout.
+    /// The complement. With `reach`, one more repetition covers `size` if a stride does not divide
+    /// the gaps. Divisions do not need it: a tile with such gaps never covers its layout.
     pub(crate) fn complement_of(&self, size: &Int, reach: bool) -> Result<Layout, Error> {
         let modes = self.by_stride("complement")?;
         let mut gaps: Vec<FlatMode> = Vec::new();
@@ -76,8 +76,8 @@ impl Layout {
         Ok(modes)
     }
 
-    /// The complement of a layout with a mode that starts inside the range of the earlier ones: if it is injective, its
-    /// repetition as a whole.
+    /// The complement of a layout with a mode that starts inside the range of the earlier ones: if
+    /// it is injective, its repetition as a whole.
     fn interleaved(&self, size: &Int) -> Result<Layout, Error> {
         self.require_injective("complement")?;
         let cosize = self.cosize()?;
@@ -124,8 +124,8 @@ impl Layout {
     }
 }
 
-/// How often everything below `covered` repeats to reach `size`. Gaps that a stride does not divide leave the range
-/// short of `covered`; one more round makes up for it.
+/// The repetitions of the range `[0, covered)` needed to cover `size`. If a stride does not divide
+/// the gaps, one more repetition is needed.
 fn rounds(layout: &Layout, gaps: &[FlatMode], size: &Int, covered: &Int) -> Result<Int, Error> {
     let rounds = size.ceil_divided_by(covered)?;
     let (Some(known_rounds), Some(covered), Some(size)) = (rounds.known(), covered.known(), size.known())

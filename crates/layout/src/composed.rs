@@ -6,7 +6,7 @@ use std::fmt;
 /// One function applied to offsets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Exchanges bits.
+    /// Permutes bits.
     Swizzle(Swizzle),
     /// Reads the offset as an index of a layout.
     Layout(Layout),
@@ -14,10 +14,11 @@ pub enum Stage {
     Shift(Int),
 }
 
-/// `A o offset o B`: the coordinate goes through the layout `B`, gains `offset`, and goes through the functions `A`.
+/// `A o offset o B`: applies the layout `B` to the coordinate, adds `offset`, and applies the
+/// functions `A`.
 ///
-/// With a swizzle for `A` this is a swizzled tile; with nothing for `A` a layout seen from an offset, which is what a
-/// slice of a tensor is. Its shape is that of `B`; operations on the domain act on `B` alone.
+/// With a swizzle as `A` it is a swizzled tile; without `A` it is a layout with an offset, such as
+/// a slice of a tensor. Its shape is that of `B`. Operations on the domain apply to `B` only.
 ///
 /// ```
 /// use warpwright_layout::{All, Layout, Swizzle};
@@ -88,12 +89,12 @@ impl ComposedLayout {
         &self.outer
     }
 
-    /// What is added to the inner layout's offsets.
+    /// The offset added to those of the inner layout.
     pub fn offset(&self) -> &Offset {
         &self.offset
     }
 
-    /// The layout that takes the coordinate.
+    /// The layout applied to the coordinate.
     pub fn inner(&self) -> &Layout {
         &self.inner
     }
@@ -107,7 +108,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The layout alone, if nothing is applied to it and nothing added.
+    /// The layout, if there are no functions and no offset.
     pub fn as_layout(&self) -> Option<&Layout> {
         (self.outer.is_empty() && self.offset == Offset::ZERO).then_some(&self.inner)
     }
@@ -127,7 +128,8 @@ impl ComposedLayout {
         self.inner.size()
     }
 
-    /// Whether every coordinate has an offset in memory that is known, which takes no listing to tell.
+    /// Whether the offset of every coordinate is a static memory offset. Decided without
+    /// enumeration.
     ///
     /// ```
     /// use warpwright_layout::{ComposedLayout, Int, Layout, Swizzle};
@@ -150,7 +152,7 @@ impl ComposedLayout {
             && self.outer.iter().all(stage_is_known)
     }
 
-    /// One more than the largest offset, found by listing them unless nothing is applied.
+    /// One more than the largest offset; found by enumeration if functions are applied.
     pub fn cosize(&self) -> Result<Int, Error> {
         if self.outer.is_empty() {
             return self.inner.cosize()?.plus(self.offset.linear()?);
@@ -161,8 +163,9 @@ impl ComposedLayout {
     /// The offset of a coordinate: `A(offset + B(c))`.
     ///
     /// # Errors
-    /// As for [`Layout::evaluate`]; also if a swizzle meets a device value whose bits it would exchange. For such
-    /// values lower [`inner_offset`](ComposedLayout::inner_offset) and apply the [`outer`](ComposedLayout::outer) stages.
+    /// As for [`Layout::evaluate`]; also if a swizzle would permute bits of a device value. For
+    /// such values, lower [`inner_offset`](ComposedLayout::inner_offset) and apply the
+    /// [`outer`](ComposedLayout::outer) stages.
     pub fn evaluate(&self, coordinate: &IntTuple) -> Result<Offset, Error> {
         self.through_outer(self.inner_offset(coordinate)?)
     }
@@ -209,7 +212,7 @@ impl ComposedLayout {
         })
     }
 
-    /// The same functions after `operation` of the inner layout: every operation on the domain is one of these.
+    /// Applies `operation` to the inner layout, with the same outer functions.
     ///
     /// ```
     /// use warpwright_layout::{Layout, Swizzle};
@@ -230,7 +233,7 @@ impl ComposedLayout {
         self.map_inner(|inner| inner.compose(tiler))
     }
 
-    /// The kept modes, with the offset of the rest of the coordinate taken in.
+    /// The kept modes, with the offset of the rest of the coordinate.
     ///
     /// Post-condition: `L(c) = slice(kept part of c)`.
     pub fn slice(&self, coordinate: &Coordinate) -> Result<ComposedLayout, Error> {
@@ -238,15 +241,15 @@ impl ComposedLayout {
         Ok(ComposedLayout { inner, offset: self.offset.plus(&offset)?, outer: self.outer.clone() })
     }
 
-    /// The layout seen from `offset` further on.
+    /// The layout with `offset` added.
     pub fn shifted(&self, offset: impl Into<Offset>) -> Result<ComposedLayout, Error> {
         Ok(ComposedLayout { offset: self.offset.plus(&offset.into())?, ..self.clone() })
     }
 
     /// `B^-1 o (-offset) o A^-1`.
     ///
-    /// Post-condition: `L(R(i)) = i` for the offsets `i` that `L` takes, when `B` is a bijection onto `[0, size)`
-    /// and the offset is 0.
+    /// Post-condition: `L(R(i)) = i` for the offsets `i` that `L` takes, when `B` is a bijection
+    /// onto `[0, size)` and the offset is 0.
     ///
     /// ```
     /// use warpwright_layout::{Layout, Swizzle};
@@ -266,8 +269,9 @@ impl ComposedLayout {
         self.inverse(|layout| layout.left_inverse())
     }
 
-    /// The widest vector of elements that a copy between this tensor and `other` may move at once: side by side and in
-    /// the same order in both, kept whole by their swizzles, and aligned as far as their offsets are known to be.
+    /// The widest vector, in elements, of a copy between this tensor and `other`: contiguous and in
+    /// the same order in both, not split by a swizzle, and aligned as far as the offsets are
+    /// static.
     ///
     /// ```
     /// use warpwright_layout::{ComposedLayout, Layout, Swizzle};

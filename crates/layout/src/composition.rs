@@ -1,22 +1,24 @@
-//! Composition: one layout read through another.
+//! Composition of layouts.
 
 use crate::coalesce::merged;
 use crate::error::Illustration;
 use crate::layout::FlatMode;
 use crate::{Error, Int, Layout, Stride, Tiler, Tuple};
 
-/// Compositions that the digit arithmetic cannot settle are settled by listing, up to this many elements.
+/// Compositions that digit arithmetic cannot decide are decided by enumeration, up to this many
+/// elements.
 const MOST_LISTED: i64 = 1 << 13;
 
 impl Layout {
-    /// `A o B`, the layout that reads `A` through `B`; by mode where the tiler is a tuple.
+    /// `A o B`: `R(c) = A(B(c))`. Applies by mode if the tiler is a tuple.
     ///
-    /// Post-condition: `B` is compatible with `R`, and `R(c) = A(B(c))` for every coordinate `c` of `B`. As always, `A`
-    /// runs on in its last mode past its end.
+    /// Post-condition: `B` is compatible with `R`, and `R(c) = A(B(c))` for every coordinate `c` of
+    /// `B`. Past its end, `A` continues in its last mode.
     ///
     /// # Errors
-    /// If no layout of `B`'s shape is that function: a mode of `B` that neither divides nor is divided by a mode of `A`,
-    /// or two modes of `B` whose sum carries from one mode of `A` into the next.
+    /// If no layout of the shape of `B` is that function: a mode of `B` and a mode of `A` do not
+    /// divide each other, or the sum of two modes of `B` carries from one mode of `A` into the
+    /// next.
     ///
     /// ```
     /// use warpwright_layout::{All, Layout};
@@ -46,13 +48,13 @@ struct Piece {
     step: Int,
 }
 
-/// Why a leaf of B cannot be taken through A.
+/// Why a leaf of B cannot be composed with A.
 enum Refusal {
     /// The step does not fit mode `mode` of A.
     Step { mode: usize },
-    /// The extent is no multiple of the `run` elements that mode `mode` of A yields.
+    /// The extent is not a multiple of the `run` elements of mode `mode` of A.
     Extent { mode: usize, run: i64 },
-    /// Something is undecidable or overflows.
+    /// Undecidable, or overflow.
     Error(Error),
 }
 
@@ -113,8 +115,8 @@ fn assemble(b: &Layout, parts: Vec<Vec<FlatMode>>) -> Result<Layout, Error> {
     place(b.shape(), &mut parts.into_iter())
 }
 
-/// The coalesced modes of A. Where B reaches past the end of A, the last mode is kept even if its extent is 1: it is
-/// the one that runs on. Should no layout do that, the last mode of extent above 1 runs on instead.
+/// The coalesced modes of A. If B reaches past the end of A, the last mode is kept even with extent 1, since A continues in
+/// it. If no layout does that, A continues in the last mode of extent above 1.
 fn modes_of(a: &Layout, past_the_end: bool) -> Result<Vec<FlatMode>, Error> {
     let mut flat = a.flat_modes();
     let last = if past_the_end { flat.pop() } else { None };
@@ -195,8 +197,9 @@ fn undecided(value: &Int, divisor: &Int, reason: &str) -> Error {
     )
 }
 
-/// The first mode of A, other than its last, in which the leaves of B together run past the end. Returns nothing when
-/// every sum of B's modes stays within its digit, so that A is additive over them.
+/// The first mode of A, other than its last, in which the leaves of B together run past the end.
+/// Returns nothing when every sum of B's modes stays within its digit, so that A is additive over
+/// them.
 fn first_carry(modes: &[FlatMode], taken: &[Vec<Piece>]) -> Result<Option<usize>, Error> {
     for (position, mode) in modes[..modes.len() - 1].iter().enumerate() {
         let mut contributors = 0;
@@ -228,7 +231,8 @@ fn scaled(modes: &[FlatMode], pieces: &[Piece], leaf: &FlatMode) -> Result<Vec<F
     pieces.iter().map(scale).collect()
 }
 
-/// Composition on the left of a layout that returns coordinates: A must be one too, or apply to whole modes.
+/// Composition on the left of a layout that returns coordinates: A must be one too, or apply to
+/// whole modes.
 fn compose_basis(a: &Layout, b: &Layout, basis: &Stride) -> Result<Layout, Error> {
     let stride = b.stride().try_map(&mut |stride: &Stride| {
         if stride.is(0) {
@@ -243,7 +247,7 @@ fn compose_basis(a: &Layout, b: &Layout, basis: &Stride) -> Result<Layout, Error
     Layout::new(b.shape().clone(), stride)
 }
 
-/// Decides a composition by listing all its offsets; `None` where it is too large or too unknown for that, or is not a
+/// Decides a composition by enumeration; `None` if it is too large, has dynamic leaves, or is not a
 /// layout.
 fn listed(a: &Layout, b: &Layout) -> Option<Result<Layout, Error>> {
     let size = b.known_size("composition").ok()?;

@@ -1,4 +1,4 @@
-//! Coordinates, and the maps between coordinates and indices.
+//! Coordinates, and their conversion to and from indices.
 //!
 //! An index counts the coordinates of a shape colexicographically: the leftmost mode moves fastest.
 
@@ -6,7 +6,7 @@ use crate::tuple::from_tuple;
 use crate::{Error, Int, IntTuple, Tuple};
 use std::fmt;
 
-/// The whole of a mode: `_` in a coordinate or a tiler.
+/// All of a mode: `_` in a coordinate or a tiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct All;
 
@@ -75,7 +75,8 @@ from_tuple!(
     (A, B, C, D, E, F)
 );
 
-/// The coordinate of `index` in `shape`: congruent with `shape`, and `index_of` of it is `index` again.
+/// The coordinate of `index` in `shape`: congruent with `shape`, and `index_of` of it is `index`
+/// again.
 ///
 /// ```
 /// use warpwright_layout::{coordinate_of, IntTuple};
@@ -92,7 +93,8 @@ pub fn coordinate_of(index: &Int, shape: &IntTuple) -> Result<IntTuple, Error> {
     })
 }
 
-/// The index of `coordinate` in `shape`; each leaf of the coordinate may itself be an index into a nested mode.
+/// The index of `coordinate` in `shape`; each leaf of the coordinate may itself be an index into a
+/// nested mode.
 ///
 /// ```
 /// use warpwright_layout::index_of;

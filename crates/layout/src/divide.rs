@@ -1,13 +1,14 @@
-//! Divisions: a layout split into a tile and the rest.
+//! Divisions: a layout split into tiles.
 
 use crate::{Error, Layout, Tiler};
 
 impl Layout {
-    /// Splits `A` into the part that `B` selects and the repetitions of it: `A o (B, complement(B, size(A)))`; by mode
-    /// where the tiler is a tuple.
+    /// Splits `A` into the tile that `B` selects and its repetitions: `A o (B, complement(B,
+    /// size(A)))`. Applies by mode if the tiler is a tuple.
     ///
-    /// Post-condition: rank 2 (in each tiled mode); mode 0 is `A o B`; mode 1 steps over the tiles. A tiler that does
-    /// not divide the size leaves a last tile that runs past the end: predicate it.
+    /// Post-condition: rank 2 (in each tiled mode); mode 0 is `A o B`; mode 1 is the index of the
+    /// tile. If the tiler does not divide the size, the last tile runs past the end and must be
+    /// predicated.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -19,10 +20,11 @@ impl Layout {
         tiler.into().apply(self, &mut divide)
     }
 
-    /// [`logical_divide`](Layout::logical_divide) with the tiles' modes gathered into mode 0 and the rests' into mode 1:
-    /// `((T0,T1,..),(R0,R1,..))`.
+    /// [`logical_divide`](Layout::logical_divide) with the modes of the tiles in mode 0 and those
+    /// of the rest in mode 1: `((T0,T1,..),(R0,R1,..))`.
     ///
-    /// Post-condition: mode 0 is `A o tiler`; every index of `A` occurs exactly once where the tiler divides.
+    /// Post-condition: mode 0 is `A o tiler`; every index of `A` occurs exactly once where the
+    /// tiler divides.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -34,7 +36,7 @@ impl Layout {
         unzipped(self, &tiler.into(), &mut divide)
     }
 
-    /// [`zipped_divide`](Layout::zipped_divide) with the rest opened: `((T0,T1,..),R0,R1,..)`.
+    /// [`zipped_divide`](Layout::zipped_divide) with the rest flattened: `((T0,T1,..),R0,R1,..)`.
     ///
     /// Post-condition: mode 0 is `A o tiler`.
     ///
@@ -48,7 +50,8 @@ impl Layout {
         open_rest(&self.zipped_divide(tiler)?)
     }
 
-    /// [`zipped_divide`](Layout::zipped_divide) with tile and rest opened: `(T0,T1,..,R0,R1,..)`.
+    /// [`zipped_divide`](Layout::zipped_divide) with tile and rest flattened:
+    /// `(T0,T1,..,R0,R1,..)`.
     ///
     /// Post-condition: the first modes are those of `A o tiler`.
     ///
@@ -68,7 +71,7 @@ fn divide(a: &Layout, b: &Layout) -> Result<Layout, Error> {
     a.compose(Layout::of_modes([b.clone(), rest]))
 }
 
-/// Applies a splitter by mode and gathers what it splits off: `((T0,..),(R0,..,untouched))`.
+/// Applies a splitter by mode and groups the results: `((T0,..),(R0,..,untouched))`.
 pub(crate) fn unzipped(
     layout: &Layout,
     tiler: &Tiler,

@@ -1,24 +1,24 @@
-//! What can be wrong with a layout, said with the layouts themselves.
+//! The errors of the algebra, which show the layouts.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Why an operation of the algebra was refused.
+/// The reason why an operation is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No layout equals A(B(c)).
     #[error("{0}")]
     NotRepresentable(Box<Illustration>),
-    /// An operation that inverts or completes a layout met one that maps two coordinates to one offset.
+    /// An inverse or complement of a layout that maps two coordinates to one offset.
     #[error("{0}")]
     NotInjective(Box<Illustration>),
-    /// A block, vector or tile does not divide what it is to fill.
+    /// A block, vector or tile does not divide the layout it must fill.
     #[error("{0}")]
     DoesNotDivide(Box<Illustration>),
-    /// A swizzle moves elements that an access needs side by side.
+    /// A swizzle splits the contiguous elements of an access.
     #[error("{0}")]
     BreaksVector(Box<Illustration>),
-    /// The operation must know a leaf that only the device knows.
+    /// The operation needs a static leaf and met a dynamic one.
     #[error("{operation} needs to know `{leaf}` when the kernel is built: {reason}")]
     NeedsKnown {
         /// The operation.
@@ -54,14 +54,14 @@ pub enum Error {
         /// The shape, as printed.
         shape: String,
     },
-    /// A mode that is not there.
+    /// A mode that the layout does not have.
     #[error("{layout} has no mode {mode}: its rank is {rank}")]
     NoSuchMode {
         /// The layout, as printed.
         layout: String,
-        /// The mode asked for.
+        /// The mode given.
         mode: usize,
-        /// How many there are.
+        /// The rank of the layout.
         rank: usize,
     },
     /// A tiler, profile or coordinate with more modes than the layout.
@@ -73,7 +73,7 @@ pub enum Error {
         rank: usize,
         /// The tiler or profile, as printed.
         given: String,
-        /// How many modes that has.
+        /// The modes of the tiler or profile.
         wanted: usize,
     },
     /// Integers beyond 64 bits.
@@ -82,7 +82,7 @@ pub enum Error {
     /// A zero divisor.
     #[error("division by zero")]
     DivisionByZero,
-    /// More elements than an operation that lists them all is willing to.
+    /// Too many elements to enumerate.
     #[error("{layout} has {size} elements; listing stops at {most}")]
     TooLarge {
         /// The layout, as printed.
@@ -92,10 +92,10 @@ pub enum Error {
         /// The limit.
         most: i64,
     },
-    /// An offset in memory was asked of a layout that returns coordinates.
+    /// A memory offset of a layout that returns coordinates.
     #[error("{0} gives coordinates, not offsets in memory: its strides have bases")]
     IsCoordinate(String),
-    /// A layout whose strides are of two kinds.
+    /// Offsets and coordinates in one layout.
     #[error("{0} and {1} cannot be added: one is an offset, the other a coordinate of another structure")]
     MixedStrides(String, String),
     /// An argument outside its range.
@@ -108,7 +108,7 @@ pub enum Error {
         /// The legal values.
         legal: String,
     },
-    /// A text that is not an expression of the layout language.
+    /// Text that is not an expression of the layout language.
     #[error("{0}")]
     Syntax(Box<Illustration>),
 }
@@ -139,27 +139,27 @@ impl Error {
     }
 }
 
-/// A message with the layouts it is about, the offending modes marked, and a way out.
+/// A message that shows the layouts, marks the offending modes, and suggests a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Illustration {
-    /// What is wrong, in a sentence.
+    /// The error, in one sentence.
     pub summary: String,
-    /// The layouts, each with its mark.
+    /// The layouts, with marks.
     pub lines: Vec<Marked>,
     /// The nearest legal choice, if one is known.
     pub suggestion: Option<String>,
 }
 
-/// A named text with a part of it marked.
+/// A labeled text with a marked part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// What the text is called: `A`, `tiler`, ...
+    /// The label: `A`, `tiler`, ...
     pub label: String,
     /// The text.
     pub text: String,
     /// The marked columns (in characters), if any.
     pub span: Option<Range<usize>>,
-    /// What to say at the mark.
+    /// The note at the mark.
     pub note: String,
 }
 

@@ -1,17 +1,17 @@
-//! The leaf of every shape and stride: an integer known when the kernel is built, or a device value.
+//! The leaf of every shape and stride: a static integer or a device value.
 
 use crate::Error;
 use std::fmt;
 use std::ops::{Add, Div, Mul, Rem, Sub};
 use std::sync::Arc;
 
-/// An integer: known at build time, or an expression over device values.
+/// An integer: static, known when the kernel is built, or an expression over device values.
 ///
-/// Arithmetic on known integers is done at once; arithmetic that touches a device value builds an
-/// [`Expression`], simplified where that needs no assumption beyond "indices do not overflow".
+/// Arithmetic on static integers is evaluated immediately. Arithmetic on device values builds an
+/// [`Expression`], simplified under the assumption that indices do not overflow.
 ///
-/// The named methods ([`plus`](Int::plus), [`times`](Int::times), ...) report overflow and division by zero as
-/// errors. The operators `+ - * / %` are for code that knows its numbers: like Rust's own they panic on both.
+/// The named methods ([`plus`](Int::plus), [`times`](Int::times), ...) report overflow and division
+/// by zero as errors. The operators `+ - * / %` panic on both, as those of Rust integers do.
 ///
 /// ```
 /// use warpwright_layout::Int;
@@ -29,9 +29,9 @@ pub enum Int {
     Device(Arc<Expression>),
 }
 
-/// What a device integer is computed from.
+/// The expression of a device integer.
 ///
-/// Division and remainder are those of non-negative numbers: layouts only divide coordinates and extents.
+/// Division and remainder are of non-negative numbers: layouts divide only coordinates and extents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expression {
     /// A device value, opaque to this crate.
@@ -40,14 +40,14 @@ pub enum Expression {
     Operation(Operator, Int, Int),
 }
 
-/// A device value: who owns it (`id`), what to call it in messages, and what is promised of it.
+/// A device value: its owner's handle (`id`), its name in messages, and a known divisor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Variable {
     /// The creator's handle for the value.
     pub id: u64,
     /// The name that messages and printed layouts show.
     pub name: Arc<str>,
-    /// A number known to divide the value; 1 when nothing is known.
+    /// A known divisor of the value; 1 if none is known.
     pub multiple_of: i64,
 }
 
@@ -79,8 +79,8 @@ impl Int {
         Int::device_multiple_of(id, name, 1)
     }
 
-    /// A device value promised to be a multiple of `multiple_of` (an aligned leading dimension, say), so that
-    /// divisibility questions about it can be decided.
+    /// A device value that is a multiple of `multiple_of`, such as an aligned leading dimension.
+    /// Operations use the divisor to decide divisibility.
     pub fn device_multiple_of(id: u64, name: impl Into<Arc<str>>, multiple_of: i64) -> Int {
         let variable = Variable { id, name: name.into(), multiple_of: multiple_of.max(1) };
         Int::Device(Arc::new(Expression::Variable(variable)))
@@ -99,7 +99,7 @@ impl Int {
         self.known() == Some(value)
     }
 
-    /// The value, or an error that says which leaf `operation` needed to know and why.
+    /// The value, or an error that names the leaf that `operation` needs and the reason.
     pub fn require(&self, operation: &'static str, reason: &str) -> Result<i64, Error> {
         self.known().ok_or_else(|| Error::needs_known(operation, self, reason))
     }
@@ -266,8 +266,8 @@ impl Int {
         }
     }
 
-    /// Computes the integer bottom-up with another notion of number: the way to lower it to instructions, or to
-    /// substitute values for variables.
+    /// Evaluates the expression bottom-up over another type: lowers it to instructions, or
+    /// substitutes values for variables.
     ///
     /// ```
     /// use warpwright_layout::{Int, Operator};
@@ -302,7 +302,8 @@ impl Int {
         }
     }
 
-    /// The value once every variable has one; `None` on overflow, division by zero, or a variable without a value.
+    /// The value once every variable has one; `None` on overflow, division by zero, or a variable
+    /// without a value.
     pub fn evaluate(&self, value_of: &mut impl FnMut(&Variable) -> Option<i64>) -> Option<i64> {
         self.fold(&mut Some, &mut |variable| value_of(variable), &mut |operator, a, b| {
             let (a, b) = (a?, b?);
@@ -346,8 +347,8 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
 }
 
 impl fmt::Display for Int {
-    /// Plain by default (`128`); `{:#}` marks what is known at build time as CuTe does (`_128`). Device values show
-    /// by name in both.
+    /// `128` by default; `{:#}` marks static integers as CuTe does (`_128`). Device values print
+    /// their name in both forms.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Operator::*;
         match self {

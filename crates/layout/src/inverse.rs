@@ -1,4 +1,4 @@
-//! Inverses, null spaces, and what two layouts have in common.
+//! Inverses, null spaces, and common layouts.
 
 use crate::coalesce::merged;
 use crate::error::Illustration;
@@ -13,12 +13,13 @@ struct Placed {
 }
 
 impl Layout {
-    /// The longest layout of consecutive offsets from 0 up, read back to indices.
+    /// The inverse of the longest run of consecutive offsets from 0.
     ///
     /// Post-condition: `L(R(i)) = i` for all `i < size(R)`.
     ///
-    /// Modes are taken by rising stride while each starts where the last ended; as in the reference implementation
-    /// a mode of stride 0 (or one that repeats offsets) ends the run.
+    /// Modes are taken by increasing stride as long as each starts where the previous one ends. As
+    /// in the reference implementation, a mode of stride 0, or one that repeats offsets, ends the
+    /// run.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -40,13 +41,13 @@ impl Layout {
         run_from_one(modes.iter())
     }
 
-    /// A layout that leads each offset of this one back to an index of it.
+    /// A layout that maps each offset of this layout back to an index.
     ///
     /// Post-condition: `L(R(L(i))) = L(i)`, and `R(L(i)) = i` where `L` is injective.
     ///
     /// # Errors
-    /// If the strides do not nest (each stride must divide the next larger one) and no run of the smaller ones leads back
-    /// either.
+    /// If the strides do not nest (each must divide the next larger one) and no run of the smaller
+    /// ones has an inverse.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -93,7 +94,8 @@ impl Layout {
         closed(result, modes, place)
     }
 
-    /// Whether `back` leads every offset of this layout to an index of it, and to the very index if it is injective.
+    /// Whether `back` maps every offset of this layout to one of its indices, and to the same index
+    /// if it is injective.
     fn is_led_back_by(&self, back: &Layout) -> bool {
         let Ok(offsets) = self.offsets() else { return false };
         let injective = self.nullspace().is_ok_and(|kernel| kernel.size() == Ok(Int::ONE))
@@ -137,7 +139,7 @@ impl Layout {
         )?)
     }
 
-    /// The longest layout over which this layout and `other` both count 0, 1, 2, ...
+    /// The longest layout over which both layouts have the offsets 0, 1, 2, ...
     ///
     /// Post-condition: `A(R(i)) = i = B(R(i))` for all `i < size(R)`.
     ///
@@ -167,10 +169,10 @@ impl Layout {
         Layout::of_flat_modes(merged(common)?)
     }
 
-    /// The number of elements that both layouts keep side by side and in the same order: the widest vector that a copy
-    /// between them may use.
+    /// The number of elements that are contiguous and in the same order in both layouts: the widest
+    /// vector of a copy between them.
     ///
-    /// Post-condition: it is the size of [`max_common_layout`](Layout::max_common_layout).
+    /// Post-condition: the size of [`max_common_layout`](Layout::max_common_layout).
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -199,7 +201,7 @@ impl Layout {
     }
 }
 
-/// The layout of the modes whose strides continue one another from 1 up.
+/// The layout of the modes whose strides continue each other from 1.
 fn run_from_one<'a>(modes: impl Iterator<Item = &'a Placed>) -> Result<Layout, Error> {
     let mut run = Vec::new();
     let mut next = Int::ONE;
@@ -224,7 +226,8 @@ fn closed(mut digits: Vec<FlatMode>, modes: &[Placed], place: Int) -> Result<Lay
     Layout::of_flat_modes(merged(digits)?)
 }
 
-/// Whether each mode ends at a divisor of the next stride, so that the gaps between them are whole.
+/// Whether each mode ends at a divisor of the next stride, so that the gaps between them are
+/// multiples.
 fn fills_exactly(modes: &[Placed]) -> Result<bool, Error> {
     let mut end = Int::ONE;
     for mode in modes {

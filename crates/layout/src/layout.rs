@@ -1,13 +1,13 @@
-//! [`Layout`]: a shape and a stride, which together map coordinates to offsets.
+//! [`Layout`]: a shape and a stride.
 
 use crate::{Coordinate, Error, Int, IntTuple, Offset, Stride, StrideTuple, Tuple};
 use std::fmt;
 
-/// A function from coordinates to offsets: the shape says what, the stride says where.
+/// A function from coordinates to offsets, given by a shape and a stride.
 ///
-/// The offset of a coordinate is the sum over the leaves of position times stride. A whole layout, or any of its modes,
-/// may also be given a plain index, which counts coordinates with the leftmost mode fastest. An index past the end
-/// runs on in the last mode.
+/// The offset of a coordinate is the sum of position times stride over the leaves. A layout, or any
+/// of its modes, also takes an index, which counts coordinates colexicographically: the leftmost
+/// mode is fastest. An index past the end continues in the last mode.
 ///
 /// ```
 /// use warpwright_layout::Layout;
@@ -41,7 +41,8 @@ impl Layout {
     /// The layout of `shape` with `stride`.
     ///
     /// # Errors
-    /// If the two have different tuple structures, a known extent is below 1, or an offset overflows 64 bits.
+    /// If the two have different tuple structures, a known extent is below 1, or an offset
+    /// overflows 64 bits.
     pub fn new(shape: impl Into<IntTuple>, stride: impl Into<StrideTuple>) -> Result<Layout, Error> {
         let (shape, stride) = (shape.into(), stride.into());
         if !shape.congruent(&stride) {
@@ -78,8 +79,8 @@ impl Layout {
         Layout::new(shape, stride)
     }
 
-    /// The compact layout whose modes are contiguous in the order of the ranks in `order`: rank 0 first.
-    /// Modes of equal rank keep their order from left to right.
+    /// The compact layout whose modes are contiguous in the order of the ranks in `order`: rank 0
+    /// first. Modes of equal rank keep their order from left to right.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -111,8 +112,9 @@ impl Layout {
         }
     }
 
-    /// The compact layout of the same shape whose modes are contiguous in the order of this one's strides; modes of
-    /// stride 0 keep it. It is how a thread holds in registers what this layout names in memory.
+    /// The compact layout of the same shape, with modes in the order of the strides of this layout;
+    /// modes of stride 0 keep it. It is the register layout of a fragment of this layout (CuTe's
+    /// `make_fragment_like`).
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -134,8 +136,8 @@ impl Layout {
         Layout::new(self.shape.clone(), stride)
     }
 
-    /// The layout that returns its own coordinate: each leaf's stride is the basis vector of its place. Slicing and
-    /// tiling it as one tiles a tensor gives the coordinates to predicate with.
+    /// The layout that returns its coordinate: the stride of each leaf is the basis vector of its
+    /// position. Tiled and sliced like a tensor, it gives the coordinates for predicates.
     pub fn identity(shape: impl Into<IntTuple>) -> Result<Layout, Error> {
         let shape = shape.into();
         let stride = basis_strides(&shape, &mut Vec::new());
@@ -168,7 +170,7 @@ impl Layout {
         self.shape.rank()
     }
 
-    /// How deeply tuples nest.
+    /// The nesting depth of the tuples.
     pub fn depth(&self) -> usize {
         self.shape.depth()
     }
@@ -201,7 +203,7 @@ impl Layout {
         self.shape.product()
     }
 
-    /// The size, where a number is needed.
+    /// The size, which must be static.
     pub fn known_size(&self, operation: &'static str) -> Result<i64, Error> {
         self.shape.leaves().into_iter().try_fold(1i64, |size, extent| {
             let extent = extent.require(operation, "it needs the number of elements")?;
@@ -209,7 +211,7 @@ impl Layout {
         })
     }
 
-    /// One more than the largest offset: the room the layout needs.
+    /// One more than the largest offset: the elements of storage the layout needs.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -231,7 +233,7 @@ impl Layout {
         largest.plus(&Int::ONE)
     }
 
-    /// The offset of a coordinate, which is an index, a tuple, or anything between.
+    /// The offset of a coordinate. Each mode takes an index or a tuple.
     ///
     /// # Errors
     /// If the coordinate has more structure than the shape.
@@ -242,17 +244,17 @@ impl Layout {
     /// The offset in memory of a coordinate.
     ///
     /// # Errors
-    /// Those of [`evaluate`](Layout::evaluate), and if the layout's strides have bases.
+    /// Those of [`evaluate`](Layout::evaluate), and if the strides have bases.
     pub fn index(&self, coordinate: &IntTuple) -> Result<Int, Error> {
         Ok(self.evaluate(coordinate)?.linear()?.clone())
     }
 
-    /// The offset in memory of the element number `index`, for a layout that is wholly known.
+    /// The memory offset of element `index` of a static layout.
     pub fn at(&self, index: i64) -> Result<i64, Error> {
         self.index(&index.into())?.require("at", "it computes a number")
     }
 
-    /// The offsets of all elements in the order of their index.
+    /// The offsets of all elements, in index order.
     ///
     /// # Errors
     /// If a leaf is a device value, a stride has a basis, or there are more than 2^24 elements.
@@ -280,9 +282,10 @@ impl Layout {
         Ok(offsets)
     }
 
-    /// The layout with the modes marked `_` in `coordinate`, and the offset of the rest of the coordinate.
+    /// The layout with the modes marked `_` in `coordinate`, and the offset of the rest of the
+    /// coordinate.
     ///
-    /// Kept modes come out in order, without the tuples that lost all other modes.
+    /// Kept modes stay in order; tuples that lose all other modes are removed.
     /// Post-condition: `layout(c) = slice(kept part of c) + offset`.
     ///
     /// ```
@@ -320,7 +323,7 @@ impl Layout {
         })
     }
 
-    /// The same function over another shape that lists the same indices: `shape` and the size agree.
+    /// The same function of the index over another shape of the same size.
     ///
     /// # Errors
     /// If the sizes differ, or the strides do not follow the new shape.
@@ -357,7 +360,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Refuses known extents below 1, and layouts whose known offsets leave 64 bits.
+    /// Refuses static extents below 1, and static offsets that exceed 64 bits.
     fn check_range(&self) -> Result<(), Error> {
         let (mut reach, mut size) = (0i128, 1i128);
         for (extent, stride) in self.shape.leaves().into_iter().zip(self.stride.leaves()) {
@@ -447,7 +450,7 @@ fn keep(coordinate: &Coordinate, layout: &Layout, whole: bool, kept: &mut Vec<La
 }
 
 impl fmt::Display for Layout {
-    /// Plain by default (`(4,8):(1,4)`); `{:#}` marks known leaves as CuTe does (`(_4,_8):(_1,_4)`).
+    /// `(4,8):(1,4)` by default; `{:#}` marks static leaves as CuTe does (`(_4,_8):(_1,_4)`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape.fmt(f)?;
         f.write_str(":")?;

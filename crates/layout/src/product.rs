@@ -1,14 +1,16 @@
-//! Products: a layout repeated as another one says.
+//! Products: a layout repeated according to another layout.
 
 use crate::divide::{open_both, open_rest, unzipped};
 use crate::error::Illustration;
 use crate::{Error, Int, IntTuple, Layout, Tiler, Tuple};
 
 impl Layout {
-    /// `A` repeated over `B`: `(A, complement(A, size(A) * cosize(B)) o B)`; by mode where the tiler is a tuple.
+    /// `A` repeated over `B`: `(A, complement(A, size(A) * cosize(B)) o B)`. Applies by mode if the
+    /// tiler is a tuple.
     ///
-    /// Post-condition: rank 2; mode 0 is `A`; `B` is compatible with mode 1, and repetition `B(c)` of `A` is at mode 1's
-    /// `c`. Where `B` does not fit the gaps that `A` leaves, whole repetitions of `A` follow one another instead.
+    /// Post-condition: rank 2; mode 0 is `A`; `B` is compatible with mode 1, and coordinate `c` of
+    /// mode 1 is repetition `B(c)` of `A`. If `B` does not fit the gaps of `A`, whole repetitions
+    /// of `A` follow each other instead.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -20,8 +22,8 @@ impl Layout {
         tiler.into().apply(self, &mut multiply)
     }
 
-    /// [`logical_product`](Layout::logical_product) with the blocks' modes gathered into mode 0 and the repetitions'
-    /// into mode 1.
+    /// [`logical_product`](Layout::logical_product) with the modes of the blocks in mode 0 and
+    /// those of the repetitions in mode 1.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -33,7 +35,8 @@ impl Layout {
         unzipped(self, &tiler.into(), &mut multiply)
     }
 
-    /// [`zipped_product`](Layout::zipped_product) with the repetitions opened: `((A0,A1,..),B0,B1,..)`.
+    /// [`zipped_product`](Layout::zipped_product) with the repetitions flattened:
+    /// `((A0,A1,..),B0,B1,..)`.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -45,15 +48,15 @@ impl Layout {
         open_rest(&self.zipped_product(tiler)?)
     }
 
-    /// [`zipped_product`](Layout::zipped_product) with both opened: `(A0,A1,..,B0,B1,..)`.
+    /// [`zipped_product`](Layout::zipped_product) with both flattened: `(A0,A1,..,B0,B1,..)`.
     pub fn flat_product(&self, tiler: impl Into<Tiler>) -> Result<Layout, Error> {
         open_both(&self.zipped_product(tiler)?)
     }
 
-    /// `A` repeated over `B`, mode by mode, with each block whole: mode `i` is `(A_i, B_i)`.
+    /// `A` repeated over `B`, mode by mode, with contiguous blocks: mode `i` is `(A_i, B_i)`.
     ///
-    /// Post-condition: the offsets of `logical_product(A, B)`; element `a` of block `b` is at `(a, b)` in each mode.
-    /// The modes are not coalesced.
+    /// Post-condition: the offsets of `logical_product(A, B)`; element `a` of block `b` is at `(a,
+    /// b)` in each mode. The modes are not coalesced.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -68,7 +71,8 @@ impl Layout {
 
     /// `A` repeated over `B`, mode by mode, with the blocks interleaved: mode `i` is `(B_i, A_i)`.
     ///
-    /// Post-condition: the offsets of `logical_product(A, B)`; element `a` of block `b` is at `(b, a)` in each mode.
+    /// Post-condition: the offsets of `logical_product(A, B)`; element `a` of block `b` is at `(b,
+    /// a)` in each mode.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -83,13 +87,14 @@ impl Layout {
         product.select(&[1, 0])?.zip()
     }
 
-    /// This layout as a block repeated until it fills `shape`; blocks follow one another in the order of the ranks in
-    /// `order` (leftmost first when `None`).
+    /// This layout as a block, repeated until it fills `shape`. Blocks follow each other in the
+    /// order of the ranks in `order` (leftmost first if `None`).
     ///
-    /// Post-condition: `shape` is compatible with the shape of `R`; the first block of `R` is this layout.
+    /// Post-condition: `shape` is compatible with the shape of `R`; the first block of `R` is this
+    /// layout.
     ///
     /// # Errors
-    /// If an extent of the block does not divide that of the shape.
+    /// If an extent of the block does not divide the extent of the shape.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -142,7 +147,7 @@ impl Layout {
         }
     }
 
-    /// The layout with all strides `factor` times as long.
+    /// The layout with all strides multiplied by `factor`.
     fn scaled(&self, factor: &Int) -> Result<Layout, Error> {
         let stride = self.stride().try_map(&mut |stride: &crate::Stride| stride.times(factor))?;
         Layout::new(self.shape().clone(), stride)
@@ -181,7 +186,7 @@ fn block_does_not_divide(block: &Layout, extents: &IntTuple, mode: usize) -> Err
     Error::DoesNotDivide(Box::new(picture.suggest(suggestion)))
 }
 
-/// The divisor of `whole` nearest to `near`, if there is one within reach; 1 otherwise.
+/// The divisor of `whole` nearest to `near`, within a bounded distance; else 1.
 pub(crate) fn nearest_divisor(near: i64, whole: i64) -> i64 {
     const FARTHEST: i64 = 4096;
     let near = near.clamp(1, whole.max(1));

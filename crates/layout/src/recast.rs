@@ -6,10 +6,11 @@ use crate::{ComposedLayout, Error, Int, Layout, Offset, Stage, Stride, Tuple};
 impl Layout {
     /// The layout of elements `factor` times as wide.
     ///
-    /// Post-condition: `size(R) * factor = size(L)` in bytes' terms: each element of `R` is `factor` adjacent ones of `L`.
+    /// Post-condition: `size(R) * factor = size(L)`; each element of `R` is `factor` adjacent
+    /// elements of `L`.
     ///
     /// # Errors
-    /// If the elements of `L` are not side by side in runs of `factor`.
+    /// If the elements of `L` are not contiguous in runs of `factor`.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -33,8 +34,9 @@ impl Layout {
 
     /// The layout of elements a `factor`-th as wide.
     ///
-    /// Post-condition: `size(R) = size(L) * factor`: each element of `L` is `factor` adjacent ones of `R`. Where no mode of
-    /// `L` is contiguous the parts become a new mode inside the first.
+    /// Post-condition: `size(R) = size(L) * factor`: each element of `L` is `factor` adjacent
+    /// elements of `R`. If no mode of `L` is contiguous, the parts become a new mode inside the
+    /// first.
     ///
     /// ```
     /// use warpwright_layout::Layout;
@@ -72,7 +74,8 @@ impl Layout {
         }
     }
 
-    /// The layout of elements of `to` bits over the same bytes as this layout of elements of `from` bits.
+    /// The layout of elements of `to` bits over the same bytes as this layout of elements of `from`
+    /// bits.
     ///
     /// Post-condition: `size(R) * to = size(L) * from`.
     ///
@@ -117,7 +120,7 @@ impl ComposedLayout {
     }
 }
 
-/// The factors by which to narrow and then widen, in lowest terms.
+/// The factors of downcast and upcast, in lowest terms.
 fn ratio(from: i64, to: i64) -> Result<(i64, i64), Error> {
     let (from, to) = (positive("the old width", from)?, positive("the new width", to)?);
     let common = crate::int::gcd(from, to);

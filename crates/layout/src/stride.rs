@@ -1,13 +1,14 @@
-//! Strides: plain integers, or multiples of a basis vector, so that a layout can return coordinates.
+//! Strides: integers, or multiples of a basis vector for layouts that return coordinates.
 
 use crate::{Error, Int, IntTuple, Tuple};
 use std::fmt;
 
 /// One stride: `scale` steps along `basis`.
 ///
-/// The empty basis is plain memory: the stride is a number of elements. A basis `[i, j, ...]` is the unit vector of
-/// mode `i`, submode `j` of a coordinate; CuTe prints `3 * E<1,0>` as `3@0@1`, this crate as `3@1.0`. Tensors that
-/// TMA copies have such strides: what the hardware needs is a coordinate, not an address.
+/// With an empty basis, the stride is a number of elements. A basis `[i, j, ...]` is the unit
+/// vector of mode `i`, submode `j` of a coordinate; CuTe prints `3 * E<1,0>` as `3@0@1`, this crate
+/// as `3@1.0`. TMA tensors have such strides, since the hardware takes a coordinate, not an
+/// address.
 ///
 /// ```
 /// use warpwright_layout::Layout;
@@ -18,9 +19,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stride {
-    /// How many steps.
+    /// The number of steps.
     pub scale: Int,
-    /// Along which mode of a coordinate; empty for memory.
+    /// The path of the mode in the coordinate; empty for memory.
     pub basis: Vec<usize>,
 }
 
@@ -48,7 +49,7 @@ impl Stride {
         self.is_plain() && self.scale.is(value)
     }
 
-    /// The stride `factor` times as long.
+    /// The stride multiplied by `factor`.
     pub(crate) fn times(&self, factor: &Int) -> Result<Stride, Error> {
         let scale = self.scale.times(factor)?;
         let basis = if scale.is(0) { Vec::new() } else { self.basis.clone() };
@@ -95,9 +96,9 @@ crate::tuple::from_tuple!(
     (A, B, C, D, E, F)
 );
 
-/// What a layout returns: an offset in memory, or a coordinate when its strides have bases.
+/// The result of a layout: a memory offset, or a coordinate if the strides have bases.
 ///
-/// Offsets of the two kinds add up mode by mode; adding plain zero to a coordinate changes nothing.
+/// Coordinates add mode by mode. Adding the offset 0 to a coordinate changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Offset {
     /// A number of elements.
@@ -107,7 +108,7 @@ pub enum Offset {
 }
 
 impl Offset {
-    /// Nothing, in either kind.
+    /// Zero, as an offset or a coordinate.
     pub const ZERO: Offset = Offset::Linear(Int::ZERO);
 
     /// The number of elements; an error for a coordinate.

@@ -1,12 +1,14 @@
-//! [`Swizzle`]: the exclusive-or of some address bits with others, which spreads accesses over the banks.
+//! [`Swizzle`]: the exclusive or of address bits with higher bits, which distributes accesses over
+//! the banks.
 
 use crate::{Error, Expression, Int, Operator};
 use std::fmt;
 
-/// `x ^ ((x >> shift) & mask)`, where the mask has `bits` bits from bit `base` up: CuTe's `Swizzle<B,M,S>`.
+/// `x ^ ((x >> shift) & mask)`, where the mask has `bits` bits from bit `base` up: CuTe's
+/// `Swizzle<B,M,S>`.
 ///
-/// The `2^base` elements of an aligned run stay contiguous. A negative shift moves bits upwards instead.
-/// Post-condition: it is its own inverse.
+/// The `2^base` elements of an aligned run stay contiguous. A negative shift moves bits upwards
+/// instead. Post-condition: it is its own inverse.
 ///
 /// ```
 /// use warpwright_layout::Swizzle;
@@ -37,20 +39,20 @@ impl Swizzle {
         Ok(Swizzle { bits, base, shift })
     }
 
-    /// The swizzle that moves nothing.
+    /// The identity swizzle.
     pub const IDENTITY: Swizzle = Swizzle { bits: 0, base: 4, shift: 3 };
 
-    /// The number of bits exchanged.
+    /// The number of bits permuted.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The number of low bits left alone: `2^base` elements stay contiguous.
+    /// The number of low bits that do not change: `2^base` elements stay contiguous.
     pub fn base(&self) -> u32 {
         self.base
     }
 
-    /// How far above (below, if negative) the target bits the source bits lie.
+    /// The distance of the source bits above the target bits; below, if negative.
     pub fn shift(&self) -> i32 {
         self.shift
     }
@@ -76,13 +78,13 @@ impl Swizzle {
         1 << (self.bits + self.base + self.shift.unsigned_abs())
     }
 
-    /// True if the swizzle changes nothing.
+    /// True for the identity swizzle.
     pub fn is_identity(&self) -> bool {
         self.bits == 0
     }
 
-    /// The swizzled offset where it can be told: of a known offset, or of a device offset known to be a multiple of the
-    /// whole pattern plus a known rest.
+    /// The swizzled offset of a static offset, or of a device offset that is a multiple of the
+    /// whole pattern plus a static remainder.
     pub(crate) fn apply_to(&self, offset: &Int) -> Result<Int, Error> {
         if self.is_identity() {
             return Ok(offset.clone());
@@ -102,7 +104,7 @@ impl Swizzle {
 
     /// The swizzle of elements `factor` times as wide (a power of two).
     ///
-    /// Post-condition: bytes stay where they were, as long as the new element is within the contiguous run.
+    /// Post-condition: the bytes keep their addresses if the new element fits the contiguous run.
     pub fn upcast(&self, factor: i64) -> Result<Swizzle, Error> {
         let by = power_of_two(factor)?;
         let lost = by.saturating_sub(self.base);
@@ -115,7 +117,7 @@ impl Swizzle {
 
     /// The swizzle of elements a `factor`-th as wide (a power of two).
     ///
-    /// Post-condition: bytes stay where they were.
+    /// Post-condition: the bytes keep their addresses.
     pub fn downcast(&self, factor: i64) -> Result<Swizzle, Error> {
         Swizzle::new(self.bits, self.base + power_of_two(factor)?, self.shift)
     }
@@ -138,7 +140,8 @@ impl fmt::Display for Swizzle {
 mod tests {
     use super::*;
 
-    /// The table of all swizzles up to three bits: an involution, a permutation of its period, contiguous in runs.
+    /// The table of all swizzles up to three bits: an involution, a permutation of its period,
+    /// contiguous in runs.
     #[test]
     fn every_small_swizzle_is_an_involution_that_keeps_runs() {
         for (bits, base, shift) in

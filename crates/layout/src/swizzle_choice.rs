@@ -1,40 +1,42 @@
-//! The right swizzle for a shared-memory tile: the smallest that frees the write and the read of bank conflicts.
+//! Choosing the swizzle of a shared-memory tile: the smallest without bank conflicts in the write
+//! and the read.
 
 use crate::atom::SharedSwizzle;
 use crate::{Access, Conflicts, Error, Layout, Swizzle};
 
-/// Which swizzles the tile's users can follow.
+/// The swizzles that the accesses of a tile support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwizzleUse {
-    /// Threads compute their own addresses: any swizzle will do.
+    /// Threads compute addresses: any swizzle.
     Threads,
-    /// TMA writes or `wgmma` reads the tile: one of the hardware's modes.
+    /// TMA writes or `wgmma` reads the tile: a hardware mode.
     Hardware,
 }
 
-/// A swizzle with the proof that it is right.
+/// A swizzle with the costs of both accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwizzleChoice {
     /// The swizzle.
     pub swizzle: Swizzle,
-    /// What the write costs, summed over its instructions.
+    /// The cost of the write, summed over its instructions.
     pub write: Conflicts,
-    /// What the read costs, summed over its instructions.
+    /// The cost of the read, summed over its instructions.
     pub read: Conflicts,
 }
 
 impl SwizzleChoice {
-    /// True if neither access meets a bank conflict.
+    /// True if neither access has bank conflicts.
     pub fn is_free(&self) -> bool {
         self.write.extra() == 0 && self.read.extra() == 0
     }
 }
 
-/// Chooses the swizzle of `tile` with the fewest bits, among those with the fewest bank conflicts over all instructions of
-/// the write and of the read. Swizzles that break a vector of either access, or lead out of the tile, are not legal.
+/// Chooses the swizzle of `tile` with the fewest bank conflicts over all instructions of the write
+/// and of the read; the one with the fewest bits if several have. Swizzles that split a vector of
+/// either access, or exceed the tile, are not legal.
 ///
-/// An empty list of instructions (a TMA write, say) costs nothing. If no swizzle is free of conflicts the result is the
-/// one with the fewest; [`SwizzleChoice::is_free`] tells.
+/// An empty list of instructions, such as for a TMA write, has no cost. [`SwizzleChoice::is_free`]
+/// is false if every swizzle has conflicts.
 ///
 /// ```
 /// use warpwright_layout::{Access, Layout, SwizzleUse, choose_swizzle};
@@ -71,7 +73,7 @@ pub fn choose_swizzle(
     Ok(best)
 }
 
-/// The swizzles that keep within the tile, by rising number of bits.
+/// The swizzles that fit the tile, by increasing number of bits.
 fn candidates(tile: &Layout, element_bits: i64, usage: SwizzleUse) -> Result<Vec<Swizzle>, Error> {
     const WIDEST: u32 = 5;
     const FARTHEST: i32 = 8;

@@ -5,13 +5,13 @@ use crate::atom::Operand;
 use crate::tiling::all;
 use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, TiledMma, Tiler, Tuple};
 
-/// A plan for copying a tile: who takes what, by which instruction.
+/// A partitioning of a tile into copies: an atom, and the elements of each thread.
 ///
 /// Post-condition: (thread, value) to the tile is a bijection.
 ///
 /// ```
 /// use warpwright_layout::{ComposedLayout, Int, Layout, TiledCopy, atom::CopyAtom};
-/// // 128 threads, one row each; each thread takes 32 halves as four 16-byte copies.
+/// // 128 threads, one row each; each thread copies 32 f16 as four 16-byte vectors.
 /// let atom = CopyAtom::named("SM80_CP_ASYNC_CACHEALWAYS<128>", 16)?;
 /// let copy = TiledCopy::new(atom, &Layout::row_major((128, 1))?, &Layout::row_major((1, 32))?)?;
 /// let tile = ComposedLayout::from(Layout::row_major((128, 32))?);
@@ -27,11 +27,12 @@ pub struct TiledCopy {
 }
 
 impl TiledCopy {
-    /// The atom over a layout of threads (coordinate to thread) and of values (coordinate to value): the tile is their
-    /// product, with the threads' shares side by side.
+    /// The atom over a layout of threads (coordinate to thread) and of values (coordinate to
+    /// value): the tile is their product, and the parts of the threads are contiguous.
     ///
     /// # Errors
-    /// If the atom's threads or values do not divide those given, or either layout is no bijection.
+    /// If the atom's threads or values do not divide those given, or either layout is not a
+    /// bijection.
     pub fn new(atom: CopyAtom, threads: &Layout, values: &Layout) -> Result<TiledCopy, Error> {
         let to_thread_value = threads.raked_product(values)?;
         let shape = (threads.size()?, values.size()?);
@@ -47,7 +48,8 @@ impl TiledCopy {
         TiledCopy::of_thread_values(atom, back.with_shape(shape)?, to_thread_value.shape().product_each()?)
     }
 
-    /// The atom over a thread-value layout given whole: (thread, value) to an element of `tile`, column-major.
+    /// The atom over a whole thread-value layout: (thread, value) to an element of `tile`,
+    /// column-major.
     pub fn of_thread_values(
         atom: CopyAtom,
         thread_values: Layout,
@@ -68,7 +70,7 @@ impl TiledCopy {
         Ok(TiledCopy { atom, thread_values, tile })
     }
 
-    /// The copy into (or out of) the registers that an MMA wants for `operand`.
+    /// The copy into, or out of, the registers of an MMA operand.
     pub fn for_operand(atom: CopyAtom, mma: &TiledMma, operand: Operand) -> Result<TiledCopy, Error> {
         TiledCopy::of_thread_values(atom, mma.thread_values(operand)?, mma.tile(operand)?)
     }
@@ -93,7 +95,8 @@ impl TiledCopy {
         self.thread_values.mode(0)?.known_size("a tiled copy")
     }
 
-    /// Thread `index`'s part of a source tensor: (atom's values, repetitions along each mode of the tensor).
+    /// Thread `index`'s part of a source tensor: (atom's values, repetitions along each mode of the
+    /// tensor).
     pub fn partition_source(
         &self,
         tensor: &ComposedLayout,
@@ -118,7 +121,8 @@ impl TiledCopy {
         spread.slice(&Tuple::Node(vec![thread, Tuple::Leaf(Index::All), all(rest)]))
     }
 
-    /// A tensor as (thread, (atom's values, more values), (repetitions..)), as seen by one side of the atom.
+    /// A tensor as (thread, (atom's values, more values), (repetitions..)), as seen by one side of
+    /// the atom.
     fn spread(&self, tensor: &Layout, side: &Layout) -> Result<Layout, Error> {
         let tiles = tensor.zipped_divide(Tiler::from(&self.tile))?;
         let reference_to_side = self.atom.reference().right_inverse_of_filtered()?.compose(side)?;
@@ -130,10 +134,11 @@ impl TiledCopy {
         Ok(Layout::of_modes([spread.mode(0)?, spread.mode(1)?, tiles.mode(1)?]))
     }
 
-    /// A thread's fragment (value, repetitions..) of another partitioning of the same tile, seen as this copy's:
-    /// (atom's values, repetitions..). It lets a copy fill the registers an MMA partitioned.
+    /// A thread's fragment (value, repetitions..) of another partitioning of the same tile, retiled
+    /// for this copy: (atom's values, repetitions..). With it, a copy fills the registers of an MMA
+    /// (CuTe's `retile`).
     ///
-    /// Post-condition: the same elements; element (v, rest) of the result is where this copy puts its value v.
+    /// Post-condition: the same elements; element (v, rest) of the result is value v of this copy.
     pub fn retile(&self, fragment: &ComposedLayout) -> Result<ComposedLayout, Error> {
         let values = fragment.inner().mode(0)?.known_size("retile")?;
         let threads = self.threads()?;

@@ -4,11 +4,11 @@ use crate::atom::{MmaAtom, Operand};
 use crate::tiling::all;
 use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple};
 
-/// A plan for multiplying a tile: which warp and which value of which lane holds each element of A (m, k), B (n, k) and
-/// C (m, n).
+/// A partitioning of a tile into MMAs: which thread and value holds each element of A (m, k), B (n,
+/// k) and C (m, n).
 ///
-/// Post-condition: the partitions of each operand over all threads cover its tile exactly once, or (for A and B) once for
-/// each repetition of the atom along the mode that the operand lacks.
+/// Post-condition: the parts of all threads cover the tile of an operand exactly once; for A and B,
+/// once per repetition of the atom along the mode that the operand lacks.
 ///
 /// ```
 /// use warpwright_layout::{ComposedLayout, Int, Layout, TiledMma, atom::{MmaAtom, Operand}};
@@ -32,8 +32,9 @@ impl TiledMma {
         TiledMma::permuted(atom, atoms, [Tiler::All, Tiler::All, Tiler::All])
     }
 
-    /// As [`new`](TiledMma::new), with each of the modes M, N, K first permuted (and so possibly enlarged) by a tiler: an
-    /// integer is a larger tile, a layout also reorders it, so that one thread's values become neighbours.
+    /// As [`new`](TiledMma::new), with each of the modes M, N, K first permuted by a tiler. An
+    /// integer enlarges the tile; a layout also reorders it, so that the values of a thread become
+    /// contiguous.
     pub fn permuted(atom: MmaAtom, atoms: &Layout, permutation: [Tiler; 3]) -> Result<TiledMma, Error> {
         if atoms.rank() > 3 {
             return Err(Error::bad_argument(
@@ -79,7 +80,7 @@ impl TiledMma {
         }
     }
 
-    /// The extent of an operand's tile along its second axis: of a sparse A only what is stored.
+    /// The extent of an operand's tile along its second axis: the stored half of a sparse A.
     fn stored_extent(&self, operand: Operand, axis: usize) -> Result<Int, Error> {
         let (whole, stored) = (self.atom_extent(axis), self.atom.tile(operand).1);
         if whole == stored { self.tile_extent(axis) } else { self.repeats(axis)?.times(&stored.into()) }
@@ -95,7 +96,8 @@ impl TiledMma {
         self.threads.mode(axis + 1)?.size()
     }
 
-    /// Thread `index`'s part of an operand: (values of the atom, repetitions along the operand's modes, further modes).
+    /// Thread `index`'s part of an operand: (values of the atom, repetitions along the operand's
+    /// modes, further modes).
     pub fn partition(
         &self,
         operand: Operand,
@@ -143,8 +145,8 @@ impl TiledMma {
         }
     }
 
-    /// (thread, value) to an element of the operand's tile, column-major, with every thread of the MMA: threads that share
-    /// an element have the same.
+    /// (thread, value) to an element of the operand's tile, column-major, for all threads of the
+    /// MMA. Threads that share an element map to the same one.
     ///
     /// ```
     /// use warpwright_layout::{Layout, TiledMma, atom::{MmaAtom, Operand}};

@@ -1,4 +1,4 @@
-//! [`Tiler`]: what composition, divisions and products take on their right.
+//! [`Tiler`]: the right operand of compositions, divisions and products.
 
 use crate::tuple::from_tuple;
 use crate::{All, Error, Int, IntTuple, Layout, Tuple};
@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A layout applied to the whole of another, or a tuple of tilers applied mode by mode.
 ///
-/// An integer `n` stands for the layout `n:1`. `_` ([`All`]) leaves its mode as it is, and so do the modes that a tuple
-/// does not reach.
+/// An integer `n` is the layout `n:1`. `_` ([`All`]) keeps its mode. Modes past the end of a tuple
+/// are kept too.
 ///
 /// ```
 /// use warpwright_layout::{All, Layout, Tiler};
@@ -17,16 +17,17 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tiler {
-    /// Leave the mode as it is.
+    /// Keeps the mode.
     All,
-    /// Apply this layout.
+    /// Applies this layout.
     Layout(Layout),
-    /// Apply these to the modes in turn.
+    /// Applies these to the modes in order.
     Modes(Vec<Tiler>),
 }
 
 impl Tiler {
-    /// Applies an operation on (layout, layout) by mode; `_` and the modes past the end of the tiler keep theirs.
+    /// Applies an operation on (layout, layout) by mode; `_` and the modes past the end of the
+    /// tiler keep theirs.
     pub(crate) fn apply(
         &self,
         layout: &Layout,

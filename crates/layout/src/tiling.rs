@@ -1,9 +1,10 @@
-//! A tensor's tiles, and a thread's share of one.
+//! The tiles of a tensor, and the part of one thread.
 
 use crate::{ComposedLayout, Coordinate, Error, Index, Int, IntTuple, Layout, Tiler, Tuple};
 
 impl ComposedLayout {
-    /// The tile at `coordinate` (a `_` keeps all tiles along that mode): the rest mode of `zipped_divide` sliced.
+    /// The tile at `coordinate` (a `_` keeps all tiles along that mode): the rest mode of
+    /// `zipped_divide` sliced.
     ///
     /// Post-condition: over all coordinates, every element is in exactly one tile.
     ///
@@ -25,8 +26,8 @@ impl ComposedLayout {
         tiles.slice(&Tuple::Node(vec![all(tile.rank()), padded(coordinate, rest.rank())]))
     }
 
-    /// [`local_tile`](ComposedLayout::local_tile) by those modes of a shared tiler and coordinate that `projection` does
-    /// not mark `_`: `(1, _, 1)` picks M and K of (M, N, K).
+    /// [`local_tile`](ComposedLayout::local_tile) by those modes of a shared tiler and coordinate
+    /// that `projection` does not mark `_`: `(1, _, 1)` picks M and K of (M, N, K).
     ///
     /// ```
     /// use warpwright_layout::{All, ComposedLayout, Layout};
@@ -54,10 +55,10 @@ impl ComposedLayout {
         self.local_tile(tiler, &coordinate)
     }
 
-    /// The elements of thread `index`: the tile mode of `zipped_divide` by the shape of the thread layout, sliced at the
-    /// thread's coordinate. Neighbouring threads hold neighbouring elements.
+    /// The elements of thread `index`: the tile mode of `zipped_divide` by the shape of the thread
+    /// layout, sliced at the thread's coordinate. Adjacent threads hold adjacent elements.
     ///
-    /// Post-condition: over all threads, every element is owned by exactly one.
+    /// Post-condition: every element belongs to exactly one thread.
     ///
     /// ```
     /// use warpwright_layout::{ComposedLayout, Layout};
@@ -76,8 +77,8 @@ impl ComposedLayout {
 }
 
 impl Layout {
-    /// The coordinate, by top-level mode, that a compact layout such as a thread layout maps to `offset`: each mode's
-    /// index is what its strides make of `offset`.
+    /// The coordinate, by top-level mode, that a compact layout such as a thread layout maps to
+    /// `offset`: each mode's index is what its strides make of `offset`.
     ///
     /// Post-condition: `L(coordinate) = offset` for a bijection `L` onto `[0, size)`.
     ///

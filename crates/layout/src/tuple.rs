@@ -120,8 +120,8 @@ impl IntTuple {
         }
     }
 
-    /// Exclusive prefix products from left to right, starting at `first`: the strides of a compact column-major
-    /// layout of this shape. `(2,(4,8))` gives `(1,(2,8))`.
+    /// Exclusive prefix products from left to right, starting at `first`: the strides of a compact
+    /// column-major layout of this shape. `(2,(4,8))` gives `(1,(2,8))`.
     pub fn prefix_product(&self, first: &Int) -> Result<IntTuple, Error> {
         let mut next = first.clone();
         self.try_map(&mut |extent: &Int| {
@@ -131,7 +131,8 @@ impl IntTuple {
         })
     }
 
-    /// Exclusive prefix products from right to left: the strides of a compact row-major layout of this shape.
+    /// Exclusive prefix products from right to left: the strides of a compact row-major layout of
+    /// this shape.
     pub fn suffix_product(&self) -> Result<IntTuple, Error> {
         let mut products = Vec::new();
         let mut next = Int::ONE;
@@ -145,8 +146,9 @@ impl IntTuple {
         })
     }
 
-    /// True if every index into `self` is an index into `other` too: their sizes agree and `other` refines the
-    /// tuple structure of `self`. `24` is compatible with `(4,6)`, and `(4,6)` with `((2,2),6)`.
+    /// True if every index into `self` is an index into `other` too: their sizes agree and `other`
+    /// refines the tuple structure of `self`. `24` is compatible with `(4,6)`, and `(4,6)` with
+    /// `((2,2),6)`.
     ///
     /// ```
     /// use warpwright_layout::IntTuple;

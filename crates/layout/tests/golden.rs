@@ -20,7 +20,8 @@ fn the_algebra_gives_what_it_gave() {
 /// Cases in which widely used implementations of the algebra break their own post-conditions.
 #[test]
 fn where_others_err() {
-    // Composition past a mode that does not divide, and carries between modes: refused, not cut short.
+    // Composition past a mode that does not divide, and carries between modes: refused, not cut
+    // short.
     for line in ["composition((4,6):(1,100), 6)", "composition((4,6):(1,100), (2,2):(1,3))"] {
         assert!(plain(line).starts_with("error: composition is not a layout"), "{line}");
     }

@@ -1,6 +1,7 @@
 //! The post-conditions of every operation, by brute force over random nested layouts.
 //!
-//! Seeds are fixed. An optimised run makes 2,000 cases a property (26,000 in all); an unoptimised one fewer.
+//! Seeds are fixed. An optimised run makes 2,000 cases a property (26,000 in all); an unoptimised
+//! one fewer.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -95,7 +96,8 @@ fn same_function(a: &Layout, b: &Layout) -> bool {
     size(a) == size(b) && offsets(a) == offsets(b)
 }
 
-/// Refusals are legal where a layout is not representable or not injective; anything else is a failure.
+/// Refusals are legal where a layout is not representable or not injective; anything else is a
+/// failure.
 fn unless_refused(result: Result<Layout, Error>) -> Result<Option<Layout>, TestCaseError> {
     match result {
         Ok(layout) => Ok(Some(layout)),
@@ -164,7 +166,8 @@ fn composition() {
     });
 }
 
-/// What composition refuses is no layout: for one mode of B, no factorisation of its extent gives the offsets.
+/// What composition refuses is no layout: for one mode of B, no factorisation of its extent gives
+/// the offsets.
 #[test]
 fn composition_refuses_only_what_is_no_layout() {
     check((layout(), 2i64..=12, 1i64..=8), |(a, extent, stride)| {

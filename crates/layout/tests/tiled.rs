@@ -1,4 +1,5 @@
-//! Tiled copies and multiplications, against brute force: every element has its owner, and both sides of a copy agree.
+//! Tiled copies and multiplications, against brute force: every element has its owner, and both
+//! sides of a copy agree.
 
 use std::collections::HashMap;
 use warpwright_layout::atom::{COPY_TABLE, CopyAtom, Family, MmaAtom, Operand};
@@ -142,8 +143,9 @@ fn a_permutation_makes_neighbours_of_one_threads_values() {
     assert_eq!(columns(1), [4, 5, 6, 7]);
 }
 
-/// What `ldmatrix` puts in a lane's registers is what the MMA wants there: the copy's destination, retiled from the
-/// MMA's fragment, names for each value the element that the copy's source side sends there.
+/// What `ldmatrix` puts in a lane's registers is what the MMA wants there: the copy's destination,
+/// retiled from the MMA's fragment, names for each value the element that the copy's source side
+/// sends there.
 #[test]
 fn matrix_loads_fill_the_fragments_of_the_mma() {
     for (operand, name) in [
@@ -196,8 +198,8 @@ fn copies_that_do_not_fit_are_refused() {
     assert!(CopyAtom::universal(96, 16).is_err());
 }
 
-/// A (10, 6) tensor by (4, 4) tiles: the identity tensor, cut and partitioned as the tensor is, says which elements of the
-/// overhanging tiles exist; those are all elements, once.
+/// A (10, 6) tensor by (4, 4) tiles: the identity tensor, cut and partitioned as the tensor is,
+/// says which elements of the overhanging tiles exist; those are all elements, once.
 #[test]
 fn identity_tensors_predicate_the_remainder() {
     let (m, n) = (10, 6);

@@ -1,8 +1,8 @@
-//! What the parser says about text it cannot read.
+//! Parse errors.
 
 use std::fmt;
 
-/// Text that is not PTX: where, what stood there, and what would have been right.
+/// A parse error: the position, the text found, and the text expected.
 ///
 /// Displays as a sentence followed by the offending line with a mark under the place:
 ///
@@ -17,9 +17,9 @@ pub struct ParseError {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What the grammar asks for at this place, in words.
+    /// What the grammar expects at this position.
     pub expected: String,
-    /// What stands there instead.
+    /// The text found.
     pub found: String,
     /// The source line, without its line break; of a long one, the part around the place.
     pub snippet: String,
@@ -27,7 +27,8 @@ pub struct ParseError {
     pub snippet_column: u32,
 }
 
-/// Longest stretch of a source line that a message repeats, in characters, and how much of it stands before the place.
+/// Longest stretch of a source line that a message repeats, in characters, and how much of it
+/// stands before the place.
 const SNIPPET_LIMIT: usize = 160;
 const SNIPPET_BEFORE: usize = 120;
 

@@ -1,8 +1,8 @@
 //! PTX as text: a writer from IR and a parser into a typed syntax tree.
 //!
-//! [`parse`] reads what nvcc, NVRTC, Triton and [`write()`] produce into a [`syntax::Module`]; [`print()`] turns a tree
-//! back into text. [`write()`] is [`lower`], which makes the tree of an [`ir::Module`](warpwright_ir::Module), and
-//! [`print()`].
+//! [`parse`] reads what nvcc, NVRTC, Triton and [`write()`] produce into a [`syntax::Module`];
+//! [`print()`] turns a tree back into text. [`write()`] is [`lower`], which makes the tree of an
+//! [`ir::Module`](warpwright_ir::Module), and [`print()`].
 
 mod error;
 mod lower;

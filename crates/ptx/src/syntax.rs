@@ -1,8 +1,9 @@
 //! The syntax tree of a PTX module, as the parser makes it and the emulator reads it.
 //!
-//! The tree keeps what the text says and judges none of it: an opcode is its dotted words, an operand is a name, a
-//! number or an address. Which opcodes exist and what they mean is the reader's business, so that a module with an
-//! instruction nobody here knows still parses, and is refused later with its own line.
+//! The tree keeps what the text says and judges none of it: an opcode is its dotted words, an
+//! operand is a name, a number or an address. Which opcodes exist and what they mean is the
+//! reader's business, so that a module with an instruction nobody here knows still parses, and is
+//! refused later with its own line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +30,8 @@ pub struct Module {
 }
 
 impl Module {
-    /// Sets every line number to 0, so that two modules compare equal however their text is broken into lines.
+    /// Sets every line number to 0, so that two modules compare equal however their text is broken
+    /// into lines.
     pub fn erase_lines(&mut self) {
         self.variables.iter_mut().for_each(|variable| variable.line = 0);
         for function in &mut self.functions {
@@ -197,7 +199,8 @@ impl Type {
         TYPES[self as usize].1
     }
 
-    /// Bytes of one value in memory; 0 for predicates and opaque handles, which have no place there.
+    /// Bytes of one value in memory; 0 for predicates and opaque handles, which have no place
+    /// there.
     pub fn bytes(self) -> u32 {
         TYPES[self as usize].2
     }
@@ -287,7 +290,8 @@ pub struct Function {
     pub parameters: Vec<Variable>,
     /// What `.attribute(...)` lists, as for variables.
     pub attributes: Vec<String>,
-    /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers. A `.pragma` there opens `body`.
+    /// `.maxntid 256, 1, 1` and the like: the word without its dot, and its numbers. A `.pragma`
+    /// there opens `body`.
     pub directives: Vec<(String, Vec<i64>)>,
     /// What lies in the memory that the function uses, as far as its text tells.
     pub objects: Vec<MemoryObject>,
@@ -297,8 +301,8 @@ pub struct Function {
     pub line: u32,
 }
 
-/// What lies in memory from a place on, as the author of the kernel thinks of it. The text has it as a comment that begins with
-/// `//@`: to every other reader it is nothing.
+/// What lies in memory from a place on, as the author of the kernel thinks of it. The text has it
+/// as a comment that begins with `//@`: to every other reader it is nothing.
 ///
 /// ```text
 /// //@ dynamic_shared+1024: 16-bit bf16 in slots Swizzle<3,3,3> o 0 o (64,64,4):(64,1,4096) at 1 41 20
@@ -314,7 +318,8 @@ pub struct MemoryObject {
     pub element: String,
     /// Bits of one element.
     pub element_bits: u32,
-    /// From coordinates to elements past the place, in the notation of layouts; `None` where nothing is known but the element.
+    /// From coordinates to elements past the place, in the notation of layouts; `None` where
+    /// nothing is known but the element.
     pub layout: Option<String>,
     /// Whether the last mode of the layout counts the slots of a ring.
     pub in_slots: bool,
@@ -364,7 +369,8 @@ pub enum Statement {
     Pragma(String),
 }
 
-/// `.loc file line column`: the innermost position. The call site of inlined code (`inlined_at`) is read over.
+/// `.loc file line column`: the innermost position. The call site of inlined code (`inlined_at`) is
+/// read over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceLocation {
     /// The number of a `.file`.
@@ -445,7 +451,8 @@ impl fmt::Debug for Opcode {
 /// An operand as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// A register, special register, label, variable or function name: `%r1`, `%tid.x`, `smem`, `$L_1`.
+    /// A register, special register, label, variable or function name: `%r1`, `%tid.x`, `smem`,
+    /// `$L_1`.
     Name(String),
     /// A literal.
     Number(Number),
@@ -472,8 +479,8 @@ pub struct Address {
     pub base: AddressBase,
     /// Bytes added to the base. `array[3]` is read as the bytes before element 3.
     pub offset: i64,
-    /// What follows the base inside the brackets: coordinate vectors of TMA and texture instructions, a second
-    /// address, a mask. Empty for plain loads and stores.
+    /// What follows the base inside the brackets: coordinate vectors of TMA and texture
+    /// instructions, a second address, a mask. Empty for plain loads and stores.
     pub rest: Vec<Operand>,
 }
 

@@ -1,4 +1,5 @@
-//! PTX that other compilers wrote (the corpus) parses, and what is printed of it parses to the same tree.
+//! PTX that other compilers wrote (the corpus) parses, and what is printed of it parses to the same
+//! tree.
 
 use warpwright_ptx::{parse, print};
 use warpwright_testing::corpus;

@@ -14,8 +14,8 @@ const HEADER_LINES: usize = 4;
 
 /// The instructions that ptxas refuses, with what it says of them.
 ///
-/// One run names every instruction with a wrong operand, but stops at the first it cannot parse, and says nothing
-/// when it falls over: then the rest is run again, in halves.
+/// One run names every instruction with a wrong operand, but stops at the first it cannot parse,
+/// and says nothing when it falls over: then the rest is run again, in halves.
 fn refused(
     assembler: &Assembler,
     target: &str,
@@ -127,7 +127,8 @@ fn every_instruction_that_compilers_wrote_is_in_the_table() {
             for_each_instruction(body, &mut |instruction| {
                 count += 1;
                 let opcode = instruction.opcode.as_str();
-                // A device function's return value is stored to a parameter, which kernels do not do.
+                // A device function's return value is stored to a parameter, which kernels do not
+                // do.
                 let is_text_only =
                     TEXT_ONLY.contains(&instruction.opcode.base()) || opcode.starts_with("st.param");
                 let operands = instruction.operands.len();

@@ -46,7 +46,8 @@ fn text(kernel: Kernel) -> String {
     write(&module_of(kernel))
 }
 
-/// Whether `stored` is what the structured run stored; one that was cut off says only how it begins.
+/// Whether `stored` is what the structured run stored; one that was cut off says only how it
+/// begins.
 fn is_same(expected: &random_kernel::Run, stored: &[u32]) -> bool {
     if expected.was_cut { stored.starts_with(&expected.stores) } else { stored == expected.stores }
 }

@@ -103,7 +103,8 @@ impl Registers {
     }
 }
 
-/// A literal that the instruction can have as its operand after `before` others: most take 1, some want a size.
+/// A literal that the instruction can have as its operand after `before` others: most take 1, some
+/// want a size.
 fn literal_for(name: &str, before: u32) -> &'static str {
     match name.split('.').next() {
         Some("cp") if !name.contains("wait_group") => "16",

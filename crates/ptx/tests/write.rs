@@ -1,4 +1,5 @@
-//! The writer: what its text looks like, that it parses back to the tree it was printed from, and that ptxas takes it.
+//! The writer: what its text looks like, that it parses back to the tree it was printed from, and
+//! that ptxas takes it.
 
 use std::borrow::Cow;
 
@@ -88,7 +89,8 @@ fn sm_80() -> &'static Capability {
     Capability::for_target("sm_80").expect("in the table")
 }
 
-/// `for i in 0..n { if i == skip { continue } if i > most { break } sum += i }`, then a guarded store.
+/// `for i in 0..n { if i == skip { continue } if i > most { break } sum += i }`, then a guarded
+/// store.
 fn counted_sum() -> Kernel {
     let mut b = Builder::new("counted_sum");
     b.kernel.parameters = vec![pointer("out"), scalar("n", "u32", 4), scalar("skip", "i32", 4)];

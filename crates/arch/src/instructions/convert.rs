@@ -1,4 +1,5 @@
-//! Moves and conversions (PTX ISA, "Data Movement and Conversion Instructions": `mov`, `cvt`, `cvta`, and their like).
+//! Moves and conversions (PTX ISA, "Data Movement and Conversion Instructions": `mov`, `cvt`,
+//! `cvta`, and their like).
 
 use super::{Form, form};
 

@@ -1,5 +1,6 @@
-//! Floating-point instructions of all widths (PTX ISA, "Floating-Point Instructions", "Half Precision Floating-Point
-//! Instructions", "Mixed Precision", "Half Precision Comparison Instructions").
+//! Floating-point instructions of all widths (PTX ISA, "Floating-Point Instructions", "Half
+//! Precision Floating-Point Instructions", "Mixed Precision", "Half Precision Comparison
+//! Instructions").
 
 use super::{Form, form};
 

@@ -1,5 +1,5 @@
-//! Integer, bit and logic instructions, comparison and selection (PTX ISA, "Integer Arithmetic Instructions",
-//! "Comparison and Selection Instructions", "Logic and Shift Instructions").
+//! Integer, bit and logic instructions, comparison and selection (PTX ISA, "Integer Arithmetic
+//! Instructions", "Comparison and Selection Instructions", "Logic and Shift Instructions").
 
 use super::{Form, form};
 

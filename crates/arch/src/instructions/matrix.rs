@@ -1,5 +1,6 @@
-//! Matrix instructions: fragments through shared memory, and the MMAs of [`MMA_TABLE`] (PTX ISA, "Warp Level Matrix
-//! Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions").
+//! Matrix instructions: fragments through shared memory, and the MMAs of [`MMA_TABLE`] (PTX ISA,
+//! "Warp Level Matrix Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix
+//! Instructions").
 
 use std::collections::BTreeSet;
 
@@ -32,8 +33,8 @@ pub(super) const FORMS: &[Form] = &[
     form("wgmma .wait_group .sync .aligned", "#").only_on((8, 0), HOPPER),
 ];
 
-/// The forms of every MMA in [`MMA_TABLE`], and of the loads and stores of `wmma` fragments. Their text is allocated once
-/// and never freed.
+/// The forms of every MMA in [`MMA_TABLE`], and of the loads and stores of `wmma` fragments. Their
+/// text is allocated once and never freed.
 pub(super) fn mma_forms() -> Vec<Form> {
     let mut forms = BTreeSet::new();
     for row in MMA_TABLE {

@@ -1,5 +1,5 @@
-//! Loads, stores, atomics and cache control (PTX ISA, "Data Movement and Conversion Instructions", "Parallel
-//! Synchronization and Communication Instructions": `atom`, `red`).
+//! Loads, stores, atomics and cache control (PTX ISA, "Data Movement and Conversion Instructions",
+//! "Parallel Synchronization and Communication Instructions": `atom`, `red`).
 
 use super::{Form, form};
 
@@ -154,7 +154,7 @@ pub(super) const FORMS: &[Form] = &[
     form("red .relaxed|release? .cta|gpu|sys? .global .add .V:v2|v4 .f32", "[], {f32*V}").since((8, 1), 90),
     form("red .relaxed|release? .cta|gpu|sys? .global .add|min|max .noftz .V:v2|v4|v8 .T:f16|bf16", "[], {T*V}").since((8, 1), 90),
     form("red .relaxed|release? .cta|gpu|sys? .global .add|min|max .noftz .V:v2|v4 .T:f16x2|bf16x2", "[], {T*V}").since((8, 1), 90),
-    // The scope may also stand after the space: compilers write both.
+    // Compilers also write the scope after the space.
     form("atom .global|shared .cta|gpu|sys .relaxed|acquire|release|acq_rel? .and|or|xor|exch .T:b32|b64", "T_ = [], T"),
     form("atom .global|shared .cta|gpu|sys .relaxed|acquire|release|acq_rel? .cas .T:b16|b32|b64", "T_ = [], T, T"),
     form("atom .global|shared .cta|gpu|sys .relaxed|acquire|release|acq_rel? .add .T:u32|s32|u64|f32|f64", "T_ = [], T"),
@@ -164,7 +164,8 @@ pub(super) const FORMS: &[Form] = &[
     form("red .global|shared .cta|gpu|sys .relaxed|release? .add .T:u32|s32|u64|f32|f64", "[], T"),
     form("red .global|shared .cta|gpu|sys .relaxed|release? .min|max .T:u32|s32|u64|s64", "[], T"),
     form("red .global|shared .cta|gpu|sys .relaxed|release? .inc|dec .u32", "[], b32"),
-    // ... and those that libcu++ and Triton write: the order and scope after the operation, or before it with the space first.
+    // ... and those that libcu++ and Triton write: the order and scope after the operation, or
+    // before it with the space first.
     form("atom .and|or|xor|exch .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:b32|b64", "T_ = [], T"),
     form("atom .cas .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:b16|b32|b64", "T_ = [], T, T"),
     form("atom .add .relaxed|acquire|release|acq_rel .cta|gpu|sys .T:u32|s32|u64|f32|f64", "T_ = [], T"),

@@ -1,30 +1,36 @@
-//! The instructions of PTX as data: how each is spelled, what operands it takes, and where it exists.
+//! The PTX instructions as data: spelling, operands, and the targets that have them.
 //!
-//! The table's rows are [`Form`]s. A form spells an instruction's dotted name with its alternatives, and its operands
-//! with the widths they have:
+//! Each row of the table is a [`Form`]: the dotted name of an instruction with its alternatives,
+//! and its operands with their widths:
 //!
 //! ```text
 //! form("mad .wide .T:u16|s16|u32|s32", "2T = T, T, 2T")
 //! form("setp .C:lt|gt .ftz? .f32",      "pred/pred = f32, f32")
 //! ```
 //!
-//! **Names.** The first word may have alternatives (`add|sub`). Each further element begins with a dot: its
-//! alternatives are separated by `|` and may hold several words (`.xorsign.abs`), `$rounding` stands for a set of them,
-//! a `?` makes the element optional, and a capital letter before a `:` names it for the operands.
+//! **Names.** The first word may have alternatives (`add|sub`). Each further element begins with a
+//! dot: its alternatives are separated by `|` and may have several words (`.xorsign.abs`),
+//! `$rounding` is a named set of them, a `?` makes the element optional, and a capital letter
+//! before a `:` names it for the operands.
 //!
-//! **Operands.** Those before `=` are written; those before `+=` are read as well. Each is
-//! - a type (`b32`, `f64`, `pred`), the name of an element that is one (`T`), or twice its width (`2T`); a source may
-//!   also be a literal, except of a type PTX has no literals for, or after `!`, which demands a register;
+//! **Operands.** Those before `=` are written; those before `+=` are read and written. Each is
+//! - a type (`b32`, `f64`, `pred`), the name of an element that is one (`T`), or twice its width
+//!   (`2T`); a source may also be a literal, except of a type PTX has no literals for, or after
+//!   `!`, which demands a register;
 //! - `T+`: a register at least as wide as `T`, as loads, stores and conversions allow;
 //! - `~pred`: a predicate or its negation;
 //! - `T_`: a register or `_`;
 //! - `a|b`: a pair; `a/b`: `a` or a pair;
-//! - `{b32*4}`: a vector; the count may be an element (`{T*V}`, 4 for `v4`, a scalar where the element is absent) or
-//!   the number after a letter of an element, divided or multiplied (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the
-//!   most bits that the whole may have;
-//! - `[]`: an address; `[tensor]`: one in tensor memory; `[*N]`: a tensor map and as many coordinates;
-//! - `#`: an integer literal; `sym`: the address of a symbol, or a special register; `_`: just that;
-//! - any of these with `?`: may be left out, with all after it; with `@word`: there if `word` is in the name.
+//! - `{b32*4}`: a vector; the count may be an element (`{T*V}`, 4 for `v4`, a scalar where the
+//!   element is absent) or the number after a letter of an element, divided or multiplied
+//!   (`{f32*M.n/2}`, 64 for `m64n128k16`); `:128` after it is the most bits that the whole may
+//!   have;
+//! - `[]`: an address; `[tensor]`: one in tensor memory; `[*N]`: a tensor map and as many
+//!   coordinates;
+//! - `#`: an integer literal; `sym`: the address of a symbol, or a special register; `_`: just
+//!   that;
+//! - any of these with `?`: optional, with all after it; with `@word`: present if `word` is in the
+//!   name.
 
 mod convert;
 mod float;
@@ -53,7 +59,8 @@ pub struct Form {
     pub ptx_version: (u32, u32),
     /// The first architecture that has it: `80` for sm_80.
     pub first_sm: u32,
-    /// The targets that have it, if it is tied to architectures rather than kept by all later ones; else empty.
+    /// The targets that have it, for architecture-specific instructions; empty if all later
+    /// architectures have it.
     pub only_on: &'static [&'static str],
 }
 
@@ -63,24 +70,25 @@ const fn form(name: &'static str, operands: &'static str) -> Form {
 }
 
 impl Form {
-    /// The same form, there since a PTX version and an architecture.
+    /// The form with the first PTX version and architecture that have it.
     const fn since(self, ptx_version: (u32, u32), first_sm: u32) -> Self {
         Self { ptx_version, first_sm, ..self }
     }
 
-    /// The same form, on some `a` targets alone.
+    /// The form, restricted to some `a` targets.
     const fn only_on(self, ptx_version: (u32, u32), targets: &'static [&'static str]) -> Self {
         Self { ptx_version, only_on: targets, ..self }
     }
 
-    /// The first PTX ISA version in which the form has the spelling `name`: some words came later than their forms.
+    /// The first PTX ISA version that accepts the spelling `name`: some words are newer than their
+    /// forms.
     pub fn ptx_version_of(&self, name: &str) -> (u32, u32) {
         let words =
             name.split('.').flat_map(|word| LATER_WORDS.iter().filter(move |(later, _)| *later == word));
         words.map(|(_, version)| *version).fold(self.ptx_version, std::cmp::max)
     }
 
-    /// Whether code for `target` (`sm_90a`) can have it.
+    /// Whether `target` (`sm_90a`) has it.
     pub fn exists_on(&self, target: &str) -> bool {
         if !self.only_on.is_empty() {
             return self.only_on.contains(&target);
@@ -89,7 +97,7 @@ impl Form {
         digits.parse::<u32>().is_ok_and(|sm| sm >= self.first_sm)
     }
 
-    /// Where it exists, in words: `sm_90 or later`, `sm_90a`.
+    /// The targets that have it, in words: `sm_90 or later`, `sm_90a`.
     pub fn availability(&self) -> String {
         match self.only_on {
             [] => format!("sm_{} or later", self.first_sm),
@@ -97,8 +105,8 @@ impl Form {
         }
     }
 
-    /// Every spelling of the name with the operands it takes, at most `limit` of them, spread evenly; each alternative
-    /// of each element is among them.
+    /// The spellings of the name with their operands: at most about `limit`, evenly distributed,
+    /// including each alternative of each element.
     pub fn instances(&self, limit: usize) -> Vec<(String, Signature)> {
         let pattern = NamePattern::parse(self.name);
         let operands = OperandPatterns::parse(self.operands);
@@ -107,7 +115,7 @@ impl Form {
     }
 }
 
-/// Words that PTX let stand in older forms, with the version that did.
+/// Words that a PTX version added to existing forms, with that version.
 const LATER_WORDS: [(&str, (u32, u32)); 6] = [
     ("sp::ordered_metadata", (8, 5)),
     ("shared::cta", (7, 8)),
@@ -135,7 +143,7 @@ pub fn forms() -> impl Iterator<Item = &'static Form> {
     FAMILIES.into_iter().flatten().chain(MMA_FORMS.iter())
 }
 
-/// A row with its patterns taken apart.
+/// A row with its patterns parsed.
 struct ParsedForm {
     form: &'static Form,
     name: NamePattern,
@@ -157,9 +165,10 @@ static INDEX: LazyLock<HashMap<&'static str, Vec<ParsedForm>>> = LazyLock::new(|
     index
 });
 
-/// The forms that an instruction's dotted name fits, each with the operands it then takes.
+/// The forms that match an instruction's dotted name, each with its operands.
 ///
-/// Several fit where the operands tell them apart: `mov.b32` moves a register, and packs two halves.
+/// Several forms match if only the operands distinguish them: `mov.b32` moves a register, or packs
+/// two halves.
 ///
 /// ```
 /// let forms = warpwright_arch::instructions::forms_of("mad.wide.u16");
@@ -178,8 +187,8 @@ pub fn forms_of(opcode: &str) -> Vec<(&'static Form, Signature)> {
     fitting.collect()
 }
 
-/// How the instructions whose first word is `base` are spelled, in the notation of the PTX ISA (`{.sat}` may be left
-/// out): what a message offers for a name that fits none.
+/// The spellings of the instructions whose first word is `base`, in the notation of the PTX ISA
+/// (`{.sat}` is optional), for messages about unknown names.
 pub fn spellings(base: &str) -> Vec<String> {
     let forms = INDEX.get(base).map_or(&[][..], Vec::as_slice);
     let mut spellings: Vec<String> = forms.iter().map(|parsed| parsed.name.spelling(base)).collect();
@@ -261,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn availability_is_told_apart() {
+    fn availability_depends_on_the_target() {
         let row = |name: &str| forms_of(name)[0].0;
         assert!(row("add.f32").exists_on("sm_80") && row("add.f32").exists_on("sm_120a"));
         assert!(!row("mapa.u64").exists_on("sm_89") && row("mapa.u64").exists_on("sm_90"));

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// The words that elements named by a capital letter stand for in one instruction.
+/// The values of named elements in one instruction, and all words of its name.
 ///
-/// An element that is left out is missing. The words of the whole name come along for operands that depend on them.
+/// Elements that the instruction omits are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bound {
     elements: Vec<(char, String)>,
@@ -33,7 +33,7 @@ struct Element {
     optional: bool,
 }
 
-/// Alternatives that many rows have, by the name that stands for them after a `$`.
+/// Named sets of alternatives: `$name` in a pattern.
 const SETS: [(&str, &str); 12] = [
     ("memory", "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"),
     ("registers", "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"),
@@ -42,7 +42,7 @@ const SETS: [(&str, &str); 12] = [
     ("float_order", "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"),
     ("unsigned_order", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs"),
     ("signed_order", "eq|ne|lt|le|gt|ge"),
-    // Scope and space together: what only clusters have.
+    // Scope and space that need clusters.
     (
         "cluster",
         "cluster|cluster.global|cluster.shared|cluster.shared::cluster|cta.shared::cluster|gpu.shared::cluster|sys.shared::cluster",
@@ -81,8 +81,8 @@ impl Element {
         }
     }
 
-    /// How many ways there are: one for each alternative, and one for nothing.
-    fn ways(&self) -> usize {
+    /// The number of choices: the alternatives, and none if optional.
+    fn choices(&self) -> usize {
         self.alternatives.len() + usize::from(self.optional)
     }
 }
@@ -99,7 +99,8 @@ impl NamePattern {
         std::iter::once(base.to_owned()).chain(self.elements.iter().map(Element::spelling)).collect()
     }
 
-    /// What the elements stand for in a name whose words after the first are `words`; `None` if it does not fit.
+    /// The values of the elements for a name whose words after the first are `words`; `None` if it
+    /// does not match.
     pub(super) fn matches(&self, words: &[&str]) -> Option<Bound> {
         let mut elements = Vec::new();
         if !match_elements(&self.elements, words, &mut elements) {
@@ -108,20 +109,20 @@ impl NamePattern {
         Some(Bound { elements, words: words.iter().map(|word| (*word).to_owned()).collect() })
     }
 
-    /// Names of the pattern with what their elements stand for: all, or `limit` and a few.
+    /// Names of the pattern with the values of their elements: all, or about `limit`.
     pub(super) fn instances(&self, limit: usize) -> Vec<(String, Bound)> {
-        let ways: Vec<usize> =
-            std::iter::once(self.bases.len()).chain(self.elements.iter().map(Element::ways)).collect();
-        let total = ways.iter().fold(1usize, |product, ways| product.saturating_mul(*ways));
+        let radices: Vec<usize> =
+            std::iter::once(self.bases.len()).chain(self.elements.iter().map(Element::choices)).collect();
+        let total = radices.iter().fold(1usize, |product, radix| product.saturating_mul(*radix));
         let mut choices: Vec<Vec<usize>> = Vec::new();
-        // Each alternative in turn, the others at their first.
-        for (position, ways) in ways.iter().enumerate() {
-            choices.extend((0..*ways).map(|way| {
-                (0..=self.elements.len()).map(|at| if at == position { way } else { 0 }).collect()
+        // Each alternative of each element, with the first alternative of the others.
+        for (position, radix) in radices.iter().enumerate() {
+            choices.extend((0..*radix).map(|choice| {
+                (0..=self.elements.len()).map(|at| if at == position { choice } else { 0 }).collect()
             }));
         }
         let stride = total.div_ceil(limit.max(1));
-        choices.extend((0..total).step_by(stride).map(|index| mixed_radix(index, &ways)));
+        choices.extend((0..total).step_by(stride).map(|index| mixed_radix(index, &radices)));
         choices.sort();
         choices.dedup();
         choices.iter().map(|choice| self.instance(choice)).collect()
@@ -130,8 +131,8 @@ impl NamePattern {
     fn instance(&self, choice: &[usize]) -> (String, Bound) {
         let mut name = self.bases[choice[0]].to_owned();
         let mut bound = Bound::default();
-        for (element, way) in self.elements.iter().zip(&choice[1..]) {
-            let Some(alternative) = element.alternatives.get(*way) else { continue };
+        for (element, choice) in self.elements.iter().zip(&choice[1..]) {
+            let Some(alternative) = element.alternatives.get(*choice) else { continue };
             name = format!("{name}.{alternative}");
             bound.words.extend(alternative.split('.').map(str::to_owned));
             bound.elements.extend(element.name.map(|letter| (letter, (*alternative).to_owned())));
@@ -170,35 +171,35 @@ fn match_elements(elements: &[Element], words: &[&str], bound: &mut Vec<(char, S
 /// The operands an instruction takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// The operands, in order, those that are written first.
+    /// The operands in order, destinations first.
     pub operands: Vec<Operand>,
-    /// How many of them are written.
+    /// The number of destinations.
     pub destinations: usize,
-    /// How many of them must be there.
+    /// The number of operands that are not optional.
     pub required: usize,
-    /// Whether what is written is read first: the accumulator of `wgmma`.
+    /// Whether the destination is also read: the accumulator of `wgmma`.
     pub accumulates: bool,
 }
 
 /// One operand of a [`Signature`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
-    /// A register, or what [`Scalar`] allows in its place.
+    /// A register, or what [`Scalar`] allows instead.
     Scalar(Scalar),
-    /// Two registers `a|b`, the second of which may be missing if `optional`.
+    /// Two registers `a|b`; the second is optional if `optional`.
     Pair {
         /// The first.
         first: Scalar,
         /// The second.
         second: Scalar,
-        /// Whether the first may stand alone.
+        /// Whether the second may be omitted.
         optional: bool,
     },
     /// `{a, b, ...}`
     Vector {
-        /// What each element is.
+        /// The elements.
         element: Scalar,
-        /// How many there are.
+        /// The number of elements.
         count: usize,
     },
     /// `[...]`
@@ -207,7 +208,7 @@ pub enum Operand {
     Literal,
     /// The address of a symbol, or a special register.
     Symbol,
-    /// `_`, and nothing else.
+    /// `_` only.
     Sink,
 }
 
@@ -216,15 +217,15 @@ pub enum Operand {
 pub struct Scalar {
     /// Its width in bits; 1 is a predicate, and 8-bit values live in 16 bits.
     pub bits: u32,
-    /// Whether a wider register will do.
+    /// Whether a wider register is accepted.
     pub or_wider: bool,
-    /// Whether a literal will do.
+    /// Whether a literal is accepted.
     pub literal: bool,
-    /// Whether `!p` will do.
+    /// Whether `!p` is accepted.
     pub negatable: bool,
-    /// Whether `_` will do.
+    /// Whether `_` is accepted.
     pub sink: bool,
-    /// Whether the literal is a floating one.
+    /// Whether the literal is floating-point.
     pub float: bool,
 }
 
@@ -233,16 +234,16 @@ pub struct Scalar {
 pub struct Address {
     /// Coordinates inside the brackets, 0 for a plain address.
     pub coordinates: usize,
-    /// What register will do as the base.
+    /// The accepted width of the base register.
     pub width: AddressWidth,
 }
 
-/// How wide the base register of an [`Address`] is.
+/// The width of the base register of an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressWidth {
     /// 64 bits.
     Wide,
-    /// 64 or 32 bits: where the name says a space of 32-bit addresses.
+    /// 64 or 32 bits: the name has a state space of 32-bit addresses.
     Either,
     /// 32 bits: tensor memory.
     Narrow,
@@ -306,7 +307,7 @@ impl OperandPatterns {
         Self { destinations: list(destinations), sources: list(sources), accumulates }
     }
 
-    /// The operands of one instruction; `None` where its vector is too large for the form.
+    /// The operands of one instruction; `None` if its vector is too large for the form.
     pub(super) fn resolve(&self, bound: &Bound) -> Option<Signature> {
         let mut signature =
             Signature { operands: Vec::new(), destinations: 0, required: 0, accumulates: self.accumulates };
@@ -344,7 +345,8 @@ fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
     }
     if let Some(inside) = between('[', ']') {
         let coordinates = inside.strip_prefix('*').and_then(|count| self::count(count, bound)).unwrap_or(0);
-        // A space in the name speaks of the operand it stands for; a name with two spaces allows both widths.
+        // A state space in the name applies to the operand; a name with two spaces accepts both
+        // widths.
         let is_narrow = bound.words.iter().any(|word| NARROW_SPACES.contains(&word.as_str()));
         let width = match (inside, is_narrow) {
             ("tensor", _) => AddressWidth::Narrow,
@@ -365,7 +367,7 @@ fn operand(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
     Some(Operand::Scalar(scalar(pattern, is_source, bound)))
 }
 
-/// Spaces whose addresses fit 32 bits.
+/// State spaces whose addresses fit 32 bits.
 const NARROW_SPACES: [&str; 6] = ["shared", "shared::cta", "shared::cluster", "local", "param", "const"];
 
 /// The inside of `{element*count}` or `{element*count:most_bits}`.
@@ -382,9 +384,10 @@ fn vector(pattern: &str, is_source: bool, bound: &Bound) -> Option<Operand> {
     Some(Operand::Vector { element: Scalar { literal: false, ..element }, count })
 }
 
-/// `4`, an element (`V` is 4 for `v4`), or the number after a letter of one, divided or multiplied (`M.n/2`, `N.x*2`).
+/// `4`, an element (`V` is 4 for `v4`), or the number after a letter of one, divided or multiplied
+/// (`M.n/2`, `N.x*2`).
 ///
-/// `None` where the element is absent.
+/// `None` if the element is absent.
 fn count(text: &str, bound: &Bound) -> Option<usize> {
     if let Ok(count) = text.parse() {
         return Some(count);
@@ -435,18 +438,18 @@ fn strip(text: &str, suffix: char) -> (&str, bool) {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Integer literals are PTX.
+    /// PTX has integer literals of the type.
     Integer,
-    /// Floating literals are PTX.
+    /// PTX has floating-point literals of the type.
     Float,
-    /// There are no literals of this type.
+    /// PTX has no literals of the type.
     Opaque,
 }
 
 /// The register width and the kind of literal of a type word.
 ///
 /// # Panics
-/// For a word that is no type: the table's tests walk all of them.
+/// If the word is not a type. Tests cover every word of the table.
 fn type_of(word: &str) -> (u32, Kind) {
     match word {
         "pred" => (1, Kind::Opaque),

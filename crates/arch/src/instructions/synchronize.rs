@@ -1,5 +1,5 @@
-//! Barriers, fences, votes, shuffles and control (PTX ISA, "Parallel Synchronization and Communication Instructions",
-//! "Control Flow Instructions", "Miscellaneous Instructions").
+//! Barriers, fences, votes, shuffles and control (PTX ISA, "Parallel Synchronization and
+//! Communication Instructions", "Control Flow Instructions", "Miscellaneous Instructions").
 
 use super::{Form, form};
 

@@ -1,4 +1,5 @@
-//! Tensor memory and the matrix engine that works in it (PTX ISA, "TensorCore 5th Generation Family Instructions").
+//! Tensor memory and the matrix engine that works in it (PTX ISA, "TensorCore 5th Generation Family
+//! Instructions").
 
 use super::{Form, form};
 

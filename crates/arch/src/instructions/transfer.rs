@@ -1,11 +1,11 @@
-//! Asynchronous copies and the tensor memory accelerator (PTX ISA, "Data Movement and Conversion Instructions:
-//! Asynchronous copy", "Tensor copy", "Bulk copy").
+//! Asynchronous copies and the tensor memory accelerator (PTX ISA, "Data Movement and Conversion
+//! Instructions: Asynchronous copy", "Tensor copy", "Bulk copy").
 
 use super::{Form, form};
 
 const HOPPER: ((u32, u32), u32) = ((8, 0), 90);
 
-/// Where the fields of a tensor map can be replaced.
+/// The targets with `tensormap.replace`.
 const REPLACED: &[&str] = &["sm_90a", "sm_100a", "sm_120a"];
 
 pub(super) const FORMS: &[Form] = &[

@@ -1,8 +1,9 @@
-//! Tensor maps: what the tensor memory accelerator is told of a tensor in global memory.
+//! Tensor maps: descriptions of a tensor in global memory for the tensor memory accelerator (TMA).
 //!
-//! A [`Description`] is plain data, axis 0 the contiguous one. [`Description::check`] holds it to the rules of the CUDA
-//! driver API (`cuTensorMapEncodeTiled`, `cuTensorMapEncodeIm2col`) and of the PTX ISA ("Tensors"); each broken rule is a
-//! [`TensorMapError`] that names the axis and what would be legal.
+//! A [`Description`] is plain data; axis 0 is contiguous. [`Description::check`] checks it against
+//! the rules of the CUDA driver API (`cuTensorMapEncodeTiled`, `cuTensorMapEncodeIm2col`) and of
+//! the PTX ISA ("Tensors"). Each violation is a [`TensorMapError`] that names the axis and the
+//! legal values.
 //!
 //! ```
 //! use warpwright_arch::tensor_map::{Description, ElementType, Swizzle};
@@ -23,7 +24,7 @@ mod rules;
 
 pub use rules::TensorMapError;
 
-/// The bytes of an encoded tensor map, `CUtensorMap`.
+/// Bytes of an encoded tensor map, `CUtensorMap`.
 pub const TENSOR_MAP_BYTES: usize = 128;
 /// The alignment of an encoded tensor map, in bytes.
 pub const TENSOR_MAP_ALIGN: usize = 64;
@@ -35,7 +36,7 @@ pub const MAX_BOX_EXTENT: u32 = 256;
 /// The type of a tensor's elements (`CUtensorMapDataType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ElementType {
-    /// Bytes: 8-bit integers, and 8-bit floats too.
+    /// 8-bit integers and 8-bit floats.
     U8,
     /// 16-bit unsigned integers.
     U16,
@@ -63,22 +64,22 @@ pub enum ElementType {
     Tf32Ftz,
     /// 4-bit elements, packed two a byte in both memories (`16U4_ALIGN8B`).
     B4x16,
-    /// 4-bit elements, packed in global memory; 16 of them take 16 bytes of shared memory, the upper 8 unused
-    /// (`16U4_ALIGN16B`).
+    /// 4-bit elements, packed in global memory; 16 of them take 16 bytes of shared memory, the
+    /// upper 8 unused (`16U4_ALIGN16B`).
     B4x16P64,
-    /// 6-bit elements, packed in global memory; 16 of them take 16 bytes of shared memory, the upper 4 unused
-    /// (`16U6_ALIGN16B`).
+    /// 6-bit elements, packed in global memory; 16 of them take 16 bytes of shared memory, the
+    /// upper 4 unused (`16U6_ALIGN16B`).
     B6x16P32,
 }
 
 impl ElementType {
-    /// All of them, in the order of `CUtensorMapDataType`.
+    /// All types, in the order of `CUtensorMapDataType`.
     pub const ALL: [ElementType; 16] = {
         use ElementType::*;
         [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16, F32Ftz, Tf32, Tf32Ftz, B4x16, B4x16P64, B6x16P32]
     };
 
-    /// Its name.
+    /// The name in messages and files.
     pub fn name(self) -> &'static str {
         use ElementType::*;
         match self {
@@ -101,7 +102,7 @@ impl ElementType {
         }
     }
 
-    /// The bits an element takes in global memory.
+    /// Bits of an element in global memory.
     pub fn bits(self) -> u32 {
         use ElementType::*;
         match self {
@@ -114,7 +115,7 @@ impl ElementType {
         }
     }
 
-    /// The bits an element takes in shared memory, gaps included.
+    /// Bits of an element in shared memory, padding included.
     pub fn shared_bits(self) -> u32 {
         match self {
             ElementType::B4x16P64 | ElementType::B6x16P32 => 8,
@@ -122,13 +123,13 @@ impl ElementType {
         }
     }
 
-    /// Whether it is a float that has a NaN to fill with.
+    /// Whether it is a floating-point type with a NaN to fill with.
     pub fn is_float(self) -> bool {
         use ElementType::*;
         matches!(self, F16 | F32 | F64 | Bf16 | F32Ftz | Tf32 | Tf32Ftz)
     }
 
-    /// Whether it has gaps in shared memory.
+    /// Whether it is padded in shared memory.
     pub fn is_padded(self) -> bool {
         matches!(self, ElementType::B4x16P64 | ElementType::B6x16P32)
     }
@@ -142,7 +143,7 @@ impl ElementType {
 /// How channels are grouped in global memory (`CUtensorMapInterleave`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Interleave {
-    /// Not at all: NDHWC.
+    /// No interleave: NDHWC.
     #[default]
     None,
     /// In slices of 16 bytes: NC/8DHWC8 of 2-byte elements.
@@ -152,10 +153,10 @@ pub enum Interleave {
 }
 
 impl Interleave {
-    /// All of them, in the order of `CUtensorMapInterleave`.
+    /// All modes, in the order of `CUtensorMapInterleave`.
     pub const ALL: [Interleave; 3] = [Self::None, Self::Bytes16, Self::Bytes32];
 
-    /// The bytes of a slice.
+    /// Bytes of a slice.
     pub fn slice_bytes(self) -> Option<u32> {
         match self {
             Interleave::None => None,
@@ -165,11 +166,12 @@ impl Interleave {
     }
 }
 
-/// How the rows of a box are permuted in shared memory (`CUtensorMapSwizzle`). What is exchanged is the bits of the shared
-/// address itself, so that a box whose address is not a multiple of the pattern starts in the middle of it.
+/// How the rows of a box are permuted in shared memory (`CUtensorMapSwizzle`). A swizzle permutes
+/// bits of the shared-memory address: a box whose address is not a multiple of the pattern starts
+/// inside the pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Swizzle {
-    /// Not at all.
+    /// No swizzle.
     #[default]
     None,
     /// 16-byte pieces of 32 bytes.
@@ -180,14 +182,15 @@ pub enum Swizzle {
     Bytes128,
     /// 32-byte pieces of 128 bytes; sm_100 and later.
     Bytes128Atom32,
-    /// 32-byte pieces of 128 bytes, and the 8-byte halves of each 16 bytes of every second row; sm_100 and later.
+    /// 32-byte pieces of 128 bytes, and the 8-byte halves of each 16 bytes of every second row;
+    /// sm_100 and later.
     Bytes128Atom32Flip8,
     /// 64-byte pieces of 128 bytes; sm_100 and later.
     Bytes128Atom64,
 }
 
 impl Swizzle {
-    /// All of them, in the order of `CUtensorMapSwizzle`.
+    /// All modes, in the order of `CUtensorMapSwizzle`.
     pub const ALL: [Swizzle; 7] = [
         Self::None,
         Self::Bytes32,
@@ -198,7 +201,7 @@ impl Swizzle {
         Self::Bytes128Atom64,
     ];
 
-    /// The bytes of a row within which pieces are exchanged; `None` without swizzle.
+    /// The span in bytes within which pieces are permuted; `None` without swizzle.
     pub fn span_bytes(self) -> Option<u32> {
         match self {
             Swizzle::None => None,
@@ -208,7 +211,7 @@ impl Swizzle {
         }
     }
 
-    /// The bytes after which the pattern repeats, which a tile's address should be a multiple of; 128 without swizzle.
+    /// Bytes after which the pattern repeats, the alignment of a tile; 128 without swizzle.
     pub fn repeat_bytes(self) -> u32 {
         match self {
             Swizzle::None => 128,
@@ -218,7 +221,7 @@ impl Swizzle {
         }
     }
 
-    /// Where the byte of an address goes. (PTX ISA, "Swizzling modes".)
+    /// The permuted address of a byte. (PTX ISA, "Swizzling modes".)
     #[inline]
     pub fn apply(self, address: u32) -> u32 {
         match self {
@@ -236,7 +239,7 @@ impl Swizzle {
 /// How much the L2 cache fetches at once (`CUtensorMapL2promotion`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Promotion {
-    /// What is asked for.
+    /// No promotion.
     #[default]
     None,
     /// 64 bytes.
@@ -248,70 +251,72 @@ pub enum L2Promotion {
 }
 
 impl L2Promotion {
-    /// All of them, in the order of `CUtensorMapL2promotion`.
+    /// All modes, in the order of `CUtensorMapL2promotion`.
     pub const ALL: [L2Promotion; 4] = [Self::None, Self::Bytes64, Self::Bytes128, Self::Bytes256];
 }
 
-/// What loads put where a box reaches out of the tensor (`CUtensorMapFloatOOBfill`).
+/// The value of elements outside the tensor (`CUtensorMapFloatOOBfill`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Zeros.
     #[default]
     Zeros,
-    /// A NaN, which the `.oob` multiply-adds take for zero.
+    /// A NaN that `fma.oob` treats as zero.
     Nan,
 }
 
-/// Which elements of the tensor one copy takes.
+/// The elements that one copy moves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// A box.
     Tiled {
-        /// Its extent along each axis. With an element stride of `s` along an axis, every `s`-th element within it.
+        /// The extent along each axis. With an element stride of `s`, every `s`-th element within
+        /// it is copied.
         box_extents: Vec<u32>,
     },
-    /// Pixels of a bounding box, row after row: the columns of a convolution's matrix.
+    /// Pixels of a bounding box, row after row (im2col).
     Im2col {
-        /// The offset of the bounding box's first pixel from the tensor's, along axes 1 to rank - 2: W, then H, then D.
+        /// The offset of the bounding box's first pixel from the tensor's, along axes 1 to rank -
+        /// 2: W, then H, then D.
         lower: Vec<i32>,
         /// The offset of its last pixel from the tensor's.
         upper: Vec<i32>,
-        /// Channels of a pixel.
+        /// Channels per pixel.
         channels: u32,
-        /// Pixels of a copy.
+        /// Pixels per copy.
         pixels: u32,
     },
 }
 
-/// A tensor in global memory and how copies cut it. Axis 0 is the contiguous one; extents, box and coordinates are in
-/// elements, strides in bytes.
+/// A tensor in global memory and the box that a copy moves. Axis 0 is contiguous. Extents, box and
+/// coordinates are in elements, strides in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Description {
-    /// The elements' type.
+    /// The type of the elements.
     pub element: ElementType,
-    /// The address of the first element on the device.
+    /// The device address of the first element.
     pub address: u64,
     /// The extent of each axis: one to five.
     pub extents: Vec<u64>,
     /// The stride of each axis but the first, in bytes.
     pub strides: Vec<u64>,
-    /// What a copy takes.
+    /// The elements of a copy.
     pub access: Access,
-    /// Along each axis, the step from one element taken to the next.
+    /// The element stride along each axis.
     pub element_strides: Vec<u32>,
-    /// How channels are grouped.
+    /// The interleave.
     pub interleave: Interleave,
-    /// How rows are permuted in shared memory.
+    /// The swizzle.
     pub swizzle: Swizzle,
-    /// What the L2 cache fetches.
+    /// The L2 promotion.
     pub l2_promotion: L2Promotion,
-    /// What is put outside the tensor.
+    /// The fill of elements outside the tensor.
     pub fill: Fill,
 }
 
 impl Description {
-    /// Boxes of a tensor that lies in rows without gaps: `extents` and `box_extents` are given outermost first, as a
-    /// row-major shape is written, and kept innermost first.
+    /// Boxes of a compact row-major tensor. `extents` and `box_extents` are given outermost first;
+    /// the description stores them innermost first.
     pub fn row_major(element: ElementType, address: u64, extents: &[u64], box_extents: &[u32]) -> Self {
         let extents: Vec<u64> = extents.iter().rev().copied().collect();
         let mut bits = u64::from(element.bits());
@@ -334,31 +339,30 @@ impl Description {
         }
     }
 
-    /// How many axes the tensor has.
+    /// The number of axes.
     pub fn rank(&self) -> usize {
         self.extents.len()
     }
 
-    /// The axis that the innermost pixels of im2col lie along: behind the channels, or, of an interleaved tensor, the first
-    /// one.
+    /// The innermost pixel axis of im2col: 1, or 0 for an interleaved tensor.
     pub fn first_pixel_axis(&self) -> usize {
         usize::from(self.interleave == Interleave::None)
     }
 
-    /// What one step along axis 0 takes of global memory, in bits: an element; of an interleaved tensor, whose channels are
-    /// not an axis, a slice (measured on H200).
+    /// Bits of global memory of one step along axis 0: an element, or a slice of an interleaved
+    /// tensor, whose channels are not an axis (measured on H200).
     pub fn step_bits(&self) -> u32 {
         self.interleave.slice_bytes().map_or(self.element.bits(), |bytes| 8 * bytes)
     }
 
-    /// How many elements a tiled copy takes along each axis. Of an interleaved tensor it takes slices along axis 0, and one of
-    /// them along the last axis but one, where channels go on: the box's channels there are those of one slice (measured
-    /// on H200).
+    /// The elements of a tiled copy along each axis. For an interleaved tensor these are slices
+    /// along axis 0 and one slice along the second-to-last axis: the channels of the box are those
+    /// of one slice (measured on H200).
     pub fn box_counts(&self) -> Vec<u32> {
         let Access::Tiled { box_extents } = &self.access else { return Vec::new() };
         let is_interleaved = self.interleave != Interleave::None;
         let count = |(axis, (extent, step)): (usize, (&u32, &u32))| match axis {
-            // The hardware has no stride along the contiguous axis.
+            // The hardware ignores the stride along the contiguous axis.
             0 if !is_interleaved => *extent,
             _ if is_interleaved && axis + 2 == self.rank() => 1,
             _ => extent.div_ceil((*step).max(1)),
@@ -366,7 +370,7 @@ impl Description {
         box_extents.iter().zip(&self.element_strides).enumerate().map(count).collect()
     }
 
-    /// The bytes of one row of a copy in shared memory: the run along axis 0.
+    /// Bytes of one row of a copy in shared memory, along axis 0.
     pub fn row_bytes(&self) -> u64 {
         let count = match &self.access {
             Access::Tiled { .. } => self.box_counts().first().copied().unwrap_or(0),
@@ -379,8 +383,8 @@ impl Description {
         }
     }
 
-    /// The bytes from one row of a copy to the next in shared memory: a swizzle keeps its whole span for each row, however
-    /// short the row is (measured on H200).
+    /// Bytes from one row of a copy to the next in shared memory: with a swizzle, each row occupies
+    /// the whole span (measured on H200).
     pub fn row_pitch(&self) -> u64 {
         match (self.interleave, self.swizzle.span_bytes()) {
             (Interleave::None, Some(span)) => span.into(),
@@ -388,7 +392,7 @@ impl Description {
         }
     }
 
-    /// How many rows a copy has: elements along all axes but the first, or pixels.
+    /// The rows of a copy: elements along all axes except axis 0, or pixels.
     pub fn rows(&self) -> u64 {
         match &self.access {
             Access::Tiled { .. } => self.box_counts().iter().skip(1).map(|&count| u64::from(count)).product(),
@@ -396,13 +400,14 @@ impl Description {
         }
     }
 
-    /// The bytes of shared memory that one copy takes, from the start of its first row to the end of its last row's pitch.
+    /// Bytes of shared memory of one copy, from its first row to the end of the pitch of its last
+    /// row.
     pub fn shared_bytes(&self) -> u64 {
         self.row_pitch() * self.rows()
     }
 
-    /// The bytes that one copy counts on its mbarrier: all of the box's, those outside the tensor included, but not what a
-    /// swizzle leaves free.
+    /// The transaction bytes of one copy: those of the whole box, including elements outside the
+    /// tensor, without the gaps of a swizzle.
     pub fn transaction_bytes(&self) -> u64 {
         self.row_bytes() * self.rows()
     }
@@ -412,8 +417,9 @@ impl Description {
 mod tests {
     use super::*;
 
-    /// Row `r` of a span, piece `j`: the 128-byte mode puts it at `j ^ r % 8`, narrower ones change every second or
-    /// fourth row; the wider atoms move pairs and quadruples of 16-byte pieces. (PTX ISA, "Swizzling modes" tables.)
+    /// Row `r` of a span, piece `j`: the 128-byte mode puts it at `j ^ r % 8`, narrower ones change
+    /// every second or fourth row; the wider atoms move pairs and quadruples of 16-byte pieces.
+    /// (PTX ISA, "Swizzling modes" tables.)
     #[test]
     fn swizzles_follow_the_tables_of_the_isa() {
         let cases = [

@@ -1,10 +1,10 @@
-//! What a tensor map must keep. (CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".)
+//! The rules of tensor maps. (CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".)
 
 use crate::Capability;
 
 use super::{Access, Description, ElementType, Fill, Interleave, MAX_BOX_EXTENT, MOST_AXES, Swizzle};
 
-/// A rule of tensor maps that a description breaks. Axes are counted from the contiguous one, 0.
+/// A rule of tensor maps that a description violates. Axis 0 is contiguous.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TensorMapError {
     /// The number of axes.
@@ -12,10 +12,10 @@ pub enum TensorMapError {
     Rank {
         /// Axes given.
         rank: usize,
-        /// What is legal, and why.
+        /// The legal numbers, and why.
         legal: &'static str,
     },
-    /// A list that has not one entry for each axis it is about.
+    /// A list of the wrong length.
     #[error("a tensor map of {rank} axes needs {expected} {what}, not {given}")]
     Length {
         /// The list.
@@ -32,9 +32,9 @@ pub enum TensorMapError {
     Address {
         /// The address.
         address: u64,
-        /// What it must be a multiple of.
+        /// The required alignment.
         align: u64,
-        /// What demands it.
+        /// The reason.
         why: &'static str,
     },
     /// An extent out of range.
@@ -45,19 +45,19 @@ pub enum TensorMapError {
         /// Its extent.
         extent: u64,
     },
-    /// The extent of axis 0, of packed elements.
+    /// An extent of axis 0 that is not a multiple required by packed elements.
     #[error(
         "axis 0 has an extent of {extent}; it must be a multiple of {multiple} for elements of {element}"
     )]
     PackedExtent {
         /// The extent.
         extent: u64,
-        /// What it must be a multiple of.
+        /// The required alignment.
         multiple: u64,
         /// The elements' type.
         element: &'static str,
     },
-    /// A stride that is no multiple of what the hardware addresses.
+    /// A stride that is not aligned.
     #[error(
         "axis {axis} has a stride of {stride} bytes; it must be a multiple of {multiple}{}: pad the rows to {}",
         because(.why), .stride.next_multiple_of(*.multiple)
@@ -67,12 +67,12 @@ pub enum TensorMapError {
         axis: usize,
         /// Its stride in bytes.
         stride: u64,
-        /// What it must be a multiple of.
+        /// The required alignment.
         multiple: u64,
-        /// What demands it.
+        /// The reason.
         why: &'static str,
     },
-    /// A stride past 40 bits.
+    /// A stride that exceeds 40 bits.
     #[error("axis {axis} has a stride of {stride} bytes; it must be less than 2^40")]
     StrideRange {
         /// The axis.
@@ -90,7 +90,7 @@ pub enum TensorMapError {
         /// The box's extent.
         extent: u32,
     },
-    /// The box's row is not made of whole 16-byte pieces.
+    /// A row of the box that is not a multiple of 16 bytes.
     #[error(
         "the box's rows have {bytes} bytes ({count} elements of {element} along axis 0); they must be a multiple of 16 bytes, \
          which is {} elements", 128 / .bits
@@ -105,7 +105,7 @@ pub enum TensorMapError {
         /// Bits of an element.
         bits: u32,
     },
-    /// The box's row is longer than the swizzle's.
+    /// A row of the box that exceeds the swizzle span.
     #[error(
         "the box's rows have {bytes} bytes; the {span}-byte swizzle holds rows of at most {span} bytes, which is {} elements of \
          {element}", .span * 8 / .bits
@@ -120,7 +120,7 @@ pub enum TensorMapError {
         /// Bits of an element.
         bits: u32,
     },
-    /// The box's row of padded elements.
+    /// A row of padded elements of the wrong length.
     #[error("the box has {count} elements along axis 0; it must have 128 of {element}")]
     PaddedRow {
         /// Elements of a row.
@@ -128,7 +128,7 @@ pub enum TensorMapError {
         /// The elements' type.
         element: &'static str,
     },
-    /// A step between elements out of range.
+    /// An element stride out of range.
     #[error("axis {axis} has an element stride of {step}; it must be from 1 to 8")]
     ElementStride {
         /// The axis.
@@ -136,21 +136,21 @@ pub enum TensorMapError {
         /// The stride in elements.
         step: u32,
     },
-    /// An interleave that the elements' type does not have.
+    /// An interleave of a type that does not support it.
     #[error("elements of {element} cannot be interleaved")]
     InterleaveElement {
         /// The elements' type.
         element: &'static str,
     },
-    /// A swizzle that the elements' type does not have.
+    /// A swizzle that the type does not support.
     #[error("elements of {element} take no swizzle, or a 128-byte one of 16- or 32-byte pieces{}", .more)]
     SwizzleElement {
         /// The elements' type.
         element: &'static str,
-        /// What else is legal.
+        /// Other legal values.
         more: &'static str,
     },
-    /// A NaN was asked for, and the type has none.
+    /// A NaN fill for a type without NaN.
     #[error("{element} has no NaN to fill with; fill with zeros, or use a float of 16 bits or more")]
     FillElement {
         /// The elements' type.
@@ -169,9 +169,9 @@ pub enum TensorMapError {
         offset: i32,
         /// Axes of the tensor.
         rank: usize,
-        /// The least offset.
+        /// The smallest legal offset.
         least: i32,
-        /// The greatest.
+        /// The largest legal offset.
         most: i32,
     },
     /// The bounding box is empty.
@@ -187,7 +187,7 @@ pub enum TensorMapError {
         /// Pixels of the tensor.
         extent: u64,
     },
-    /// An axis of pixels as long as no bounding box is.
+    /// A pixel axis of 2^32 elements.
     #[error("axis {axis} has an extent of 2^32; an axis of im2col's pixels must be shorter")]
     PixelExtent {
         /// The axis.
@@ -199,7 +199,7 @@ pub enum TensorMapError {
         /// Channels given.
         channels: u32,
     },
-    /// A copy that no shared memory holds.
+    /// A copy larger than shared memory.
     #[error(
         "a copy takes {bytes} bytes of shared memory, and a CTA has at most {most}: take several smaller boxes"
     )]
@@ -209,14 +209,14 @@ pub enum TensorMapError {
         /// Bytes of a CTA.
         most: u64,
     },
-    /// Something that only later GPUs have.
+    /// A feature of later GPUs.
     #[error("{what} need compute capability {}.{}, and this is {}.{}", .needed.0, .needed.1, .given.0, .given.1)]
     Capability {
-        /// What it is.
+        /// The feature.
         what: String,
         /// The first compute capability that has it.
         needed: (u32, u32),
-        /// The one it was asked of.
+        /// The compute capability given.
         given: (u32, u32),
     },
     /// The pixels of a copy out of range.
@@ -234,10 +234,10 @@ fn because(why: &str) -> String {
 type Checked = Result<(), TensorMapError>;
 
 impl Description {
-    /// Holds the description to the rules, in the order a reader of it meets the fields.
+    /// Checks the description against the rules, in the order of its fields.
     ///
     /// # Errors
-    /// The first rule broken.
+    /// The first violation.
     pub fn check(&self) -> Checked {
         self.check_lists()?;
         self.check_tensor()?;
@@ -257,10 +257,10 @@ impl Description {
         }
     }
 
-    /// Holds the description to what a GPU of a compute capability has.
+    /// Checks the description against the features of a compute capability.
     ///
     /// # Errors
-    /// It needs a later one.
+    /// If it needs a later compute capability.
     pub fn check_on(&self, capability: &Capability) -> Checked {
         let (given, needed) = (capability.compute_capability, self.needs());
         if given >= needed {
@@ -277,7 +277,7 @@ impl Description {
         Err(TensorMapError::Capability { what, needed, given })
     }
 
-    /// The bytes of the box's elements, as the driver counts them, interleaved or not.
+    /// Bytes of the elements of the box, as the driver counts them.
     fn box_bytes(&self) -> u64 {
         let elements: u64 = match &self.access {
             Access::Tiled { box_extents } => {
@@ -292,8 +292,8 @@ impl Description {
         elements * u64::from(self.element.shared_bits()) / 8
     }
 
-    /// The first compute capability that has such tensor maps (measured on H200: it refuses the packed types and the wider
-    /// pieces).
+    /// The first compute capability that supports the tensor map (measured on H200: it refuses
+    /// packed types and pieces wider than 16 bytes).
     fn needs(&self) -> (u32, u32) {
         let is_wider = matches!(
             self.swizzle,
@@ -375,8 +375,8 @@ impl Description {
         Ok(())
     }
 
-    /// What goes with what, whatever the extents. The documentation asks for the 32-byte swizzle with 32-byte interleave;
-    /// the driver takes any, and an H200 copies so.
+    /// Rules between fields, independent of the extents. The documentation requires the 32-byte
+    /// swizzle for the 32-byte interleave; the driver accepts any, and an H200 applies it.
     fn check_modes(&self) -> Checked {
         let element = self.element.name();
         if self.element.is_packed() && self.interleave != Interleave::None {
@@ -410,7 +410,7 @@ impl Description {
         self.check_row(box_extents[0])
     }
 
-    /// The run of `count` elements along axis 0.
+    /// The rules of a row of `count` elements along axis 0.
     fn check_row(&self, count: u32) -> Checked {
         let element = self.element.name();
         if self.element.is_padded() && count != 128 {

@@ -1,13 +1,13 @@
 //! Writes a result straight into the variable it is assigned to: `op t; mov x, t` becomes `op x`.
 //!
-//! `t` must be mentioned nowhere else in the kernel, so that nobody misses it. Between the two only instructions may
-//! stand, none of which mentions `x`: it then makes no difference that `x` changes early, and no way leads out between. Nor may
-//! a wait for the tensor cores stand there, for they may read `x` until then.
+//! `t` must not occur anywhere else in the kernel. Only instructions that do not mention `x` may be
+//! between the two, so that writing `x` early makes no difference and no branch leaves in between.
+//! A wait for the tensor cores must not be between them either, since they may read `x` until it.
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Register, Statement};
 
-/// Instructions looked back over for the one that computes what is moved.
+/// How many instructions before a `mov` are searched for the one that computes its source.
 const REACH: usize = 32;
 
 /// Rewrites the kernel; whether anything changed.
@@ -53,7 +53,7 @@ fn coalesce(body: &mut Body, mentions: &[u32], is_alike: &dyn Fn(Register, Regis
     changed
 }
 
-/// The instruction among `before` that writes `temporary`, if `variable` can take its place there.
+/// The instruction among `before` that writes `temporary`, if `variable` can replace it there.
 fn computation(before: &[Statement], temporary: Register, variable: Register) -> Option<usize> {
     for (index, statement) in before.iter().enumerate().rev().take(REACH) {
         let Statement::Instruction(instruction) = statement else { return None };

@@ -1,7 +1,8 @@
-//! Removes computations that nobody reads, statements that nothing reaches, and branches with nothing in them.
+//! Removes computations that nobody reads, statements that nothing reaches, and branches with
+//! nothing in them.
 //!
-//! One walk against the order of execution carries the registers that are read later. A loop is walked until what is
-//! read at its beginning no longer grows; only then does the walk remove.
+//! One walk against the order of execution carries the registers that are read later. A loop is
+//! walked until what is read at its beginning no longer grows; only then does the walk remove.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// What is read from the body's beginning on, if `live` is read after it. What is dead is removed.
+    /// What is read from the body's beginning on, if `live` is read after it. What is dead is
+    /// removed.
     fn body(&mut self, body: &mut Body, mut live: RegisterSet) -> RegisterSet {
         if let Some(end) = body.iter().position(leaves)
             && self.removes
@@ -117,8 +119,8 @@ impl Walk {
         places.get(&label).unwrap_or(&self.nothing).clone()
     }
 
-    /// What is read from a loop's beginning on: first without removing anything, until what is read there no longer grows; then once more, to
-    /// remove.
+    /// What is read from a loop's beginning on: first without removing anything, until what is read
+    /// there no longer grows; then once more, to remove.
     fn repetition(&mut self, label: Label, body: &mut Body, step: &mut Body) -> RegisterSet {
         let removes = std::mem::replace(&mut self.removes, false);
         let mut at_start = self.nothing.clone();
@@ -146,7 +148,7 @@ impl Walk {
     }
 }
 
-/// Whether nothing would miss the instruction.
+/// Whether the instruction can be removed.
 fn is_dead(instruction: &Instruction, live: &RegisterSet) -> bool {
     let is_read = access::writes(instruction).any(|register| live.contains(register));
     let copies_itself = access::copy(instruction).is_some_and(|(to, from)| to == from);

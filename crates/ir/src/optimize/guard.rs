@@ -1,12 +1,12 @@
 //! Turns branches around a few simple instructions into guards on them.
 //!
-//! Only where it is clearly right: the instructions compute, load or store, none has a guard of its own, and none
-//! changes the condition. A barrier or a shuffle stays in its branch.
+//! Only where it is clearly right: the instructions compute, load or store, none has a guard of its
+//! own, and none changes the condition. A barrier or a shuffle stays in its branch.
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Register, Statement};
 
-/// Instructions of both branches together, at most.
+/// The most instructions of both branches together.
 const LIMIT: usize = 3;
 
 /// Rewrites the kernel; whether anything changed.

@@ -1,18 +1,19 @@
 //! Copy propagation, and the folding of branches whose condition is known.
 //!
-//! One walk in the order of execution carries what is known of each register: that it equals another, or a number. A
-//! write ends what was known of the register, and of those that equalled it. Where ways meet, only what all agree on
-//! stays. A loop's body starts with what no write inside the loop can change.
+//! One walk in execution order carries the known facts about each register: that it equals another
+//! register, or a constant. A write ends the facts about the register and about those that equal
+//! it. Where paths join, only facts that hold on all of them remain. A loop body starts with the
+//! facts that no write in the loop changes.
 
 use rustc_hash::FxHashMap;
 
 use crate::access;
 use crate::kernel::{Body, Instruction, Kernel, Operand, Register, Statement};
 
-/// What is known at a place; `None` where no way leads.
+/// The state at a point; `None` for unreachable code.
 type Known = Option<Facts>;
 
-/// What is known of registers.
+/// Known facts about registers.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     /// Registers that equal another.
@@ -90,7 +91,8 @@ impl Walk {
                 into.push(Statement::If { condition, then, otherwise, location });
             }
             Statement::Loop { label, body, step, location } => {
-                // What no round changes holds before every round, before every step, and at every way out.
+                // What no round changes holds before every round, before every step, and at every
+                // way out.
                 forget_written(known, &[&body, &step]);
                 let body = self.body(body, &mut known.clone());
                 let step = self.body(step, &mut known.clone());
@@ -152,7 +154,8 @@ fn forget_written(known: &mut Known, bodies: &[&Body]) {
     }
 }
 
-/// The integer that an instruction is known to write: a literal, a copy of one, a comparison of two.
+/// The integer that an instruction is known to write: a literal, a copy of one, a comparison of
+/// two.
 fn integer_result(instruction: &Instruction, known: &Facts) -> Option<(Register, i128)> {
     let integer = |operand: &Operand| match operand {
         Operand::Integer(value) => Some(*value),

@@ -1,7 +1,8 @@
-//! Integer arithmetic with a known operand, made cheaper.
+//! Strength reduction of integer arithmetic with a constant operand.
 //!
-//! ptxas divides by a literal as by any number, with a reciprocal and corrections (seen in the SASS that ptxas 13.0 makes for
-//! sm_90a): a shift, a mask or a multiplication is a fraction of it. What adds zero or multiplies by one is a move.
+//! ptxas divides by a literal as by any number, with a reciprocal and corrections (seen in the SASS
+//! that ptxas 13.0 makes for sm_90a): a shift, a mask or a multiplication is a fraction of it. What
+//! adds zero or multiplies by one is a move.
 
 use crate::kernel::{Body, Instruction, Kernel, Operand, Register, RegisterClass, Statement};
 
@@ -51,7 +52,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What does the same as the instruction for less; `None` if it stays.
+    /// A cheaper replacement of the instruction, if one exists.
     fn simpler(&mut self, instruction: &Instruction) -> Option<Vec<Instruction>> {
         if !instruction.operands.iter().any(|operand| matches!(operand, Operand::Integer(_))) {
             return None;
@@ -140,10 +141,12 @@ fn power_of_two(value: i128) -> Option<i128> {
     (value > 0 && value & (value - 1) == 0).then(|| i128::from(value.trailing_zeros()))
 }
 
-/// (factor, shift) such that `n / divisor == (n * factor) >> (32 + shift)` for every 32-bit `n`, if the factor has 32 bits.
+/// (factor, shift) such that `n / divisor == (n * factor) >> (32 + shift)` for every 32-bit `n`, if
+/// the factor has 32 bits.
 ///
-/// The factor is `2^(32 + shift) / divisor` rounded up; the quotient is exact when rounding added at most `2^shift` to
-/// `factor * divisor` (Granlund and Montgomery, "Division by Invariant Integers using Multiplication").
+/// The factor is `2^(32 + shift) / divisor` rounded up; the quotient is exact when rounding added
+/// at most `2^shift` to `factor * divisor` (Granlund and Montgomery, "Division by Invariant
+/// Integers using Multiplication").
 fn reciprocal(divisor: i128) -> Option<(i128, i128)> {
     if !(3..1 << 32).contains(&divisor) {
         return None;

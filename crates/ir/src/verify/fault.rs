@@ -1,53 +1,53 @@
-//! What can be wrong with a kernel.
+//! The errors of kernels.
 
 use std::fmt;
 
 use crate::kernel::{Location, RegisterClass};
 
-/// A mistake in a kernel, at the author's line.
+/// An error in a kernel, at the author's line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {fault}")]
 pub struct VerifyError {
     /// Where the author wrote it.
     pub location: Location,
-    /// What is wrong.
+    /// The error.
     pub fault: Fault,
 }
 
-/// A kind of mistake. Displays as a sentence that says what is wrong and, where it can, what to do.
+/// The kinds of errors. The message states the error and, if possible, the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No instruction is spelled so.
+    /// PTX has no instruction of that name.
     #[error("PTX has no instruction `{opcode}`{}", offer(.spellings))]
     UnknownInstruction {
         /// The dotted name.
         opcode: String,
-        /// How instructions with the same first word are spelled.
+        /// The spellings of instructions with the same first word.
         spellings: Vec<String>,
     },
-    /// The instruction exists, and takes other operands.
-    #[error("`{opcode}` takes {}, but was given {found}", .expected.join(" or "))]
+    /// The instruction takes other operands.
+    #[error("`{opcode}` takes {}, not {found}", .expected.join(" or "))]
     WrongOperands {
         /// The dotted name.
         opcode: String,
-        /// The operands of each form it has.
+        /// The operands of each of its forms.
         expected: Vec<String>,
-        /// Those it was given, by class.
+        /// The operands given, by class.
         found: String,
     },
-    /// The instruction exists, on other architectures.
-    #[error("`{opcode}` is not there on {target}: it needs {availability}")]
+    /// The instruction exists only on other targets.
+    #[error("`{opcode}` does not exist on {target}; it needs {availability}")]
     NotOnTarget {
         /// The dotted name.
         opcode: String,
         /// The `.target` of the kernel.
         target: &'static str,
-        /// Where it is.
+        /// The targets that have it.
         availability: String,
     },
-    /// A register that some way to this place leaves without a value.
+    /// A register that is not written on every path to this line.
     #[error(
-        "a value is read here that has none yet on some way to this line; give it one before the branch or loop"
+        "a value is read here that is not assigned on every path to this line; assign it before the branch or loop"
     )]
     ReadBeforeWritten,
     /// A register number that the kernel does not have.
@@ -56,16 +56,16 @@ pub enum Fault {
     /// Something other than a predicate where one is needed.
     #[error("a condition must be a predicate, not a {} value", width(*.0))]
     NotAPredicate(RegisterClass),
-    /// `break` or `continue` with a label that no loop or block around it has.
-    #[error("`break` and `continue` must stand inside the loop or block that they leave")]
+    /// `break` or `continue` with the label of no enclosing loop or block.
+    #[error("`break` and `continue` must be inside the loop or block that they leave")]
     UnknownLabel,
-    /// `continue` to a block, which has no next round.
+    /// `continue` to a block.
     #[error("`continue` needs a loop; a block can only be left with `break`")]
     ContinueOutsideLoop,
     /// A label used twice.
     #[error("two loops or blocks, one inside the other, have the same label")]
     NestedLabel,
-    /// A name that is neither parameter nor variable.
+    /// A name that is neither a parameter nor a variable.
     #[error("`{0}` names no parameter and no shared or local variable of this kernel")]
     UnknownSymbol(String),
     /// Two parameters or variables of one name.
@@ -74,58 +74,58 @@ pub enum Fault {
     /// A variable of no bytes.
     #[error("`{0}` has no bytes; give it at least one element, or leave it out")]
     EmptyVariable(String),
-    /// An alignment that is no power of two.
+    /// An alignment that is not a power of two.
     #[error("`{name}` is aligned to {align} bytes; an alignment must be a power of two")]
     BadAlignment {
         /// The variable.
         name: String,
-        /// The alignment asked for.
+        /// The alignment given.
         align: u32,
     },
     /// More static shared memory than a module may declare.
     #[error(
-        "static shared memory comes to {bytes} bytes here, of {limit} at most; ask for more as dynamic shared memory"
+        "static shared memory reaches {bytes} bytes here; the limit is {limit}; use dynamic shared memory"
     )]
     TooMuchStaticShared {
-        /// Bytes up to and with this variable.
+        /// Bytes up to the end of this variable.
         bytes: u64,
-        /// Bytes allowed.
+        /// The limit.
         limit: u64,
     },
     /// More shared memory in all than the target has.
-    #[error("static and dynamic shared memory come to {bytes} bytes; a CTA of {target} has {limit} at most")]
+    #[error("static and dynamic shared memory are {bytes} bytes; a CTA of {target} has at most {limit}")]
     TooMuchShared {
         /// Bytes of both.
         bytes: u64,
-        /// Bytes a CTA can have.
+        /// The limit.
         limit: u64,
         /// The `.target` of the kernel.
         target: &'static str,
     },
     /// More local memory than a thread has.
-    #[error("local arrays come to {bytes} bytes here; a thread has {limit} at most")]
+    #[error("local arrays reach {bytes} bytes here; a thread has at most {limit}")]
     TooMuchLocal {
-        /// Bytes up to and with this variable.
+        /// Bytes up to the end of this variable.
         bytes: u64,
-        /// Bytes a thread can have.
+        /// The limit.
         limit: u64,
     },
     /// More parameters than a launch can pass.
-    #[error("the kernel's parameters take {bytes} bytes, of {limit} at most; pass a pointer instead")]
+    #[error("the kernel's parameters take {bytes} bytes; the limit is {limit}; pass a pointer instead")]
     TooManyParameters {
         /// Bytes of all parameters.
         bytes: u64,
-        /// Bytes allowed.
+        /// The limit.
         limit: u64,
     },
-    /// A launch that no device of the target can do.
-    #[error("{what} is {value}; {target} allows {limit} at most")]
+    /// A launch bound that exceeds the limits of the target.
+    #[error("{what} is {value}; {target} allows at most {limit}")]
     LaunchTooLarge {
-        /// Which launch bound.
+        /// The launch bound.
         what: &'static str,
-        /// What was asked for.
+        /// The value given.
         value: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
         /// The `.target` of the kernel.
         target: &'static str,

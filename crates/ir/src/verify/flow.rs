@@ -1,8 +1,10 @@
-//! Statements: labels, conditions, names, and that every register has a value where it is read.
+//! Checks statements: labels, conditions, names, and that every register is written before it is
+//! read.
 //!
-//! A register has a value at a place if every way there writes it. Structured control flow makes that one walk: the
-//! ways into a loop's next round have written at least what the way into its first has, so a loop's body is walked
-//! once, with what holds at its entry.
+//! A register is written at a point if every path to the point writes it. One walk in order
+//! suffices, since control flow is structured: the paths into a later iteration of a loop have
+//! written at least what the path into its first iteration has. So a loop body is checked once,
+//! with the state at its entry.
 
 use std::collections::HashSet;
 
@@ -15,10 +17,10 @@ use crate::access;
 use crate::kernel::{Instruction, Kernel, Label, Location, Operand, Register, RegisterClass, Statement};
 use crate::register_set::RegisterSet;
 
-/// Registers that have a value; `None` where no way leads.
+/// Registers that are written on every path; `None` for unreachable code.
 type Written = Option<RegisterSet>;
 
-/// What holds where two ways meet.
+/// The state where two paths join.
 fn meet(a: Written, b: Written) -> Written {
     match (a, b) {
         (Some(mut a), Some(b)) => {
@@ -29,7 +31,7 @@ fn meet(a: Written, b: Written) -> Written {
     }
 }
 
-/// A loop or block around the statement at hand.
+/// A loop or block that encloses the current statement.
 struct Enclosing {
     label: Label,
     is_loop: bool,
@@ -42,10 +44,10 @@ pub(super) struct Walk<'a> {
     capability: &'static Capability,
     symbols: &'a HashSet<&'a str>,
     enclosing: Vec<Enclosing>,
-    /// What the table says of each name met so far.
+    /// The forms of each name seen so far.
     forms: FxHashMap<String, Forms>,
-    /// Registers already complained about: one mistake is told once.
-    told: HashSet<Register>,
+    /// Registers already reported.
+    reported: HashSet<Register>,
     pub(super) errors: Vec<VerifyError>,
 }
 
@@ -61,7 +63,7 @@ impl<'a> Walk<'a> {
             symbols,
             enclosing: Vec::new(),
             forms: FxHashMap::default(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             errors: Vec::new(),
         }
     }
@@ -201,7 +203,7 @@ impl<'a> Walk<'a> {
 
     fn read(&mut self, register: Register, location: Location, written: &Written) {
         let Some(written) = written else { return };
-        if !written.contains(register) && self.told.insert(register) {
+        if !written.contains(register) && self.reported.insert(register) {
             self.error(location, Fault::ReadBeforeWritten);
         }
     }
@@ -236,7 +238,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where the first statement of `body` stands.
+/// The location of the first statement of `body`.
 pub(super) fn first_location(body: &[Statement]) -> Option<Location> {
     match body.first()? {
         Statement::Instruction(instruction) => Some(instruction.location),

@@ -1,4 +1,4 @@
-//! Finds the mistakes of a kernel before PTX is made of it.
+//! The verifier: checks a kernel before it becomes PTX.
 
 mod fault;
 mod flow;
@@ -13,9 +13,10 @@ pub(crate) use operand::form_of;
 
 /// Checks a kernel for `capability`.
 ///
-/// Every instruction must be in the [instruction table](warpwright_arch::instructions), take the operands it was given
-/// and exist on the target; every register must have a value where it is read; labels and names must be known; memory,
-/// parameters and launch bounds must be within the limits of the device.
+/// Every instruction must be in the [instruction table](warpwright_arch::instructions), take the
+/// operands it was given and exist on the target; every register must have a value where it is
+/// read; labels and names must be known; memory, parameters and launch bounds must be within the
+/// limits of the device.
 ///
 /// # Errors
 /// All mistakes, each with the author's position, in the order of the source.

@@ -1,4 +1,4 @@
-//! Instructions against the table: spelling, operands, architecture.
+//! Checks instructions against the instruction table: spelling, operands, target.
 
 use warpwright_arch::Capability;
 use warpwright_arch::instructions::{self, AddressWidth, Form, Operand as Slot, Scalar, Signature};
@@ -19,7 +19,7 @@ impl RegisterClass {
     }
 }
 
-/// The rows of the instruction table that a name fits, each with its operands.
+/// The rows of the instruction table that match a name, each with its operands.
 pub(super) type Forms = Vec<(&'static Form, Signature)>;
 
 /// Checks an instruction against the `forms` of its name.
@@ -140,7 +140,8 @@ fn fits_scalar(kernel: &Kernel, operand: &Operand, scalar: &Scalar) -> bool {
     }
 }
 
-/// Whether `bits` hold a literal, be it meant signed or unsigned: PTX would cut it off without a word.
+/// Whether `bits` hold a literal, be it meant signed or unsigned: PTX would cut it off without a
+/// word.
 fn fits_bits(value: i128, bits: u32) -> bool {
     (-(1i128 << (bits - 1))..1i128 << bits).contains(&value)
 }

@@ -1,4 +1,4 @@
-//! What a kernel asks of the device: memory, parameters, launch bounds.
+//! Checks the resources of a kernel: memory, parameters, launch bounds.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use warpwright_arch::Capability;
 use super::fault::{Fault, VerifyError};
 use crate::kernel::{DYNAMIC_SHARED, Kernel, Location, MemoryVariable, Parameter, ParameterType};
 
-/// The names an operand can refer to; names that stand twice are errors.
+/// The names an operand can refer to; duplicate names are errors.
 pub(super) fn symbols<'a>(
     kernel: &'a Kernel,
     at: Location,

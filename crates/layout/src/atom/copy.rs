@@ -2,19 +2,20 @@
 
 use super::SharedSwizzle;
 use crate::{ComposedLayout, Error, Layout, Swizzle, Tiler};
+use warpwright_arch::tensor_map::MAX_BOX_EXTENT;
 
-/// A row of the table: one instruction. The layouts map (thread, bit) to bits of what the instruction moves.
+/// One instruction: a row of the table. The layouts map (thread, bit) to bits of the data moved.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRow {
     /// CuTe's name.
     pub name: &'static str,
-    /// The PTX opcode, less the element type where any will do.
+    /// The PTX opcode, without the element type if any is legal.
     pub instruction: &'static str,
     /// The first architecture.
     pub sm: u32,
-    /// What each thread's bits are in the source.
+    /// (thread, bit) to bits of the source.
     pub source: &'static str,
-    /// What each thread's bits are in the destination.
+    /// (thread, bit) to bits of the destination.
     pub target: &'static str,
 }
 
@@ -28,9 +29,8 @@ const fn copy(
     CopyRow { name, instruction, sm, source, target }
 }
 
-/// Copies by single threads and by warps, sm_70 to sm_90. (PTX ISA: "ld", "st", "cp.async", "ldmatrix", "movmatrix",
-/// "stmatrix".)
-/// `cp.async.cg` takes 16 bytes only; `.ca` 4, 8 or 16.
+/// Copies by single threads and by warps, sm_70 to sm_90. (PTX ISA: "ld", "st", "cp.async",
+/// "ldmatrix", "movmatrix", "stmatrix".) `cp.async.cg` takes 16 bytes only; `.ca` 4, 8 or 16.
 pub const COPY_TABLE: &[CopyRow] = &[
     copy("UniversalCopy<8>", "ld/st.b8", 70, "(1,8):(0,1)", "(1,8):(0,1)"),
     copy("UniversalCopy<16>", "ld/st.b16", 70, "(1,16):(0,1)", "(1,16):(0,1)"),
@@ -157,7 +157,8 @@ impl CopyAtom {
     /// The atom of CuTe's name on elements of `element_bits`.
     ///
     /// # Errors
-    /// If there is no such atom (the nearest name is suggested), or the elements do not fit its pieces.
+    /// If the name is unknown (the error suggests the nearest one), or the elements do not fit the
+    /// atom.
     pub fn named(name: &str, element_bits: i64) -> Result<CopyAtom, Error> {
         let Some(row) = COPY_TABLE.iter().find(|row| row.name == name) else {
             let shared =
@@ -184,10 +185,10 @@ impl CopyAtom {
         })
     }
 
-    /// The plain copy of `bits` at a time by one thread.
+    /// The copy of `bits` by one thread.
     ///
     /// # Errors
-    /// If no load is that wide, or the elements do not divide it.
+    /// If no load has that width, or the elements do not divide it.
     pub fn universal(bits: i64, element_bits: i64) -> Result<CopyAtom, Error> {
         if element_bits < 1 || bits % element_bits != 0 {
             return Err(Error::bad_argument(
@@ -229,7 +230,8 @@ impl CopyAtom {
         &self.target
     }
 
-    /// The side whose threads each hold a share of their own, in registers: what tilings are laid out by.
+    /// The side that is in registers, on which each thread holds its own elements. Tilings follow
+    /// it.
     pub fn reference(&self) -> &Layout {
         let broadcast = |layout: &Layout| {
             layout.mode(0).is_ok_and(|threads| threads.stride().leaves().iter().any(|s| s.is(0)))
@@ -252,7 +254,7 @@ impl CopyAtom {
     }
 }
 
-/// The box of a tensor map, and how often one copy issues it: derived from the shared-memory tile it fills.
+/// The box of a tensor map, derived from the shared-memory tile that it fills.
 ///
 /// ```
 /// use warpwright_layout::{Layout, Swizzle, atom::TmaBox};
@@ -265,7 +267,7 @@ impl CopyAtom {
 pub struct TmaBox {
     /// The extent along each tensor mode, the contiguous one first.
     pub extents: Vec<i64>,
-    /// The tensor mode (of the tile's) that each extent is along.
+    /// The mode of the tile that each extent is along.
     pub modes: Vec<usize>,
     /// The swizzle of the tensor map.
     pub swizzle: SharedSwizzle,
@@ -274,12 +276,13 @@ pub struct TmaBox {
 }
 
 impl TmaBox {
-    /// The largest box that one instruction can write into `tile`: the run of modes whose elements follow one another in
-    /// shared memory. Larger tiles take [`boxes`](TmaBox::boxes) of them.
+    /// The largest box that one instruction can write into `tile`: the modes whose elements are
+    /// contiguous in shared memory. Larger tiles take several [`boxes`](TmaBox::boxes).
     ///
     /// # Errors
-    /// If the innermost run is no multiple of 16 bytes, an extent exceeds 256, the run is wider than the swizzle's span,
-    /// or the swizzle is none of the hardware's (PTX ISA, "Tensor dimensions" and "Swizzling modes").
+    /// If the innermost run is not a multiple of 16 bytes or exceeds the swizzle span, if an extent
+    /// exceeds [`MAX_BOX_EXTENT`], or if the hardware does not have the swizzle (PTX ISA, "Tensor
+    /// dimensions" and "Swizzling modes").
     pub fn of_tile(tile: &ComposedLayout, element_bits: i64) -> Result<TmaBox, Error> {
         let swizzle = match tile.swizzle() {
             Some(swizzle) => SharedSwizzle::of(swizzle, element_bits)?,
@@ -329,8 +332,12 @@ impl TmaBox {
             let legal = format!("at most the swizzle's span of {} bytes", span / 8);
             return Err(Error::bad_argument("the innermost run of a TMA box, in bytes,", inner / 8, legal));
         }
-        match self.extents.iter().find(|&&extent| extent > 256) {
-            Some(extent) => Err(Error::bad_argument("an extent of a TMA box", extent, "at most 256")),
+        match self.extents.iter().find(|&&extent| extent > MAX_BOX_EXTENT.into()) {
+            Some(extent) => Err(Error::bad_argument(
+                "an extent of a TMA box",
+                extent,
+                format!("at most {MAX_BOX_EXTENT}"),
+            )),
             None if self.extents.len() > 5 => {
                 Err(Error::bad_argument("the rank of a TMA box", self.extents.len(), "at most 5"))
             }
@@ -338,17 +345,18 @@ impl TmaBox {
         }
     }
 
-    /// The bytes that one instruction moves: what its mbarrier must expect.
+    /// The transaction bytes of one instruction.
     pub fn bytes(&self) -> i64 {
         self.extents.iter().product::<i64>() * self.element_bits / 8
     }
 
-    /// How many instructions fill `tile`.
+    /// The number of instructions that fill `tile`.
     pub fn boxes(&self, tile: &ComposedLayout) -> Result<i64, Error> {
         Ok(tile.inner().known_size("a TMA box")? / self.extents.iter().product::<i64>())
     }
 
-    /// The tiler that cuts a tensor into boxes: the box's extent along each mode of the tensor.
+    /// The tiler that splits a tensor into boxes: the extent of the box along each mode of the
+    /// tensor.
     pub fn tiler(&self, rank: usize) -> Tiler {
         let extent =
             |mode: usize| self.modes.iter().position(|&it| it == mode).map_or(1, |at| self.extents[at]);
@@ -381,8 +389,9 @@ mod tests {
         }
     }
 
-    /// ldmatrix: lane l names row l of 8 rows of 16 bytes; lane l receives row l/4, elements 2*(l%4) and the next;
-    /// with .trans it receives elements (row 2*(l%4) and the next, column l/4). (PTX ISA, "ldmatrix" figures.)
+    /// ldmatrix: lane l names row l of 8 rows of 16 bytes; lane l receives row l/4, elements
+    /// 2*(l%4) and the next; with .trans it receives elements (row 2*(l%4) and the next, column
+    /// l/4). (PTX ISA, "ldmatrix" figures.)
     #[test]
     fn ldmatrix_follows_the_isa() {
         for (name, matrices) in [("SM75_U32x1_LDSM_N", 1), ("SM75_U32x2_LDSM_N", 2), ("SM75_U32x4_LDSM_N", 4)]

@@ -1,15 +1,16 @@
-//! The shared-memory matrix descriptor of `wgmma`, derived from the layout of what it reads.
+//! The shared-memory matrix descriptor of `wgmma`, derived from the layout of the operand.
 
 use super::{Major, SharedSwizzle};
 use crate::error::Illustration;
 use crate::{ComposedLayout, Error, Layout};
 
-/// What a `wgmma` descriptor says besides the address (PTX ISA, "Matrix descriptor format" of wgmma).
+/// The fields of a `wgmma` descriptor except the address (PTX ISA, "Matrix descriptor format" of
+/// wgmma).
 ///
 /// ```
 /// use warpwright_layout::atom::{Major, SharedDescriptor, SharedSwizzle, SharedTile};
 /// let tile = SharedTile { major: Major::K, swizzle: SharedSwizzle::Bytes128, element_bits: 16 }.fill((128, 64))?;
-/// // One wgmma reads 64 rows of 16 halves.
+/// // One wgmma reads 64 rows of 16 f16.
 /// let operand = tile.local_tile((64, 16), &(1, 2).into())?;
 /// let descriptor = SharedDescriptor::of_operand(&operand, Major::K, 16)?;
 /// assert_eq!((descriptor.swizzle, descriptor.stride_bytes), (SharedSwizzle::Bytes128, 1024));
@@ -18,10 +19,11 @@ use crate::{ComposedLayout, Error, Layout};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedDescriptor {
-    /// The bytes from the tile's start to the operand's, before the swizzle.
+    /// Bytes from the start of the tile to the operand, before the swizzle.
     pub start_bytes: i64,
-    /// The leading dimension byte offset; 16 (ignored) for a swizzled k-major operand, but where it is deeper than the swizzle's span:
-    /// then from one span along k to the next. (Measured on H200.)
+    /// The leading dimension byte offset. A swizzled k-major operand ignores it (16), unless it is
+    /// deeper than the swizzle span: then it is the distance between spans along k. (Measured on
+    /// H200.)
     pub leading_bytes: i64,
     /// The stride dimension byte offset.
     pub stride_bytes: i64,
@@ -30,10 +32,11 @@ pub struct SharedDescriptor {
 }
 
 impl SharedDescriptor {
-    /// The descriptor of an (mn, k) operand of one `wgmma`, 32 bytes of k deep; of B of a sparse one, 64.
+    /// The descriptor of an (mn, k) operand of one `wgmma`: 32 bytes along k, or 64 for B of a
+    /// sparse one.
     ///
     /// # Errors
-    /// If the layout is none of the canonical ones: the two layouts are shown.
+    /// If the layout is not canonical. The error shows both layouts.
     pub fn of_operand(
         operand: &ComposedLayout,
         major: Major,
@@ -68,8 +71,8 @@ impl SharedDescriptor {
         })
     }
 
-    /// The descriptor's bits above the address field, ready to be joined with the start address in 16-byte units: bits
-    /// 16-29 hold the leading offset, 32-45 the stride offset, 62-63 the swizzling mode.
+    /// The bits above the address field, which holds the start address in 16-byte units: the
+    /// leading offset in bits 16-29, the stride offset in 32-45, the swizzling mode in 62-63.
     pub fn bits(&self) -> u64 {
         let mode = match self.swizzle {
             SharedSwizzle::None => 0,
@@ -80,8 +83,8 @@ impl SharedDescriptor {
         self.offsets() | mode << 62
     }
 
-    /// The same of `tcgen05` (sm_100a): the swizzling mode is in bits 61-63, and bits 46-48 hold 1. PTX ISA, "Shared memory
-    /// descriptor" of tcgen05.
+    /// As [`bits`](Self::bits), for `tcgen05` (sm_100a): the swizzling mode in bits 61-63, and 1 in
+    /// bits 46-48. PTX ISA, "Shared memory descriptor" of tcgen05.
     pub fn tensor_core_bits(&self) -> u64 {
         let mode = match self.swizzle {
             SharedSwizzle::None => 0,
@@ -110,8 +113,8 @@ fn split(mode: &Layout, inner: i64) -> Option<(i64, i64, i64)> {
     Some((step, repeats, stride))
 }
 
-/// `((8, n), (span, d)) : ((span, SBO), (1, LBO))`, where d is 1 but for B of a sparse multiply; or without swizzle
-/// `((8, n), d) : ((1, SBO), LBO)`.
+/// `((8, n), (span, d)) : ((span, SBO), (1, LBO))`, where d is 1 except for B of a sparse MMA;
+/// without swizzle `((8, n), d) : ((1, SBO), LBO)`.
 fn k_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
     let (row, groups, stride) = split(&units.mode(0).ok()?, 8)?;
     let depth = units.mode(1).ok()?.size().ok()?.known()?;
@@ -122,7 +125,8 @@ fn k_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
     canonical.then_some((if spans == 1 { 1 } else { leading }, stride))
 }
 
-/// `((span, n), (8, k)) : ((1, LBO), (span, SBO))`, or without swizzle `((1, n), (8, k)) : ((_, SBO), (1, LBO))`.
+/// `((span, n), (8, k)) : ((1, LBO), (span, SBO))`, or without swizzle `((1, n), (8, k)) : ((_,
+/// SBO), (1, LBO))`.
 fn mn_major(units: &Layout, span: i64) -> Option<(i64, i64)> {
     let (run, columns, along_mn) = split(&units.mode(0).ok()?, span)?;
     let (row, groups, along_k) = split(&units.mode(1).ok()?, 8)?;
@@ -150,8 +154,8 @@ mod tests {
     use super::super::SharedTile;
     use super::*;
 
-    /// The canonical address of a 16-byte unit in each mode (PTX ISA, "Strides" of wgmma), against the layout's own: the
-    /// descriptor says where every unit is.
+    /// The address that the descriptor gives each 16-byte unit (PTX ISA, "Strides" of wgmma) equals
+    /// that of the layout.
     #[test]
     fn the_descriptor_finds_every_unit() {
         for (major, swizzle) in
@@ -186,7 +190,8 @@ mod tests {
         }
     }
 
-    /// B of a sparse multiply is twice as deep: beyond one row of the pattern the leading offset goes on. (Measured on H200.)
+    /// B of a sparse MMA is twice as deep: past one row of the pattern, the leading offset applies.
+    /// (Measured on H200.)
     #[test]
     fn the_descriptor_of_64_bytes_finds_every_unit() {
         for swizzle in SharedSwizzle::ALL {

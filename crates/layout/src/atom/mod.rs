@@ -1,8 +1,8 @@
-//! Atoms: what one instruction of the hardware moves or multiplies, and which thread holds what.
+//! Atoms: single instructions that copy or multiply, with the elements that each thread holds.
 //!
-//! An atom's thread-value layouts map (thread, value) to an element of the atom's tile, counted column-major. All of them
-//! are data: [`MMA_TABLE`](warpwright_arch::mma::MMA_TABLE) and [`COPY_TABLE`] list the instructions, and tests walk the
-//! tables.
+//! The thread-value layout of an atom maps (thread, value) to an element of the atom's tile,
+//! counted column-major. Two tables list all atoms: [`MMA_TABLE`](warpwright_arch::mma::MMA_TABLE)
+//! and [`COPY_TABLE`].
 
 mod copy;
 mod descriptor;

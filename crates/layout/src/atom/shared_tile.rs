@@ -14,7 +14,7 @@ pub enum Major {
 /// The hardware's swizzling modes, by span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SharedSwizzle {
-    /// No swizzle: 16-byte pieces interleaved.
+    /// No swizzle: interleaved 16-byte pieces.
     None,
     /// A 32-byte span.
     Bytes32,
@@ -25,10 +25,10 @@ pub enum SharedSwizzle {
 }
 
 impl SharedSwizzle {
-    /// All modes, from none up.
+    /// All modes, by increasing span.
     pub const ALL: [SharedSwizzle; 4] = [Self::None, Self::Bytes32, Self::Bytes64, Self::Bytes128];
 
-    /// The bytes of a row within which 16-byte pieces are exchanged.
+    /// The span in bytes within which 16-byte pieces are permuted.
     pub fn span_bytes(self) -> i64 {
         match self {
             SharedSwizzle::None => 16,
@@ -49,10 +49,10 @@ impl SharedSwizzle {
         self.on_bytes().downcast(8)?.upcast(bits)
     }
 
-    /// The mode that is `swizzle` on elements of `bits`.
+    /// The mode equal to `swizzle` on elements of `bits`.
     ///
     /// # Errors
-    /// If the hardware has no such mode.
+    /// If the hardware does not have the mode.
     pub fn of(swizzle: Swizzle, bits: i64) -> Result<SharedSwizzle, Error> {
         if swizzle.is_identity() {
             return Ok(SharedSwizzle::None);
@@ -72,7 +72,7 @@ impl SharedSwizzle {
     }
 }
 
-/// A canonical tile of `wgmma`: the smallest block, in elements, of a given swizzle and major-ness.
+/// A canonical tile of `wgmma`: the smallest block, in elements, of a swizzle and a major mode.
 ///
 /// ```
 /// use warpwright_layout::atom::{Major, SharedSwizzle, SharedTile};
@@ -92,7 +92,8 @@ pub struct SharedTile {
 }
 
 impl SharedTile {
-    /// The block as a layout (mn, k): 8 rows of one span. (PTX ISA, "Shared Memory Matrix Layout" of wgmma.)
+    /// The block as a layout (mn, k): 8 rows of one span. (PTX ISA, "Shared Memory Matrix Layout"
+    /// of wgmma.)
     pub fn layout(&self) -> Result<ComposedLayout, Error> {
         let run = self.swizzle.span_bytes() * 8 / self.element_bits;
         let block = match self.major {
@@ -114,8 +115,8 @@ impl SharedTile {
         self.layout()?.map_inner(|block| block.tile_to_shape(tile, Some(order.into())))
     }
 
-    /// The widest swizzle whose block divides an (mn, k) tile: the one with the fewest bank conflicts and the widest TMA
-    /// box.
+    /// The widest swizzle whose block divides an (mn, k) tile: the one with the fewest bank
+    /// conflicts and the widest TMA box.
     pub fn widest(major: Major, element_bits: i64, tile: (i64, i64)) -> Result<SharedTile, Error> {
         let contiguous = match major {
             Major::K => tile.1,

@@ -1,4 +1,4 @@
-//! The evaluation of trees.
+//! The evaluator.
 
 use super::Value;
 use super::operations::{Arguments, OPERATIONS};
@@ -6,7 +6,7 @@ use super::syntax::Tree;
 use crate::atom::COPY_TABLE;
 use crate::{All, ComposedLayout, Coordinate, Error, Int, Layout, Offset, Stage, Stride, Tiler, Tuple};
 
-/// Evaluates a tree.
+/// Evaluates a parsed expression.
 pub(super) fn evaluate(tree: &Tree) -> Result<Value, Error> {
     match tree {
         Tree::Integer(value) => Ok((*value).into()),

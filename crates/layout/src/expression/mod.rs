@@ -1,4 +1,4 @@
-//! The layout language: CuTe's names as text, read and evaluated.
+//! The layout language: expressions with CuTe's names, parsed and evaluated.
 //!
 //! ```text
 //! composition((4,8):(1,4), (2,4):(4,1))
@@ -8,10 +8,10 @@
 //! tv(mma SM80_16x8x16_F32F16F16F32_TN C)
 //! ```
 //!
-//! An integer may be written `128`, or `_128` as CuTe prints it. A name that is not called is a device value. `(4)` is a
-//! tuple of one mode; parentheses around anything else only group. `<8:1,_>` or `(8:1,_)` is a tiler. `A o B` composes.
-//! A layout followed by a coordinate in parentheses is applied to it, or sliced where the coordinate has a `_`.
-//! [`OPERATIONS`] lists what can be called.
+//! An integer is `128`, or `_128` as CuTe prints it. A name without a call is a device value. `(4)`
+//! is a tuple of one mode; other parentheses group. `<8:1,_>` or `(8:1,_)` is a tiler. `A o B`
+//! composes. A layout followed by a coordinate in parentheses is applied to it, or sliced if the
+//! coordinate has a `_`. [`OPERATIONS`] lists the operations.
 
 mod evaluate;
 mod operations;
@@ -37,7 +37,7 @@ use std::str::FromStr;
 /// ```
 ///
 /// # Errors
-/// If the text is not an expression (with the place marked), or an operation refuses.
+/// If the text is not an expression (the error marks the position), or an operation refuses.
 pub fn evaluate(text: &str) -> Result<Value, Error> {
     let expression = syntax::parse(text)?;
     evaluate::evaluate(&expression)

@@ -10,11 +10,11 @@ use crate::{TiledCopy, TiledMma};
 pub struct Operation {
     /// The name, as CuTe spells it.
     pub name: &'static str,
-    /// What it takes.
+    /// The arguments.
     pub arguments: &'static str,
-    /// What it is, in a sentence.
+    /// The result, in one sentence.
     pub meaning: &'static str,
-    /// An expression and its value.
+    /// An example and its value.
     pub example: (&'static str, &'static str),
     pub(super) apply: fn(&Arguments) -> Result<Value, Error>,
 }
@@ -118,7 +118,7 @@ fn inner(
 
 macro_rules! operations {
     ($($name:literal $arguments:literal: $meaning:literal, $example:literal => $value:literal, $apply:expr;)*) => {
-        /// Everything that can be called, in the order of the chapter.
+        /// All operations, in the order of `docs/layout.md`.
         pub const OPERATIONS: &[Operation] = &[$(Operation {
             name: $name, arguments: $arguments, meaning: $meaning, example: ($example, $value), apply: $apply,
         }),*];
@@ -148,7 +148,7 @@ operations! {
     "rank" "(x) or <modes>(x)": "The number of modes.",
         "rank((4,(2,3)))" => "2",
         |a| match a.selected()? { Value::Coordinate(c) => Ok(c.rank().into()), v => Ok(v.composed()?.rank().into()) };
-    "depth" "(x) or <modes>(x)": "How deeply tuples nest.",
+    "depth" "(x) or <modes>(x)": "The nesting depth of the tuples.",
         "depth((4,(2,3)))" => "2",
         |a| match a.selected()? { Value::Coordinate(c) => Ok(c.depth().into()), v => Ok(v.composed()?.inner().depth().into()) };
     "shape" "(L) or <modes>(L)": "The shape.",
@@ -173,7 +173,7 @@ operations! {
         |a| Ok(Layout::new(a.tuple(1)?.map(&mut |_| Int::ONE), a.tuple(1)?)?.evaluate(&a.tuple(0)?)?.into());
     "ceil_div" "(a, b)": "The quotient rounded up, by mode.",
         "ceil_div((10,9),(4,3))" => "(3,3)", |a| Ok(ceil_divide(&a.tuple(0)?, &a.tuple(1)?)?.into());
-    "shape_div" "(a, b)": "What remains of a shape when its first b elements are taken as one; each must divide the other.",
+    "shape_div" "(a, b)": "The shape that remains if its first b elements count as one; b and the shape must divide each other.",
         "shape_div((4,6),8)" => "(1,3)", |a| Ok(shape_divide(&a.tuple(0)?, &a.tuple(1)?)?.into());
     "flatten" "(x)": "The leaves as one tuple.",
         "flatten((4,(2,3)):(1,(4,8)))" => "(4,2,3):(1,4,8)",
@@ -207,7 +207,7 @@ operations! {
     "compatible" "(a, b)": "Whether shape b refines shape a.",
         "compatible((4,6),(4,(2,3)))" => "true",
         |a| Ok(shape_of(a.value(0)?)?.compatible(&shape_of(a.value(1)?)?).into());
-    "coalesce" "(L[, profile])": "The same function with as few modes as possible, by mode where the profile has leaves.",
+    "coalesce" "(L[, profile])": "The same function with the fewest modes, by mode where the profile has leaves.",
         "coalesce((2,(1,6)):(1,(6,2)))" => "12:1",
         |a| match a.values.get(1) { None => inner(a, Layout::coalesce), Some(p) => { let p = profile(p)?; inner(a, |l| l.coalesce_by(&p)) } };
     "filter" "(L[, profile])": "The layout without its modes of stride 0 and size 1.",
@@ -215,37 +215,37 @@ operations! {
         |a| match a.values.get(1) { None => inner(a, Layout::filter), Some(p) => { let p = profile(p)?; inner(a, |l| l.filter_by(&p)) } };
     "filter_zeros" "(L)": "The layout with extent 1 for modes of stride 0.",
         "filter_zeros((4,8):(0,1))" => "(1,8):(0,1)", |a| inner(a, |layout| Ok(layout.filter_zeros()));
-    "composition" "(A, B)": "A read through B: R(c) = A(B(c)), by mode if B is a tuple.",
+    "composition" "(A, B)": "R(c) = A(B(c)), by mode if B is a tuple.",
         "composition((6,2):(8,2),(4,3):(3,1))" => "((2,2),3):((24,2),8)",
         |a| compose(a.value(0)?, a.value(1)?);
-    "complement" "(L[, size])": "What L leaves of [0, size).",
+    "complement" "(L[, size])": "The offsets of [0, size) that L does not reach.",
         "complement((2,2):(1,6),24)" => "(3,2):(2,12)",
         |a| Ok(a.layout(0)?.complement(match a.values.get(1) { None => IntTuple::from(1), Some(v) => shape_of(v)? })?.into());
-    "logical_divide" "(A, tiler)": "A split into tile and rest, by mode if the tiler is a tuple.",
+    "logical_divide" "(A, tiler)": "A split into tile and repetitions, by mode if the tiler is a tuple.",
         "logical_divide((4,2,3):(2,1,8),4:2)" => "((2,2),(2,3)):((4,1),(2,8))",
         |a| tiled(a, |layout, tiler| layout.logical_divide(tiler));
-    "zipped_divide" "(A, tiler)": "The tiles' modes gathered in mode 0, the rests' in mode 1.",
+    "zipped_divide" "(A, tiler)": "The modes of the tiles in mode 0, those of the rest in mode 1.",
         "zipped_divide((8,8):(1,8),(4,2))" => "((4,2),(2,4)):((1,8),(4,16))",
         |a| tiled(a, |layout, tiler| layout.zipped_divide(tiler));
-    "tiled_divide" "(A, tiler)": "zipped_divide with the rest opened.",
+    "tiled_divide" "(A, tiler)": "zipped_divide with the rest flattened.",
         "tiled_divide((8,8):(1,8),(4,2))" => "((4,2),2,4):((1,8),4,16)",
         |a| tiled(a, |layout, tiler| layout.tiled_divide(tiler));
-    "flat_divide" "(A, tiler)": "zipped_divide with both modes opened.",
+    "flat_divide" "(A, tiler)": "zipped_divide with both modes flattened.",
         "flat_divide((8,8):(1,8),(4,2))" => "(4,2,2,4):(1,8,4,16)",
         |a| tiled(a, |layout, tiler| layout.flat_divide(tiler));
     "logical_product" "(A, tiler)": "A repeated over the tiler: (A, repetitions).",
         "logical_product((2,2):(4,1),6)" => "((2,2),(2,3)):((4,1),(2,8))",
         |a| tiled(a, |layout, tiler| layout.logical_product(tiler));
-    "zipped_product" "(A, tiler)": "The blocks' modes gathered in mode 0, the repetitions' in mode 1.",
+    "zipped_product" "(A, tiler)": "The modes of the blocks in mode 0, those of the repetitions in mode 1.",
         "zipped_product((2,5):(5,1),(3,4))" => "((2,5),(3,4)):((5,1),(1,5))",
         |a| tiled(a, |layout, tiler| layout.zipped_product(tiler));
-    "tiled_product" "(A, tiler)": "zipped_product with the repetitions opened.",
+    "tiled_product" "(A, tiler)": "zipped_product with the repetitions flattened.",
         "tiled_product(4:1,(2,3):(3,1))" => "(4,2,3):(1,12,4)",
         |a| tiled(a, |layout, tiler| layout.tiled_product(tiler));
-    "flat_product" "(A, tiler)": "zipped_product with both modes opened.",
+    "flat_product" "(A, tiler)": "zipped_product with both modes flattened.",
         "flat_product((2,5):(5,1),(3,4))" => "(2,5,3,4):(5,1,1,5)",
         |a| tiled(a, |layout, tiler| layout.flat_product(tiler));
-    "blocked_product" "(A, B)": "A repeated over B with each block whole: mode i is (A_i, B_i).",
+    "blocked_product" "(A, B)": "A repeated over B with contiguous blocks: mode i is (A_i, B_i).",
         "blocked_product((2,5):(5,1),(3,4):(1,3))" => "((2,3),(5,4)):((5,10),(1,30))",
         |a| { let b = a.layout(1)?; inner(a, |layout| layout.blocked_product(&b)) };
     "raked_product" "(A, B)": "A repeated over B with the blocks interleaved: mode i is (B_i, A_i).",
@@ -263,7 +263,7 @@ operations! {
         |a| match a.value(0)? { Value::Composed(c) => Ok(c.left_inverse()?.into()), _ => Ok(a.layout(0)?.left_inverse()?.into()) };
     "nullspace" "(L)": "The indices that L maps to 0 by its modes of stride 0.",
         "nullspace((4,2,8):(1,0,4))" => "2:4", |a| Ok(a.layout(0)?.nullspace()?.into());
-    "max_common_layout" "(A, B)": "The longest layout over which both count 0, 1, 2, ...",
+    "max_common_layout" "(A, B)": "The longest layout over which both have the offsets 0, 1, 2, ...",
         "max_common_layout((4,8):(1,4),(4,8):(1,8))" => "4:1",
         |a| Ok(a.layout(0)?.max_common_layout(&a.layout(1)?)?.into());
     "max_common_vector" "(A, B)": "The size of max_common_layout: the widest vector of a copy.",
@@ -294,10 +294,10 @@ operations! {
     "select" "<modes>(L)": "The modes in the order given.",
         "select<2,0>((2,3,4))" => "(4,2):(6,1)",
         |a| { let order = a.path()?; inner(a, |layout| layout.select(&order)) };
-    "append" "(L, mode)": "The layout with a further mode at the right.",
+    "append" "(L, mode)": "The layout with the mode appended.",
         "append((2,3):(1,2),1:0)" => "(2,3,1):(1,2,0)",
         |a| { let mode = a.layout(1)?; inner(a, |layout| Ok(layout.append(&mode))) };
-    "prepend" "(L, mode)": "The layout with a further mode at the left.",
+    "prepend" "(L, mode)": "The layout with the mode prepended.",
         "prepend((2,3):(1,2),1:0)" => "(1,2,3):(0,1,2)",
         |a| { let mode = a.layout(1)?; inner(a, |layout| Ok(layout.prepend(&mode))) };
     "zip" "(L)": "The layout of layouts transposed.",
@@ -324,7 +324,7 @@ operations! {
     "local_partition" "(T, thread layout, thread)": "A thread's elements: the tile of zipped_divide sliced.",
         "local_partition((4,4):(1,8),(2,2):(1,2),3)" => "9 o (2,2):(2,16)",
         |a| Ok(a.value(0)?.composed()?.local_partition(&a.layout(1)?, a.value(2)?.int()?)?.into());
-    "tv" "(L, tile) or (mma, NAME, A|B|C|D|E) or (copy, NAME, source|target, bits)": "Which thread holds which element: (thread, value) to a tile.",
+    "tv" "(L, tile) or (mma, NAME, A|B|C|D|E) or (copy, NAME, source|target, bits)": "The thread-value layout: (thread, value) to an element of a tile.",
         "tv(mma SM80_16x8x16_F32F16F16F32_TN C)" => "((4,8),(2,2)):((32,1),(16,8))", thread_values;
     "make_tiled_copy" "(NAME, element bits, threads, values)": "The thread-value layout of a copy atom over threads and values.",
         "make_tiled_copy(UniversalCopy<128>, 32, (4,8):(1,4), (4,1):(1,0))" => "(32,4):(4,1)", tiled_copy;
@@ -463,7 +463,7 @@ fn shape_of(value: &Value) -> Result<IntTuple, Error> {
     }
 }
 
-/// A profile: a tuple whose leaves do not matter.
+/// A profile: a tuple whose leaves are ignored.
 fn profile(value: &Value) -> Result<IntTuple, Error> {
     Ok(value.coordinate()?.map(&mut |_| Int::ONE))
 }

@@ -1,11 +1,11 @@
-//! From text to a tree.
+//! The parser.
 
 use super::syntax_error;
 use crate::Error;
 
-/// How deeply expressions may nest.
+/// The largest nesting depth.
 const DEEPEST: usize = 48;
-/// How many tokens an expression may have.
+/// The largest number of tokens.
 const LONGEST: usize = 1 << 16;
 
 /// A parsed expression.
@@ -16,7 +16,7 @@ pub(super) enum Tree {
     All,
     /// `scale@path`
     Basis(Box<Tree>, Vec<usize>),
-    /// A parenthesised list; `true` if a trailing comma makes it a tuple for certain.
+    /// A parenthesized list; `true` if it is a tuple by its comma.
     List(Vec<Tree>, bool),
     /// `<...>`
     Tiler(Vec<Tree>),
@@ -52,7 +52,7 @@ pub(super) fn parse(text: &str) -> Result<Tree, Error> {
     let tree = parser.chain()?;
     match parser.peek() {
         Token::End => Ok(tree),
-        _ => Err(parser.error("the expression should end here")),
+        _ => Err(parser.error("expected the end of the expression")),
     }
 }
 
@@ -89,7 +89,7 @@ fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, Error> {
                 at += 1;
                 tokens.push((Token::Symbol(byte as char), start));
             }
-            _ => return Err(syntax_error(text, start, "a character that belongs to no expression")),
+            _ => return Err(syntax_error(text, start, "unexpected character")),
         }
         if tokens.len() > LONGEST {
             return Err(syntax_error(text, start, "the expression is too long"));
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         syntax_error(self.text, self.tokens[self.next].1, message)
     }
 
-    /// Runs `parse` one level deeper.
+    /// Runs `parse` one nesting level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == DEEPEST {
             return Err(self.error(format!("expressions nest at most {DEEPEST} deep")));
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
                 self.advance();
                 self.call_or_word(name)?
             }
-            _ => return Err(self.error("a value should stand here")),
+            _ => return Err(self.error("expected a value")),
         };
         if self.accept('@') {
             return self.basis(tree);
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         loop {
             match self.advance() {
                 Token::Integer(mode @ 0..64) if path.len() < DEEPEST => path.push(mode as usize),
-                _ => return Err(self.error("a mode number should stand after `@`")),
+                _ => return Err(self.error("expected a mode number after `@`")),
             }
             if !self.accept('.') && !self.accept('@') {
                 return Ok(Tree::Basis(Box::new(scale), path));
@@ -254,8 +254,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Expressions up to `close`, between commas (words may follow one another without). Says whether the list ended
-    /// in a comma or has other than one item: then it is a tuple.
+    /// Expressions up to `close`, separated by commas (optional between words), and whether the
+    /// list is a tuple: it ends in a comma, or does not have exactly one item.
     fn list(&mut self, close: char) -> Result<(Vec<Tree>, bool), Error> {
         let mut items = Vec::new();
         let mut comma = true;
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
                 (Some(Tree::Word(_) | Tree::Call(..)), Token::Word(_) | Token::Integer(_))
             );
             if !comma && !words {
-                return Err(self.error(format!("`,` or `{close}` should stand here")));
+                return Err(self.error(format!("expected `,` or `{close}`")));
             }
             items.push(self.chain()?);
             comma = self.accept(',');

@@ -15,19 +15,19 @@ pub enum Value {
     Strides(StrideTuple),
     /// A layout.
     Layout(Layout),
-    /// A layout with functions applied after it, or seen from an offset.
+    /// A layout with functions applied after it, or with an offset.
     Composed(ComposedLayout),
     /// A swizzle.
     Swizzle(Swizzle),
     /// A tuple of tilers.
     Tiler(Tiler),
-    /// Which thread holds which element of a tile.
+    /// A thread-value layout.
     Ownership(Ownership),
-    /// A truth.
+    /// A Boolean.
     Bool(bool),
 }
 
-/// A thread-value layout and the tile it is about.
+/// A thread-value layout and its tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ownership {
     /// (thread, value) to an element of the tile, column-major.
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// The value as an integer known now.
+    /// The value as a static integer.
     pub fn known(&self) -> Result<i64, Error> {
         self.int()?.require("this argument", "it is part of the operation's form")
     }
@@ -78,7 +78,8 @@ impl Value {
         }
     }
 
-    /// The value as a plain layout; an integer `n` is `n:1`, a tuple the compact column-major layout of that shape.
+    /// The value as a layout without functions; an integer `n` is `n:1`, a tuple is the compact
+    /// column-major layout of that shape.
     pub fn layout(&self) -> Result<Layout, Error> {
         match self {
             Value::Layout(layout) => Ok(layout.clone()),

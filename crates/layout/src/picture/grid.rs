@@ -8,7 +8,7 @@ use crate::{ComposedLayout, Error, Layout, coordinate_of};
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
-    /// What the layout returns here.
+    /// The value of the layout.
     pub(super) offset: String,
     /// The bank of the element, for offsets in memory.
     pub(super) bank: Option<i64>,
@@ -16,7 +16,8 @@ pub(super) struct Cell {
     word: Option<i64>,
     /// The (thread, value) pairs that hold the element.
     pub(super) owners: Vec<(i64, i64)>,
-    /// Whether the element shares its bank, but not its word, with another one accessed together with it.
+    /// Whether the element shares its bank, but not its word, with another one accessed together
+    /// with it.
     pub(super) conflicts: bool,
 }
 
@@ -92,7 +93,7 @@ impl Grid {
         Ok(Grid { cells })
     }
 
-    /// Marks the cells that meet another in a bank.
+    /// Marks the cells with bank conflicts.
     fn mark(&mut self, together: Together) {
         let (rows, columns) = (self.cells.len(), self.columns());
         let groups: Vec<Vec<(usize, usize)>> = match together {
@@ -116,7 +117,7 @@ impl Grid {
     }
 }
 
-/// What the layout returns for each index, as text: an offset, or a coordinate.
+/// The value of the layout for each index, as text: an offset or a coordinate.
 pub(super) fn values(layout: &ComposedLayout) -> Result<Vec<String>, Error> {
     let size = within_reason(layout.inner())?;
     if let Ok(offsets) = layout.offsets() {

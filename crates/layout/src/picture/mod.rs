@@ -1,4 +1,4 @@
-//! Layouts drawn: as text grids and tables, and as SVG.
+//! Pictures of layouts: text grids, tables, and SVG.
 
 mod grid;
 mod svg;
@@ -10,12 +10,12 @@ use crate::{Error, coordinate_of};
 use grid::Grid;
 use std::fmt::Write;
 
-/// What a picture shows beyond the offsets.
+/// Options of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The width of an element in bits: what decides its bank.
+    /// The width of an element in bits, which determines its bank.
     pub element_bits: i64,
-    /// Which cells are taken to be accessed together, to mark those that meet in a bank.
+    /// The cells that one access touches, for marking bank conflicts.
     pub together: Together,
 }
 
@@ -39,8 +39,8 @@ pub enum Together {
 /// The most cells that a picture draws.
 pub const MOST_CELLS: i64 = 1 << 14;
 
-/// The value as text: a layout as its grid of offsets and its table of (coordinate -> offset), a thread-value layout as
-/// the grid of its owners, anything else as it prints.
+/// The value as text: a layout as a grid and a table of offsets, a thread-value layout as a grid of
+/// owners, other values as they print.
 ///
 /// Mode 0 runs down, the other modes across.
 ///
@@ -98,7 +98,7 @@ pub fn text(value: &Value, options: &Options) -> Result<String, Error> {
         }
     }
     if options.together != Together::Nothing && !matches!(value, Value::Ownership(_)) {
-        let _ = writeln!(drawn, "cells that meet others in a bank: {}", grid.conflicts());
+        let _ = writeln!(drawn, "cells with bank conflicts: {}", grid.conflicts());
     }
     Ok(drawn)
 }

@@ -6,14 +6,15 @@ use crate::Error;
 use crate::expression::Value;
 use std::fmt::Write;
 
-/// The side of a cell, and the room around a grid, in pixels.
+/// The side of a cell and the margin of a grid, in pixels.
 const CELL: usize = 40;
 const MARGIN: usize = 34;
-/// The room above a grid for its title.
+/// The height of a title.
 const TITLE: usize = 30;
 
-/// The value as an SVG document: the offsets, with banks in colour; for a swizzled layout the tile before and after; for
-/// a thread-value layout each element's owner, with threads in colour. Cells that meet others in a bank are ringed in red.
+/// The value as an SVG document: the offsets, colored by bank; for a swizzled layout the tile
+/// before and after; for a thread-value layout the owner of each element, colored by thread. Cells
+/// with bank conflicts have a red border.
 ///
 /// ```
 /// use warpwright_layout::expression::evaluate;
@@ -25,7 +26,7 @@ const TITLE: usize = 30;
 /// ```
 ///
 /// # Errors
-/// As for [`text`](super::text); also for a value that is no layout.
+/// As for [`text`](super::text); also for a value that is not a layout.
 pub fn svg(value: &Value, options: &Options) -> Result<String, Error> {
     let Some(grid) = Grid::of(value, options)? else {
         return Err(Error::bad_argument("the subject of a picture", value, "a layout"));
@@ -138,8 +139,8 @@ fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
     }
 }
 
-/// A light colour for a bank or thread: 32 hues far apart for neighbours, a darker shade beyond. Written as red, green and
-/// blue, which every renderer knows.
+/// A light color for a bank or thread: 32 hues, distant for adjacent numbers, and darker beyond 32.
+/// Written as red, green and blue, which every renderer supports.
 fn colour(number: i64) -> String {
     const DARKEST: f64 = 150.0;
     let hue = (number.rem_euclid(32) * 11 % 32) as f64 / 32.0;

@@ -1,5 +1,5 @@
-//! Canonical tiles that TMA filled, by the boxes that the algebra derives: every swizzle, both major-nesses, elements of 8
-//! to 64 bits.
+//! Canonical tiles that TMA filled, by the boxes that the algebra derives: every swizzle, both
+//! major-nesses, elements of 8 to 64 bits.
 
 use crate::hardware::Check;
 use crate::hardware::case::{Case, TensorMap, copy};
@@ -97,7 +97,8 @@ fn check(kind: SharedTile) -> Check {
     Check { case, expected }
 }
 
-/// Where each box begins in shared memory, in elements, and in the tile: both are the rest of the tile cut into boxes.
+/// Where each box begins in shared memory, in elements, and in the tile: both are the rest of the
+/// tile cut into boxes.
 fn boxes(tile: &ComposedLayout, bulk: &TmaBox) -> Vec<(i64, [i64; 2])> {
     let tiler = bulk.tiler(2);
     let starts =

@@ -21,7 +21,8 @@ mov.u32 %thread, %tid.x;
 mov.u32 %shared, dynamic;
 ";
 
-/// The tensor map of a TMA load: what `cuTensorMapEncodeTiled` is told. Axes are listed from the contiguous one.
+/// The tensor map of a TMA load: what `cuTensorMapEncodeTiled` is told. Axes are listed from the
+/// contiguous one.
 #[derive(Clone, Debug)]
 pub(crate) struct TensorMap {
     pub(crate) element_bits: i64,
@@ -143,7 +144,8 @@ impl Registers {
     }
 }
 
-/// Text that loads each thread's registers from its share of the input, which begins `at` bytes into it.
+/// Text that loads each thread's registers from its share of the input, which begins `at` bytes
+/// into it.
 pub(crate) fn load(registers: &[Registers], at: usize) -> String {
     let share: usize = registers.iter().map(|it| it.bytes()).sum();
     let mut text = format!("mad.wide.u32 %from, %thread, {share}, %in;\n");
@@ -167,8 +169,8 @@ pub(crate) fn declare(registers: Registers) -> String {
     registers.declare()
 }
 
-/// Text in which `threads` threads copy the first bytes of the input to shared memory, or shared memory to the output,
-/// 16 bytes at a time.
+/// Text in which `threads` threads copy the first bytes of the input to shared memory, or shared
+/// memory to the output, 16 bytes at a time.
 pub(crate) fn copy(to_shared: bool, threads: usize, bytes: usize) -> String {
     assert_eq!(bytes % 16, 0);
     let (label, there) = if to_shared { ("fill", "%in") } else { ("dump", "%out") };

@@ -1,4 +1,5 @@
-//! Which element of memory `wmma.load` puts in which register, and where `wmma.store` puts a register.
+//! Which element of memory `wmma.load` puts in which register, and where `wmma.store` puts a
+//! register.
 //!
 //! Elements are numbered. Those too narrow for their number are loaded once for each digit of it.
 

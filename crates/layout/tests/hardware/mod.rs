@@ -1,7 +1,8 @@
-//! The atoms against the hardware: what an H200 did with matrices and tiles that were spread, filled and described as the
-//! algebra says.
+//! The atoms against the hardware: what an H200 did with matrices and tiles that were spread,
+//! filled and described as the algebra says.
 //!
-//! A case is a kernel and its input; `recorded.bin` holds what each gave. To record anew, on a machine with the GPU:
+//! A case is a kernel and its input; `recorded.bin` holds what each gave. To record anew, on a
+//! machine with the GPU:
 //!
 //! ```text
 //! cargo test -p warpwright-layout --test it -- --ignored hardware::write_cases

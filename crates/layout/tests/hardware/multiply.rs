@@ -1,4 +1,5 @@
-//! Products of matrices spread over the registers of a warp, for every atom of `mma`, `mma.sp` and `wmma`.
+//! Products of matrices spread over the registers of a warp, for every atom of `mma`, `mma.sp` and
+//! `wmma`.
 //!
 //! All matrices hold small whole numbers, so that the product is exact in every type.
 
@@ -30,8 +31,8 @@ pub(crate) fn registers(atom: &MmaAtom, operand: Operand) -> Registers {
     Registers { name: ['a', 'b', 'c', 'd'][operand as usize], count, bits }
 }
 
-/// Calls `visit` with (lane, value, row, column) of every element that a lane holds; the four quadpairs of a warp, which
-/// multiply apart, are given the same.
+/// Calls `visit` with (lane, value, row, column) of every element that a lane holds; the four
+/// quadpairs of a warp, which multiply apart, are given the same.
 fn visit(atom: &MmaAtom, operand: Operand, mut visit: impl FnMut(usize, usize, i64, i64)) {
     let rows = atom.tile(operand).0;
     let lanes = atom.threads().expect("known").offsets().expect("known");
@@ -110,7 +111,8 @@ fn left(atom: &MmaAtom, selector: i64) -> Vec<Vec<i64>> {
     full
 }
 
-/// A register of metadata in which every entry is legal: two different places of four, rising, or one of two.
+/// A register of metadata in which every entry is legal: two different places of four, rising, or
+/// one of two.
 fn metadata(element: DataType, lane: usize) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     let mixed = |at: u32| (lane as u32 * 8 + at).wrapping_mul(2_654_435_761) >> 16;

@@ -1,5 +1,6 @@
-//! Products that `wgmma` reads from canonical tiles of shared memory, by the descriptors that the algebra derives: every
-//! swizzle, every major-ness that the type has, an operand that does not begin where its tile does.
+//! Products that `wgmma` reads from canonical tiles of shared memory, by the descriptors that the
+//! algebra derives: every swizzle, every major-ness that the type has, an operand that does not
+//! begin where its tile does.
 
 use crate::hardware::Check;
 use crate::hardware::case::{Case, Registers, copy, declare, load, store};
@@ -50,7 +51,8 @@ impl InShared {
         bytes
     }
 
-    /// Text that makes the descriptor of an operand whose tile begins `start` bytes into shared memory.
+    /// Text that makes the descriptor of an operand whose tile begins `start` bytes into shared
+    /// memory.
     fn describe(&self, name: &str, start: usize) -> String {
         format!(
             "{{\n.reg .b32 %at;\nadd.u32 %at, %shared, {};\nshr.u32 %at, %at, 4;\nand.b32 %at, %at, 0x3fff;\n\
@@ -156,7 +158,8 @@ fn check(atom: &str, a: (Major, SharedSwizzle), b: (Major, SharedSwizzle)) -> Ch
     Check { case, expected }
 }
 
-/// What follows the operands: scale-d, the signs of A and B, and for 16-bit types whether each is transposed.
+/// What follows the operands: scale-d, the signs of A and B, and for 16-bit types whether each is
+/// transposed.
 fn modifiers(atom: &MmaAtom, a: Major, b: Major) -> String {
     let transposed = |major: Major| u8::from(major == Major::Mn);
     match (atom.a, atom.a_from_shared) {

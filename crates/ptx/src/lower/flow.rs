@@ -10,11 +10,11 @@ pub(super) type Condition = (Register, bool);
 /// One step of a kernel with its control flow made linear.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step<'kernel> {
-    /// A place to branch to.
+    /// A branch target.
     Target(Target),
-    /// Goes to a place, always or on a condition.
+    /// A branch, optionally conditional.
     Branch(Option<Condition>, Target, Location),
-    /// Ends the thread, always or on a condition.
+    /// Ends the thread, optionally on a condition.
     Return(Option<Condition>, Location),
     /// An instruction that is written as it is.
     Instruction(&'kernel Instruction),
@@ -24,7 +24,7 @@ pub(super) enum Step<'kernel> {
     Fail(&'kernel str, Location),
 }
 
-/// A place to branch to: which construct it belongs to and which part of it.
+/// A branch target: a construct and a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     pub(super) part: Part,
@@ -34,18 +34,18 @@ pub(super) struct Target {
 /// The parts of a construct that are branched to; their order is of no account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
-    /// Where a loop begins its next round.
+    /// The start of an iteration.
     Loop,
-    /// Where `continue` goes: a loop's step.
+    /// The step of a loop, the target of `continue`.
     Step,
     /// The second branch of an `if`.
     Else,
-    /// What follows a construct.
+    /// The end of a construct.
     End,
 }
 
-/// How many instructions a loop may compute its condition with, for the computation to be written twice so that the
-/// branch back is the conditional one.
+/// How many instructions a loop may compute its condition with, for the computation to be written
+/// twice so that the branch back is the conditional one.
 const ROTATION_LIMIT: usize = 8;
 
 /// The steps of `body`.
@@ -108,7 +108,8 @@ impl<'kernel> Flow<'kernel> {
         construct
     }
 
-    /// The one step that a statement which leaves comes to, under `condition`; `None` for other statements.
+    /// The one step that a statement which leaves comes to, under `condition`; `None` for other
+    /// statements.
     fn exit(&self, statement: &Statement, condition: Option<Condition>) -> Option<Step<'kernel>> {
         let target = |part, label| Target { part, construct: self.loops[label] };
         match statement {

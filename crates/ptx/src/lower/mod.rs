@@ -21,16 +21,17 @@ use system_call::{Argument, Formats, SystemCalls, variable};
 
 /// The PTX text of a module of kernels.
 ///
-/// The same module always gives the same text. Every instruction stands under the `.loc` of the author's Rust line.
-/// A kernel's parameters, and its shared and local variables, keep the author's names; an operand
-/// [`ir::Operand::Symbol`] refers to them by those names.
+/// The same module always gives the same text. Every instruction stands under the `.loc` of the
+/// author's Rust line. A kernel's parameters, and its shared and local variables, keep the author's
+/// names; an operand [`ir::Operand::Symbol`] refers to them by those names.
 ///
 /// The kernels are taken as they are: `warpwright_ir::verify` is what finds their mistakes.
 pub fn write(module: &ir::Module) -> String {
     crate::print(&lower(module))
 }
 
-/// The syntax tree of a module of kernels: what [`crate::parse`] makes of [`write()`]'s text, line numbers apart.
+/// The syntax tree of a module of kernels: what [`crate::parse`] makes of [`write()`]'s text, line
+/// numbers apart.
 pub fn lower(module: &ir::Module) -> Module {
     let mut files = Files::default();
     let mut formats = Formats::default();
@@ -180,7 +181,8 @@ fn parameter(parameter: &ir::Parameter) -> Variable {
         ParameterType::Pointer { element_bytes, .. } => Variable {
             pointer: Some(PointerAttribute {
                 space: Some(StateSpace::Global),
-                // The largest power of two that divides the element's size: what every element is aligned to.
+                // The largest power of two that divides the element's size: what every element is
+                // aligned to.
                 align: 1 << (*element_bytes).max(1).trailing_zeros(),
             }),
             ..bare(Type::U64)
@@ -193,7 +195,8 @@ fn parameter(parameter: &ir::Parameter) -> Variable {
     }
 }
 
-/// The PTX type of a scalar parameter: its own where PTX has one for parameters, else bits of its size.
+/// The PTX type of a scalar parameter: its own where PTX has one for parameters, else bits of its
+/// size.
 fn scalar_type(name: &str, bytes: u32) -> Option<Type> {
     let rust_name = name.strip_prefix('i').map(|width| format!("s{width}"));
     let own = Type::from_word(rust_name.as_deref().unwrap_or(name));
@@ -243,7 +246,8 @@ impl KernelWriter<'_> {
                 self.statements.push(Statement::Label(label));
             }
             Step::Branch(condition, target, location) => {
-                // A branch that every lane takes is uniform by nature; for others nothing is promised.
+                // A branch that every lane takes is uniform by nature; for others nothing is
+                // promised.
                 let opcode = if condition.is_none() { "bra.uni" } else { "bra" };
                 let label = Operand::Name(self.label(*target));
                 self.instruction(*condition, opcode, vec![label], *location);

@@ -11,7 +11,8 @@ const RESERVED: [&str; 4] = ["WARP_SZ", "function_name", "inlined_at", "_"];
 
 /// The PTX identifier for a name of the author's: the name itself wherever PTX allows it.
 ///
-/// What PTX does not allow becomes `$` and its code in hexadecimal, so that two names never become one.
+/// What PTX does not allow becomes `$` and its code in hexadecimal, so that two names never become
+/// one.
 pub(super) fn symbol(name: &str) -> String {
     let mut identifier = String::with_capacity(name.len());
     for (index, character) in name.chars().enumerate() {

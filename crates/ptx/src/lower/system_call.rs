@@ -168,7 +168,8 @@ impl Call {
         }));
     }
 
-    /// Stores each argument at the next multiple of its size, as C's variable arguments lie; gives the bytes used.
+    /// Stores each argument at the next multiple of its size, as C's variable arguments lie; gives
+    /// the bytes used.
     fn store_arguments(&mut self, arguments: &[Argument], registers: &mut RegisterNames<'_>) -> u64 {
         let mut end = 0u64;
         for argument in arguments {

@@ -1,4 +1,4 @@
-//! Removes the branches and labels that linear order makes needless.
+//! Removes branches and labels that linear order makes redundant.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub(super) fn tidy(steps: &mut Vec<Step<'_>>) {
     }
 }
 
-/// A branch to a branch goes to where that one goes.
+/// Retargets a branch to a branch.
 fn follow_chains(steps: &mut [Step<'_>]) {
     let mut forwarded: HashMap<Target, Target> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {

@@ -4,7 +4,7 @@ use super::Parser;
 use super::cursor::Parsed;
 use crate::syntax::Number;
 
-/// The value of a constant expression on its way up.
+/// An intermediate value of a constant expression.
 #[derive(Clone, Copy)]
 pub(super) enum Constant {
     Signed(i64),
@@ -74,7 +74,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The common case, read without building an expression: a decimal that stands alone before a delimiter.
+    /// The common case, read without building an expression: a decimal that stands alone before a
+    /// delimiter.
     fn plain_decimal(&mut self) -> Option<i64> {
         let mark = self.cursor.mark();
         let negative = self.cursor.take(b'-');
@@ -235,7 +236,8 @@ impl Parser<'_> {
     }
 }
 
-/// The value of a literal: `12`, `12U`, `0x1F`, `017`, `0b11`, `0f3F800000`, `0d3FF0000000000000`, `1.5`, `1e-3`.
+/// The value of a literal: `12`, `12U`, `0x1F`, `017`, `0b11`, `0f3F800000`, `0d3FF0000000000000`,
+/// `1.5`, `1e-3`.
 fn literal_value(text: &str) -> Option<Constant> {
     let prefix = text.get(..2).unwrap_or("");
     match prefix {

@@ -1,9 +1,9 @@
 //! A position in the text, and the tokens that can be taken there.
 //!
-//! The parser has no token list: each rule asks for the token it wants, and the cursor matches bytes. That is what
-//! makes it fast, and it settles PTX's one lexical trouble (`.` opens a directive, a type, a modifier, a component
-//! and a fraction) where the context is known. Every method that takes a token also skips the blanks after it, unless
-//! it says otherwise.
+//! The parser has no token list: each rule asks for the token it wants, and the cursor matches
+//! bytes. That is what makes it fast, and it settles PTX's one lexical trouble (`.` opens a
+//! directive, a type, a modifier, a component and a fraction) where the context is known. Every
+//! method that takes a token also skips the blanks after it, unless it says otherwise.
 
 use crate::error::ParseError;
 
@@ -19,7 +19,7 @@ pub(super) struct Cursor<'text> {
     last_remark: usize,
 }
 
-/// A place to come back to.
+/// A saved position.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     position: usize,
@@ -95,7 +95,8 @@ impl<'text> Cursor<'text> {
         self.position >= self.text.len()
     }
 
-    /// Skips spaces, line ends and comments. An unclosed comment is left standing, for the next rule to trip over.
+    /// Skips spaces, line ends and comments. An unclosed comment is left standing, for the next
+    /// rule to trip over.
     #[inline]
     pub(super) fn skip_blanks(&mut self) {
         loop {
@@ -139,7 +140,7 @@ impl<'text> Cursor<'text> {
         true
     }
 
-    /// The texts of the comments `//@` since this was asked for last.
+    /// The texts of the comments `//@` since the previous call.
     pub(super) fn take_remarks(&mut self) -> Vec<&'text str> {
         std::mem::take(&mut self.remarks)
     }
@@ -150,7 +151,7 @@ impl<'text> Cursor<'text> {
         self.position += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
     }
 
-    /// Takes `byte` if it stands here.
+    /// Takes `byte` if it is next.
     #[inline]
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == byte && !self.at_end();
@@ -161,7 +162,7 @@ impl<'text> Cursor<'text> {
         found
     }
 
-    /// Takes `symbol`, of one or more bytes, if it stands here.
+    /// Takes `symbol`, of one or more bytes, if it is next.
     pub(super) fn take_symbol(&mut self, symbol: &str) -> bool {
         let found = self.text.as_bytes()[self.position..].starts_with(symbol.as_bytes());
         if found {
@@ -231,7 +232,8 @@ impl<'text> Cursor<'text> {
         found
     }
 
-    /// After a word: what extends it to `word.modifier.modifier::detail`. Gives the whole from `start`.
+    /// After a word: what extends it to `word.modifier.modifier::detail`. Gives the whole from
+    /// `start`.
     #[inline]
     pub(super) fn dotted_from(&mut self, start: Mark) -> &'text str {
         loop {
@@ -248,7 +250,8 @@ impl<'text> Cursor<'text> {
         text
     }
 
-    /// The characters that can stand in a number: digits, letters, a point, and a sign after an exponent.
+    /// The characters that can stand in a number: digits, letters, a point, and a sign after an
+    /// exponent.
     pub(super) fn number_text(&mut self) -> &'text str {
         let start = self.position;
         let is_hexadecimal =

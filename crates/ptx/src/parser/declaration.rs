@@ -122,7 +122,8 @@ impl Parser<'_> {
         Ok(integers)
     }
 
-    /// Name, numbering, dimensions and initial value, put into a copy of what the declaration has in common.
+    /// Name, numbering, dimensions and initial value, put into a copy of what the declaration has
+    /// in common.
     fn variable_name(&mut self, mut variable: Variable) -> Parsed<Variable> {
         variable.line = self.cursor.mark().line();
         variable.name = self.cursor.expect_word("the name of a variable")?.to_owned();

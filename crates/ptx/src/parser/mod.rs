@@ -18,10 +18,12 @@ const NESTING_LIMIT: u32 = 128;
 
 /// Reads a PTX module.
 ///
-/// Names are not resolved and opcodes not judged: a module whose instructions nobody here knows still parses.
+/// Names are not resolved and opcodes not judged: a module whose instructions nobody here knows
+/// still parses.
 ///
 /// # Errors
-/// [`ParseError`] for text that is not PTX. It gives line, column, what was expected and what was found.
+/// [`ParseError`] for text that is not PTX. It gives line, column, what was expected and what was
+/// found.
 ///
 /// # Example
 /// ```

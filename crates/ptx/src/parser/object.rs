@@ -1,8 +1,9 @@
-//! What the comments `//@` of a function say of memory.
+//! The comments `//@`, which describe the objects in shared memory.
 
 use crate::syntax::{MemoryObject, SourceLocation};
 
-/// Reads `symbol+offset: 16-bit element in LAYOUT at file line column`. What is not of this form is a comment like any other.
+/// Reads `symbol+offset: 16-bit element in LAYOUT at file line column`. What is not of this form is
+/// a comment like any other.
 pub(super) fn read(text: &str) -> Option<MemoryObject> {
     let (place, rest) = text.trim().split_once(": ")?;
     let (symbol, offset) = match place.split_once('+') {

@@ -132,7 +132,8 @@ impl Parser<'_> {
             rest.push(self.operand(OperandStyle::Plain)?);
         }
         self.cursor.expect(b']', "to close the address")?;
-        // `[address].unified` promises that an access does not vary over the warp's lanes. It changes no result.
+        // `[address].unified` promises that an access does not vary over the warp's lanes. It
+        // changes no result.
         self.cursor.take_directive("unified");
         Ok(Address { base, offset, rest })
     }

@@ -76,7 +76,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `file line column[, function_name label[+offset], inlined_at file line column]`, with no `;`.
+    /// `file line column[, function_name label[+offset], inlined_at file line column]`, with no
+    /// `;`.
     pub(super) fn location(&mut self) -> Parsed<SourceLocation> {
         let location = self.position()?;
         if self.cursor.take(b',') {

@@ -1,14 +1,15 @@
-//! How the fragments of matrix instructions are spread over threads.
+//! The distribution of fragments over threads.
 //!
-//! Nearly all are made of one piece: 8 rows of four runs, of which lane `t` holds run `t % 4` of row `t / 4`. Instructions
-//! differ in how many elements a run has, and in the order in which the pieces fill a lane's registers.
+//! Almost all fragments consist of pieces of 8 rows of four runs; lane `t` holds run `t % 4` of row
+//! `t / 4`. Instructions differ in the elements of a run, and in the order of the pieces in a
+//! lane's registers.
 
 use crate::{Error, IntTuple, Layout, Tuple};
 
-/// Which registers the pieces of a taller and wider matrix fill.
+/// The order of the pieces in the registers.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
-    /// For every 16 rows: the left two pieces, one below the other, then those to their right.
+    /// For every 16 rows, column by column: the upper piece, then the lower.
     Stacked,
     /// For every 8 rows, from left to right.
     Rows,
@@ -17,7 +18,8 @@ pub(super) enum Order {
 /// An axis of a matrix: its extent, and the stride of its elements in the tile.
 pub(super) type Axis = (i64, i64);
 
-/// One warp's fragment: eight lane groups along `outer`, four lanes of `run` elements each along `inner`.
+/// One warp's fragment: eight lane groups along `outer`, four lanes of `run` elements each along
+/// `inner`.
 pub(super) fn pieces(outer: Axis, inner: Axis, run: i64, order: Order) -> Result<Layout, Error> {
     let along = (inner.0 / (4 * run), 4 * run * inner.1);
     let values = match order {
@@ -35,18 +37,19 @@ pub(super) fn quads(rows: i64, columns: i64, run: i64) -> Result<Layout, Error> 
     pieces((rows, 1), (columns, rows), run, Order::Stacked)
 }
 
-/// One warpgroup: each warp as [`quads`] on 16 rows, the warps below one another. (PTX ISA, "Register fragments" of wgmma.)
+/// One warpgroup: each warp holds 16 rows as [`quads`] does. (PTX ISA, "Register fragments" of
+/// wgmma.)
 pub(super) fn warpgroup(rows: i64, columns: i64, run: i64) -> Result<Layout, Error> {
     let values = [(run, rows), (2, 8), (columns / (4 * run), 4 * run * rows)];
     fragment(&[(4, run * rows), (8, 1), (4, 16)], &values)
 }
 
-/// A matrix that every thread reads whole from shared memory.
+/// A matrix in shared memory: every thread maps to all of it.
 pub(super) fn shared((rows, columns): (i64, i64)) -> Result<Layout, Error> {
     Layout::new((128, (rows, columns)), (0, (1, rows)))
 }
 
-/// `layout` with every value held `times` times.
+/// `layout` with every value repeated `times` times.
 pub(super) fn repeated(layout: &Layout, times: i64) -> Result<Layout, Error> {
     if times <= 1 {
         return Ok(layout.clone());

@@ -1,16 +1,16 @@
-//! The metadata of a sparse A: where in its row each stored element stands.
+//! The metadata of a sparse A: the columns of its stored elements.
 
 use super::fragment::fragment;
 use super::{MmaAtom, Operand};
 use crate::{Error, Layout};
 
-/// The metadata of `mma.sp` and of a sparse `wgmma`: an entry for each stored element of A (for each pair, if elements have 4 bits), held by the
-/// lanes in one 32-bit register each. (PTX ISA, "Matrix fragments for sparse mma" and
-/// "Sparse matrix storage" of wgmma: each of its warps holds that of its 16 rows.)
+/// The metadata of `mma.sp` and of a sparse `wgmma`: one entry per stored element of A (per pair,
+/// for 4-bit elements), in one 32-bit register of each lane. (PTX ISA, "Matrix fragments for sparse
+/// mma" and "Sparse matrix storage" of wgmma, whose warps each hold the metadata of their 16 rows.)
 ///
-/// Of every four elements of a row two are stored, and an entry of 2 bits is the place of one among the four. `tf32` stores
-/// one of two, by entries of 4 bits: `0b0100` is the first, `0b1110` the second. Elements of 4 bits are stored by pairs, two
-/// pairs of four.
+/// Two of four consecutive elements of a row are stored, and a 2-bit entry is the position of one
+/// among the four. `tf32` stores one of two, with 4-bit entries: `0b0100` is the first, `0b1110`
+/// the second. 4-bit elements are stored as pairs, two of four pairs.
 ///
 /// ```
 /// use warpwright_layout::atom::MmaAtom;
@@ -27,7 +27,7 @@ pub struct Metadata {
     pub entry_bits: i64,
     /// Entries of one row of A.
     pub entries: i64,
-    /// Rows of A: 16 of each warp.
+    /// Rows of A: 16 per warp.
     rows: i64,
     /// Bits of one stored element of A.
     element_bits: i64,
@@ -56,15 +56,18 @@ impl Metadata {
         (self.rows, self.entries)
     }
 
-    /// How many selectors are legal: 4, 2 or 1, as one, two or all four lanes of four hold the metadata that is read.
+    /// The number of legal selectors: 4, 2 or 1, if one, two or all four of four lanes hold the
+    /// metadata.
     pub fn selectors(&self) -> i64 {
         64 / (self.entries * self.entry_bits)
     }
 
-    /// The thread-value layout: (thread, entry of its register) to an entry of the tile, column-major.
+    /// The thread-value layout: (thread, entry of its register) to an entry of the tile,
+    /// column-major.
     ///
-    /// Lanes that differ in a mode of stride 0 stand for the same entries, and the instruction's selector says which of them
-    /// is read: lane `selector` of four where one of four is, lanes `2 * selector` and the next where two are.
+    /// Lanes that differ in a mode of stride 0 hold the same entries, and the selector of the
+    /// instruction chooses among them: lane `selector` of four if one of four is read, lanes `2 *
+    /// selector` and the next if two are.
     pub fn thread_values(&self) -> Result<Layout, Error> {
         let each = 32 / self.entry_bits;
         let column = self.rows;
@@ -81,14 +84,15 @@ impl Metadata {
         fragment(&threads, &values)
     }
 
-    /// The registers of all threads, when `entry(selector, row, entry)` gives the entries: each register holds those of as many
-    /// instructions as there are [`selectors`](Self::selectors), which the instructions name by their selector.
+    /// The registers of all threads for the entries `entry(selector, row, entry)`. A register holds
+    /// the entries of [`selectors`](Self::selectors) instructions, each of which names its own by
+    /// its selector.
     ///
     /// ```
     /// use warpwright_layout::atom::MmaAtom;
     /// let metadata = MmaAtom::named("SM90_SPARSE_64x8x32_F32F16F16_SS")?.metadata().expect("sparse");
     /// assert_eq!((metadata.tile(), metadata.selectors()), ((64, 16), 2));
-    /// // Two instructions, of which the second keeps the last two of every four elements, the first the first two.
+    /// // Two instructions: the first keeps the first two of every four elements, the second the last two.
     /// let words = metadata.registers(|selector, _, entry| (2 * selector + entry % 2) as u32)?;
     /// assert_eq!((words.len(), words[0], words[2]), (128, 0x4444_4444, 0xeeee_eeee));
     /// # Ok::<(), warpwright_layout::Error>(())
@@ -106,12 +110,12 @@ impl Metadata {
         Ok(registers)
     }
 
-    /// The column of A in which a stored element of a row stands, by its entry.
+    /// The column of A of a stored element, from its entry.
     ///
     /// ```
     /// use warpwright_layout::atom::MmaAtom;
     /// let metadata = MmaAtom::named("SM80_SPARSE_16x8x16_F32F16F16F32_TN")?.metadata().expect("sparse");
-    /// // Stored elements 2 and 3 stand among elements 4 to 7: an entry of 3 is the last of them.
+    /// // Stored elements 2 and 3 are among elements 4 to 7; an entry of 3 is the last of these.
     /// assert_eq!(metadata.column(2, 3), 7);
     /// # Ok::<(), warpwright_layout::Error>(())
     /// ```
@@ -123,7 +127,7 @@ impl Metadata {
         }
     }
 
-    /// The entry of a stored element: elements of 4 bits share one by pairs.
+    /// The entry of a stored element: pairs of 4-bit elements share one.
     pub fn entry_of(&self, stored: i64) -> i64 {
         if self.element_bits == 4 { stored / 2 } else { stored }
     }

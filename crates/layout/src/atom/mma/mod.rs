@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use warpwright_arch::DataType::{self, *};
 use warpwright_arch::mma::{Family, MMA_TABLE, Operand, Shape, Types};
 
-/// One matrix-multiply instruction: its shape, its types, and who holds which element.
+/// One MMA instruction: its shape, its data types, and the elements that each thread holds.
 ///
 /// ```
 /// use warpwright_layout::atom::{MmaAtom, Operand};
@@ -29,7 +29,7 @@ use warpwright_arch::mma::{Family, MMA_TABLE, Operand, Shape, Types};
 pub struct MmaAtom {
     /// The first architecture.
     pub sm: u32,
-    /// How the matrices are spread.
+    /// The instruction family.
     pub family: Family,
     /// M, N, K.
     pub shape: (i64, i64, i64),
@@ -41,16 +41,18 @@ pub struct MmaAtom {
     pub c: DataType,
     /// The type of D.
     pub d: DataType,
-    /// Whether A is k-major ("T", row) rather than m-major ("N", col). Only `m8n8k4` of sm_70, `wmma` and `wgmma` choose.
+    /// Whether A is k-major ("T", row) rather than m-major ("N", col). Only `m8n8k4` of sm_70,
+    /// `wmma` and `wgmma` have both.
     pub a_k_major: bool,
-    /// Whether B is k-major ("N" of BLAS for a column-major B; CuTe's second "N" is n-major, "T" rows).
+    /// Whether B is k-major ("N" of BLAS for a column-major B; CuTe's second "N" is n-major, "T"
+    /// rows).
     pub b_k_major: bool,
     /// Whether `wgmma` reads A from shared memory.
     pub a_from_shared: bool,
 }
 
 impl MmaAtom {
-    /// Every atom, `wgmma` for every N.
+    /// Every atom, with every N of `wgmma`.
     pub fn all() -> Vec<MmaAtom> {
         let mut atoms = Vec::new();
         for row in MMA_TABLE {
@@ -117,10 +119,11 @@ impl MmaAtom {
         })
     }
 
-    /// The atom of CuTe's name, such as `SM80_16x8x16_F32F16F16F32_TN` or `SM90_64x128x16_F32F16F16_SS`.
+    /// The atom of CuTe's name, such as `SM80_16x8x16_F32F16F16F32_TN` or
+    /// `SM90_64x128x16_F32F16F16_SS`.
     ///
     /// # Errors
-    /// If there is none; the nearest name is suggested.
+    /// If the name is unknown. The error suggests the nearest one.
     pub fn named(name: &str) -> Result<MmaAtom, Error> {
         static BY_NAME: OnceLock<HashMap<String, MmaAtom>> = OnceLock::new();
         let by_name =
@@ -139,8 +142,8 @@ impl MmaAtom {
         ))
     }
 
-    /// CuTe's name; where CuTe has no such atom, one in its manner: `SM70_WMMA_...`, `SM80_SPARSE_...`,
-    /// `SM90_SPARSE_...`.
+    /// CuTe's name, or a similar name for atoms that CuTe does not have: `SM70_WMMA_...`,
+    /// `SM80_SPARSE_...`, `SM90_SPARSE_...`.
     pub fn name(&self) -> String {
         let (m, n, k) = self.shape;
         let (a, b, c, d) = (cute(self.a), cute(self.b), cute(self.c), cute(self.d));
@@ -158,8 +161,8 @@ impl MmaAtom {
         format!("{shape}_{d}{a}{b}{c}_{a_letter}{b_letter}")
     }
 
-    /// The PTX opcode. One-bit types end in their combining operation: `.xor.popc` on sm_75, which has no other, and
-    /// `.and.popc` from sm_80 on. `wgmma` is without the orders of A and B, which are operands of it.
+    /// The PTX opcode. For one-bit types it ends in `.xor.popc` for sm_75 atoms and in `.and.popc`
+    /// for later ones. The major modes of A and B are operands of `wgmma`, not part of its opcode.
     pub fn instruction(&self) -> String {
         let (m, n, k) = self.shape;
         let (a, b, c, d) = (self.a, self.b, self.c, self.d);
@@ -185,7 +188,8 @@ impl MmaAtom {
         }
     }
 
-    /// The atom's thread numbers within the warp or warpgroup: the quadpair's threads are 0-3 and 16-19.
+    /// The atom's thread numbers within the warp or warpgroup: the quadpair's threads are 0-3 and
+    /// 16-19.
     pub fn threads(&self) -> Result<Layout, Error> {
         match self.family {
             Family::Quadpair => Layout::new((4, 2), (1, 16)),
@@ -194,7 +198,8 @@ impl MmaAtom {
         }
     }
 
-    /// The shape of an operand: (m, k), (n, k) or (m, n); of a sparse A what is stored of it, (m, k / 2).
+    /// The shape of an operand: (m, k), (n, k) or (m, n); (m, k / 2) for the stored half of a
+    /// sparse A.
     pub fn tile(&self, operand: Operand) -> (i64, i64) {
         let (m, n, k) = self.shape;
         match operand {
@@ -225,11 +230,12 @@ impl MmaAtom {
         Metadata::of(self)
     }
 
-    /// The thread-value layout of an operand: (thread, value) to an element of its tile, column-major. A matrix that
-    /// `wgmma` reads from shared memory is every thread's: its threads have stride 0.
+    /// The thread-value layout of an operand: (thread, value) to an element of its tile,
+    /// column-major. For a matrix that `wgmma` reads from shared memory, the threads have stride 0.
     ///
-    /// Post-condition: every element of the tile has exactly one (thread, value); or one value for all threads; or, where
-    /// `wmma` holds f16 operands more than once, a mode of values of stride 0.
+    /// Post-condition: every element of the tile has exactly one (thread, value), or one value for
+    /// all threads. The f16 operands of `wmma` are held several times: their values have a mode of
+    /// stride 0.
     pub fn thread_values(&self, operand: Operand) -> Result<Layout, Error> {
         let (rows, columns) = self.tile(operand);
         let run = match operand {
@@ -248,7 +254,8 @@ impl MmaAtom {
         }
     }
 
-    /// `mma.sync.m8n8k4` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type").
+    /// `mma.sync.m8n8k4` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point
+    /// type").
     fn quadpair(&self, operand: Operand) -> Result<Layout, Error> {
         let k_major = match operand {
             Operand::A => self.a_k_major,
@@ -264,8 +271,9 @@ impl MmaAtom {
         }
     }
 
-    /// `wmma` (recorded on an H200, for PTX leaves it open). m8n32 is m32n8 turned over: its B is held as the other's A, its
-    /// accumulators by columns. A and B of f16 take eight registers whatever their size, by repeating themselves.
+    /// `wmma`, as measured on an H200; PTX does not specify it. m8n32 is m32n8 transposed: its B is
+    /// distributed as the other's A, its accumulators by columns. f16 A and B fill eight registers
+    /// for every shape, by repetition.
     fn wmma(&self, operand: Operand, run: i64) -> Result<Layout, Error> {
         const F16_REGISTERS: i64 = 8;
         let (rows, columns) = self.tile(operand);
@@ -288,7 +296,7 @@ impl MmaAtom {
     }
 }
 
-/// CuTe's name of a data type within an atom's: PTX's in capitals, but `U1` for one bit.
+/// CuTe's name of a data type in atom names: the PTX name in capitals, but `U1` for one bit.
 fn cute(data_type: DataType) -> String {
     if data_type == B1 { "U1".into() } else { data_type.ptx().to_uppercase() }
 }

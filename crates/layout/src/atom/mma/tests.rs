@@ -25,7 +25,8 @@ fn repeats(atom: &MmaAtom, operand: Operand) -> bool {
 fn every_atom_covers_its_tiles_exactly_once() {
     let mut walked = std::collections::HashSet::new();
     for atom in MmaAtom::all() {
-        // Types of one width are spread alike; without optimisation the widths of wgmma are sampled.
+        // Types of one width are spread alike; without optimisation the widths of wgmma are
+        // sampled.
         let widths = [atom.a, atom.b, atom.c, atom.d].map(DataType::bits);
         let orders = (atom.a_k_major, atom.b_k_major, atom.a_from_shared);
         let wide = atom.family.is_warpgroup() && ![8, 24, 256].contains(&atom.shape.1);
@@ -61,8 +62,8 @@ fn names_are_unique_and_found_again() {
     assert!(error.contains("SM80_16x8x16_F32F16F16F32_TN"), "{error}");
 }
 
-/// The formulas of the PTX ISA for C of m16n8 and m8n8: row = lane/4 (+8 for the upper values), column =
-/// 2*(lane%4) + (value & 1).
+/// The formulas of the PTX ISA for C of m16n8 and m8n8: row = lane/4 (+8 for the upper values),
+/// column = 2*(lane%4) + (value & 1).
 #[test]
 fn accumulators_follow_the_isa() {
     for atom in MmaAtom::all().iter().filter(|atom| atom.family == Family::Warp) {
@@ -76,8 +77,8 @@ fn accumulators_follow_the_isa() {
     }
 }
 
-/// The ISA's formulas for A of m16n8k16 .f16, m16n8k8 .tf32, m16n8k32 .s8, m16n8k64 .s4, m16n8k256 .b1 and
-/// m16n8k8 .f64: i is the value; `run` values share a register.
+/// The ISA's formulas for A of m16n8k16 .f16, m16n8k8 .tf32, m16n8k32 .s8, m16n8k64 .s4, m16n8k256
+/// .b1 and m16n8k8 .f64: i is the value; `run` values share a register.
 #[test]
 fn a_fragments_follow_the_isa() {
     type Formula = fn(usize, usize) -> (usize, usize);
@@ -128,8 +129,8 @@ fn b_fragments_follow_the_isa() {
     }
 }
 
-/// m8n8k4 of sm_70, .f32 accumulators: row = X + (i & 2), column = (i & 4) + (lane & 2) + (i & 1), X the low bit of
-/// the lane, plus 4 in the upper half of the quadpair.
+/// m8n8k4 of sm_70, .f32 accumulators: row = X + (i & 2), column = (i & 4) + (lane & 2) + (i & 1),
+/// X the low bit of the lane, plus 4 in the upper half of the quadpair.
 #[test]
 fn quadpair_accumulators_follow_the_isa() {
     let atom = MmaAtom::named("SM70_8x8x4_F32F16F16F32_TN").unwrap();
@@ -180,11 +181,13 @@ fn register_counts() {
     }
 }
 
-/// Every entry of the metadata is held by as many lanes as there are selectors, and a selector chooses one of them.
+/// Every entry of the metadata is held by as many lanes as there are selectors, and a selector
+/// chooses one of them.
 #[test]
 fn metadata_covers_every_stored_element() {
     let sparse: Vec<MmaAtom> = MmaAtom::all().into_iter().filter(|atom| atom.metadata().is_some()).collect();
-    // 28 of a warp; of a warpgroup, by registers and shared memory, 32 widths of 12 floats and 18 of 4 integers.
+    // 28 of a warp; of a warpgroup, by registers and shared memory, 32 widths of 12 floats and 18
+    // of 4 integers.
     assert_eq!(sparse.len(), 28 + 2 * (32 * 12 + 18 * 4));
     for atom in sparse {
         let metadata = atom.metadata().unwrap();
