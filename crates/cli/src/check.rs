@@ -1,4 +1,4 @@
-//! `warpwright check`: runs a kernel with every checker on, and says what is wrong with it.
+//! `warpwright check`: runs a kernel with every checker on.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use crate::kernel::KernelChoice;
 use crate::output::Output;
 use crate::{subject, target};
 
-/// Runs a kernel on the emulator with every checker on, at several schedules, and says what is wrong with it.
+/// Run a kernel on the emulator with every checker on, at several schedules.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Check {
-    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    /// Launch file, as for `exec`, instead of a kernel.
     launch: Option<PathBuf>,
-    /// What is emulated: `emu:h200` if nothing is said, or a GPU that the launch file's PTX is for.
+    /// Emulated GPU [default: emu:h200, or a GPU that runs the launch file's PTX].
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
-    /// One schedule alone: `eager`, `latest`, or `random:SEED`.
+    /// Check one schedule only: `eager`, `latest`, or `random:SEED`.
     #[arg(long, global = true, value_name = "SCHEDULE", value_parser = target::schedule)]
     schedule: Option<Schedule>,
-    /// How many random schedules to run besides `eager` and `latest`.
+    /// Number of random schedules besides `eager` and `latest`.
     #[arg(long, global = true, default_value_t = 4, value_name = "N")]
     seeds: u64,
-    /// Explains a code that a finding has, and runs nothing.
+    /// Explain the code of a finding, and run nothing.
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
     #[command(subcommand)]
@@ -63,7 +63,7 @@ impl Check {
         let name = match (&self.choice, &self.launch) {
             (Some(choice), _) => format!("{choice:?}"),
             (None, Some(launch)) => launch.display().to_string(),
-            (None, None) => bail!("name a kernel of the library, or a launch file"),
+            (None, None) => bail!("expected a kernel or a launch file"),
         };
         let device = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
         let progress = output.progress(&name);
@@ -132,7 +132,7 @@ fn findings_of(error: &anyhow::Error) -> Option<Vec<Finding>> {
 }
 
 fn unknown_code(code: &str) -> anyhow::Error {
-    anyhow!("no finding has the code `{code}`; there are {}", codes().collect::<Vec<_>>().join(", "))
+    anyhow!("unknown code `{code}`; expected one of {}", codes().collect::<Vec<_>>().join(", "))
 }
 
 /// A schedule as `--schedule` takes it.

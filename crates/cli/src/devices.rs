@@ -8,7 +8,7 @@ use warpwright_runtime::{Device, DeviceProperties, Error};
 
 use crate::output::Output;
 
-/// Lists the GPUs of this machine and those that can be emulated.
+/// List the GPUs of this machine and those that can be emulated.
 #[derive(Debug, Args)]
 pub(crate) struct Devices {}
 

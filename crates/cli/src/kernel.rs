@@ -146,13 +146,15 @@ impl Subcommand for KernelChoice {
             let flags = workload.specs().iter().map(flag).collect::<Vec<_>>();
             Command::new(entry.name()).about(workload.about()).args(flags).arg(seed).hide(true)
         });
-        let names = |entries: &[Entry]| entries.iter().map(Entry::name).collect::<Vec<_>>().join(" ");
         let list = format!(
-            "Kernels (`warpwright {verb} KERNEL --help` lists the options of one):\n\n  {}\n\n  Lessons: {}",
+            "Kernels (`warpwright {verb} KERNEL --help` lists the options of one):\n{}\n\nLessons:\n{}",
             names(LIBRARY),
             names(LESSONS)
         );
-        command.subcommand_value_name("KERNEL").after_help(list).subcommands(kernels)
+        let has_launch_file = command.get_positionals().next().is_some();
+        let subject = if has_launch_file { "<LAUNCH | KERNEL>" } else { "<KERNEL>" };
+        let usage = format!("warpwright {verb} [OPTIONS] {subject} [KERNEL OPTIONS]");
+        command.override_usage(usage).after_help(list).subcommands(kernels)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -162,6 +164,20 @@ impl Subcommand for KernelChoice {
     fn has_subcommand(name: &str) -> bool {
         all().any(|entry| entry.name() == name)
     }
+}
+
+/// Names in indented lines of at most 80 columns.
+fn names(entries: &[Entry]) -> String {
+    let mut lines = vec![" ".to_owned()];
+    for name in entries.iter().map(Entry::name) {
+        if lines.last().is_some_and(|line| line.len() + 1 + name.len() > 80) {
+            lines.push(" ".to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(&format!(" {name}"));
+        }
+    }
+    lines.join("\n")
 }
 
 fn flag(spec: &OptionSpec) -> Arg {

@@ -12,22 +12,22 @@ use warpwright_layout::picture::{self, Options, Together};
 
 use crate::output::Output;
 
-/// Evaluates and draws expressions of the layout algebra.
+/// Evaluate and draw expressions of the layout algebra.
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
-    /// The expression, in CuTe's names: `composition((4,8):(1,4), (2,4):(4,1))`.
+    /// Expression in CuTe's names: `composition((4,8):(1,4), (2,4):(4,1))`.
     #[arg(required_unless_present = "plain", conflicts_with = "plain")]
     expression: Option<String>,
-    /// Read one expression a line from standard input, and write one line for each: its value, or `error: ...`.
+    /// Read an expression per line from standard input, and print its value or `error: ...`.
     #[arg(long)]
     plain: bool,
     /// Draw the value to this file as SVG: offsets, owners, and banks in colour.
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     svg: Option<PathBuf>,
-    /// Bits of an element, which decide its bank in pictures.
+    /// Bits per element, which decide its bank in pictures.
     #[arg(long, default_value_t = 32, value_name = "BITS", value_parser = clap::value_parser!(i64).range(1..=1024))]
     bits: i64,
-    /// Which cells one access takes, to mark those that meet in a bank.
+    /// Cells of one access, to mark bank conflicts.
     #[arg(long, value_enum, default_value = "nothing")]
     together: Access,
 }

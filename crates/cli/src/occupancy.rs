@@ -1,4 +1,4 @@
-//! `warpwright occupancy`: how many CTAs an SM holds, what stops one more, and what that one would take.
+//! `warpwright occupancy`: CTAs per SM, what limits them, and what one more would need.
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -7,19 +7,19 @@ use warpwright_arch::{CAPABILITIES, Capability, KernelResources, OTHER_CAPABILIT
 
 use crate::output::Output;
 
-/// How many CTAs of a kernel an SM holds, what stops one more, and what that one would take.
+/// Compute the CTAs per SM, what limits them, and what one more would need.
 #[derive(Debug, Args)]
 pub(crate) struct Occupancy {
-    /// Threads of a CTA.
+    /// Threads per CTA.
     #[arg(long, value_name = "N")]
     threads: u32,
-    /// Registers of a thread, as the assembler reports them.
+    /// Registers per thread, as the assembler reports them.
     #[arg(long, value_name = "N")]
     regs: u32,
-    /// Shared memory of a CTA, static and dynamic together, in bytes.
+    /// Static and dynamic shared memory per CTA in bytes.
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     smem: u32,
-    /// The architecture, from sm_70 to sm_121: `sm_90a` and `sm_90` are the same here.
+    /// Architecture from sm_70 to sm_121. `sm_90a` and `sm_90` have the same limits.
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     arch: String,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Occupancy {
 impl Occupancy {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let capability = Capability::with_limits_of(&self.arch)
-            .ok_or_else(|| anyhow!("there is no architecture `{}`; there are {}", self.arch, known()))?;
+            .ok_or_else(|| anyhow!("unknown architecture `{}`; expected one of {}", self.arch, known()))?;
         let kernel = KernelResources {
             threads_per_cta: self.threads,
             registers_per_thread: self.regs,
@@ -86,7 +86,7 @@ fn as_json(more: OneMore) -> Value {
     })
 }
 
-/// What the CTA number `wanted` would take, in a sentence.
+/// What CTA number `wanted` would need, in a sentence.
 fn one_more(wanted: u32, kernel: &KernelResources, more: Option<OneMore>, is_full: bool) -> String {
     let Some(OneMore { threads_per_cta, registers_per_thread, shared_bytes }) = more else {
         return if is_full {

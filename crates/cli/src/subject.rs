@@ -34,7 +34,7 @@ impl<'a> Subject<'a> {
         match (choice, launch) {
             (Some(choice), _) => Ok(Self::Kernel(choice)),
             (None, Some(launch)) => Ok(Self::Launch(launch)),
-            (None, None) => bail!("name a kernel of the library, or a launch file"),
+            (None, None) => bail!("expected a kernel or a launch file"),
         }
     }
 

@@ -8,13 +8,13 @@ use warpwright_runtime::{Device, Schedule};
 
 use crate::subject;
 
-/// Which device to use, and how.
+/// The device and its schedule.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceOptions {
-    /// The device: `auto`, `cuda:N`, or `emu:GPU` such as `emu:a100`, `emu:h200`, `emu:b200`.
+    /// Device: `auto`, `cuda:N`, or `emu:GPU` such as `emu:h200`.
     #[arg(long, global = true, env = "WARPWRIGHT_DEVICE", default_value = "auto", value_name = "DEVICE")]
     device: String,
-    /// When an emulator completes asynchronous work: `eager`, `latest`, or `random:SEED`.
+    /// Order in which an emulator completes asynchronous work: `eager`, `latest`, or `random:SEED`.
     #[arg(long, global = true, default_value = "eager", value_name = "SCHEDULE", value_parser = schedule)]
     schedule: Schedule,
 }
@@ -29,7 +29,7 @@ impl DeviceOptions {
             Ok(gpu) => Ok(gpu),
             Err(_) => {
                 let emulator = subject::emulator(None, Some(launch))?;
-                Device::with_schedule(&emulator, self.schedule).context("the device cannot be used")
+                Device::with_schedule(&emulator, self.schedule).context("cannot open the device")
             }
         }
     }
@@ -37,7 +37,7 @@ impl DeviceOptions {
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
         let name = if self.device.is_empty() { "auto" } else { &self.device };
-        Device::with_schedule(name, self.schedule).context("the device cannot be used")
+        Device::with_schedule(name, self.schedule).context("cannot open the device")
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn schedule(text: &str) -> Result<Schedule, String> {
         "latest" => Ok(Schedule::Latest),
         _ => {
             text.strip_prefix("random:").and_then(|seed| seed.parse().ok()).map(Schedule::Random).ok_or_else(
-                || "a schedule is `eager`, `latest` or `random:SEED` with a whole number".to_owned(),
+                || "expected `eager`, `latest` or `random:SEED` with an integer".to_owned(),
             )
         }
     }

@@ -1,4 +1,4 @@
-//! `warpwright tune`: searches for the fastest way to launch a kernel, and keeps it.
+//! `warpwright tune`: searches for the fastest configuration of a kernel, and keeps it.
 //!
 //! All candidates are timed in turns, in one process. The fastest few are timed again, longer; then those around the fastest one; then its
 //! result is checked, and it is kept.
@@ -20,15 +20,15 @@ const FIRST_BATCHES: usize = 2;
 /// Candidates of the second round.
 const FINALISTS: usize = 5;
 
-/// Searches for the fastest way to launch a kernel of the library on a GPU, and keeps it for later runs.
+/// Search for the fastest configuration of a kernel, and cache it for later runs.
 #[derive(Debug, Args)]
 pub(crate) struct Tune {
     #[command(flatten)]
     device: DeviceOptions,
-    /// How many candidates to begin with.
+    /// Number of candidates in the first round.
     #[arg(long, global = true, default_value_t = 24, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     candidates: u32,
-    /// How many batches of each of the last candidates to time; their median counts.
+    /// Number of timed batches of each finalist, whose median is compared.
     #[arg(long, global = true, default_value_t = 11, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
     #[command(subcommand)]

@@ -87,7 +87,7 @@ fn every_code_is_explained() {
     let refused = warpwright(&["check", "--explain", "nonsense"]);
     assert!(!refused.status.success());
     let message = text(&refused.stderr);
-    let codes = message.rsplit_once("there are ").expect("it lists them").1;
+    let codes = message.rsplit_once("expected one of ").expect("it lists them").1;
     let mut count = 0;
     for code in codes.trim().split(", ") {
         let page = warpwright(&["check", "--explain", code]);

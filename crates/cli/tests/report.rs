@@ -109,7 +109,7 @@ fn the_roofline_counts_and_draws() {
 #[test]
 fn what_cannot_be_counted_is_refused() {
     for (arguments, words) in [
-        (&["report"][..], "name a kernel of the library, or a launch file"),
+        (&["report"][..], "expected a kernel or a launch file"),
         (&["report", "nothing.json"], "nothing.json"),
         (&["report", "vector-add", "--device", "emu:h300"], "no device is called"),
         (&["roofline", "vector-add", "--device", "emu:h300"], "no device is called"),

@@ -128,7 +128,7 @@ fn occupancy_says_what_limits_and_what_one_more_would_take() {
     assert!(text.starts_with("16 CTAs an SM: 32 of 32 warps, 100.0 %"), "{text}");
     assert_eq!(text.matches("<- stops one more").count(), 2, "warp slots and CTA slots: {text}");
     let refused = warpwright(&["occupancy", "--regs", "32", "--threads", "64", "--arch", "sm_60"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there are sm_70, sm_72, sm_75, sm_80"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("expected one of sm_70, sm_72, sm_75, sm_80"));
 
     // 33 threads are two warps; 32 CTAs take every slot for a warp, and every one for a CTA.
     let words = ["occupancy", "--threads", "33", "--regs", "24", "--smem", "1", "--arch", "sm_90a"];

@@ -1,4 +1,4 @@
-//! `warpwright bench`: how long a kernel takes, and how fast the emulator is.
+//! `warpwright bench`: times a kernel, or the emulator.
 
 mod emulator;
 mod launch;
@@ -20,24 +20,24 @@ use crate::output::Output;
 use crate::target::DeviceOptions;
 use timing::{Batches, Timing};
 
-/// Times a kernel of the library, or the emulator itself.
+/// Time a kernel, a list of kernels, launches, or the emulator.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
     device: DeviceOptions,
-    /// Time another's kernel for the same work too, in the same run: `cublas`.
-    #[arg(long, global = true, value_name = "RIVAL")]
+    /// Time a baseline in turns with the kernel: `cublas`, or `copy`, the driver's copy of as many bytes.
+    #[arg(long, global = true, value_name = "BASELINE")]
     vs: Option<String>,
-    /// How many batches to time; their median counts.
+    /// Number of timed batches, whose median is reported.
     #[arg(long, global = true, default_value_t = 21, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
-    /// Milliseconds for which the device rests before each batch: figures of a cool chip, whose clock no power limit lowers.
+    /// Milliseconds of rest before each batch, so that no power limit lowers the clock.
     #[arg(long, global = true, default_value_t = 0, value_name = "MS")]
     rest: u64,
-    /// Don't check what the kernels left: for a first look at large problems, whose references take long.
+    /// Do not verify the results. The references of large problems take long.
     #[arg(long, global = true)]
     unchecked: bool,
-    /// Say what the kernel's configuration is chosen among, which it is and why.
+    /// Print the candidates of the heuristic, its choice and why.
     #[arg(long, global = true)]
     explain: bool,
     #[command(subcommand)]
@@ -79,13 +79,13 @@ impl FromArgMatches for What {
 impl Subcommand for What {
     fn augment_subcommands(command: Command) -> Command {
         let emulator = emulator::EmulatorBench::augment_args(Command::new("emulator"))
-            .about("How fast the emulator is on this machine");
+            .about("Time the emulator on this machine");
         let launch =
-            Command::new("launch").about("What the host pays for a kernel's first use, and for each launch");
+            Command::new("launch").about("Time the host: the first use of a kernel, and each launch");
         let file = Arg::new("FILE").required(true).value_parser(clap::value_parser!(PathBuf));
         let list = Command::new("list")
-            .about("Each line of a file: a kernel and its options; and the mean of all ratios to a rival")
-            .arg(file.help("A kernel and its options on each line; what follows # is a remark"));
+            .about("Time each line of a file, a kernel and its options, and print the mean ratio to the baseline")
+            .arg(file.help("File with a kernel and its options on each line; # begins a comment"));
         KernelChoice::augment_subcommands(command).subcommand(emulator).subcommand(launch).subcommand(list)
     }
 
@@ -104,15 +104,15 @@ struct Timed {
     timing: Timing,
 }
 
-/// What was found out about a kernel: its timing, and its rival's where there is one.
+/// The timing of a kernel, and of its baseline if one is given.
 struct Measured {
     choice: KernelChoice,
     explanation: Option<String>,
     work: Work,
     timed: Vec<Timed>,
-    /// What the device ran at meanwhile.
+    /// Clocks and power while it was timed.
     conditions: Conditions,
-    /// Whether what the kernels left was held to the reference.
+    /// Whether the results were verified.
     is_checked: bool,
 }
 
@@ -137,13 +137,13 @@ impl Bench {
         }
     }
 
-    /// Times a kernel, and its rival in turns with it, and checks what both left.
+    /// Times a kernel in turns with its baseline, and verifies both.
     fn measure(&self, choice: &KernelChoice, device: &Device, output: Output) -> Result<Measured> {
         let explanation = choice.explanation(self.explain, device)?;
         let failed = || format!("{choice:?} on {}", device.name());
         let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let stream = device.stream()?;
-        // An emulator is slow and always equally so.
+        // An emulator's times do not vary enough to be worth several batches.
         let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
         progress.step("preparing");
         let mut prepared = vec![(choice.name(), choice.prepare(device).with_context(failed)?)];
@@ -181,7 +181,7 @@ impl Bench {
 }
 
 impl Measured {
-    /// How many times as fast as its rival the kernel is.
+    /// The baseline's time over the kernel's.
     fn ratio(&self) -> Option<f64> {
         match self.timed.as_slice() {
             [ours, theirs] => Some(theirs.timing.median() / ours.timing.median()),

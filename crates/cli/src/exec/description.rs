@@ -223,7 +223,7 @@ fn structure(node: &Node<'_>) -> Result<Structure> {
 fn dtype(node: &Node<'_>) -> Result<&'static Dtype> {
     let name = node.string()?;
     Dtype::named(name)
-        .ok_or_else(|| node.complain(format!("there is no dtype `{name}`; there are {}", Dtype::known())))
+        .ok_or_else(|| node.complain(format!("unknown dtype `{name}`; expected one of {}", Dtype::known())))
 }
 
 fn buffer(node: &Node<'_>) -> Result<Buffer> {
@@ -250,7 +250,7 @@ fn init(node: &Node<'_>, dtype: &Dtype) -> Result<Init> {
             "zero" => Ok(Init::Zero),
             "poison" => Ok(Init::Poison),
             "iota" => Ok(Init::Iota),
-            other => Err(node.complain(format!("there is no init `{other}`; there are {choices}"))),
+            other => Err(node.complain(format!("unknown init `{other}`; expected one of {choices}"))),
         },
         Value::Object(_) => match node.choice(&["npy", "normal"])? {
             ("npy", path) => Ok(Init::Npy(path.string()?.to_owned())),
@@ -442,7 +442,7 @@ mod tests {
             ),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}),
-                "there is no field `arg`",
+                "unknown field `arg`",
             ),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}),
@@ -458,7 +458,7 @@ mod tests {
             (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
             (
                 json!({"buffer": {"dtype": "f31", "shape": [1]}}),
-                "args[0].buffer.dtype: there is no dtype `f31`",
+                "args[0].buffer.dtype: unknown dtype `f31`",
             ),
             (json!({"buffer": {"dtype": "f32"}}), "args[0].buffer: the field `shape` is missing"),
             (
@@ -467,7 +467,7 @@ mod tests {
             ),
             (
                 json!({"buffer": {"dtype": "f32", "shape": [1], "init": "ones"}}),
-                "args[0].buffer.init: there is no init",
+                "args[0].buffer.init: unknown init",
             ),
             (json!({"buffer": {"dtype": "f32", "shape": [1], "init": 0}}), "args[0].buffer.init: an init is"),
             (
@@ -492,7 +492,7 @@ mod tests {
             ),
             (
                 json!({"tensor_map": {"buffer": 0, "dtype": "f32", "dims": [64], "box": [4], "swizzle": "16B"}}),
-                "args[0].tensor_map.swizzle: there is no `16B`; there are none, 32B, 64B, 128B",
+                "args[0].tensor_map.swizzle: unknown value `16B`; expected one of none, 32B, 64B, 128B",
             ),
             (json!({"struct": {"bytes": 8}}), "args[0].struct: the field `fields` is missing"),
             (

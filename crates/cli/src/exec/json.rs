@@ -69,7 +69,7 @@ impl<'a> Node<'a> {
         let Value::Object(fields) = self.value else { return Err(self.wrong("an object")) };
         match fields.keys().find(|field| !known.contains(&field.as_str())) {
             Some(unknown) => {
-                Err(self.complain(format!("there is no field `{unknown}`; there are {}", known.join(", "))))
+                Err(self.complain(format!("unknown field `{unknown}`; expected one of {}", known.join(", "))))
             }
             None => Ok(()),
         }

@@ -18,11 +18,11 @@ use crate::output::Output;
 use crate::target::DeviceOptions;
 use description::{Argument, Description, Field, Structure, TensorMap};
 
-/// Runs a kernel of any PTX file, as a launch file describes it.
+/// Run a kernel of any PTX file, as a launch file describes it.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
-    /// The launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `cooperative`, `dynamic_shared_bytes` and `args`. Paths in it are
-    /// relative to it.
+    /// Launch file: JSON with `ptx`, `entry`, `grid`, `block`, `cluster`, `cooperative`,
+    /// `dynamic_shared_bytes` and `args`. Paths in it are relative to it.
     launch: PathBuf,
     #[command(flatten)]
     device: DeviceOptions,

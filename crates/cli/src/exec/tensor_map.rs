@@ -110,7 +110,7 @@ fn choice<T: Copy>(node: &Node<'_>, field: &str, choices: &[(&str, T)]) -> Resul
     let found = choices.iter().find(|(choice, _)| choice.eq_ignore_ascii_case(name));
     found.map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-        node.complain(format!("there is no `{name}`; there are {}", known.join(", ")))
+        node.complain(format!("unknown value `{name}`; expected one of {}", known.join(", ")))
     })
 }
 
@@ -121,7 +121,7 @@ fn element(node: &Node<'_>) -> Result<ElementType> {
         own.or_else(|| ELEMENTS.iter().find(|(other, _)| *other == name).map(|(_, element)| *element));
     known.ok_or_else(|| {
         let known: Vec<_> = ElementType::ALL.iter().map(|element| element.name()).collect();
-        node.complain(format!("a tensor map has no elements of `{name}`; there are {}", known.join(", ")))
+        node.complain(format!("a tensor map has no element type `{name}`; expected one of {}", known.join(", ")))
     })
 }
 

@@ -18,12 +18,12 @@ use crate::output::Output;
 use crate::target::DeviceOptions;
 use count::{COUNTED_ON, Counted};
 
-/// Times the steps on the way to a kernel's fastest form, and prints them as one table.
+/// Time the steps from a kernel's first form to its fastest, in a table.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
     #[command(flatten)]
     device: DeviceOptions,
-    /// How many batches of each step to time; their median counts.
+    /// Number of timed batches per step, whose median is reported.
     #[arg(long, global = true, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batches: u32,
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `warpwright report`: what a kernel does, counted on the emulator, and what of it is slow.
+//! `warpwright report`: counters of a kernel on the emulator, and advice.
 
 mod advice;
 mod cost;
@@ -21,22 +21,22 @@ use crate::subject::{self, Subject};
 use cost::Cost;
 use registers::Assembled;
 
-/// Counts what a kernel does on the emulator: a table by source line, its occupancy, and advice.
+/// Count a kernel on the emulator: a table by source line, occupancy, and advice.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Report {
-    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    /// Launch file, as for `exec`, instead of a kernel.
     launch: Option<PathBuf>,
-    /// What is emulated: `emu:h200` if nothing is said, or a GPU that the launch file's PTX is for.
+    /// Emulated GPU [default: emu:h200, or a GPU that runs the launch file's PTX].
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
-    /// Registers of a thread, where no assembler is there to say.
+    /// Registers per thread, where ptxas is not installed.
     #[arg(long, global = true, value_name = "N")]
     regs: Option<u32>,
-    /// How many lines the table has: those that cost most.
+    /// Number of source lines in the table, the most costly first.
     #[arg(long, global = true, default_value_t = 20, value_name = "N")]
     lines: usize,
-    /// Write the sources beside their counters as a page.
+    /// Write an HTML page with the sources beside their counters.
     #[arg(long, global = true, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(subcommand)]

@@ -21,17 +21,17 @@ use crate::subject::{self, Subject};
 /// How many batches are timed; their median counts.
 const BATCHES: usize = 7;
 
-/// Places a kernel under the roofs of a GPU: operations and bytes, counted on the emulator.
+/// Place a kernel under the roofs of a GPU, with operations and bytes counted on the emulator.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Roofline {
-    /// A launch file, as `exec` takes it, instead of a kernel of the library.
+    /// Launch file, as for `exec`, instead of a kernel.
     launch: Option<PathBuf>,
-    /// Whose roofs: `emu:GPU`; or `cuda:N`, where the kernel is timed as well. If nothing is said: `emu:h200`, or a GPU that the launch file's
-    /// PTX is for.
+    /// GPU whose roofs are drawn: `emu:GPU`, or `cuda:N`, where the kernel is timed as well
+    /// [default: emu:h200, or a GPU that runs the launch file's PTX].
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
-    /// Draw it into this file.
+    /// Draw the chart to this SVG file.
     #[arg(long, global = true, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(subcommand)]
