@@ -769,6 +769,10 @@ impl GemmWorkload {
         }
         let calls = self.calls(setup.seed());
         self.algorithm::<S, A, B, C>(&calls, setup)?;
+        let (scales, capability, sms) = (self.granularities(), setup.capability(), setup.sm_count());
+        if heuristic::searched::<A, C>(calls[0].batch, scales, capability, sms).is_empty() {
+            return Err(launch::no_wgmma::<A, B>(capability).into());
+        }
         // The search times its candidates on sets of buffers that all share.
         let made = RefCell::new(Vec::new());
         setup.buffers(self.work(), |seed| {

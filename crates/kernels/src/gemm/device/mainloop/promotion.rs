@@ -109,16 +109,37 @@ impl StagedScales {
         (self.a.rows(a_before, row), self.b.rows(b_before, column))
     }
 
-    /// The loads of the scales of a k-block.
+    /// The scales of the tile at (row, column) of a problem, for the thread that loads them.
     #[track_caller]
-    pub(in crate::gemm) fn loads(
+    pub(in crate::gemm) fn of(
         &self,
-        (a, b): (MappedMatrix, MappedMatrix),
-        (a_rows, b_rows): (ScaledRows, ScaledRows),
-        k_block: Reg<u32>,
-    ) -> [TileLoad; 2] {
-        let a = self.a.tiles.load(a, (a_rows.first, k_block), None);
-        [a, self.b.tiles.load(b, (b_rows.first, k_block), None)]
+        problems: &Problems,
+        problem: Option<Reg<u32>>,
+        origin: (Reg<u32>, Reg<u32>),
+    ) -> ScaleSource<'_> {
+        let maps = problems.scales(problem);
+        ScaleSource { scales: self, maps, rows: self.rows(problems, problem, origin) }
+    }
+}
+
+/// Where the scales of a tile are loaded from.
+pub(in crate::gemm) struct ScaleSource<'s> {
+    scales: &'s StagedScales,
+    maps: (MappedMatrix, MappedMatrix),
+    rows: (ScaledRows, ScaledRows),
+}
+
+impl ScaleSource<'_> {
+    /// The load of A's scales of a k-block.
+    #[track_caller]
+    pub(in crate::gemm) fn load_a(&self, k_block: Reg<u32>) -> TileLoad {
+        self.scales.a.tiles.load(self.maps.0, (self.rows.0.first, k_block), None)
+    }
+
+    /// The load of B's scales of a k-block.
+    #[track_caller]
+    pub(in crate::gemm) fn load_b(&self, k_block: Reg<u32>) -> TileLoad {
+        self.scales.b.tiles.load(self.maps.1, (self.rows.1.first, k_block), None)
     }
 }
 

@@ -155,21 +155,15 @@ impl WgmmaGemm {
                     let unit = scheduler.unit(index);
                     let (row, column) = scheduler.origin(unit);
                     let (a, b) = problems.operands(unit.problem);
-                    let scales = scales.as_ref().map(|scales| {
-                        (
-                            scales,
-                            problems.scales(unit.problem),
-                            scales.rows(problems, unit.problem, (row, column)),
-                        )
-                    });
+                    let scales =
+                        scales.as_ref().map(|scales| scales.of(problems, unit.problem, (row, column)));
                     for k_block in unit.first..unit.first + unit.k_blocks {
                         let a = a_tiles.load(a, (row, k_block * tile_k), cluster.multicast_a());
                         let b = b_tiles.load(b, (column, k_block * tile_k), cluster.multicast_b());
-                        match scales {
+                        match &scales {
                             None => pipeline.load([a, b]),
-                            Some((scales, maps, rows)) => {
-                                let [a_scales, b_scales] = scales.loads(maps, rows, k_block);
-                                pipeline.load([a, b, a_scales, b_scales]);
+                            Some(scales) => {
+                                pipeline.load([a, b, scales.load_a(k_block), scales.load_b(k_block)])
                             }
                         }
                     }
