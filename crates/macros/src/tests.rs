@@ -10,7 +10,7 @@ use crate::function::{device, kernel};
 fn expanded(attribute: fn(TokenStream, TokenStream) -> TokenStream, source: &str) -> String {
     let item = source.parse().expect("the source is made of tokens");
     let tokens = attribute(TokenStream::new(), item).to_string();
-    let tokens = tokens.replace(":: warpwright :: lang ::", "").replace(":: core ::", "");
+    let tokens = tokens.replace(":: warpwright_lang ::", "").replace(":: core ::", "");
     let file: syn::File = syn::parse_str(&tokens).unwrap_or_else(|error| panic!("{error} in {tokens}"));
     let expansion = prettyplease::unparse(&file);
     let (_, body) = expansion.split_once(")]\n").expect("the expansion begins with its attribute");
