@@ -87,12 +87,12 @@ impl LaunchState {
 
     /// A location is written by a thread with this knowledge: by a store, which replaces the
     /// earlier value (`replaces`), or by an atomic operation, which adds to it.
-    pub(crate) fn tell(&self, address: u64, replaces: bool, heard: Clock) {
+    pub(crate) fn publish_heard(&self, address: u64, replaces: bool, heard: Clock) {
         let mut rumours = self.rumours.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = rumours.len() < MOST_RUMOURS;
         match rumours.get_mut(&address) {
-            Some(told) if replaces => *told = heard,
-            Some(told) => told.join(&heard),
+            Some(held) if replaces => *held = heard,
+            Some(held) => held.join(&heard),
             None if has_room => drop(rumours.insert(address, heard)),
             None => {}
         }
@@ -138,8 +138,9 @@ impl LaunchState {
         let of_misuse = |&(_, later, earlier): &(FindingKind, u32, u32)| {
             misuses.contains_key(&(FindingKind::Barrier, later, earlier))
         };
-        let told = conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
-        let told = told.map(|(key, (conflict, count))| {
+        let reported =
+            conflicts.iter().filter(|(key, (conflict, _))| !of_padding(conflict) && !of_misuse(key));
+        let reported = reported.map(|(key, (conflict, count))| {
             (*key, conflict.at(), conflict.finding(&self.info, code, *count))
         });
         let misused = misuses.iter().filter(|(_, (misuse, _))| misuse.holds(code));
@@ -151,23 +152,23 @@ impl LaunchState {
                 ((FindingKind::Overlap, later, earlier), Some(overlap.at()), finding)
             })
         });
-        let mut findings: Vec<_> = told.chain(misused).chain(overlapping).collect();
+        let mut findings: Vec<_> = reported.chain(misused).chain(overlapping).collect();
         findings.sort_by_key(|&((kind, later, earlier), ..)| (later, earlier, kind));
-        let told = told_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
+        let reported = reported_once(findings.into_iter().map(|(_, at, finding)| (finding, at)));
         let with_place = |(mut finding, at): (Finding, Option<(MemorySpace, u64)>)| {
             if let Some((space, address)) = at {
                 names.name(space, address).add_to(&mut finding.memory, &mut finding.notes);
             }
             finding
         };
-        (told.into_iter().map(with_place).collect(), done)
+        (reported.into_iter().map(with_place).collect(), done)
     }
 }
 
 /// Findings of one kind at the same source locations are merged: they come from several
 /// instructions of one line.
-fn told_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
-    let mut told: Vec<(Finding, At)> = Vec::new();
+fn reported_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding, At)> {
+    let mut reported: Vec<(Finding, At)> = Vec::new();
     for (finding, at) in findings {
         let alike = |(other, _): &&mut (Finding, At)| {
             other.kind == finding.kind
@@ -178,10 +179,10 @@ fn told_once<At>(findings: impl Iterator<Item = (Finding, At)>) -> Vec<(Finding,
                     .zip(&finding.labels)
                     .all(|(a, b)| a.source.is_some() && a.source == b.source)
         };
-        match told.iter_mut().find(alike) {
+        match reported.iter_mut().find(alike) {
             Some((known, _)) => known.count += finding.count,
-            None => told.push((finding, at)),
+            None => reported.push((finding, at)),
         }
     }
-    told
+    reported
 }

@@ -23,7 +23,7 @@ struct Run {
     /// Bytes of each access.
     size: u64,
     /// Accesses already reported.
-    told: u64,
+    reported: u64,
 }
 
 /// The last access of a warp.
@@ -57,15 +57,15 @@ impl Runs {
             run.bytes += size;
             let whole = run.bytes.is_power_of_two()
                 && lanes(actor.lanes).all(|lane| run.start[lane].is_multiple_of(run.bytes));
-            let saved = if whole { run.bytes / size - 1 - run.told } else { 0 };
-            run.told += saved;
+            let saved = if whole { run.bytes / size - 1 - run.reported } else { 0 };
+            run.reported += saved;
             return saved;
         }
         if self.open.len() == OPEN_RUNS {
             self.open.remove(0);
         }
         let (lanes, start) = (actor.lanes, *addresses);
-        self.open.push(Run { line, space, writes, lanes, start, bytes: size, size, told: 0 });
+        self.open.push(Run { line, space, writes, lanes, start, bytes: size, size, reported: 0 });
         0
     }
 }

@@ -153,9 +153,9 @@ impl Checker {
     /// "st.async"). An asynchronous operation acts as a thread that knows all that its issuer
     /// knows.
     pub(crate) fn mbarrier_hears(&mut self, actor: Actor, address: MbarrierAddress) {
-        let told = self.bring(actor, true);
+        let brought = self.bring(actor, true);
         if let Some(state) = self.mbarriers.get_mut(&address) {
-            state.arrived.join(&told);
+            state.arrived.join(&brought);
         }
     }
 
@@ -236,7 +236,7 @@ impl Checker {
             if space == MemorySpace::Global && !self.launch.trusting.is_empty() {
                 let Knowledge { mut heard, known, .. } = self.release(actor);
                 heard.join(&known);
-                self.launch.tell(addresses[lane], replaces, heard);
+                self.launch.publish_heard(addresses[lane], replaces, heard);
             }
             if releases.is_empty() && !replaces {
                 continue;

@@ -88,8 +88,8 @@ impl LaunchContext<'_> {
         }
         let is = if is_inside { "is" } else { "would be" };
         let parameters = || self.kernel.parameters.iter();
-        if let Some(told) = parameters().find_map(|parameter| self.mapped_element(parameter, address)) {
-            return Some(format!("is {told}"));
+        if let Some(name) = parameters().find_map(|parameter| self.mapped_element(parameter, address)) {
+            return Some(format!("is {name}"));
         }
         // Of pointers into the same buffer, the closest one.
         let pointer = |parameter: &KernelParameter| {
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn told(object: &MemoryObject, start: u64, address: u64) -> Option<String> {
+    fn element_name(object: &MemoryObject, start: u64, address: u64) -> Option<String> {
         let variable = SharedVariable {
             name: "tile".to_owned(),
             offset: 0,
@@ -262,39 +262,39 @@ mod tests {
         {
             let offset = layout.index(&(row, column, slot).into()).unwrap().known().unwrap();
             let expected = format!("element ({row}, {column}) of slot {slot} of these tiles of bf16");
-            assert_eq!(told(&object, 0x400, 0x400 + 2 * offset as u64), Some(expected));
+            assert_eq!(element_name(&object, 0x400, 0x400 + 2 * offset as u64), Some(expected));
         }
-        assert_eq!(told(&object, 0x400, 0x3fe), None);
-        assert_eq!(told(&object, 0x400, 0x400 + 6 * 1024), None);
+        assert_eq!(element_name(&object, 0x400, 0x3fe), None);
+        assert_eq!(element_name(&object, 0x400, 0x400 + 6 * 1024), None);
     }
 
     #[test]
     fn arrays_parts_of_elements_and_gaps_are_told_apart() {
         let array = object("(64):(1)", "u32", 32, false);
-        assert_eq!(told(&array, 0, 0x80).unwrap(), "element 32 of this array of u32");
-        assert_eq!(told(&array, 0, 0x82).unwrap(), "byte 2 of element 32 of this array of u32");
-        assert_eq!(told(&array, 0, 0x100), None);
+        assert_eq!(element_name(&array, 0, 0x80).unwrap(), "element 32 of this array of u32");
+        assert_eq!(element_name(&array, 0, 0x82).unwrap(), "byte 2 of element 32 of this array of u32");
+        assert_eq!(element_name(&array, 0, 0x100), None);
         let padded = object("(4,4):(5,1)", "f32", 32, false);
-        assert_eq!(told(&padded, 0, 20).unwrap(), "element (1, 0) of this tensor of f32");
-        assert_eq!(told(&padded, 0, 16), None, "the padding has no element");
+        assert_eq!(element_name(&padded, 0, 20).unwrap(), "element (1, 0) of this tensor of f32");
+        assert_eq!(element_name(&padded, 0, 16), None, "the padding has no element");
         let repeated = object("(2,4):(0,1)", "f32", 32, false);
         assert_eq!(
-            told(&repeated, 0, 4).unwrap(),
+            element_name(&repeated, 0, 4).unwrap(),
             "element (0, 1) of this tensor of f32",
             "the first of several"
         );
         let packed = object("(8,2):(1,8)", "e2m1", 4, false);
-        assert_eq!(told(&packed, 0, 5).unwrap(), "element (2, 1) of this tensor of e2m1");
-        assert_eq!(told(&object("(1):(1)", "mbarrier", 64, false), 8, 8).unwrap(), "this mbarrier");
+        assert_eq!(element_name(&packed, 0, 5).unwrap(), "element (2, 1) of this tensor of e2m1");
+        assert_eq!(element_name(&object("(1):(1)", "mbarrier", 64, false), 8, 8).unwrap(), "this mbarrier");
         let full = object("(4):(1)", "`full` mbarrier", 64, false);
-        assert_eq!(told(&full, 8, 24).unwrap(), "number 2 of these 4 `full` mbarriers");
+        assert_eq!(element_name(&full, 8, 24).unwrap(), "number 2 of these 4 `full` mbarriers");
     }
 
     #[test]
     fn what_a_comment_makes_up_is_not_believed() {
         for layout in ["(99999999999):(1)", "(2):(m)", "tile", "(0):(1)"] {
-            assert_eq!(told(&object(layout, "u32", 32, false), 0, 0), None, "{layout}");
+            assert_eq!(element_name(&object(layout, "u32", 32, false), 0, 0), None, "{layout}");
         }
-        assert_eq!(told(&object("(4):(1)", "u32", 0, false), 0, 0), None);
+        assert_eq!(element_name(&object("(4):(1)", "u32", 0, false), 0, 0), None);
     }
 }

@@ -58,18 +58,18 @@ impl Cluster {
         };
         // An incomplete mbarrier is the most useful location.
         let awaited = |waiting: &&Waiting<'_>| matches!(waiting.path.watched, Some(Watched::Mbarrier { .. }));
-        let told = places.iter().find(awaited).unwrap_or(&places[0]);
-        let mut failure = Failure::new(FaultKind::Deadlock, told.path.mask, message);
-        failure.what = Some(format!("{} {} here", self.who(told), told.verb()));
-        for waiting in places.iter().filter(|waiting| waiting.path.pc != told.path.pc).take(MOST_LABELS) {
+        let first = places.iter().find(awaited).unwrap_or(&places[0]);
+        let mut failure = Failure::new(FaultKind::Deadlock, first.path.mask, message);
+        failure.what = Some(format!("{} {} here", self.who(first), first.verb()));
+        for waiting in places.iter().filter(|waiting| waiting.path.pc != first.path.pc).take(MOST_LABELS) {
             failure.also.push((waiting.path.pc, format!("{} {} here", self.who(waiting), waiting.verb())));
         }
-        if let Some(Watched::Mbarrier { address, .. }) = told.path.watched {
+        if let Some(Watched::Mbarrier { address, .. }) = first.path.watched {
             failure.also.extend(self.arrival_labels(address));
         }
-        failure.help = self.help(told);
+        failure.help = self.help(first);
         // The main location's memory comes first.
-        for waiting in std::iter::once(told).chain(&places).take(MOST_PLACES) {
+        for waiting in std::iter::once(first).chain(&places).take(MOST_PLACES) {
             failure = match waiting.path.watched {
                 Some(Watched::Mbarrier { address, .. }) => failure.at(MemorySpace::Shared, address.shared()),
                 Some(Watched::Memory { space, address }) => match memory_space(space) {
@@ -97,8 +97,8 @@ impl Cluster {
                 failure = failure.note(format!("{}{} {verb} exited", self.cta_words(rank), warp_list(&gone)));
             }
         }
-        let located = LocatedFailure { pc: told.path.pc, warp: told.warps[0].index, failure };
-        self.fault(launch, told.rank, located)
+        let located = LocatedFailure { pc: first.path.pc, warp: first.warps[0].index, failure };
+        self.fault(launch, first.rank, located)
     }
 
     /// The locations of threads that have not exited, with like warps merged.
@@ -159,16 +159,16 @@ impl Cluster {
     }
 
     /// Help for what is awaited.
-    fn help(&self, told: &Waiting<'_>) -> Option<String> {
-        if let Wait::Barrier { id, .. } = told.path.wait {
+    fn help(&self, first: &Waiting<'_>) -> Option<String> {
+        if let Wait::Barrier { id, .. } = first.path.wait {
             return Some(format!(
                 "let every thread that barrier {id} counts execute it, in the same order; or count only the threads that do"
             ));
         }
-        if matches!(told.path.wait, Wait::Together | Wait::Members(_)) {
+        if matches!(first.path.wait, Wait::Together | Wait::Members(_)) {
             return Some("let all lanes that the instruction needs execute it: move it out of the branch, or name in its member mask only the lanes that do".to_owned());
         }
-        let Some(Watched::Mbarrier { address, .. }) = told.path.watched else { return None };
+        let Some(Watched::Mbarrier { address, .. }) = first.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;
         Some(match (barrier.pending, barrier.bytes) {
             (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
@@ -282,7 +282,7 @@ impl Cluster {
     /// The arrivals in the open phase of an mbarrier.
     fn arrived(&self, launch: &LaunchContext<'_>, block: &Block, offset: u64) -> String {
         let Some(record) = block.mbarriers.get(&offset) else { return String::new() };
-        let told = |arrivals: &Arrivals| {
+        let described = |arrivals: &Arrivals| {
             format!(
                 "{}warp {} arrived {} at {}",
                 self.cta_words(arrivals.rank as usize),
@@ -291,9 +291,9 @@ impl Cluster {
                 self.place(launch, arrivals.pc)
             )
         };
-        let mut parts: Vec<String> = record.arrivals.iter().map(told).collect();
+        let mut parts: Vec<String> = record.arrivals.iter().map(described).collect();
         if parts.is_empty() {
-            let before: Vec<String> = record.arrivals_before.iter().map(told).collect();
+            let before: Vec<String> = record.arrivals_before.iter().map(described).collect();
             parts.push(match before.as_slice() {
                 [] => "no thread has arrived in this phase".to_owned(),
                 _ => format!(

@@ -10,7 +10,7 @@ use crate::operation::barrier::{Arrival, BarrierOperation};
 use crate::operation::call::{Call, transfer};
 use crate::operation::collective::{Collective, Exchange, Inputs};
 use crate::operation::kind::{Kind, Operation};
-use crate::operation::warpgroup::{Next as Onward, WarpgroupOperation};
+use crate::operation::warpgroup::{Next as AfterWarpgroup, WarpgroupOperation};
 use crate::registers::Slot;
 use crate::scheduling::path::{Path, Wait};
 
@@ -135,7 +135,7 @@ impl Step<'_> {
                     let backward = *target <= pc;
                     pc = *target;
                     self.counted_from = pc;
-                    if backward && self.paths[self.index].goes_round(&mut self.execution.polled) {
+                    if backward && self.paths[self.index].branches_back(&mut self.execution.polled) {
                         return Ok(self.stop(pc));
                     }
                 }
@@ -261,13 +261,13 @@ impl Step<'_> {
             return Ok(self.wait_for_warp(pc));
         }
         self.execution.changes += 1;
-        let onward = operation.execute(&mut self.execution, pc, active)?;
-        if onward == Onward::GoesOn {
+        let after = operation.execute(&mut self.execution, pc, active)?;
+        if after == AfterWarpgroup::GoesOn {
             return Ok(Next::At(pc + 1));
         }
         self.count(pc + 1);
         let path = &mut self.paths[self.index];
-        if onward == Onward::Waits {
+        if after == AfterWarpgroup::Waits {
             path.wait = Wait::Warpgroup;
             return Ok(Next::Stop(self.stop(pc)));
         }
@@ -302,7 +302,7 @@ impl Step<'_> {
         self.count(pc + 1);
         self.diverged();
         let mut other = self.paths[self.index].split(active, target);
-        if target <= pc && other.goes_round(&mut self.execution.polled) {
+        if target <= pc && other.branches_back(&mut self.execution.polled) {
             other.yielded = true;
         }
         (other.polled, other.watched) = (self.execution.polled, self.execution.watched);
@@ -338,7 +338,7 @@ impl Step<'_> {
             };
             let mut branch = path.split(same, target);
             branch.polled = self.execution.polled;
-            if target <= pc && branch.goes_round(&mut self.execution.polled) {
+            if target <= pc && branch.branches_back(&mut self.execution.polled) {
                 branch.yielded = true;
             }
             self.paths.push(branch);
@@ -441,7 +441,7 @@ impl Step<'_> {
 
 impl Path {
     /// Counts a backward branch, and returns whether the path's turn is over.
-    fn goes_round(&mut self, polled: &mut bool) -> bool {
+    fn branches_back(&mut self, polled: &mut bool) -> bool {
         self.loops += 1;
         self.polls += u32::from(*polled);
         *polled = false;
