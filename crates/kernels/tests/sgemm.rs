@@ -55,7 +55,7 @@ fn every_algorithm_is_right_at_every_shape() {
         (130, 136, 1),
     ];
     for device in emulators(&[Schedule::Eager]) {
-        for algorithm in ["best", "double-buffered", "tma"] {
+        for algorithm in ["auto", "double-buffered", "tma"] {
             for shape in shapes.into_iter().filter(|shape| can(&device, algorithm, *shape)) {
                 run(&device, shape, &[("algorithm", algorithm)]);
             }
@@ -66,12 +66,12 @@ fn every_algorithm_is_right_at_every_shape() {
 #[test]
 fn every_algorithm_is_right_where_no_extent_is_even() {
     for device in emulators(&[Schedule::Eager]) {
-        for algorithm in ["best", "double-buffered"] {
-            run(&device, (333, 517, 129), &[("algorithm", algorithm), ("scale", "scaled")]);
+        for algorithm in ["auto", "double-buffered"] {
+            run(&device, (333, 517, 129), &[("algorithm", algorithm), ("alpha", "1.5"), ("beta", "-0.5")]);
         }
     }
     let h200 = Device::named("emu:h200").expect("emulators are always there");
-    run(&h200, (333, 516, 132), &[("algorithm", "tma"), ("scale", "scaled")]);
+    run(&h200, (333, 516, 132), &[("algorithm", "tma"), ("alpha", "1.5"), ("beta", "-0.5")]);
 }
 
 #[test]
@@ -96,7 +96,11 @@ fn k_may_be_split_into_any_number_of_parts() {
             for splits in ["1", "2", "3", "7", "1000"] {
                 let shape = (36, 40, 148);
                 if can(&device, algorithm, shape) {
-                    run(&device, shape, &[("algorithm", algorithm), ("splits", splits), ("scale", "scaled")]);
+                    run(
+                        &device,
+                        shape,
+                        &[("algorithm", algorithm), ("splits", splits), ("alpha", "1.5"), ("beta", "-0.5")],
+                    );
                 }
             }
         }
