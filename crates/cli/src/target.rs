@@ -46,11 +46,11 @@ pub(crate) fn schedule(text: &str) -> Result<Schedule, String> {
     match text {
         "eager" => Ok(Schedule::Eager),
         "latest" => Ok(Schedule::Latest),
-        _ => {
-            text.strip_prefix("random:").and_then(|seed| seed.parse().ok()).map(Schedule::Random).ok_or_else(
-                || "expected `eager`, `latest` or `random:SEED` with an integer".to_owned(),
-            )
-        }
+        _ => text
+            .strip_prefix("random:")
+            .and_then(|seed| seed.parse().ok())
+            .map(Schedule::Random)
+            .ok_or_else(|| "expected `eager`, `latest` or `random:SEED` with an integer".to_owned()),
     }
 }
 

@@ -78,6 +78,14 @@ pub fn compare(
     elements: impl IntoIterator<Item = Compared>,
     coordinates: impl Fn(u64) -> Vec<usize>,
 ) -> std::result::Result<Verified, Mismatch> {
+    compare_each(&mut elements.into_iter(), &coordinates)
+}
+
+/// [`compare`], compiled once for all workloads.
+fn compare_each(
+    elements: &mut dyn Iterator<Item = Compared>,
+    coordinates: &dyn Fn(u64) -> Vec<usize>,
+) -> std::result::Result<Verified, Mismatch> {
     let mut verified = Verified::default();
     let mut first: Option<(u64, Compared)> = None;
     let mut wrong = 0;
@@ -113,12 +121,24 @@ pub fn compare_parallel(
     element: impl Fn(usize) -> Compared + Sync,
 ) -> std::result::Result<Verified, Mismatch> {
     const CHUNK: usize = 1 << 20;
-    let chunks = (0..length.div_ceil(CHUNK)).into_par_iter().map(|chunk| {
+    compare_parts(length.div_ceil(CHUNK), &|chunk| {
         let first = chunk * CHUNK;
         let indices = first..length.min(first + CHUNK);
         compare(indices.map(&element), |index| vec![first + index as usize])
-    });
-    merge(chunks.collect::<Vec<_>>())
+    })
+}
+
+/// Compares the parts 0 to `count` of a result, each by `part`, on all host threads.
+///
+/// `part` is a trait object so that this is compiled once for all workloads.
+///
+/// # Errors
+/// A [`Mismatch`] if any part has one.
+pub fn compare_parts(
+    count: usize,
+    part: &(dyn Fn(usize) -> std::result::Result<Verified, Mismatch> + Sync),
+) -> std::result::Result<Verified, Mismatch> {
+    merge((0..count).into_par_iter().map(part).collect::<Vec<_>>())
 }
 
 /// Compares each element with the value of its index, which it must equal.

@@ -110,7 +110,7 @@ pub mod types {
     pub use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 }
 
-pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, exactly, merge};
+pub use compare::{Compared, Mismatch, Verified, compare, compare_parallel, compare_parts, exactly, merge};
 pub use number::{HostNumber, Values};
 pub use options::{Form, OptionError, OptionErrorKind, OptionSpec, OptionValue, Options, not_a_choice};
 pub use prepared::{Launched, Prepared, Rotation};

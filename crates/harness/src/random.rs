@@ -78,9 +78,13 @@ pub fn generate<T: Copy + Send>(
 
 /// `count` elements made of numbers of the standard normal distribution, on all host threads.
 pub fn normal<T: Send + Sync>(seed: u64, count: usize, of: impl Fn(f32) -> T + Sync) -> Vec<T> {
+    normal_f32(seed, count).into_iter().map(of).collect()
+}
+
+fn normal_f32(seed: u64, count: usize) -> Vec<f32> {
     let chunks = (0..count.div_ceil(CHUNK)).into_par_iter().flat_map_iter(|chunk| {
         let mut random = Random::new(Random::new(seed).0 ^ chunk as u64);
-        random.normal(CHUNK.min(count - chunk * CHUNK)).into_iter().map(&of)
+        random.normal(CHUNK.min(count - chunk * CHUNK))
     });
     chunks.collect()
 }

@@ -95,10 +95,7 @@ fn operands_are_held_against_the_table() {
     let mistakes = mistakes(&wrong);
     assert_eq!(mistakes.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9, 10, 12, 14]);
     assert_eq!(mistakes[0].1, "`add.u32` takes `b32 = b32, b32`, not `b32 = b32, b64`");
-    assert_eq!(
-        mistakes[4].1,
-        "`selp.b32` takes `b32 = b32, b32, pred`, not `b32 = b32, b32, !pred`"
-    );
+    assert_eq!(mistakes[4].1, "`selp.b32` takes `b32 = b32, b32, pred`, not `b32 = b32, b32, !pred`");
 }
 
 #[test]

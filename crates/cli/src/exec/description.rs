@@ -440,10 +440,7 @@ mod tests {
                 json!({"ptx": "a", "entry": "k", "grid": [4294967296u64], "block": [1]}),
                 "grid[0]: an integer below 2^32",
             ),
-            (
-                json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}),
-                "unknown field `arg`",
-            ),
+            (json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "arg": []}), "unknown field `arg`"),
             (
                 json!({"ptx": "a", "entry": "k", "grid": [1], "block": [1], "args": {}}),
                 "args: an array is needed here",
@@ -456,10 +453,7 @@ mod tests {
         let arguments = [
             (json!({}), "args[0]: exactly one of buffer, scalar, bytes, tensor_map, struct"),
             (json!({"bytes": "00", "scalar": {}}), "args[0]: exactly one of"),
-            (
-                json!({"buffer": {"dtype": "f31", "shape": [1]}}),
-                "args[0].buffer.dtype: unknown dtype `f31`",
-            ),
+            (json!({"buffer": {"dtype": "f31", "shape": [1]}}), "args[0].buffer.dtype: unknown dtype `f31`"),
             (json!({"buffer": {"dtype": "f32"}}), "args[0].buffer: the field `shape` is missing"),
             (
                 json!({"buffer": {"dtype": "f32", "shape": [1u64 << 40, 1u64 << 40]}}),

@@ -121,7 +121,10 @@ fn element(node: &Node<'_>) -> Result<ElementType> {
         own.or_else(|| ELEMENTS.iter().find(|(other, _)| *other == name).map(|(_, element)| *element));
     known.ok_or_else(|| {
         let known: Vec<_> = ElementType::ALL.iter().map(|element| element.name()).collect();
-        node.complain(format!("a tensor map has no element type `{name}`; expected one of {}", known.join(", ")))
+        node.complain(format!(
+            "a tensor map has no element type `{name}`; expected one of {}",
+            known.join(", ")
+        ))
     })
 }
 

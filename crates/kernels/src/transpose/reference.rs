@@ -1,8 +1,6 @@
 //! The transpose on the host.
 
-use rayon::prelude::*;
-
-use warpwright_harness::{Compared, HostNumber, Result, Verified, Work, compare, merge};
+use warpwright_harness::{Compared, HostNumber, Result, Verified, Work, compare, compare_parts};
 
 /// Compares every element of `b` with the one of `a`, an (m, n) matrix, that belongs there.
 ///
@@ -10,15 +8,15 @@ use warpwright_harness::{Compared, HostNumber, Result, Verified, Work, compare, 
 /// An element differs.
 pub fn verify<T: HostNumber>(a: &[T], (m, n): (u32, u32), b: &[T]) -> Result<Verified> {
     let (m, n) = (m as usize, n as usize);
-    let rows = b.par_chunks(m.max(1)).enumerate().map(|(row, found)| {
+    Ok(compare_parts(if m == 0 { 0 } else { n }, &|row| {
+        let found = &b[row * m..][..m];
         let elements = found.iter().enumerate().map(|(column, found)| Compared {
             found: found.value(),
             expected: a[column * n + row].value(),
             tolerance: 0.0,
         });
         compare(elements, |column| vec![row, column as usize])
-    });
-    Ok(merge(rows.collect::<Vec<_>>())?)
+    })?)
 }
 
 /// The work of transposing an (m, n) matrix.

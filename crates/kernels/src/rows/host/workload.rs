@@ -1,11 +1,10 @@
 //! The row kernels as workloads: inputs, f64 references and tolerances.
 
-use rayon::prelude::*;
 use warpwright::prelude::*;
 use warpwright::runtime::Buffer;
 use warpwright_harness::{
     Compared, HostNumber, OptionValue, Options, Prepared, Random, Result, Setup, Values, Verified, Work,
-    Workload, compare, data_types, merge,
+    Workload, compare, compare_parts, data_types, merge,
 };
 
 use super::super::device::workspace_words;
@@ -140,7 +139,9 @@ fn verify<U: RowNumber>(
     expected: impl Fn(usize) -> Vec<(f64, f64)> + Sync,
 ) -> Result<Verified> {
     let found = found.to_vec()?;
-    let each = found.par_chunks(columns).enumerate().map(|(row, found)| {
+    let rows = found.len() / columns.max(1);
+    Ok(compare_parts(rows, &|row| {
+        let found = &found[row * columns..][..columns];
         let elements = found.iter().zip(expected(row)).map(|(found, (expected, tolerance))| {
             // An f64 past the output's range is its infinity.
             let expected = U::nearest(expected).value();
@@ -148,8 +149,7 @@ fn verify<U: RowNumber>(
             Compared { found: found.value(), expected, tolerance: tolerance + 2.0 * rounding }
         });
         compare(elements, |column| vec![row, column as usize])
-    });
-    Ok(merge(each.collect::<Vec<_>>())?)
+    })?)
 }
 
 /// A row of a matrix in f64.

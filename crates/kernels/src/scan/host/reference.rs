@@ -1,7 +1,7 @@
 //! The scan on the host, and the tolerance that a result is held to.
 
 use rayon::prelude::*;
-use warpwright_harness::{Result, Verified, Work, compare, merge};
+use warpwright_harness::{Result, Verified, Work, compare, compare_parts};
 
 use super::super::kind::ScanKind;
 use crate::sample::Sampled;
@@ -51,7 +51,8 @@ impl<T: Sampled> Reference<T> {
                 here
             })
             .collect();
-        let each = befores.into_par_iter().enumerate().map(|(piece, mut so_far)| {
+        Ok(compare_parts(befores.len(), &|piece| {
+            let mut so_far = befores[piece];
             let first = piece * PIECE;
             let piece = first..(first + PIECE).min(input.len());
             let elements = found[piece.clone()].iter().zip(&input[piece]).map(|(found, element)| {
@@ -61,8 +62,7 @@ impl<T: Sampled> Reference<T> {
                 T::compared(*found, expected, steps * T::STEP * so_far.1)
             });
             compare(elements, |index| vec![first + index as usize])
-        });
-        Ok(merge(each.collect::<Vec<_>>())?)
+        })?)
     }
 }
 

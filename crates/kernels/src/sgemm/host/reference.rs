@@ -4,8 +4,8 @@
 use rayon::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 use warpwright_harness::{
-    Compared, Options, Prepared, Result, Rounded, Setup, Strided, Values, Verified, Work, compare, merge,
-    product,
+    Compared, Options, Prepared, Result, Rounded, Setup, Strided, Values, Verified, Work, compare,
+    compare_parts, product,
 };
 
 use super::super::problem::{Matrices, Scale};
@@ -119,7 +119,9 @@ fn verify(problem: &Problem, set: &Set) -> Result<Verified> {
     let (alpha, beta) = (f64::from(alpha), f64::from(beta));
     // Each thread multiplies some rows by all of B.
     const ROWS: usize = 256;
-    let blocks = found.par_chunks(ROWS * n).enumerate().map(|(block, found)| {
+    Ok(compare_parts(found.len().div_ceil(ROWS * n), &|block| {
+        let found = &found[block * ROWS * n..];
+        let found = &found[..found.len().min(ROWS * n)];
         let (first, rows) = (block * ROWS, found.len() / n);
         let a = Strided { values: &a[first * k..(first + rows) * k], row_stride: k, column_stride: 1 };
         let sums = product((rows, n, k), a, Strided { values: &b, row_stride: n, column_stride: 1 });
@@ -135,6 +137,5 @@ fn verify(problem: &Problem, set: &Set) -> Result<Verified> {
             }
         });
         compare(elements, |index| vec![first + index as usize / n, index as usize % n])
-    });
-    Ok(merge(blocks.collect::<Vec<_>>())?)
+    })?)
 }
