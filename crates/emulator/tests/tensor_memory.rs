@@ -543,7 +543,7 @@ fn wrong_uses_are_told() {
         (
             "@%q11 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r102], 32;",
             FaultKind::TensorMemory,
-            "given up",
+            "has relinquished its allocation permit",
         ),
         (
             "@%q11 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r100, 32;",

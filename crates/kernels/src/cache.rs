@@ -26,9 +26,12 @@ type Value = Arc<dyn Any + Send + Sync>;
 /// What `For` is cached by, and the hash of the key.
 type Slot = (TypeId, u64);
 
+/// The values of each slot with their keys.
+type Table = FxHashMap<Slot, Vec<(Box<dyn Key>, Value)>>;
+
 /// Values by key and by `For`, a type that names the purpose.
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<FxHashMap<Slot, Vec<(Box<dyn Key>, Value)>>>);
+pub(crate) struct Cache(Mutex<Table>);
 
 impl Cache {
     /// The value of `key`, which `make` makes at the first call.
@@ -60,7 +63,7 @@ impl Cache {
         Ok(value.downcast().expect("a slot's type id names the type of its values"))
     }
 
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<Slot, Vec<(Box<dyn Key>, Value)>>> {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

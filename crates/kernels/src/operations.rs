@@ -166,7 +166,7 @@ impl Operations {
     /// # let (operations, stream) = (Operations::new(&device), device.stream()?);
     /// let mut buffer = device.uninitialized::<f32>(64)?;
     /// let kernel = operations.kernel(Fill { threads: 32 }, Fill::run)?;
-    /// kernel.launch(&stream, 2, 32, (&mut buffer, 7.0))?;
+    /// kernel.launch(&stream, 2, (&mut buffer, 7.0))?;
     /// # assert_eq!(buffer.to_vec()?, [7.0; 64]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

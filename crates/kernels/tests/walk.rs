@@ -207,14 +207,18 @@ pub(crate) fn walk_lengths(kernels: &[Entry]) {
     }
 }
 
-/// Every choice of every kernel over elements.
+/// Every choice of every kernel over elements; of a ladder, on its last step, which has all types.
 pub(crate) fn walk_elements(kernels: &[Entry]) {
     let device = Device::named("emu:h200").expect("emulators are always there");
     for kernel in kernels.iter().filter(|kernel| has(kernel, "length")) {
+        let ladder = kernel.workload().ladder();
+        let last = ladder.as_ref().and_then(|ladder| Some((ladder.option, *ladder.steps.last()?)));
         for option in ["type", "by", "kind", "step", "of", "values", "algorithm"] {
             for choice in choices(kernel, option) {
                 for length in ["33", "65543"] {
-                    let settings = [("length", length), (option, choice.as_str())];
+                    let mut settings = vec![("length", length)];
+                    settings.extend(last);
+                    settings.push((option, choice.as_str()));
                     assert!(is_right(kernel, &device, &settings), "{} refused {settings:?}", kernel.name());
                 }
             }

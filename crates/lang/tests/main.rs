@@ -6,6 +6,8 @@ mod hopper;
 mod instruction;
 mod interpreter;
 mod memory;
+// One mistake is to index a vector by a device value.
+#[allow(clippy::useless_vec)]
 mod mistakes;
 mod misuse;
 mod narrow;

@@ -136,7 +136,7 @@ fn columns_hold_nothing_at_first() {
 fn columns_are_given_back_when_all_are_done() {
     let parts = [ALLOCATE, FILL, PROXY, SYNC, MULTIPLY, COMMIT, WAIT, AFTER, LOAD, LOADED];
     let finding = found(&body(&parts), FOUR_WARPS, Leak, ["tcgen05.alloc"]);
-    assert!(finding.message.contains("64 columns"), "{finding}");
+    assert!(finding.message.contains("64 tensor-memory columns"), "{finding}");
     let early = "@!%p2 bra freed; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64; freed:";
     let late = [&parts[..7], &[early]].concat();
     clean(&body(&late), FOUR_WARPS);

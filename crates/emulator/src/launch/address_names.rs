@@ -202,7 +202,7 @@ impl<'k> Placed<'k> {
             index /= extent;
         }
         let slot = if self.object.in_slots { coordinate.pop() } else { None };
-        let slot = slot.map_or_else(String::new, |slot| format!("slot {slot} of "));
+        let slot = slot.map_or_else(String::new, |slot| format!("stage {slot} of "));
         let inside = if byte > 0 { format!("byte {byte} of ") } else { String::new() };
         let name = self.name();
         Some(match coordinate.as_slice() {
@@ -261,7 +261,7 @@ mod tests {
             .flat_map(|(row, column)| (0..3i64).map(move |slot| (row, column, slot)))
         {
             let offset = layout.index(&(row, column, slot).into()).unwrap().known().unwrap();
-            let expected = format!("element ({row}, {column}) of slot {slot} of these tiles of bf16");
+            let expected = format!("element ({row}, {column}) of stage {slot} of these tiles of bf16");
             assert_eq!(element_name(&object, 0x400, 0x400 + 2 * offset as u64), Some(expected));
         }
         assert_eq!(element_name(&object, 0x400, 0x3fe), None);

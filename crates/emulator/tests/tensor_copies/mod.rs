@@ -226,5 +226,10 @@ fn wrong_copies_say_what_is_wrong() {
         "Row 3 of a tensor copy is inside its tensor, and reads 16 bytes",
     );
     let case = Case { tile_offset: TILE_BYTES as u32, ..load(2) };
-    check(&case, 256, FaultKind::OutOfBounds, "A copy takes 64 bytes of shared memory");
+    check(
+        &case,
+        256,
+        FaultKind::OutOfBounds,
+        "A copy accesses 64 bytes from offset 0x10000 on, which are outside shared memory",
+    );
 }

@@ -112,7 +112,7 @@ impl Workload for OccupancyWorkload {
         let resident = resident(&occupancy, &kernel)?;
         let grid = self.ctas.unwrap_or(2 * resident);
         let stay = if device.properties().is_emulated { EMULATED_STAY } else { STAY };
-        let buffers = setup.buffers(self.work(), |_| Ok(setup.output::<u32>(COUNTS)?))?;
+        let buffers = setup.buffers(self.work(), |_| setup.output::<u32>(COUNTS))?;
         Ok(buffers
             .launch(move |stream, counts| {
                 stream.fill_zero(counts)?;

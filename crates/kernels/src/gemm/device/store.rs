@@ -108,7 +108,7 @@ impl<C: GemmOutput> TmaStore<C> {
     /// Columns of a tile that are stored at once: at most the widest swizzle.
     fn width(columns: u32) -> u32 {
         let widest = SWIZZLE_BYTES / C::BYTES;
-        [widest, widest / 2, widest / 4].into_iter().find(|width| columns % width == 0).unwrap_or(8)
+        [widest, widest / 2, widest / 4].into_iter().find(|width| columns.is_multiple_of(*width)).unwrap_or(8)
     }
 
     /// The box of a tile of `columns` columns that a warpgroup stores at once.

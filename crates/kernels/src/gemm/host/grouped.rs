@@ -274,7 +274,7 @@ impl<'m, A: Operand, B: Operand, C: GemmOutput + Storable> Group<'m, A, B, C> {
         let maps: Vec<_> = problems.iter().map(maps_of).collect::<Result<_>>()?;
         // As many CTAs as there are tiles, or as the device holds.
         let group = gemm.cluster.0 * gemm.cluster.1;
-        let (high, wide) = (gemm.tile.0 as u32 * gemm.cluster.0, gemm.tile.1 as u32 * gemm.cluster.1);
+        let (high, wide) = (gemm.tile.0 * gemm.cluster.0, gemm.tile.1 * gemm.cluster.1);
         let tiles = maps.iter().map(|maps: &Arc<MemberMaps<A, B, C>>| {
             let (m, n, _) = maps.extents;
             m.div_ceil(high).saturating_mul(n.div_ceil(wide))
