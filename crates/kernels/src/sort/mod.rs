@@ -16,8 +16,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Operations::sort`] and [`Operations::sort_pairs`] are [`radix`](host::radix). Bitonic and
-//! merge sort, which compare keys, are lessons: `warpwright_lessons::sort`.
+//! [`Operations::sort`](crate::operations::Operations::sort) and
+//! [`Operations::sort_pairs`](crate::operations::Operations::sort_pairs) sort by radix
+//! ([`host::radix`]). Bitonic and merge sort, which compare keys, are lessons: `warpwright_lessons::sort`.
 
 mod device;
 mod direction;

@@ -6,12 +6,12 @@
 //! empty   2 arrivals, one of each consumer warpgroup                  (was 257: a warpgroup is done when its wgmma is)
 //! ```
 //!
-//! A thread need not arrive to wait: a phase is also known by its parity, which alternates with
-//! each round through the slots. Kept by hand that is one more number to get wrong. [`Pipeline`]
-//! keeps it, with the slot, the counts and the bytes: `fill` waits until the next slot is empty,
-//! expects what its loads bring and starts them; `wait` gives the next full slot; `release` gives
-//! the oldest one back. [`roles`] names the warpgroups and moves their registers; a [`TileRing`]
-//! holds one matrix's tiles.
+//! A thread can wait without arriving: the parity of a phase alternates with each round through the
+//! stages, and names the phase. [`Pipeline`] keeps the parity, the stage, the arrival counts and the
+//! transaction bytes. The producer's `load` waits for the next empty stage, expects the bytes of its
+//! copies and starts them; the consumer's `wait` returns the next full stage, and `release` frees the
+//! oldest. [`roles`] names the warpgroups and divides the registers. `Pipeline::stages` makes the
+//! tiles of each operand, one per stage.
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pipeline` 622 TFLOP/s, 88.3 % of cublas.
 

@@ -1,4 +1,4 @@
-//! The types of operands and of C. An operand type is one line of [`operands!`].
+//! The types of operands and of C. An operand type is one line of the macro `operands!`.
 
 use warpwright::arch::DataType;
 use warpwright::lang::conversion::bit_cast;
