@@ -27,4 +27,5 @@ mod scan;
 mod select_histogram;
 mod sgemm;
 mod sort;
+mod sort_cases;
 mod walk;

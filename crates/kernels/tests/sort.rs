@@ -1,118 +1,60 @@
 //! Sorts of every type, order and length, held to the host's stable sort.
 
-use warpwright::lang::element::{bf16, f16};
-use warpwright::runtime::Device;
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sort::radix::{self, Radix};
 use warpwright_kernels::sort::{Direction, SortKey};
 
+use crate::sort_cases::{self, SortCheck, bits, host_sort, operations};
+
 /// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several tiles.
 const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
 
-fn operations() -> Operations {
-    let device = std::env::var("WARPWRIGHT_TEST_DEVICE").unwrap_or_else(|_| "emu:h200".into());
-    Operations::new(&Device::named(&device).expect("emulators are always there"))
-}
+struct Library;
 
-/// Numbers that are the same on every machine.
-fn bits(index: usize) -> u64 {
-    let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-}
+impl SortCheck for Library {
+    fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
+        let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
+        let (sources, expected) = host_sort(keys, direction);
+        let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
 
-/// Sorts on the device with and without values, and holds both to the host's stable sort.
-fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
-    let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
-    let mut sources: Vec<u32> = (0..keys.len() as u32).collect();
-    let place = |source: &u32| keys[*source as usize].ordered_on_host();
-    match direction {
-        Direction::Ascending => sources.sort_by_key(place),
-        Direction::Descending => sources.sort_by_key(|source| !place(source)),
+        let input = device.buffer_from(keys).expect("room");
+        let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
+        operations
+            .sort(&stream, &input, &mut sorted, direction)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+        assert!(found == expected, "{what}");
+
+        let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
+        let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
+        sorted.fill_zero().expect("writable");
+        operations
+            .sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction)
+            .unwrap_or_else(|error| panic!("{what}, with values: {error}"));
+        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+        assert!(found == expected, "{what}, with values");
+        assert!(carried.to_vec().expect("readable") == sources, "values of {what}");
     }
-    let expected: Vec<u64> = sources.iter().map(|source| keys[*source as usize].bits()).collect();
-    let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
-
-    let input = device.buffer_from(keys).expect("room");
-    let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
-    operations
-        .sort(&stream, &input, &mut sorted, direction)
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-    assert!(found == expected, "{what}");
-
-    let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
-    let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
-    sorted.fill_zero().expect("writable");
-    operations
-        .sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction)
-        .unwrap_or_else(|error| panic!("{what}, with values: {error}"));
-    let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-    assert!(found == expected, "{what}, with values");
-    assert!(carried.to_vec().expect("readable") == sources, "values of {what}");
 }
 
 #[test]
 fn every_length() {
-    let operations = operations();
-    for length in LENGTHS {
-        let keys: Vec<u32> = (0..*length).map(|index| bits(index) as u32).collect();
-        check(&operations, &keys, Direction::Ascending);
-        check(&operations, &keys, Direction::Descending);
-    }
+    sort_cases::every_length::<Library>(LENGTHS);
 }
 
 #[test]
 fn a_million_keys() {
-    let keys: Vec<u32> = (0..(1 << 20) + 7).map(|index| bits(index) as u32).collect();
-    check(&operations(), &keys, Direction::Ascending);
+    sort_cases::a_million_keys::<Library>();
 }
 
 #[test]
 fn every_type() {
-    let operations = operations();
-    macro_rules! check_types {
-        ($($ty:ty: $from:expr;)*) => {$(
-            let from: fn(u64) -> $ty = $from;
-            let keys: Vec<$ty> = (0..6007).map(|index| from(bits(index))).collect();
-            check(&operations, &keys, Direction::Ascending);
-            check(&operations, &keys, Direction::Descending);
-        )*};
-    }
-    // Random bits have NaN of both signs, infinities, and subnormal numbers among the floats.
-    check_types! {
-        u8: |bits| bits as u8;
-        i8: |bits| bits as i8;
-        u16: |bits| bits as u16;
-        i16: |bits| bits as i16;
-        f16: |bits| f16::from_bits(bits as u16);
-        bf16: |bits| bf16::from_bits(bits as u16);
-        i32: |bits| bits as i32;
-        f32: |bits| f32::from_bits(bits as u32);
-        u64: |bits| bits;
-        i64: |bits| bits as i64;
-        f64: f64::from_bits;
-    }
+    sort_cases::every_type::<Library>();
 }
 
 #[test]
 fn adversarial_orders() {
-    let operations = operations();
-    let length = 20_011usize;
-    let orders: [fn(usize) -> f32; 6] = [
-        // Equal, in order, in the opposite order.
-        |_| 1.5,
-        |index| index as f32 - 10_000.0,
-        |index| 10_000.0 - index as f32,
-        // Zeros of both signs, NaN among numbers, and the largest bits, which are what stands past the end of a tile.
-        |index| if bits(index).is_multiple_of(2) { 0.0 } else { -0.0 },
-        |index| if bits(index).is_multiple_of(3) { f32::NAN } else { bits(index) as i32 as f32 },
-        |index| f32::from_bits(u32::MAX - (bits(index) % 3) as u32),
-    ];
-    for order in orders {
-        let keys: Vec<f32> = (0..length).map(order).collect();
-        check(&operations, &keys, Direction::Ascending);
-        check(&operations, &keys, Direction::Descending);
-    }
+    sort_cases::adversarial_orders::<Library>();
 }
 
 #[test]

@@ -295,3 +295,30 @@ pub(crate) fn walk_lines(kernels: &[Entry]) {
     assert!(seen > 3 * kernels.len(), "{seen} kernels");
     assert!(strange.is_empty(), "{strange:#?}");
 }
+
+/// Runs a product of a shape with further options, and checks that every element is right.
+pub(crate) fn run_product(
+    mut workload: Box<dyn DynWorkload>,
+    device: &Device,
+    (m, n, k): (u32, u32, u32),
+    others: &[(&str, &str)],
+) {
+    for (name, extent) in [("m", m), ("n", n), ("k", k)] {
+        workload.set(name, &extent.to_string()).expect("an extent");
+    }
+    for (name, value) in others {
+        workload.set(name, value).expect("a value");
+    }
+    let failed = |error| -> ! { panic!("{workload} on {}: {error}", device.name()) };
+    let mut prepared = workload.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
+    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
+    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
+    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
+    assert_eq!(verified.elements, u64::from(m) * u64::from(n), "{workload}");
+}
+
+/// An A100 and an H200 for each schedule.
+pub(crate) fn emulators(schedules: &[Schedule]) -> Vec<Device> {
+    let on = |name| schedules.iter().map(move |schedule| Device::with_schedule(name, *schedule));
+    on("emu:a100").chain(on("emu:h200")).map(|device| device.expect("emulators are always there")).collect()
+}

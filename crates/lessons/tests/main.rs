@@ -8,6 +8,8 @@ mod lessons;
 mod refusals;
 mod sgemm;
 mod sort;
+#[path = "../../kernels/tests/sort_cases.rs"]
+mod sort_cases;
 mod steps;
 #[path = "../../kernels/tests/walk.rs"]
 mod walk;

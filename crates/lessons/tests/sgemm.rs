@@ -3,7 +3,6 @@
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
-use warpwright_harness::Setup;
 
 use crate::named;
 
@@ -11,27 +10,12 @@ fn steps() -> Vec<&'static str> {
     named("sgemm-ladder").workload().ladder().expect("SGEMM has a ladder").steps
 }
 
-/// Runs a step and checks every element; false where the step cannot do the shape.
-fn run(device: &Device, (m, n, k): (u32, u32, u32), others: &[(&str, &str)]) {
-    let kernel = named("sgemm-ladder").workload();
-    let mut options = kernel.clone();
-    for (name, extent) in [("m", m), ("n", n), ("k", k)] {
-        options.set(name, &extent.to_string()).expect("an extent");
-    }
-    for (name, value) in others {
-        options.set(name, value).expect("a value");
-    }
-    let failed = |error| -> ! { panic!("{options} on {}: {error}", device.name()) };
-    let mut prepared = options.prepare(&Setup::new(device)).unwrap_or_else(|error| failed(error));
-    let stream = device.stream().unwrap_or_else(|error| failed(error.into()));
-    prepared.launch(&stream).unwrap_or_else(|error| failed(error));
-    let verified = prepared.verify().unwrap_or_else(|error| failed(error));
-    assert_eq!(verified.elements, u64::from(m) * u64::from(n), "{options}");
-}
+use warpwright_harness::Setup;
 
-fn emulators(schedules: &[Schedule]) -> Vec<Device> {
-    let on = |name| schedules.iter().map(move |schedule| Device::with_schedule(name, *schedule));
-    on("emu:a100").chain(on("emu:h200")).map(|device| device.expect("emulators are always there")).collect()
+use crate::walk::{emulators, run_product};
+
+fn run(device: &Device, shape: (u32, u32, u32), others: &[(&str, &str)]) {
+    run_product(named("sgemm-ladder").workload(), device, shape, others);
 }
 
 /// Whether a step can do a shape on a device: TMA has its own needs.

@@ -1,154 +1,105 @@
 //! Sorts that compare keys, of every type, order and length, held to the host's stable sort.
 
-use warpwright::lang::element::{bf16, f16};
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::sort::{Direction, SortKey};
 use warpwright_lessons::sort::bitonic::{self, Bitonic};
 use warpwright_lessons::sort::merge::{self, Merge};
 
+use crate::sort_cases::{self, SortCheck, bits, host_sort, operations};
+
 /// Around a warp, a CTA's tile by bitonic (4096), and several tiles.
 const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
 
-fn operations() -> Operations {
-    let device = std::env::var("WARPWRIGHT_TEST_DEVICE").unwrap_or_else(|_| "emu:h200".into());
-    Operations::new(&Device::named(&device).expect("emulators are always there"))
-}
+struct Lessons;
 
-/// Numbers that are the same on every machine.
-fn bits(index: usize) -> u64 {
-    let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-}
+impl SortCheck for Lessons {
+    fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
+        let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
+        let (sources, expected) = host_sort(keys, direction);
+        let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
 
-/// Sorts on the device with and without values, and holds both to the host's stable sort.
-fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
-    let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
-    let mut sources: Vec<u32> = (0..keys.len() as u32).collect();
-    let place = |source: &u32| keys[*source as usize].ordered_on_host();
-    match direction {
-        Direction::Ascending => sources.sort_by_key(place),
-        Direction::Descending => sources.sort_by_key(|source| !place(source)),
-    }
-    let expected: Vec<u64> = sources.iter().map(|source| keys[*source as usize].bits()).collect();
-    let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
+        let input = device.buffer_from(keys).expect("room");
+        let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
+        type Sorter<K> = fn(
+            &Operations,
+            &Stream,
+            &Buffer<K>,
+            &mut Buffer<K>,
+            Direction,
+        ) -> Result<LaunchCounts, OperationError>;
+        let others: [(&str, Sorter<K>); 2] = [
+            ("bitonic", |operations, stream, keys, sorted, direction| {
+                bitonic::keys(operations, stream, keys, sorted, Bitonic::new::<K>(direction))
+            }),
+            ("merge", |operations, stream, keys, sorted, direction| {
+                merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))
+            }),
+        ];
+        for (way, sort) in others {
+            sorted.fill_zero().expect("writable");
+            sort(operations, &stream, &input, &mut sorted, direction)
+                .unwrap_or_else(|error| panic!("{what} by {way}: {error}"));
+            let found: Vec<u64> =
+                sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+            assert!(found == expected, "{what} by {way}");
+        }
 
-    let input = device.buffer_from(keys).expect("room");
-    let mut sorted = device.uninitialized::<K>(keys.len()).expect("room");
-    type Sorter<K> = fn(
-        &Operations,
-        &Stream,
-        &Buffer<K>,
-        &mut Buffer<K>,
-        Direction,
-    ) -> Result<LaunchCounts, OperationError>;
-    let others: [(&str, Sorter<K>); 2] = [
-        ("bitonic", |operations, stream, keys, sorted, direction| {
-            bitonic::keys(operations, stream, keys, sorted, Bitonic::new::<K>(direction))
-        }),
-        ("merge", |operations, stream, keys, sorted, direction| {
-            merge::keys(operations, stream, keys, sorted, Merge::new::<K>(direction))
-        }),
-    ];
-    for (way, sort) in others {
-        sorted.fill_zero().expect("writable");
-        sort(operations, &stream, &input, &mut sorted, direction)
-            .unwrap_or_else(|error| panic!("{what} by {way}: {error}"));
-        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what} by {way}");
-    }
-
-    let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
-    let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
-    for way in ["merge", "bitonic"] {
-        sorted.fill_zero().expect("writable");
-        let output = (&mut sorted, &mut carried);
-        let outcome = match way {
-            "merge" => {
-                merge::pairs(operations, &stream, (&input, &values), output, Merge::new::<K>(direction))
+        let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("room");
+        let mut carried = device.uninitialized::<u32>(keys.len()).expect("room");
+        for way in ["merge", "bitonic"] {
+            sorted.fill_zero().expect("writable");
+            let output = (&mut sorted, &mut carried);
+            let outcome = match way {
+                "merge" => {
+                    merge::pairs(operations, &stream, (&input, &values), output, Merge::new::<K>(direction))
+                }
+                _ => bitonic::pairs(
+                    operations,
+                    &stream,
+                    (&input, &values),
+                    output,
+                    Bitonic::new::<K>(direction),
+                ),
+            };
+            outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
+            let found: Vec<u64> =
+                sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
+            assert!(found == expected, "{what} by {way}, with values");
+            let carried = carried.to_vec().expect("readable");
+            if way == "bitonic" {
+                // Values of equal keys come in any order: each is there once, beside its key.
+                let keys_of_values = carried.iter().map(|source| keys[*source as usize].bits());
+                assert!(keys_of_values.eq(expected.iter().copied()), "values of {what} by {way}");
+                let mut places = carried;
+                places.sort_unstable();
+                assert!(places.into_iter().eq(0..keys.len() as u32), "values of {what} by {way}");
+            } else {
+                assert!(carried == sources, "values of {what} by {way}");
             }
-            _ => bitonic::pairs(operations, &stream, (&input, &values), output, Bitonic::new::<K>(direction)),
-        };
-        outcome.unwrap_or_else(|error| panic!("{what} by {way}, with values: {error}"));
-        let found: Vec<u64> = sorted.to_vec().expect("readable").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what} by {way}, with values");
-        let carried = carried.to_vec().expect("readable");
-        if way == "bitonic" {
-            // Values of equal keys come in any order: each is there once, beside its key.
-            let keys_of_values = carried.iter().map(|source| keys[*source as usize].bits());
-            assert!(keys_of_values.eq(expected.iter().copied()), "values of {what} by {way}");
-            let mut places = carried;
-            places.sort_unstable();
-            assert!(places.into_iter().eq(0..keys.len() as u32), "values of {what} by {way}");
-        } else {
-            assert!(carried == sources, "values of {what} by {way}");
         }
     }
 }
 
 #[test]
 fn every_length() {
-    let operations = operations();
-    for length in LENGTHS {
-        let keys: Vec<u32> = (0..*length).map(|index| bits(index) as u32).collect();
-        check(&operations, &keys, Direction::Ascending);
-        check(&operations, &keys, Direction::Descending);
-    }
+    sort_cases::every_length::<Lessons>(LENGTHS);
 }
 
-/// Blocks of so many tiles that a pass between them makes as many steps as it can, and another is left over.
+/// Blocks of tiles with a last pass that makes fewer steps than a pass can.
 #[test]
 fn a_million_keys() {
-    let keys: Vec<u32> = (0..(1 << 20) + 7).map(|index| bits(index) as u32).collect();
-    check(&operations(), &keys, Direction::Ascending);
+    sort_cases::a_million_keys::<Lessons>();
 }
 
 #[test]
 fn every_type() {
-    let operations = operations();
-    macro_rules! check_types {
-        ($($ty:ty: $from:expr;)*) => {$(
-            let from: fn(u64) -> $ty = $from;
-            let keys: Vec<$ty> = (0..6007).map(|index| from(bits(index))).collect();
-            check(&operations, &keys, Direction::Ascending);
-            check(&operations, &keys, Direction::Descending);
-        )*};
-    }
-    // Random bits have NaN of both signs, infinities, and subnormal numbers among the floats.
-    check_types! {
-        u8: |bits| bits as u8;
-        i8: |bits| bits as i8;
-        u16: |bits| bits as u16;
-        i16: |bits| bits as i16;
-        f16: |bits| f16::from_bits(bits as u16);
-        bf16: |bits| bf16::from_bits(bits as u16);
-        i32: |bits| bits as i32;
-        f32: |bits| f32::from_bits(bits as u32);
-        u64: |bits| bits;
-        i64: |bits| bits as i64;
-        f64: f64::from_bits;
-    }
+    sort_cases::every_type::<Lessons>();
 }
 
 #[test]
 fn adversarial_orders() {
-    let operations = operations();
-    let length = 20_011usize;
-    let orders: [fn(usize) -> f32; 6] = [
-        // Equal, in order, in the opposite order.
-        |_| 1.5,
-        |index| index as f32 - 10_000.0,
-        |index| 10_000.0 - index as f32,
-        // Zeros of both signs, NaN among numbers, and the largest bits, which are what stands past the end of a tile.
-        |index| if bits(index).is_multiple_of(2) { 0.0 } else { -0.0 },
-        |index| if bits(index).is_multiple_of(3) { f32::NAN } else { bits(index) as i32 as f32 },
-        |index| f32::from_bits(u32::MAX - (bits(index) % 3) as u32),
-    ];
-    for order in orders {
-        let keys: Vec<f32> = (0..length).map(order).collect();
-        check(&operations, &keys, Direction::Ascending);
-        check(&operations, &keys, Direction::Descending);
-    }
+    sort_cases::adversarial_orders::<Lessons>();
 }
 
 #[test]
