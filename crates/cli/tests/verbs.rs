@@ -300,3 +300,27 @@ fn explain_shows_the_model_s_table_and_the_choice() {
     );
     assert!(json(&["run", "gemm"])["explanation"].is_null());
 }
+
+/// Only ladders without steps that poll each other's progress: the counts of those vary between runs.
+#[test]
+fn records_have_the_emulator_s_counts() {
+    for (ladder, record) in [
+        ("transpose-ladder", "2026-11-22-transpose"),
+        ("reduce-ladder", "2026-11-22-reduce"),
+        ("sgemm-ladder", "2026-11-21-sgemm"),
+    ] {
+        let file = format!("{}/../../docs/results/{record}.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let kept: Value = serde_json::from_str(&text).expect("JSON");
+        let now = json(&["ladder", ladder, "--device", "emu:h200"]);
+        let (kept, now) = (kept["steps"].as_array().expect("steps"), now["steps"].as_array().expect("steps"));
+        assert_eq!(kept.len(), now.len(), "{ladder}");
+        for (kept, now) in kept.iter().zip(now) {
+            assert_eq!(
+                (&kept["step"], &kept["counted"]),
+                (&now["step"], &now["counted"]),
+                "`cargo run -p xtask -- chapter --recount docs/results/{record}.json` counts again"
+            );
+        }
+    }
+}

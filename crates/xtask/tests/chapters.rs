@@ -106,30 +106,3 @@ fn a_stale_page_is_named_and_mended() {
     assert!(chapter(&[&words[..], &["--check"]].concat()).status.success());
     std::fs::remove_dir_all(folder).expect("it can be removed");
 }
-
-/// Of steps that look at each other's progress, the counts depend on the moment; of these they do not.
-#[test]
-fn records_have_the_emulator_s_counts() {
-    let folder = folder("counts");
-    for ladder in ["2026-11-22-transpose", "2026-11-22-reduce", "2026-11-21-sgemm"] {
-        let name = format!("docs/results/{ladder}.json");
-        let copy = folder.join(format!("{ladder}.json"));
-        std::fs::copy(root().join(&name), &copy).expect("it can be copied");
-        let recounted = chapter(&["--recount", copy.to_str().expect("plain")]);
-        assert!(recounted.status.success(), "{}", String::from_utf8_lossy(&recounted.stderr));
-        let of = |file: &Path| -> Value { serde_json::from_str(&read(file)).expect("JSON") };
-        let (kept, now) = (of(&root().join(&name)), of(&copy));
-        let steps =
-            kept["steps"].as_array().expect("steps").iter().zip(now["steps"].as_array().expect("steps"));
-        for (kept, now) in steps {
-            let step = &kept["step"];
-            assert_eq!(
-                kept["counted"], now["counted"],
-                "{step}: `cargo run -p xtask -- chapter --recount {name}` counts anew"
-            );
-            assert_eq!(kept["time"], now["time"], "{step}: times stay");
-        }
-        assert!(now["recounted"]["date"].is_string(), "{ladder}");
-    }
-    std::fs::remove_dir_all(folder).expect("it can be removed");
-}
