@@ -8,6 +8,7 @@ use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
+use warpwright_testing::one_in;
 
 use crate::emulated::hopper;
 use crate::matrices::whole;
@@ -83,7 +84,7 @@ fn every_way_of_the_plan_is_right() -> Outcome {
         case.expected.iter_mut().for_each(|sum| *sum = bf16::from_f32(*sum).to_f32());
         let ways = all_ways::<bf16, bf16>(&device, problem);
         assert!(ways.len() > 8, "{} ways", ways.len());
-        for way in ways {
+        for way in one_in(2, ways) {
             case.check(&operations, &stream, way, bf16::to_f32)?;
         }
     }
@@ -96,7 +97,7 @@ fn every_way_is_clean_under_the_checkers() -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let problem = Problem::new(72, 200, 328);
     let mut case = Case::<f16, f32>::new(&device, problem, f16::from_f32, f32::NAN)?;
-    for way in all_ways::<f16, f32>(&device, problem) {
+    for way in one_in(4, all_ways::<f16, f32>(&device, problem)) {
         case.check(&operations, &stream, way, |found| found)?;
     }
     Ok(())

@@ -8,6 +8,7 @@ use warpwright_harness::Entry;
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::transpose::TileTranspose;
 use warpwright_kernels::workloads::WORKLOADS;
+use warpwright_testing::one_in;
 
 use crate::walk::{LENGTHS, choices, has, is_right, walk_elements, walk_lengths};
 
@@ -63,14 +64,17 @@ fn every_type_with_every_operation_and_kind() {
 
 #[test]
 fn every_kernel_over_rows_at_every_length_of_a_row() {
+    let mut cases = Vec::new();
     for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "columns")) {
         for columns in LENGTHS.iter().filter(|length| **length > 0) {
-            for values in ["normal", "special"] {
-                let columns = columns.to_string();
-                let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
-                assert!(is_right(kernel, &device("emu:h200"), &settings), "{}", kernel.name());
-            }
+            cases.extend(["normal", "special"].map(|values| (kernel, columns.to_string(), values)));
         }
+    }
+    for (kernel, columns, values) in one_in(5, cases) {
+        let settings = [("rows", "3"), ("columns", columns.as_str()), ("values", values)];
+        assert!(is_right(kernel, &device("emu:h200"), &settings), "{}", kernel.name());
+    }
+    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "columns")) {
         // Without clusters the longest rows are read twice.
         let settings = [("rows", "1"), ("columns", "1048583"), ("input", "f32")];
         assert!(is_right(kernel, &device("emu:a100"), &settings), "{}", kernel.name());
@@ -93,12 +97,12 @@ const SCHEDULERS: &[&[(&str, &str)]] = &[
 /// More rows than clusters that fit the device: those that stay take several each.
 #[test]
 fn clusters_that_stay() {
-    for kernel in WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler")) {
-        for scheduler in SCHEDULERS {
-            let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
-            settings.extend_from_slice(scheduler);
-            assert!(is_right(kernel, &device("emu:h200"), &settings), "{} {scheduler:?}", kernel.name());
-        }
+    let kernels = WORKLOADS.iter().filter(|kernel| has(kernel, "scheduler"));
+    let cases = kernels.flat_map(|kernel| SCHEDULERS.iter().map(move |scheduler| (kernel, scheduler)));
+    for (kernel, scheduler) in one_in(5, cases) {
+        let mut settings = vec![("rows", "33"), ("columns", "131072"), ("input", "f32")];
+        settings.extend_from_slice(scheduler);
+        assert!(is_right(kernel, &device("emu:h200"), &settings), "{} {scheduler:?}", kernel.name());
     }
 }
 
@@ -155,12 +159,11 @@ fn spread_rows_are_right_at_every_length() {
 fn transposes_of_every_length() {
     let kernel = named("transpose");
     let long = "1048583";
-    for (m, n) in
-        [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")]
-    {
-        for ty in choices(kernel, "type") {
-            assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]), "{m} x {n}");
-        }
+    let shapes =
+        [("0", "33"), ("1", "31"), ("32", "33"), ("1023", "1025"), ("1", long), (long, "1"), (long, "3")];
+    let cases = choices(kernel, "type").into_iter().flat_map(|ty| shapes.map(|shape| (shape, ty.clone())));
+    for ((m, n), ty) in one_in(3, cases) {
+        assert!(is_right(kernel, &device("emu:h200"), &[("m", m), ("n", n), ("type", &ty)]), "{m} x {n}");
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod archive;
 pub mod corpus;
 pub mod ptxas;
+pub mod share;
 mod skip;
 
+pub use share::one_in;
 pub use skip::{gpu, skipped};

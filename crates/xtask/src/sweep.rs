@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-/// Crates whose ignored tests are sweeps. (Other crates ignore tests that write files.)
+/// Crates whose ignored tests are sweeps, and of whose long lists of cases `cargo test` takes a share. (Other crates ignore
+/// tests that write files.)
 const CRATES: [&str; 3] = ["warpwright-kernels", "warpwright-lessons", "warpwright-cli"];
 
 /// Run the tests that take minutes: many shapes, seeds, architectures and mutants.
@@ -21,7 +22,8 @@ impl Sweep {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
         command.arg("test").args(CRATES.iter().flat_map(|name| ["-p", name])).arg("--");
-        let status = command.arg("--ignored").args(&self.filter).status().context("cargo does not start")?;
+        command.arg("--include-ignored").args(&self.filter).env("WARPWRIGHT_SWEEP", "1");
+        let status = command.status().context("cargo does not start")?;
         if !status.success() {
             bail!("a sweep found a failure");
         }
