@@ -1,4 +1,5 @@
-//! Prints what a matrix multiply costs: `cargo run --release -p warpwright-emulator --example matrix`.
+//! Prints what a matrix multiply costs:
+//! `cargo run --release -p warpwright-emulator --example matrix`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -25,8 +26,8 @@ fn nanoseconds(mut work: impl FnMut()) -> f64 {
 /// Multiplies in a launch of [`warpgroup`].
 const REPEATS: u32 = 64;
 
-/// Prints what one `wgmma` of four warps costs, with everything: from shared memory to registers. `k` and `types` are as
-/// the instruction spells them, `operands` those after scale-d.
+/// Prints what one `wgmma` of four warps costs, with everything: from shared memory to registers.
+/// `k` and `types` are as the instruction spells them, `operands` those after scale-d.
 fn warpgroup(n: usize, k: usize, types: &str, operands: &str) {
     let registers = if types.starts_with("f16") { n / 4 } else { n / 2 };
     let list: Vec<String> = (0..registers).map(|register| format!("%r{register}")).collect();

@@ -1,4 +1,5 @@
-//! Bulk copies and tensor maps: when their data moves at each schedule, and what is said of their misuse.
+//! Bulk copies and tensor maps: when their data moves at each schedule, and what is said of their
+//! misuse.
 
 use crate::common::{Argument, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_arch::tensor_map::{Description, ElementType};
@@ -10,7 +11,8 @@ const SCHEDULES: [Schedule; 5] =
 fn run_at(text: &str, schedule: Schedule, arguments: &[Argument]) -> Vec<u32> {
     let mut shape = shape(1, 32);
     shape.schedule = schedule;
-    // What these programs do wrong is told by the tests of the checkers; here it must show in the data.
+    // What these programs do wrong is told by the tests of the checkers; here it must show in the
+    // data.
     shape.checked = false;
     run(text, shape, arguments).words(arguments.len() - 1)
 }
@@ -206,7 +208,8 @@ fn what_is_no_tensor_map_is_told() {
         FaultKind::OutOfBounds,
         "There is no tensor map",
     );
-    // A map whose rank is not the copy's; one that was changed into nonsense; one whose buffer is gone.
+    // A map whose rank is not the copy's; one that was changed into nonsense; one whose buffer is
+    // gone.
     let map =
         |rank: usize| Description::row_major(ElementType::U32, 0x1000, &vec![16; rank], &vec![16; rank]);
     let placed = |map: &Description| [Argument::Buffer(tensor_map::encode(map).to_vec()), words([0; 2])];

@@ -1,4 +1,5 @@
-//! Clusters: their special registers, the addresses of distributed shared memory, and their barrier.
+//! Clusters: their special registers, the addresses of distributed shared memory, and their
+//! barrier.
 
 use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{FaultKind, Schedule};
@@ -6,7 +7,8 @@ use warpwright_emulator::{FaultKind, Schedule};
 /// Waits until the whole cluster is here.
 const SYNC: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
 
-/// Stores `count` registers from `%r0` on, for each thread, in the order of clusters, ranks and threads.
+/// Stores `count` registers from `%r0` on, for each thread, in the order of clusters, ranks and
+/// threads.
 fn store_results(count: usize) -> String {
     let stores: String = (0..count).map(|r| format!("st.global.u32 [%d100+{}], %r{r};", 4 * r)).collect();
     format!(
@@ -108,7 +110,8 @@ fn every_cta_reads_what_every_other_wrote() {
 
 #[test]
 fn stores_vectors_and_atomics_reach_peers() {
-    // Rank r adds r + 1 to a counter of CTA 0 from every thread, and thread 0 leaves a vector in the next CTA.
+    // Rank r adds r + 1 to a counter of CTA 0 from every thread, and thread 0 leaves a vector in
+    // the next CTA.
     let text = kernel(
         1,
         &format!(

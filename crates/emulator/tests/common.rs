@@ -149,7 +149,8 @@ pub(crate) fn run(text: &str, shape: Shape, arguments: &[Argument]) -> Finished 
     try_run(text, shape, arguments).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// A kernel of 64-bit pointer parameters `p0`, `p1`, ... with registers of all kinds declared, and `%tid.x` in `%t`.
+/// A kernel of 64-bit pointer parameters `p0`, `p1`, ... with registers of all kinds declared, and
+/// `%tid.x` in `%t`.
 pub(crate) fn kernel(pointers: usize, body: &str) -> String {
     let formals: Vec<String> = (0..pointers).map(|index| format!(".param .u64 p{index}")).collect();
     let loads: String = (0..pointers).map(|index| format!("ld.param.u64 %p{index}, [p{index}];\n")).collect();

@@ -1,5 +1,5 @@
-//! Programs that other compilers compiled give the results that NumPy gave, and the checkers find nothing in them:
-//! replays the launches of the PTX corpus.
+//! Programs that other compilers compiled give the results that NumPy gave, and the checkers find
+//! nothing in them: replays the launches of the PTX corpus.
 
 use std::fs;
 use std::path::Path;

@@ -142,7 +142,8 @@ fn loops_with_states_of_their_own() {
 
 #[test]
 fn waiting_by_the_clock_is_waiting() {
-    // Looks sixteen times, and then at the clock, to sleep longer and longer: as `cuda::barrier` waits.
+    // Looks sixteen times, and then at the clock, to sleep longer and longer: as `cuda::barrier`
+    // waits.
     let body = format!(
         "{INIT} @!%q0 mbarrier.arrive.shared.b64 _, [%r9]; mov.u64 %d0, %globaltimer; mov.u32 %r2, 0; bra wait;
          again: add.u32 %r2, %r2, 1;

@@ -230,7 +230,8 @@ fn bad_accesses_name_the_lane_and_the_allocation() {
 
 #[test]
 fn generic_addresses_reach_every_space() {
-    // Even lanes write shared memory, odd ones global, through one generic store; then all read local through generic.
+    // Even lanes write shared memory, odd ones global, through one generic store; then all read
+    // local through generic.
     let text = kernel(
         1,
         ".shared .align 8 .b64 s[32]; .local .align 8 .b64 l[2];
@@ -263,7 +264,8 @@ fn launches_the_device_does_not_allow_are_refused() {
 
 #[test]
 fn cooperative_groups_find_the_barrier_of_their_grid() {
-    // As `grid.sync()` does it: the CTAs count down to the highest bit's change, and the first brings what lacks.
+    // As `grid.sync()` does it: the CTAs count down to the highest bit's change, and the first
+    // brings what lacks.
     let text = ".version 8.0 .target sm_80 .address_size 64
         .visible .entry exchange(.param .u64 values, .param .u64 seen) {
         .reg .pred %p; .reg .b32 %r<10>; .reg .b64 %d<8>;

@@ -6,7 +6,8 @@ use warpwright_emulator::{FaultKind, Schedule};
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(5)];
 const SYNC: &str = "barrier.cluster.arrive; barrier.cluster.wait;";
 
-/// A kernel of one thread with an mbarrier `bar` (its address in `%r9`) initialised for a count. It stores `%r0`, ...
+/// A kernel of one thread with an mbarrier `bar` (its address in `%r9`) initialised for a count. It
+/// stores `%r0`, ...
 fn alone(count: u32, body: &str, results: usize) -> String {
     let stores: String = (0..results).map(|r| format!("st.global.u32 [%p0+{}], %r{r};", 4 * r)).collect();
     kernel(
@@ -99,7 +100,8 @@ fn waits_may_give_a_time_and_name_generic_addresses() {
         mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q1, [bar], 1, %r9; selp.u32 %r1, 1, 0, %q1;
         mbarrier.try_wait.parity.relaxed.cta.b64 %q1, [%d5], 0; selp.u32 %r2, 1, 0, %q1;
         mbarrier.arrive.release.cluster.b64 _, [%d5], 1; mbarrier.test_wait.b64 %q1, [%d5], %d0; selp.u32 %r3, 1, 0, %q1;";
-    // After two phases the parity is that of the state again, which is no longer one that may be asked for.
+    // After two phases the parity is that of the state again, which is no longer one that may be
+    // asked for.
     assert_eq!(results(1, body, 4), [1, 0, 1, 0]);
 }
 
@@ -146,7 +148,8 @@ fn forms_that_do_not_exist_do_not_load() {
     }
 }
 
-/// Every CTA fills the next one's buffer and arrives at its mbarrier: a ring of as many rounds as asked for.
+/// Every CTA fills the next one's buffer and arrives at its mbarrier: a ring of as many rounds as
+/// asked for.
 fn ring(arrive: &str, rounds: u32) -> String {
     kernel(
         1,

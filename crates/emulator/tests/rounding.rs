@@ -1,5 +1,6 @@
-//! Rounding against an exact oracle: every finite f16 is a whole number of 2^-24, products are of 2^-48, and 128-bit
-//! integers hold all of them, so that a result can be looked up in the sorted list of all numbers.
+//! Rounding against an exact oracle: every finite f16 is a whole number of 2^-24, products are of
+//! 2^-48, and 128-bit integers hold all of them, so that a result can be looked up in the sorted
+//! list of all numbers.
 
 use warpwright_emulator::numeric::format::Format;
 use warpwright_emulator::numeric::{FloatMode, Rounding, half};

@@ -1,5 +1,6 @@
-//! `tcgen05`: moves between registers, shared and tensor memory, and multiplies of every kind, at every schedule. There was no such GPU:
-//! results are held to the PTX ISA's words ("TensorCore 5th Generation Family Instructions"), and to sums that are exact.
+//! `tcgen05`: moves between registers, shared and tensor memory, and multiplies of every kind, at
+//! every schedule. There was no such GPU: results are held to the PTX ISA's words ("TensorCore 5th
+//! Generation Family Instructions"), and to sums that are exact.
 
 use crate::common::{Finished, Shape, cluster_shape, kernel, shape, try_run, words};
 use warpwright_emulator::{Fault, FaultKind, Schedule};
@@ -11,8 +12,9 @@ fn blackwell(pointers: usize, body: &str) -> String {
     kernel(pointers, body).replace("sm_90a", "sm_100a")
 }
 
-/// Warp 0 gets `columns` columns, whose address all have in `%r100`; `%r101` is that of the warp's own rows. `%q10` is true in thread 0,
-/// `%q11` in warp 0. An mbarrier for one arrival is at `barrier`.
+/// Warp 0 gets `columns` columns, whose address all have in `%r100`; `%r101` is that of the warp's
+/// own rows. `%q10` is true in thread 0, `%q11` in warp 0. An mbarrier for one arrival is at
+/// `barrier`.
 fn with_columns(columns: u32, body: &str) -> String {
     format!(
         ".shared .align 8 .b64 barrier; .shared .align 4 .b32 slot;
@@ -506,7 +508,8 @@ fn copies_go_to_their_rows() {
             mul.wide.u32 %d1, %t, 16; add.u64 %p0, %p0, %d1; st.global.u32 [%p0], %r20; st.global.u32 [%p0+4], %r21;
             st.global.u32 [%p0+8], %r22; st.global.u32 [%p0+12], %r23;",
             bytes = 16 * pieces,
-            // Rows of 32 bytes are those of the swizzle of 32 bytes, whose exchange the first four rows of eight do not notice.
+            // Rows of 32 bytes are those of the swizzle of 32 bytes, whose exchange the first four
+            // rows of eight do not notice.
             descriptor = (if pieces == 2 { 6u64 } else { 0 }) << 61 | 1 << 46 | (8 * pieces as u64) << 32,
         );
         let body = format!(".shared .align 1024 .b8 image[4096];\n{}", with_columns(32, &body));

@@ -1,4 +1,5 @@
-//! `wgmma` in time: what four warps have under way together, under every schedule, and what is wrong with wrong uses of it.
+//! `wgmma` in time: what four warps have under way together, under every schedule, and what is
+//! wrong with wrong uses of it.
 
 use crate::common::{Finished, Shape, kernel, run, shape, try_run, words};
 use warpwright_emulator::{Fault, FaultKind, Schedule};
@@ -6,8 +7,9 @@ use warpwright_emulator::{Fault, FaultKind, Schedule};
 const SCHEDULES: [Schedule; 5] =
     [Schedule::Eager, Schedule::Latest, Schedule::Random(1), Schedule::Random(2), Schedule::Random(3)];
 
-/// A kernel whose shared memory is all ones of bf16, with the descriptor of 64 (or 8) rows of 16 of them in `%d0`.
-/// `%q0` is true; `%t` is the thread. Each thread stores its first accumulator register, `%f0`, to word `%t` of `p0`.
+/// A kernel whose shared memory is all ones of bf16, with the descriptor of 64 (or 8) rows of 16 of
+/// them in `%d0`. `%q0` is true; `%t` is the thread. Each thread stores its first accumulator
+/// register, `%f0`, to word `%t` of `p0`.
 fn ones(body: &str) -> String {
     let start = "
         .shared .align 1024 .b8 tile[4096];
@@ -36,7 +38,8 @@ fn outcome(text: &str, threads: u32, schedule: Schedule) -> Result<Finished, Box
     try_run(text, launch(threads, schedule), &[words((0..threads).map(|_| 7))])
 }
 
-/// What a program gives whose mistake must show in the data; the checkers' tests are about what they say of it.
+/// What a program gives whose mistake must show in the data; the checkers' tests are about what
+/// they say of it.
 fn unchecked(text: &str, schedule: Schedule) -> Finished {
     run(text, Shape { checked: false, ..launch(128, schedule) }, &[words((0..128).map(|_| 7))])
 }
@@ -76,7 +79,8 @@ fn a_group_that_is_not_waited_for_happens_late() {
     }
 }
 
-/// Compilers move accumulators between the commit and the wait; ptxas then puts a wait before the moves (C7517).
+/// Compilers move accumulators between the commit and the wait; ptxas then puts a wait before the
+/// moves (C7517).
 #[test]
 fn a_move_of_an_accumulator_waits() {
     let text = ones(&format!(
@@ -108,8 +112,8 @@ fn an_overwritten_tile_shows() {
     assert!(sums(Schedule::Latest).iter().all(|&sum| sum == 64.0));
 }
 
-/// A warp's wait is over only when all four warps have issued: here three of them issue after a barrier that the first
-/// only reaches when its own turn is over.
+/// A warp's wait is over only when all four warps have issued: here three of them issue after a
+/// barrier that the first only reaches when its own turn is over.
 #[test]
 fn the_four_warps_need_not_come_together() {
     let text = ones(&format!(

@@ -1,4 +1,5 @@
-//! The PTX of Hopper's instructions as kernels write them, accepted by the real assembler where `WARPWRIGHT_PTXAS` names one.
+//! The PTX of Hopper's instructions as kernels write them, accepted by the real assembler where
+//! `WARPWRIGHT_PTXAS` names one.
 
 use warpwright_arch::Capability;
 use warpwright_ir as ir;

@@ -1,4 +1,5 @@
-//! A tiny interpreter of the IR's scalar instructions, to compare staged kernels with the Rust they were written as.
+//! A tiny interpreter of the IR's scalar instructions, to compare staged kernels with the Rust they
+//! were written as.
 
 use std::collections::HashMap;
 

@@ -106,7 +106,8 @@ fn tma_tile() -> Result<TmaTile, warpwright_layout::Error> {
     TmaTile::new::<bf16>((64, 64), Major::K)
 }
 
-/// A pipeline of two stages whose producer loads `tile` of an operand: its own, or another pipeline's.
+/// A pipeline of two stages whose producer loads `tile` of an operand: its own, or another
+/// pipeline's.
 #[track_caller]
 fn load_of(own: bool, tile: TmaTile, multicast: bool) {
     let [_, consumer] = roles([warpgroups(1), warpgroups(1)]);

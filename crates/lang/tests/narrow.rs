@@ -1,5 +1,5 @@
-//! Operations made of several instructions, run on the emulator and compared with Rust: 8-bit integers, 16-bit floats,
-//! and conversions that must not round twice.
+//! Operations made of several instructions, run on the emulator and compared with Rust: 8-bit
+//! integers, 16-bit floats, and conversions that must not round twice.
 
 use half::{bf16, f16};
 use warpwright_arch::{Arch, Capability};
@@ -114,7 +114,8 @@ fn moderate(bits: u32) -> f32 {
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// `value` rounded once, to the nearest even float with `digits` binary digits; for results well inside the range.
+/// `value` rounded once, to the nearest even float with `digits` binary digits; for results well
+/// inside the range.
 fn rounded(value: f64, digits: u32) -> f32 {
     let dropped = 53 - digits;
     let bits = value.to_bits();

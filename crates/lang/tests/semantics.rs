@@ -1,5 +1,5 @@
-//! Staged kernels mean what the same Rust means: each body here is compiled twice, as a kernel and as a plain function, and both must
-//! put out the same numbers.
+//! Staged kernels mean what the same Rust means: each body here is compiled twice, as a kernel and
+//! as a plain function, and both must put out the same numbers.
 
 use crate::twin::twins;
 

@@ -1,5 +1,5 @@
-//! A tiled multiplication through tensors, staged by hand and emulated: every layout between global memory and the
-//! tensor cores, against a product computed here.
+//! A tiled multiplication through tensors, staged by hand and emulated: every layout between global
+//! memory and the tensor cores, against a product computed here.
 
 use half::bf16;
 use warpwright_arch::{Arch, Capability};

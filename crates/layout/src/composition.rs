@@ -115,8 +115,9 @@ fn assemble(b: &Layout, parts: Vec<Vec<FlatMode>>) -> Result<Layout, Error> {
     place(b.shape(), &mut parts.into_iter())
 }
 
-/// The coalesced modes of A. If B reaches past the end of A, the last mode is kept even with extent 1, since A continues in
-/// it. If no layout does that, A continues in the last mode of extent above 1.
+/// The coalesced modes of A. If B reaches past the end of A, the last mode is kept even with extent
+/// 1, since A continues in it. If no layout does that, A continues in the last mode of extent above
+/// 1.
 fn modes_of(a: &Layout, past_the_end: bool) -> Result<Vec<FlatMode>, Error> {
     let mut flat = a.flat_modes();
     let last = if past_the_end { flat.pop() } else { None };

@@ -1,4 +1,5 @@
-//! The checkers find nothing in the lessons: every kernel, at shapes that fill no tile, at every schedule.
+//! The checkers find nothing in the lessons: every kernel, at shapes that fill no tile, at every
+//! schedule.
 
 use warpwright::emulator::Schedule;
 

@@ -6,7 +6,8 @@ use warpwright_lessons::demonstrations::{BankConflicts, Coalescing};
 
 use crate::named;
 
-/// What a launch of a kernel with options given as flags did, in all and by the line that holds `text`.
+/// What a launch of a kernel with options given as flags did, in all and by the line that holds
+/// `text`.
 struct Counted {
     total: LineCounts,
     lines: Vec<LineCounts>,
@@ -106,8 +107,9 @@ fn transposes_conflict_as_their_tiles_do() {
     }
 }
 
-/// Passes that bank conflicts of a tree of `length` elements cost, whose neighbouring lanes take neighbouring pairs: `up` accesses of all
-/// pairs at each step up, and `down` at each step down, whose first `idle` pairs have nothing to do.
+/// Passes that bank conflicts of a tree of `length` elements cost, whose neighbouring lanes take
+/// neighbouring pairs: `up` accesses of all pairs at each step up, and `down` at each step down,
+/// whose first `idle` pairs have nothing to do.
 fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down: u32) -> u64 {
     // Lanes whose words are d apart, a power of two, fall on 32 / d banks.
     let of_warp = |lanes: u64, apart: u64| (lanes * apart.min(32)).div_ceil(32).max(1) - 1;
@@ -129,14 +131,16 @@ fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down:
 #[test]
 fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() {
     for threads in [256u64, 512, 1024] {
-        // One section, and one of totals, of which there is one: two launches would count for two kernels.
+        // One section, and one of totals, of which there is one: two launches would count for two
+        // kernels.
         let section = 2 * threads;
         let conflicts = |step: &str, length: u64| {
             let command = format!("scan-ladder --step {step} --threads {threads} --length {length}");
             Counted::of(&command).total.counts.shared.conflicts()
         };
         let log = section.ilog2();
-        // A pair loads both ends and stores one; up and down alike, but that down nothing stands before the first pair.
+        // A pair loads both ends and stores one; up and down alike, but that down nothing stands
+        // before the first pair.
         let brent_kung = conflicts_of_tree(section, 3, (3, 1), log - 1);
         assert_eq!(conflicts("brent-kung", section), brent_kung, "{threads} threads");
         // Down, a pair stores both.
@@ -149,8 +153,9 @@ fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() 
     }
 }
 
-/// The kernel's own count of the CTAs that were there at once is compared by `verify` with what is computed of the device; here the
-/// latter is held to what the programming guide's tables give by hand.
+/// The kernel's own count of the CTAs that were there at once is compared by `verify` with what is
+/// computed of the device; here the latter is held to what the programming guide's tables give by
+/// hand.
 #[test]
 fn as_many_ctas_are_there_as_an_sm_has_room_for() {
     for (gpu, sms, options, by_hand) in [
@@ -206,7 +211,8 @@ fn each_unit_and_each_memory_is_told() {
         "which is converted first, and the lane's number to 64 bits"
     );
     let accesses = units.counts;
-    // Loads of the input for the sine and of 8 x 32 elements for the tile; stores of the waves and of four sums a lane.
+    // Loads of the input for the sine and of 8 x 32 elements for the tile; stores of the waves and
+    // of four sums a lane.
     assert_eq!(accesses.global.requests, 1 + 8 + 1 + 4, "load/store units");
     assert_eq!(accesses.shared.requests, 8 + 2, "the tile stored, A and B by ldmatrix");
     assert_eq!(units.operations[&Unit::TensorF16], 2 * 16 * 8 * 16);

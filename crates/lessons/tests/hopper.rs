@@ -1,5 +1,5 @@
-//! The ladder of Hopper lessons: every step right at every kind of shape and schedule, with no finding of the checkers, and shapes that
-//! a step cannot take refused by name.
+//! The ladder of Hopper lessons: every step right at every kind of shape and schedule, with no
+//! finding of the checkers, and shapes that a step cannot take refused by name.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
@@ -69,7 +69,8 @@ fn steps_that_store_from_registers_take_any_columns_and_f32() {
     });
 }
 
-/// More tiles than SMs, so that a CTA that stays computes several, and consumers that take turns do so.
+/// More tiles than SMs, so that a CTA that stays computes several, and consumers that take turns do
+/// so.
 #[test]
 fn steps_that_stay_walk_over_all_tiles() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");

@@ -66,7 +66,8 @@ fn every_way_with_every_type_and_kind() {
     }
 }
 
-/// The first tile of a row so long that rounding its length up to whole tiles leaves 32 bits: no test has the memory for all of it.
+/// The first tile of a row so long that rounding its length up to whole tiles leaves 32 bits: no
+/// test has the memory for all of it.
 #[test]
 fn tiles_of_the_longest_rows() {
     let device = device("emu:h200");

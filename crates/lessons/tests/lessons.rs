@@ -1,5 +1,5 @@
-//! Every lesson, every element right: at shapes that fill tiles, at shapes that leave one element over, and at every schedule of asynchronous
-//! copies.
+//! Every lesson, every element right: at shapes that fill tiles, at shapes that leave one element
+//! over, and at every schedule of asynchronous copies.
 
 use warpwright::runtime::Device;
 

@@ -1,5 +1,5 @@
-//! Configurations that a lesson's kernels cannot have, and buffers that do not belong together, refused with a sentence that says what would be
-//! right.
+//! Configurations that a lesson's kernels cannot have, and buffers that do not belong together,
+//! refused with a sentence that says what would be right.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};

@@ -1,5 +1,5 @@
-//! Every step of SGEMM: every element right at shapes that fill tiles and at shapes that do not, and nothing found by the
-//! checkers.
+//! Every step of SGEMM: every element right at shapes that fill tiles and at shapes that do not,
+//! and nothing found by the checkers.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
@@ -89,10 +89,10 @@ fn lanes_meet_in_banks_only_where_the_steps_say_so() {
     for step in ["naive", "coalesced", "shared", "column", "warp-tile", "double-buffered", "tma"] {
         assert_eq!(conflicts(step), 0, "{step}");
     }
-    // Two CTAs of 8 warps, 64 k, 8 loads: 16 lanes 8 columns apart are in 4 banks, which makes 4 passes of one; the 2 rows of a warp are 64
-    // words apart, in one bank.
+    // Two CTAs of 8 warps, 64 k, 8 loads: 16 lanes 8 columns apart are in 4 banks, which makes 4
+    // passes of one; the 2 rows of a warp are 64 words apart, in one bank.
     assert_eq!(conflicts("coalesced-copies"), 2 * 8 * 64 * 8 * (3 + 1));
-    // Four slices: 8 stores of A at which 4 lanes meet in a bank, 3 passes more each; and 32 loads of B, of which each quarter of a warp takes
-    // 2 passes for 8 vectors 32 bytes apart.
+    // Four slices: 8 stores of A at which 4 lanes meet in a bank, 3 passes more each; and 32 loads
+    // of B, of which each quarter of a warp takes 2 passes for 8 vectors 32 bytes apart.
     assert_eq!(conflicts("vectorised"), 2 * 8 * 4 * (8 * 3 + 32 * 4));
 }

@@ -127,7 +127,8 @@ fn wide_values_are_carried() {
     assert!(found == pairs);
 }
 
-/// Keys and values of every width, in the smallest and the largest CTAs that the ways by comparing take.
+/// Keys and values of every width, in the smallest and the largest CTAs that the ways by comparing
+/// take.
 #[test]
 fn every_size_of_a_cta() {
     let operations = operations();

@@ -1,4 +1,5 @@
-//! The lessons on the way to the fast reductions and scans: right at every length and schedule, and as costly as the theory says.
+//! The lessons on the way to the fast reductions and scans: right at every length and schedule, and
+//! as costly as the theory says.
 
 use warpwright::emulator::Schedule;
 use warpwright::layout::{Access, Layout};
@@ -164,7 +165,8 @@ fn sums_of_negative_zeros_are_negative_zero() {
     }
 }
 
-/// Orders in which roundings add up: large before small, signs that cancel, and magnitudes that rise and fall.
+/// Orders in which roundings add up: large before small, signs that cancel, and magnitudes that
+/// rise and fall.
 const ADVERSARIAL: [fn(usize) -> f32; 4] = [
     |index| if index == 0 { 16_777_216.0 } else { 1.0 },
     |index| if index % 2 == 0 { 1e8 + index as f32 } else { -1e8 },
@@ -229,15 +231,17 @@ fn the_smallest_ctas_reduce_what_takes_many_launches() {
     }
 }
 
-/// Passes over shared memory for one access of a warp whose lane t touches element `first + apart * t` of a section.
+/// Passes over shared memory for one access of a warp whose lane t touches element
+/// `first + apart * t` of a section.
 fn passes(lanes: i64, first: i64, apart: i64, section: &Layout) -> i64 {
     let threads = Layout::new((lanes, 1), (apart, 0)).expect("lanes of one element");
     let access = Access::new(threads, 32).expect("words").from(first);
     access.conflicts(&section.clone().into()).expect("it is inside").wavefronts
 }
 
-/// Where the right ends of a tree's pairs lie: neighbouring lanes at neighbouring pairs meet as the closed form says, and padding after every 32
-/// words does not keep apart the 32 that a warp's tree down takes them to.
+/// Where the right ends of a tree's pairs lie: neighbouring lanes at neighbouring pairs meet as the
+/// closed form says, and padding after every 32 words does not keep apart the 32 that a warp's tree
+/// down takes them to.
 #[test]
 fn trees_meet_in_banks_as_the_closed_form_says() {
     let length = 2048i64;
@@ -263,8 +267,8 @@ fn trees_meet_in_banks_as_the_closed_form_says() {
     }
 }
 
-/// Where each lane has a 32nd of the section, a word after each keeps all lanes apart that are at the same place of theirs, in a section of any size; and
-/// neighbours in memory, too.
+/// Where each lane has a 32nd of the section, a word after each keeps all lanes apart that are at
+/// the same place of theirs, in a section of any size; and neighbours in memory, too.
 #[test]
 fn lanes_with_runs_of_their_own_never_meet() {
     for log in 6..12 {

@@ -1,6 +1,8 @@
-//! Mistakes that the compiler finds: what it says of each, and that it speaks the author's language.
+//! Mistakes that the compiler finds: what it says of each, and that it speaks the author's
+//! language.
 
-/// Words of the expansion that no message may use; a trait's own name, where rustc insists on one, reads as prose.
+/// Words of the expansion that no message may use; a trait's own name, where rustc insists on one,
+/// reads as prose.
 const FORBIDDEN: [&str; 8] =
     ["__", "__rounds", "Frame", "Sources", "Reading", "Carried", "RegionId", "recorder"];
 

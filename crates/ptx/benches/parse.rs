@@ -1,4 +1,5 @@
-//! How fast PTX is read: bytes a second over what other compilers wrote, and over a large kernel of ours.
+//! How fast PTX is read: bytes a second over what other compilers wrote, and over a large kernel of
+//! ours.
 
 use criterion::{Criterion, Throughput};
 use warpwright_ptx::{parse, print};

@@ -95,8 +95,8 @@ impl<'a> Argument<'a> {
         Self { value: Value::Structure { allocations: Vec::new() }, bytes: Bytes::of(bytes.as_ref()) }
     }
 
-    /// A structure of `size` bytes, passed by value: other arguments at their offsets in it, and zeros between them. It may hold buffers,
-    /// as their addresses, and tensor maps.
+    /// A structure of `size` bytes, passed by value: other arguments at their offsets in it, and
+    /// zeros between them. It may hold buffers, as their addresses, and tensor maps.
     ///
     /// ```
     /// use warpwright_runtime::{Argument, Device};
@@ -110,7 +110,8 @@ impl<'a> Argument<'a> {
     /// ```
     ///
     /// # Errors
-    /// A field reaches past the structure's end or into another field, or a tensor map is not at a multiple of 64 bytes.
+    /// A field reaches past the structure's end or into another field, or a tensor map is not at a
+    /// multiple of 64 bytes.
     pub fn structure(size: usize, fields: &[(usize, Argument<'a>)]) -> Result<Self> {
         let mut bytes = vec![0; size];
         let mut allocations = Vec::new();
@@ -235,7 +236,8 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
     })
 }
 
-/// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an [`Argument`].
+/// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an
+/// [`Argument`].
 pub trait AsArgument {
     /// The argument it makes.
     fn as_argument(&self) -> Argument<'_>;
@@ -277,7 +279,8 @@ macro_rules! scalars {
 
 scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 
-/// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are known only at run time.
+/// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are
+/// known only at run time.
 pub trait KernelArguments {
     /// The arguments, in order.
     fn arguments(&self) -> Arguments<'_>;

@@ -1,7 +1,9 @@
-//! What a device must be able to do: the seam between the public API and the two machines behind it.
+//! What a device must be able to do: the seam between the public API and the two machines behind
+//! it.
 //!
-//! Sizes are in bytes and addresses are the device's. The API above checks ranges, devices and half-written buffers, so an
-//! implementation may assume that what it is handed belongs to it and fits.
+//! Sizes are in bytes and addresses are the device's. The API above checks ranges, devices and
+//! half-written buffers, so an implementation may assume that what it is handed belongs to it and
+//! fits.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -44,7 +46,8 @@ pub(crate) trait Backend: Send + Sync {
     fn check_launches(&self) -> bool;
     /// Has every launch from now on counted; whether the device can.
     fn count_launches(&self) -> bool;
-    /// What the launches did since this was last asked; launches of one kernel with the same extents as one.
+    /// What the launches did since this was last asked; launches of one kernel with the same
+    /// extents as one.
     fn take_counters(&self) -> Vec<Counters>;
 
     fn allocate(&self, bytes: usize) -> Result<u64>;
@@ -57,7 +60,8 @@ pub(crate) trait Backend: Send + Sync {
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>>;
     /// # Safety
-    /// `pointer` is from `allocate_host(bytes)`, is freed once, and nothing uses it any more, the device included.
+    /// `pointer` is from `allocate_host(bytes)`, is freed once, and nothing uses it any more, the
+    /// device included.
     unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize);
 
     fn create_stream(&self) -> Result<Handle>;
@@ -68,10 +72,12 @@ pub(crate) trait Backend: Send + Sync {
     fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()>;
     fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()>;
     /// # Safety
-    /// `from` is host memory of this backend, alive and not written until the stream has done the copy.
+    /// `from` is host memory of this backend, alive and not written until the stream has done the
+    /// copy.
     unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()>;
     /// # Safety
-    /// `to` is host memory of this backend, alive and not touched until the stream has done the copy.
+    /// `to` is host memory of this backend, alive and not touched until the stream has done the
+    /// copy.
     unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()>;
 
     fn create_event(&self) -> Result<Handle>;
@@ -84,7 +90,8 @@ pub(crate) trait Backend: Send + Sync {
     /// Encodes a tensor map that keeps the rules.
     fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]>;
 
-    /// Loads a module; `parsed` is the same text as `ptx`, absent where only the driver can read it.
+    /// Loads a module; `parsed` is the same text as `ptx`, absent where only the driver can read
+    /// it.
     fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>>;
 }
 

@@ -11,12 +11,14 @@ use crate::backend::Backend;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// What device memory can hold and the host can read: a type of the kernel language for which every pattern of bits is a value.
+/// What device memory can hold and the host can read: a type of the kernel language for which every
+/// pattern of bits is a value.
 pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
 
 impl<T: Element + bytemuck::Pod + Send + Sync> Storable for T {}
 
-/// The allocations whose addresses were handed out: kernels may reach them without being given the buffer.
+/// The allocations whose addresses were handed out: kernels may reach them without being given the
+/// buffer.
 static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
 
 /// Device memory, freed when the last thing that needs it is gone.
@@ -109,11 +111,12 @@ impl Drop for Allocation {
 
 /// `length` elements of type `T` in the memory of a device.
 ///
-/// Copies that return to the host's memory wait for everything the device was asked before, on any stream, so what they read is
-/// what a program that ran in order would read. [`Stream`](crate::Stream) has those that do not wait.
+/// Copies that return to the host's memory wait for everything the device was asked before, on any
+/// stream, so what they read is what a program that ran in order would read.
+/// [`Stream`](crate::Stream) has those that do not wait.
 ///
-/// After a kernel fails, the buffers it could write may be half-written. They say so when they are read, or given to another
-/// kernel, until they are overwritten as a whole.
+/// After a kernel fails, the buffers it could write may be half-written. They say so when they are
+/// read, or given to another kernel, until they are overwritten as a whole.
 pub struct Buffer<T> {
     pub(crate) allocation: Arc<Allocation>,
     length: usize,
@@ -140,7 +143,8 @@ impl<T: Storable> Buffer<T> {
         self.allocation.bytes
     }
 
-    /// Its address on the device: for a pointer inside a structure, a table of pointers, or an address in its middle.
+    /// Its address on the device: for a pointer inside a structure, a table of pointers, or an
+    /// address in its middle.
     ///
     /// From here on, any kernel that fails is taken to have been able to write it.
     pub fn address(&self) -> u64 {
@@ -175,7 +179,8 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The device is lost.
     pub fn fill_zero(&mut self) -> Result<()> {
-        // The host's zeros go through the same path as any copy, block by block, so that no stream is needed.
+        // The host's zeros go through the same path as any copy, block by block, so that no stream
+        // is needed.
         const BLOCK: usize = 1 << 22;
         let zeros = vec![0u8; BLOCK.min(self.bytes())];
         for start in (0..self.bytes()).step_by(BLOCK) {

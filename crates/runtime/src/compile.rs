@@ -61,8 +61,9 @@ impl Device {
     }
 }
 
-/// A kernel on a device, that takes what its Rust signature says: a `&Buffer<T>` for each `&Global<T>`, a `&mut Buffer<T>` for
-/// each `&mut Global<T>`, a `&TensorMap` for each `&TensorMap`, and scalars and arrays of them by value.
+/// A kernel on a device, that takes what its Rust signature says: a `&Buffer<T>` for each
+/// `&Global<T>`, a `&mut Buffer<T>` for each `&mut Global<T>`, a `&TensorMap` for each
+/// `&TensorMap`, and scalars and arrays of them by value.
 pub struct Compiled<Args> {
     function: Function,
     /// The block that the kernel states.
@@ -78,7 +79,8 @@ impl<Args> Compiled<Args> {
         &self.function
     }
 
-    /// A launch of `grid` CTAs, with the block, cluster and dynamic shared memory that the kernel states.
+    /// A launch of `grid` CTAs, with the block, cluster and dynamic shared memory that the kernel
+    /// states.
     pub fn shape(&self, grid: impl Into<Extents>) -> Launch {
         let block = self.block.unwrap_or(Launch::NO_BLOCK);
         Launch::new(grid, block).cluster(self.cluster.0).dynamic_shared(self.dynamic_shared_bytes)
@@ -106,11 +108,13 @@ impl LaunchShape for Launch {
 impl<Args: HostParameter> Compiled<Args> {
     /// Starts the kernel on a stream: as [`Function::launch`].
     ///
-    /// The shape is a grid, or a [`Launch`]: `kernel.shape(grid).overlapping()`. The kernel states its block
-    /// (`launch::threads`, `roles`); one that does not is launched with `kernel.shape(grid).block(threads)`.
+    /// The shape is a grid, or a [`Launch`]: `kernel.shape(grid).overlapping()`. The kernel states
+    /// its block (`launch::threads`, `roles`); one that does not is launched with
+    /// `kernel.shape(grid).block(threads)`.
     ///
     /// # Errors
-    /// The launch does not fit the kernel or the device, a buffer is half-written or another device's, or the kernel failed.
+    /// The launch does not fit the kernel or the device, a buffer is half-written or another
+    /// device's, or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,

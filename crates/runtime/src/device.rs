@@ -76,8 +76,8 @@ impl Device {
         }
     }
 
-    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` the emulator of one, and `auto` the first GPU where the
-    /// driver opens and the emulator of an H200 where it does not.
+    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` the emulator of one, and
+    /// `auto` the first GPU where the driver opens and the emulator of an H200 where it does not.
     ///
     /// # Errors
     /// The name means nothing, or there is no such GPU.
@@ -85,7 +85,8 @@ impl Device {
         Self::with_schedule(name, Schedule::Eager)
     }
 
-    /// The device of that name, with the moments at which an emulator completes asynchronous work. A GPU has its own.
+    /// The device of that name, with the moments at which an emulator completes asynchronous work.
+    /// A GPU has its own.
     ///
     /// # Errors
     /// As [`named`](Self::named).
@@ -109,8 +110,8 @@ impl Device {
         Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 0)?) })
     }
 
-    /// The emulator of a GPU on one thread of the host: CTAs take turns always alike, so that two runs are the same even where
-    /// the kernel lets it depend on luck which CTA comes first.
+    /// The emulator of a GPU on one thread of the host: CTAs take turns always alike, so that two
+    /// runs are the same even where the kernel lets it depend on luck which CTA comes first.
     ///
     /// # Errors
     /// The emulator's thread cannot be started.
@@ -118,8 +119,8 @@ impl Device {
         Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 1)?) })
     }
 
-    /// The same device with every checker on: a launch of a kernel with something wrong in it, even if it computed the
-    /// right thing this time, is an [`Error::Findings`].
+    /// The same device with every checker on: a launch of a kernel with something wrong in it, even
+    /// if it computed the right thing this time, is an [`Error::Findings`].
     ///
     /// ```
     /// # use warpwright_runtime::{Device, Schedule};
@@ -137,8 +138,9 @@ impl Device {
         }
     }
 
-    /// The same device with every launch counted: what each instruction executes, the passes of its accesses to shared
-    /// memory, the sectors of those to global memory. [`take_counters`](Self::take_counters) hands it out.
+    /// The same device with every launch counted: what each instruction executes, the passes of its
+    /// accesses to shared memory, the sectors of those to global memory.
+    /// [`take_counters`](Self::take_counters) hands it out.
     ///
     /// ```
     /// # use warpwright_runtime::{Device, Launch};
@@ -163,14 +165,16 @@ impl Device {
         }
     }
 
-    /// What the launches since the last call did, in the order in which each kernel was first launched; launches of one
-    /// kernel with the same extents are added up. None unless the device is [`counted`](Self::counted).
+    /// What the launches since the last call did, in the order in which each kernel was first
+    /// launched; launches of one kernel with the same extents are added up. None unless the device
+    /// is [`counted`](Self::counted).
     pub fn take_counters(&self) -> Vec<Counters> {
         self.backend.take_counters()
     }
 
-    /// A device of a compute capability that loads kernels and validates launches like a GPU, and executes nothing. It has the
-    /// SM count of an H200; memory that is read is zero. [`log_launches`](Self::log_launches) returns what was launched.
+    /// A device of a compute capability that loads kernels and validates launches like a GPU, and
+    /// executes nothing. It has the SM count of an H200; memory that is read is zero.
+    /// [`log_launches`](Self::log_launches) returns what was launched.
     ///
     /// ```
     /// # use warpwright_arch::Capability;
@@ -232,8 +236,8 @@ impl Device {
         self.backend.reading()
     }
 
-    /// The version of the installed driver, such as `580.65.06`; `None` on the emulator, and where NVIDIA's management library
-    /// is not installed.
+    /// The version of the installed driver, such as `580.65.06`; `None` on the emulator, and where
+    /// NVIDIA's management library is not installed.
     pub fn driver_version(&self) -> Option<String> {
         self.backend.driver_version()
     }
@@ -263,7 +267,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// A new buffer of `length` elements that hold anything; on the emulator every byte is `0xff`, which is NaN in every float.
+    /// A new buffer of `length` elements that hold anything; on the emulator every byte is `0xff`,
+    /// which is NaN in every float.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -271,7 +276,8 @@ impl Device {
         Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?, length))
     }
 
-    /// A new buffer in host memory that copies to and from this device need no staging for; all its bytes are zero.
+    /// A new buffer in host memory that copies to and from this device need no staging for; all its
+    /// bytes are zero.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -279,7 +285,8 @@ impl Device {
         HostBuffer::new(&self.backend, length)
     }
 
-    /// A new stream: what is asked of one stream happens in order, and what is asked of two happens in any.
+    /// A new stream: what is asked of one stream happens in order, and what is asked of two happens
+    /// in any.
     ///
     /// # Errors
     /// The driver refuses.

@@ -1,4 +1,5 @@
-//! The emulator as a device. Whatever is asked of it is done before the call returns, so streams and events hold only times.
+//! The emulator as a device. Whatever is asked of it is done before the call returns, so streams
+//! and events hold only times.
 
 use std::alloc::{self, Layout};
 use std::collections::HashMap;
@@ -61,7 +62,8 @@ impl Machine {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something else than a launch was asked of a stream, or its end was waited for: what is launched next overlaps nothing.
+    /// Something else than a launch was asked of a stream, or its end was waited for: what is
+    /// launched next overlaps nothing.
     fn settle(&self, stream: Handle) {
         self.previous().remove(&stream.0);
     }
@@ -168,7 +170,8 @@ impl Backend for Emulated {
     }
 
     fn free(&self, address: u64) {
-        // The address is one that `allocate` returned and is freed once, so there is nothing to refuse.
+        // The address is one that `allocate` returned and is freed once, so there is nothing to
+        // refuse.
         let _ = self.machine.write().free(address);
     }
 
@@ -230,12 +233,14 @@ impl Backend for Emulated {
     }
 
     unsafe fn copy_to_device(&self, _stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing writes meanwhile.
+        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing writes
+        // meanwhile.
         self.upload(to, unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
     }
 
     unsafe fn copy_to_host(&self, _stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing touches meanwhile.
+        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing touches
+        // meanwhile.
         self.download(from, unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), bytes) })
     }
 

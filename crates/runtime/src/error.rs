@@ -83,7 +83,8 @@ pub enum Error {
         /// The driver's own text for it.
         description: String,
     },
-    /// A kernel's fault ended the GPU's context; nothing can be done with this device in this process any more.
+    /// A kernel's fault ended the GPU's context; nothing can be done with this device in this
+    /// process any more.
     #[error(
         "the GPU's context was lost: {description} ({name}), found by {call}{}; its buffers can no longer be read. Start the \
          process again, and run the kernel on the emulator (`emu:h200`) to see which instruction did it",
@@ -126,7 +127,8 @@ pub enum Error {
     Assemble {
         /// The architecture assembled for.
         target: String,
-        /// The assembler's log, with the lines of PTX, and of the source where the PTX tells, that it speaks of.
+        /// The assembler's log, with the lines of PTX, and of the source where the PTX tells, that
+        /// it speaks of.
         log: String,
     },
     /// The module has no kernel of that name.
@@ -177,7 +179,8 @@ pub enum Error {
         /// What is not allowed and what would be.
         reason: String,
     },
-    /// The emulator stopped the kernel. The device stays usable; the buffers the kernel could write do not, until overwritten.
+    /// The emulator stopped the kernel. The device stays usable; the buffers the kernel could write
+    /// do not, until overwritten.
     #[error("{fault}")]
     Fault {
         /// What stopped it.
@@ -185,7 +188,8 @@ pub enum Error {
         /// What the checkers had found before, on a device that checks.
         findings: Arc<[Finding]>,
     },
-    /// The emulator's checkers found something wrong with a kernel, which ran to its end all the same.
+    /// The emulator's checkers found something wrong with a kernel, which ran to its end all the
+    /// same.
     #[error("{}", told(.findings))]
     Findings {
         /// What they found.

@@ -10,9 +10,11 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::stream::{Event, Stream};
 
-/// `length` elements of host memory that a device copies to and from on its own, while the host goes on.
+/// `length` elements of host memory that a device copies to and from on its own, while the host
+/// goes on.
 ///
-/// Looking at the elements first waits for the copies that are still under way, so what is seen is what the copies left.
+/// Looking at the elements first waits for the copies that are still under way, so what is seen is
+/// what the copies left.
 pub struct HostBuffer<T: Storable> {
     backend: Arc<dyn Backend>,
     pointer: NonNull<u8>,
@@ -22,7 +24,8 @@ pub struct HostBuffer<T: Storable> {
     element: PhantomData<T>,
 }
 
-// SAFETY: it owns its memory, and every access goes through the borrow checker or waits for the device.
+// SAFETY: it owns its memory, and every access goes through the borrow checker or waits for the
+// device.
 unsafe impl<T: Storable> Send for HostBuffer<T> {}
 // SAFETY: as above; a shared reference only reads.
 unsafe impl<T: Storable> Sync for HostBuffer<T> {}
@@ -59,8 +62,9 @@ impl<T: Storable> HostBuffer<T> {
     /// A copy, or a kernel before it, failed.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.wait()?;
-        // SAFETY: the allocation holds `length` elements, aligned for any; all were initialised, and every pattern of bits is a
-        // value. No copy is under way, and starting one into the buffer takes it mutably.
+        // SAFETY: the allocation holds `length` elements, aligned for any; all were initialised,
+        // and every pattern of bits is a value. No copy is under way, and starting one into the
+        // buffer takes it mutably.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.cast().as_ptr(), self.length) })
     }
 

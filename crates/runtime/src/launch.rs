@@ -101,16 +101,17 @@ impl Launch {
         self
     }
 
-    /// Beginning, if there is room, once every CTA of the kernel before it on the stream has executed `griddepcontrol.launch_dependents`
-    /// or ended: programmatic dependent launch, sm_90. The kernel must execute `griddepcontrol.wait` before it uses what that one writes.
+    /// Beginning, if there is room, once every CTA of the kernel before it on the stream has
+    /// executed `griddepcontrol.launch_dependents` or ended: programmatic dependent launch, sm_90.
+    /// The kernel must execute `griddepcontrol.wait` before it uses what that one writes.
     #[must_use]
     pub fn overlapping(mut self) -> Self {
         self.overlaps = true;
         self
     }
 
-    /// Beginning only when all CTAs of the grid can be there at once, so that they may wait for one another: a cooperative launch. A grid of which
-    /// the device does not hold all is refused.
+    /// Beginning only when all CTAs of the grid can be there at once, so that they may wait for one
+    /// another: a cooperative launch. A grid of which the device does not hold all is refused.
     #[must_use]
     pub fn cooperative(mut self) -> Self {
         self.is_cooperative = true;
@@ -127,7 +128,8 @@ impl Launch {
         self.cluster != Extents([1; 3])
     }
 
-    /// Refuses what the device, or the kernel, does not allow: the same rules and words on every device.
+    /// Refuses what the device, or the kernel, does not allow: the same rules and words on every
+    /// device.
     pub(crate) fn check(
         &self,
         kernel: &str,

@@ -18,8 +18,8 @@ pub struct LaunchRecord {
     pub ptx: Arc<str>,
     /// The launch configuration.
     pub launch: Launch,
-    /// What the assembler made of the kernel. Where the device has no assembler, `registers_per_thread` is what the kernel's
-    /// `.maxnreg` says, and 0 without one.
+    /// What the assembler made of the kernel. Where the device has no assembler,
+    /// `registers_per_thread` is what the kernel's `.maxnreg` says, and 0 without one.
     pub attributes: KernelAttributes,
     /// The compute capability of the device.
     pub capability: &'static Capability,

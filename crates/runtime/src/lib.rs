@@ -1,7 +1,7 @@
 //! `Device`, `Stream`, `Event`, `Buffer`, `Module`: one API over the GPU's driver and the emulator.
 //!
-//! The same PTX runs on both. With a GPU, the only thing needed is its driver's `libcuda.so.1`, opened when the first GPU is asked
-//! for; without one, the emulator is the device.
+//! The same PTX runs on both. With a GPU, the only thing needed is its driver's `libcuda.so.1`,
+//! opened when the first GPU is asked for; without one, the emulator is the device.
 //!
 //! ```
 //! use warpwright_runtime::{Device, Launch};

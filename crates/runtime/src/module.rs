@@ -131,8 +131,9 @@ impl Function {
             .map_err(|error| Error::BadLaunch { kernel: self.name.to_string(), reason: error.to_string() })
     }
 
-    /// How many of its clusters the device holds at once for a launch. A cluster lies in one GPC, and GPCs have unlike numbers of SMs, so
-    /// this may be fewer than all SMs together have room for: the driver knows.
+    /// How many of its clusters the device holds at once for a launch. A cluster lies in one GPC,
+    /// and GPCs have unlike numbers of SMs, so this may be fewer than all SMs together have room
+    /// for: the driver knows.
     ///
     /// # Errors
     /// Not even one fits.
@@ -157,11 +158,12 @@ impl Function {
 
     /// Starts the kernel on a stream.
     ///
-    /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator returns when the kernel
-    /// is done, with its fault if there is one.
+    /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator
+    /// returns when the kernel is done, with its fault if there is one.
     ///
     /// # Errors
-    /// The launch or an argument does not fit the kernel or the device, an argument is half-written, or the kernel failed.
+    /// The launch or an argument does not fit the kernel or the device, an argument is
+    /// half-written, or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -1,7 +1,7 @@
 //! What a GPU runs at: a figure says little without the clocks and the power it was measured at.
 
-/// The clocks, power and heat of a GPU at one moment, as NVIDIA's management library (NVML) reads them. What it does not tell,
-/// or where there is no such library, is `None`.
+/// The clocks, power and heat of a GPU at one moment, as NVIDIA's management library (NVML) reads
+/// them. What it does not tell, or where there is no such library, is `None`.
 ///
 /// ```
 /// # use warpwright_runtime::{Device, Reading};

@@ -16,7 +16,8 @@ pub struct Parameter {
     pub kind: ParameterKind,
 }
 
-/// What the PTX tells of a parameter's type. Compilers write pointers as 64-bit integers, and 16-bit floats as bytes.
+/// What the PTX tells of a parameter's type. Compilers write pointers as 64-bit integers, and
+/// 16-bit floats as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// `.b32` and its like: bits.

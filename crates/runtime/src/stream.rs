@@ -10,8 +10,8 @@ use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::host::HostBuffer;
 
-/// A queue of work for a device: what is asked of it happens in order, while the host goes on. Nothing orders two streams but
-/// events.
+/// A queue of work for a device: what is asked of it happens in order, while the host goes on.
+/// Nothing orders two streams but events.
 ///
 /// The emulator does each piece of work at once, which is one of the orders that a GPU may choose.
 pub struct Stream {
@@ -27,7 +27,8 @@ impl Stream {
         Ok(Self { backend: backend.clone(), handle: backend.create_stream()?, id })
     }
 
-    /// A number that no other stream of this process has, had or will have: for what is kept by stream.
+    /// A number that no other stream of this process has, had or will have: for what is kept by
+    /// stream.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -122,7 +123,8 @@ impl Stream {
         self.owns("the target of the copy", to)?;
         same_device("the host buffer", from.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;
-        // SAFETY: the host buffer lets nobody write or free its memory before the event recorded next is reached.
+        // SAFETY: the host buffer lets nobody write or free its memory before the event recorded
+        // next is reached.
         unsafe {
             self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer(), to.bytes())?;
         }
@@ -139,7 +141,8 @@ impl Stream {
         same_device("the host buffer", to.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;
         from.allocation.check()?;
-        // SAFETY: the host buffer lets nobody touch or free its memory before the event recorded next is reached.
+        // SAFETY: the host buffer lets nobody touch or free its memory before the event recorded
+        // next is reached.
         unsafe {
             self.backend.copy_to_host(self.handle, to.pointer(), from.allocation.address(), from.bytes())?;
         }
@@ -197,7 +200,8 @@ impl Event {
         self.backend.event_is_reached(self.handle)
     }
 
-    /// The time from `start` to this event. On a GPU the device's own clock measures it, to about half a microsecond.
+    /// The time from `start` to this event. On a GPU the device's own clock measures it, to about
+    /// half a microsecond.
     ///
     /// # Errors
     /// One of the two was not recorded or is not reached.

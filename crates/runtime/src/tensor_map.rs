@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 
 /// A tensor in a buffer and the box that one copy moves, encoded for the buffer's device.
 ///
-/// It is passed to a kernel by value, as a reference to it, for a parameter of 128 bytes aligned to 64; or its
-/// [bytes](Self::as_bytes) are put into device memory, for a kernel that takes its address. It keeps the buffer's memory alive.
+/// It is passed to a kernel by value, as a reference to it, for a parameter of 128 bytes aligned to
+/// 64; or its [bytes](Self::as_bytes) are put into device memory, for a kernel that takes its
+/// address. It keeps the buffer's memory alive.
 ///
 /// ```
 /// use warpwright_arch::tensor_map::Swizzle;
@@ -51,7 +52,8 @@ impl TensorMap {
         let allocation = buffer.allocation.clone();
         let properties = allocation.backend().properties();
         let offset = description.address;
-        // Allocations are aligned far beyond what the rules ask, so the offset answers for the address.
+        // Allocations are aligned far beyond what the rules ask, so the offset answers for the
+        // address.
         description.check()?;
         description.check_on(properties.capability)?;
         let end = offset.saturating_add(tensor_bytes(&description));
@@ -63,7 +65,8 @@ impl TensorMap {
         Ok(Self { encoding: Arc::new(Encoding { bytes, description }), allocation })
     }
 
-    /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first: (rows, columns).
+    /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first:
+    /// (rows, columns).
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -77,7 +80,8 @@ impl TensorMap {
         Self::new(buffer, Description { swizzle, ..Description::row_major(element, 0, extents, box_extents) })
     }
 
-    /// The map of a matrix (mn, k) without gaps, whose boxes a kernel loads or stores as `tile`: its major mode is contiguous.
+    /// The map of a matrix (mn, k) without gaps, whose boxes a kernel loads or stores as `tile`:
+    /// its major mode is contiguous.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -85,8 +89,8 @@ impl TensorMap {
         Self::new(buffer, matrix_by_tiles::<T>((mn, k), tile)?)
     }
 
-    /// The map of `count` matrices (mn, k) without gaps, `stride` elements from one to the next, whose boxes a kernel loads or stores as
-    /// `tile`: its third axis counts the matrices.
+    /// The map of `count` matrices (mn, k) without gaps, `stride` elements from one to the next,
+    /// whose boxes a kernel loads or stores as `tile`: its third axis counts the matrices.
     ///
     /// ```
     /// use warpwright_lang::tensor::TmaTile;
@@ -118,12 +122,13 @@ impl TensorMap {
         Self { encoding, allocation: buffer.allocation.clone() }
     }
 
-    /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come from the tile, extents and
-    /// strides from the tensor. Their modes correspond; a tile of more than one box takes several copies
-    /// ([`TmaBox::boxes`]).
+    /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come
+    /// from the tile, extents and strides from the tensor. Their modes correspond; a tile of more
+    /// than one box takes several copies ([`TmaBox::boxes`]).
     ///
     /// # Errors
-    /// No box fills the tile, a mode of the tensor is no single run or not known, or as [`new`](Self::new).
+    /// No box fills the tile, a mode of the tensor is no single run or not known, or as
+    /// [`new`](Self::new).
     pub fn of_layout<T: Storable>(
         buffer: &Buffer<T>,
         tensor: &Layout,
@@ -131,7 +136,8 @@ impl TensorMap {
     ) -> Result<Self> {
         let element = element_type::<T>()?;
         let bulk = TmaBox::of_tile(tile, i64::from(element.bits()))?;
-        // The box's axes first, in its order; then the tensor's others, of which a box takes one element.
+        // The box's axes first, in its order; then the tensor's others, of which a box takes one
+        // element.
         let others = (0..tensor.rank()).filter(|mode| !bulk.modes.contains(mode));
         let modes: Vec<usize> = bulk.modes.iter().copied().chain(others).collect();
         let mut description = Description::row_major(element, 0, &[], &[]);
@@ -167,7 +173,8 @@ impl TensorMap {
         &self.encoding.description
     }
 
-    /// The encoded map, for a copy in device memory: at a multiple of 64 bytes, as every buffer's start is.
+    /// The encoded map, for a copy in device memory: at a multiple of 64 bytes, as every buffer's
+    /// start is.
     pub fn as_bytes(&self) -> &[u8; TENSOR_MAP_BYTES] {
         &self.encoding.bytes
     }
@@ -194,7 +201,8 @@ pub(crate) fn matrix_by_tiles<T: Element>(matrix: (u64, u64), tile: &TmaTile) ->
     Ok(Description { swizzle: of_shared(tile.swizzle()), ..description })
 }
 
-/// `count` matrices (mn, k) without gaps, `stride` elements from one to the next, in boxes of a tile of one of them.
+/// `count` matrices (mn, k) without gaps, `stride` elements from one to the next, in boxes of a
+/// tile of one of them.
 pub(crate) fn matrices_by_tiles<T: Element>(
     matrix: (u64, u64),
     (count, stride): (u64, u64),

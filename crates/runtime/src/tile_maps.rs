@@ -14,10 +14,12 @@ use crate::tensor_map::{Encoding, TensorMap, matrices_by_tiles, matrix_by_tiles}
 /// Buffers whose maps are remembered, several hundred bytes each: those of a large model's layers.
 const MOST: usize = 4096;
 
-/// The tensor maps of matrices (mn, k) that differ only in where they are, whose boxes a kernel loads or stores as one tile.
+/// The tensor maps of matrices (mn, k) that differ only in where they are, whose boxes a kernel
+/// loads or stores as one tile.
 ///
-/// Three maps take the host longer to describe, check and encode than a launch takes, so what was made for an address is remembered. The
-/// buffer itself is not: it may be freed, and what lies at its address then has the same map.
+/// Three maps take the host longer to describe, check and encode than a launch takes, so what was
+/// made for an address is remembered. The buffer itself is not: it may be freed, and what lies at
+/// its address then has the same map.
 ///
 /// ```
 /// use warpwright_lang::tensor::TmaTile;
@@ -47,7 +49,8 @@ impl<T: Storable> TileMaps<T> {
         Ok(Self::of_description(matrix_by_tiles::<T>(matrix, tile)?))
     }
 
-    /// Maps of `count` matrices each, `stride` elements from one to the next: as [`TensorMap::of_tiles`].
+    /// Maps of `count` matrices each, `stride` elements from one to the next: as
+    /// [`TensorMap::of_tiles`].
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -59,7 +62,8 @@ impl<T: Storable> TileMaps<T> {
         Self { description, known: Mutex::default(), element: PhantomData }
     }
 
-    /// With rows, the runs along the contiguous mode, that begin `pitch` elements after one another.
+    /// With rows, the runs along the contiguous mode, that begin `pitch` elements after one
+    /// another.
     #[must_use]
     pub fn pitched(mut self, pitch: u64) -> Self {
         self.description.strides[0] = pitch.saturating_mul(u64::from(T::BYTES));

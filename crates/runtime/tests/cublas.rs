@@ -1,4 +1,5 @@
-//! The rival our products are timed against computes what they must: every order of A and B, against the host.
+//! The rival our products are timed against computes what they must: every order of A and B,
+//! against the host.
 
 use half::bf16;
 use warpwright_runtime::cublas::{CublasProduct, Order, ProductShape};

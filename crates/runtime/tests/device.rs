@@ -1,7 +1,7 @@
 //! One suite for every device: what holds on the emulator holds on a GPU.
 //!
-//! The GPU's half runs where there is one; with `WARPWRIGHT_REQUIRE_GPU=1` its absence is a failure. The binary needs no file of the
-//! machine it was built on.
+//! The GPU's half runs where there is one; with `WARPWRIGHT_REQUIRE_GPU=1` its absence is a
+//! failure. The binary needs no file of the machine it was built on.
 
 use half::{bf16, f16};
 use warpwright_runtime::{Argument, Buffer, Device, Error, Function, Launch, Storable, Stream};

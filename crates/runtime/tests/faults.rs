@@ -1,4 +1,5 @@
-//! What a kernel that fails leaves behind. A GPU's context does not survive a fault, so these tests have a process of their own.
+//! What a kernel that fails leaves behind. A GPU's context does not survive a fault, so these tests
+//! have a process of their own.
 
 use warpwright_runtime::{Device, Error, Function, Launch};
 

@@ -1,4 +1,5 @@
-//! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that has them.
+//! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that
+//! has them.
 
 use warpwright_lang::access::{Access, Ordering as AccessOrdering, Scope};
 use warpwright_lang::async_copy::copy_async;
@@ -17,7 +18,8 @@ use crate::with_clusters::devices;
 const CTAS: u32 = 4;
 const THREADS: u32 = 64;
 
-/// Each cluster sums 256 elements: its CTAs add their threads' values into the first one's shared memory, which all of them then read.
+/// Each cluster sums 256 elements: its CTAs add their threads' values into the first one's shared
+/// memory, which all of them then read.
 #[kernel]
 fn cluster_sums(input: &Global<u32>, output: &mut Global<u32>) {
     launch::threads(THREADS);
@@ -109,7 +111,8 @@ fn a_producer_and_a_consumer_share_a_ring_of_slots() {
     }
 }
 
-/// Each CTA of a pair writes into the other one's shared memory, and says so at the other one's barrier.
+/// Each CTA of a pair writes into the other one's shared memory, and says so at the other one's
+/// barrier.
 #[kernel]
 fn writes_to_the_neighbour(output: &mut Global<u32>) {
     launch::threads(32);

@@ -1,5 +1,6 @@
-//! Every way to arrive at an mbarrier and to wait for it, run on the emulated H200 with its checkers on, and on a GPU that has clusters:
-//! a phase ends with the last arrival and the last byte, not before, and what dropped out is not waited for again.
+//! Every way to arrive at an mbarrier and to wait for it, run on the emulated H200 with its
+//! checkers on, and on a GPU that has clusters: a phase ends with the last arrival and the last
+//! byte, not before, and what dropped out is not waited for again.
 
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
@@ -72,9 +73,10 @@ impl Arrivals {
         if matches!(self.kind, Kind::Two | Kind::TwoWithoutEnding) { 2 } else { 1 }
     }
 
-    /// The 32 threads arrive at the barrier of the first CTA, then one more; then once more. What is seen at each step goes to
-    /// `seen`: bit 0 before the last arrival, bit 1 after it and before the bytes, bit 2 after all, and 3 to 5 the same of the next
-    /// phase, to which those who dropped out do not come.
+    /// The 32 threads arrive at the barrier of the first CTA, then one more; then once more. What
+    /// is seen at each step goes to `seen`: bit 0 before the last arrival, bit 1 after it and
+    /// before the bytes, bit 2 after all, and 3 to 5 the same of the next phase, to which those who
+    /// dropped out do not come.
     #[kernel]
     fn run(&self, seen: &mut Global<u32>) {
         launch::threads(32);
@@ -92,7 +94,8 @@ impl Arrivals {
         }
     }
 
-    /// One phase. Only the first CTA's barrier is used: the other's test of its own sees nothing end.
+    /// One phase. Only the first CTA's barrier is used: the other's test of its own sees nothing
+    /// end.
     #[device]
     fn phase(&self, barrier: Mbarrier, parity: u32) -> Reg<u32> {
         let comes = cluster_rank() == u32::from(self.remote);

@@ -1,5 +1,5 @@
-//! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, as kernels of the language use them, on every device
-//! that has them; on the emulator under each schedule.
+//! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, as kernels of the
+//! language use them, on every device that has them; on the emulator under each schedule.
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Swizzle};
 use warpwright_lang::access::Scope;
@@ -17,7 +17,8 @@ use warpwright_lang::value::constant;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
-/// The emulated H200 under each schedule, with its checkers on, and the GPU where there is one with the tensor memory accelerator.
+/// The emulated H200 under each schedule, with its checkers on, and the GPU where there is one with
+/// the tensor memory accelerator.
 fn devices() -> Vec<Device> {
     let emulator = |schedule| {
         let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
@@ -219,7 +220,8 @@ fn a_tile_is_sent_to_several_ctas() {
 const CHANNELS: u32 = 4;
 const PIXELS: u32 = 32;
 
-/// For each tap of a 3 x 3 filter, the pixels that it meets: the columns of a convolution's matrix, padded by one pixel.
+/// For each tap of a 3 x 3 filter, the pixels that it meets: the columns of a convolution's matrix,
+/// padded by one pixel.
 #[kernel]
 fn gathers_pixels(image: &TensorMap, output: &mut Global<u32>) {
     launch::threads(32);
@@ -276,7 +278,8 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
     }
 }
 
-/// Each CTA of a pair loads 256 elements and sends them to the other one, which adds them into memory.
+/// Each CTA of a pair loads 256 elements and sends them to the other one, which adds them into
+/// memory.
 #[kernel]
 fn passes_on(input: &Global<f32>, output: &mut Global<f32>) {
     launch::threads(32);
@@ -350,7 +353,8 @@ fn neighbours_store_to_each_other_asynchronously() {
     }
 }
 
-/// Copies the first tile of a matrix by a map that the kernel makes from that of another matrix, with fewer rows.
+/// Copies the first tile of a matrix by a map that the kernel makes from that of another matrix,
+/// with fewer rows.
 #[kernel]
 fn makes_a_map(
     like: &TensorMap,

@@ -1,5 +1,6 @@
-//! Every `wgmma` that the language has, run on the emulated H200 with its checkers on (and on a GPU that has them), against sums on the
-//! host: all types, A in shared memory and in registers, whole and sparse, negated, saturating, either order of 16-bit operands.
+//! Every `wgmma` that the language has, run on the emulated H200 with its checkers on (and on a GPU
+//! that has them), against sums on the host: all types, A in shared memory and in registers, whole
+//! and sparse, negated, saturating, either order of 16-bit operands.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -74,7 +75,8 @@ struct Product<A, B, C> {
 }
 
 impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
-    /// The product of images of A and B: a tile as it lies in shared memory, or a fragment's registers, thread after thread.
+    /// The product of images of A and B: a tile as it lies in shared memory, or a fragment's
+    /// registers, thread after thread.
     #[kernel]
     fn run(&self, a: &Global<u32>, b: &Global<u32>, metadata: &Global<u32>, c: &mut Global<C>) {
         launch::threads(THREADS);
@@ -220,7 +222,8 @@ fn bits_of(element: DataType, value: i64) -> u32 {
     }
 }
 
-/// The registers of a fragment of A, thread after thread: the image of what `thread_values` says, step after step.
+/// The registers of a fragment of A, thread after thread: the image of what `thread_values` says,
+/// step after step.
 fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     let element = atom.a;
     let (rows, depth) = atom.tile(Operand::A);
@@ -248,7 +251,8 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     places
 }
 
-/// The places in their fours of the two stored elements of a pair, rising; or of one of two, as tf32 says it.
+/// The places in their fours of the two stored elements of a pair, rising; or of one of two, as
+/// tf32 says it.
 fn entry(element: DataType, step: i64, row: i64, entry: i64) -> u32 {
     const PAIRS: [[u32; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
     let mixed = |at: i64| ((step * 64 + row) * 64 + at).wrapping_mul(2_654_435_761) as usize >> 7;
@@ -371,7 +375,8 @@ fn atoms(family: Family) -> Vec<Vec<MmaAtom>> {
     by_types.into_values().collect()
 }
 
-/// Each type and source in every shape; without optimisation in its narrowest and two others, such that over the types all are seen.
+/// Each type and source in every shape; without optimisation in its narrowest and two others, such
+/// that over the types all are seen.
 fn samples(family: Family) -> Vec<Form> {
     let atoms = atoms(family);
     if !cfg!(debug_assertions) {
@@ -439,7 +444,8 @@ fn integers_saturate_or_wrap_and_begin_from_sums() {
     }
 }
 
-/// Twice A, of 64 rows, by B; and that, rounded, by B turned over: what registers hold is made before it is multiplied.
+/// Twice A, of 64 rows, by B; and that, rounded, by B turned over: what registers hold is made
+/// before it is multiplied.
 #[kernel]
 fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     launch::threads(128);

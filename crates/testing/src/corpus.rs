@@ -1,6 +1,8 @@
-//! The PTX corpus: programs that NVRTC and Triton compiled, with launches, inputs, and the results of NumPy.
+//! The PTX corpus: programs that NVRTC and Triton compiled, with launches, inputs, and the results
+//! of NumPy.
 //!
-//! `corpus/make.py` makes the files from `corpus/sources` and `corpus/programs`; `corpus.tar.gz` holds them:
+//! `corpus/make.py` makes the files from `corpus/sources` and `corpus/programs`; `corpus.tar.gz`
+//! holds them:
 //!
 //! | file | contents |
 //! |---|---|
@@ -39,7 +41,8 @@ pub fn archive() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus.tar.gz")
 }
 
-/// A folder with the files of the archive. The first test program that needs it extracts it, beside the test programs.
+/// A folder with the files of the archive. The first test program that needs it extracts it, beside
+/// the test programs.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -93,7 +96,8 @@ impl Case {
         }
     }
 
-    /// Whether arguments of the launch hold tensor maps, which the runtime encodes: without it the launch cannot be run.
+    /// Whether arguments of the launch hold tensor maps, which the runtime encodes: without it the
+    /// launch cannot be run.
     pub fn needs_runtime(&self) -> bool {
         let has_maps = |argument: &Value| !argument["tensor_map"].is_null() || !argument["struct"].is_null();
         self.launch["args"].as_array().is_some_and(|arguments| arguments.iter().any(has_maps))
@@ -163,7 +167,8 @@ fn element(dtype: &str) -> (usize, Option<Read>) {
     }
 }
 
-/// Where a saved buffer is not what `EXPECTED.json` expects: integers and bytes are equal, floats within the tolerance.
+/// Where a saved buffer is not what `EXPECTED.json` expects: integers and bytes are equal, floats
+/// within the tolerance.
 pub fn difference(saved: &[u8], expected: &[u8], expectation: &Value) -> Option<String> {
     let dtype = expectation["dtype"].as_str().expect("a dtype");
     let bound = |name: &str| expectation[name].as_f64().expect("a tolerance");

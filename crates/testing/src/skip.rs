@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-/// Reports that a test, or a part of it, did not run. Every such test reports it here, so that `skipped:` finds them all.
+/// Reports that a test, or a part of it, did not run. Every such test reports it here, so that
+/// `skipped:` finds them all.
 pub fn skipped(why: impl Display) {
     let thread = std::thread::current();
     eprintln!("skipped: {}: {why}", thread.name().unwrap_or("a test"));

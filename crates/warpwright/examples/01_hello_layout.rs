@@ -1,4 +1,5 @@
-//! Tutorial 1, Hello, Layout: one memory, three layouts. The chapter is `docs/tutorials/01_hello_layout.md`.
+//! Tutorial 1, Hello, Layout: one memory, three layouts. The chapter is
+//! `docs/tutorials/01_hello_layout.md`.
 
 use std::error::Error;
 use std::io::Write;
@@ -15,7 +16,8 @@ struct Lens {
 }
 
 impl Lens {
-    /// Thread (row, column) reads the element there, and writes it down at its place in the row-major `seen`.
+    /// Thread (row, column) reads the element there, and writes it down at its place in the
+    /// row-major `seen`.
     #[kernel]
     fn look(&self, memory: &Global<u32>, seen: &mut Global<u32>) {
         launch::required_block(ROWS, COLUMNS, 1);
@@ -25,7 +27,8 @@ impl Lens {
     }
 }
 
-/// Looks at memory in which every element holds its own address: what is seen at a coordinate is its offset.
+/// Looks at memory in which every element holds its own address: what is seen at a coordinate is
+/// its offset.
 fn show(device: &Device, out: &mut dyn Write, title: &str, layout: Layout) -> Result<(), Box<dyn Error>> {
     writeln!(out, "=== {title} ===\nLayout: {layout:#}")?;
     let room = layout.cosize()?.known().expect("the layout is known");

@@ -26,7 +26,8 @@ enum Deal {
 }
 
 impl Deal {
-    /// What the kernel does with `memory`: `tiles` gets each CTA's tile by rows, `hands` each thread's elements.
+    /// What the kernel does with `memory`: `tiles` gets each CTA's tile by rows, `hands` each
+    /// thread's elements.
     #[kernel]
     fn run(self, memory: &Global<u32>, tiles: &mut Global<u32>, hands: &mut Global<u32>) {
         launch::threads(AGENTS);

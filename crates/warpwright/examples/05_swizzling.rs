@@ -24,7 +24,8 @@ impl Tile {
         Layout::column_major((SIDE, SIDE)).expect("a plain layout").swizzled(self.swizzle)
     }
 
-    /// Writes every element's number through the layout, reads the memory underneath, and so finds each element's bank.
+    /// Writes every element's number through the layout, reads the memory underneath, and so finds
+    /// each element's bank.
     #[kernel]
     fn find_banks(&self, banks: &mut Global<u32>) {
         launch::threads(ELEMENTS);
@@ -37,7 +38,8 @@ impl Tile {
         banks[element] = thread % BANKS;
     }
 
-    /// Copies a column-major matrix into the tile, two elements at a time, and reads it there by rows.
+    /// Copies a column-major matrix into the tile, two elements at a time, and reads it there by
+    /// rows.
     #[kernel]
     fn bring(&self, from: &Global<f32>, to: &mut Global<f32>) {
         launch::threads(32);
@@ -83,7 +85,8 @@ fn show_banks(device: &Device, out: &mut dyn Write, tile: &Tile) -> Result<u32, 
     Ok(meetings)
 }
 
-/// Prints the passes that shared memory makes for a warp that reads 32 columns of a row of a 128 x 128 tile.
+/// Prints the passes that shared memory makes for a warp that reads 32 columns of a row of a 128 x
+/// 128 tile.
 fn show_passes(out: &mut dyn Write, swizzle: Swizzle) -> Result<(), Box<dyn Error>> {
     let tile = Layout::column_major((128, 128))?.swizzled(swizzle);
     let read = Access::new(Layout::new((32, 1), (128, 0))?, 32)?;

@@ -1,5 +1,5 @@
-//! Tutorial 7, The Global GEMM: tiles of C to CTAs, steps of k through shared memory, fragments to tensor cores. The
-//! chapter is `docs/tutorials/07_global_gemm.md`.
+//! Tutorial 7, The Global GEMM: tiles of C to CTAs, steps of k through shared memory, fragments to
+//! tensor cores. The chapter is `docs/tutorials/07_global_gemm.md`.
 
 use std::error::Error;
 use std::io::Write;
@@ -20,7 +20,8 @@ fn shared_tile(rows: u32) -> Tensor<f16, SharedSpace> {
     Tensor::swizzled(memory, Layout::row_major((rows, TILE.2)), Swizzle::new(2, 3, 3))
 }
 
-/// C = A·Bᵀ. A is (m, k), B is (n, k), C is (m, n), all row-major; m, n and k are multiples of the tile.
+/// C = A·Bᵀ. A is (m, k), B is (n, k), C is (m, n), all row-major; m, n and k are multiples of the
+/// tile.
 #[kernel]
 fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n: u32, k: u32) {
     launch::threads(THREADS);

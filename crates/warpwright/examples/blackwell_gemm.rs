@@ -1,7 +1,8 @@
-//! C = A·Bᵀ on Blackwell's tensor cores: TMA fills a ring of tiles, one thread multiplies them into tensor memory, a warpgroup takes the
-//! product from there.
+//! C = A·Bᵀ on Blackwell's tensor cores: TMA fills a ring of tiles, one thread multiplies them into
+//! tensor memory, a warpgroup takes the product from there.
 //!
-//! Written without such a GPU at hand, for its emulator: `cargo run --release -p warpwright --example blackwell_gemm`.
+//! Written without such a GPU at hand, for its emulator:
+//! `cargo run --release -p warpwright --example blackwell_gemm`.
 
 use warpwright::arch::Arch;
 use warpwright::arch::DataType;
@@ -31,7 +32,8 @@ impl BlackwellGemm {
         let (slot, done) = (shared_array::<u32>(1), Mbarrier::new());
         let (thread, row, column) = (multiplier.thread(), block_idx().y, block_idx().x);
 
-        // The first warp asks for the columns of the product; the pipeline's barrier tells all where they are.
+        // The first warp asks for the columns of the product; the pipeline's barrier tells all
+        // where they are.
         if thread_idx().x == 0 {
             done.init(1);
         }

@@ -1,6 +1,8 @@
-//! C = A·Bᵀ on Hopper's tensor cores, in forty lines: TMA fills a ring of tiles, `wgmma` empties it.
+//! C = A·Bᵀ on Hopper's tensor cores, in forty lines: TMA fills a ring of tiles, `wgmma` empties
+//! it.
 //!
-//! Runs on an H100 or H200, or on the emulator of one: `cargo run --release -p warpwright --example hopper_gemm`.
+//! Runs on an H100 or H200, or on the emulator of one:
+//! `cargo run --release -p warpwright --example hopper_gemm`.
 
 use warpwright::arch::Arch;
 use warpwright::layout::Error;

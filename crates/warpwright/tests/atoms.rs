@@ -1,5 +1,6 @@
-//! The layout algebra's MMA atoms against the emulator's fragments, which golden cases recorded on an H200 hold to the
-//! hardware: the two tables were written apart, and must say the same of every lane and value.
+//! The layout algebra's MMA atoms against the emulator's fragments, which golden cases recorded on
+//! an H200 hold to the hardware: the two tables were written apart, and must say the same of every
+//! lane and value.
 
 use warpwright::arch::DataType;
 use warpwright::emulator::tensor::fragment::Fragment;
@@ -117,7 +118,8 @@ fn quadpairs_hold_what_the_hardware_holds() {
 /// Rows of A of one warp of every sparse multiply.
 const ROWS: usize = 16;
 
-/// A sparse A expanded by the emulator has each stored element where the atom's metadata says, for every selector.
+/// A sparse A expanded by the emulator has each stored element where the atom's metadata says, for
+/// every selector.
 #[test]
 fn metadata_places_what_the_hardware_places() {
     let mut placed = 0;
@@ -167,7 +169,8 @@ fn metadata_places_what_the_hardware_places() {
     assert!(placed > 10_000, "the whole table was walked");
 }
 
-/// A register of metadata in which every entry is legal: two different places of four, rising, or one of two.
+/// A register of metadata in which every entry is legal: two different places of four, rising, or
+/// one of two.
 fn legal_metadata(element: DataType, lane: u32) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     let mixed = |at: u32| (lane * 8 + at).wrapping_mul(2_654_435_761) >> 16;

@@ -1,4 +1,5 @@
-//! The example for Blackwell: right and clean at every schedule, and accepted by the assembler where `WARPWRIGHT_PTXAS` names one.
+//! The example for Blackwell: right and clean at every schedule, and accepted by the assembler
+//! where `WARPWRIGHT_PTXAS` names one.
 
 #[path = "../examples/blackwell_gemm.rs"]
 #[expect(dead_code, reason = "its main is the example's")]

@@ -27,7 +27,8 @@ fn a_tiled_copy_needs_the_values_of_its_atom() -> Result<(), Error> {
     Ok(())
 }
 
-/// "Swizzling" and "The Global GEMM": eight chunks of 16 bytes change places, and that is all 32 banks.
+/// "Swizzling" and "The Global GEMM": eight chunks of 16 bytes change places, and that is all 32
+/// banks.
 #[test]
 fn three_bits_of_chunks_reach_every_bank() -> Result<(), Error> {
     for (swizzle, element_bytes) in [(Swizzle::new(3, 2, 3)?, 4), (Swizzle::new(3, 3, 3)?, 2)] {
@@ -51,15 +52,18 @@ fn a_swizzle_belongs_to_its_stride() -> Result<(), Error> {
     Ok(())
 }
 
-/// "The Global GEMM": a warp's store of a pair of columns of its accumulators, C being row-major and 512 wide.
+/// "The Global GEMM": a warp's store of a pair of columns of its accumulators, C being row-major
+/// and 512 wide.
 #[test]
 fn accumulators_are_stored_in_whole_sectors() -> Result<(), Error> {
     let c = ComposedLayout::from(Layout::row_major((8, 512))?);
-    // Lane -> (row lane / 4, columns 2 (lane % 4) and the next), as indices of a column-major (8, 512).
+    // Lane -> (row lane / 4, columns 2 (lane % 4) and the next), as indices of a column-major (8,
+    // 512).
     let pair = Access::new(Layout::new(((4, 8), 2), ((16, 1), 8))?, 32)?;
     let sectors = pair.sectors(&c)?;
     assert_eq!((sectors.touched, sectors.ideal), (8, 8));
-    // Even stores of single floats touch the same eight sectors twice, not a line of 128 bytes each.
+    // Even stores of single floats touch the same eight sectors twice, not a line of 128 bytes
+    // each.
     let single = Access::new(Layout::new(((4, 8), 1), ((16, 1), 0))?, 32)?;
     assert_eq!(single.sectors(&c)?.touched, 8);
     Ok(())

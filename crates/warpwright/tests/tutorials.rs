@@ -1,5 +1,5 @@
-//! Every chapter of the tutorials is its example: its listings, joined, are the program, and its outputs, joined, are what
-//! the program prints on the emulator.
+//! Every chapter of the tutorials is its example: its listings, joined, are the program, and its
+//! outputs, joined, are what the program prints on the emulator.
 
 use std::error::Error;
 use std::io::Write;
@@ -100,7 +100,8 @@ chapters! {
 
 const PRINTING: &str = include_str!("../../../docs/tutorials/printing.md");
 
-/// What a device prints goes to the process's output, so the chapter on it is run in a process of its own.
+/// What a device prints goes to the process's output, so the chapter on it is run in a process of
+/// its own.
 #[test]
 fn printing() {
     let program = include_str!("../examples/printing.rs");

@@ -1,4 +1,5 @@
-//! What developers of warpwright run: `cargo run -p xtask -- chapter`, `cargo run -p xtask -- sweep`.
+//! What developers of warpwright run: `cargo run -p xtask -- chapter`,
+//! `cargo run -p xtask -- sweep`.
 
 mod chapter;
 mod sweep;

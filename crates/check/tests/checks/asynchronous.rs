@@ -73,7 +73,8 @@ fn an_mbarrier_tells_of_copies() {
 
 #[test]
 fn an_arrival_after_copies_counts_when_it_takes_place() {
-    // For one arrival less than there are: the last one falls into the next phase, and with it what it would have told.
+    // For one arrival less than there are: the last one falls into the next phase, and with it what
+    // it would have told.
     let start = "mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; @%p1 mbarrier.init.shared.b64 [%r8], 63; bar.sync 0;";
     let arrive = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r8];";
     let wait = "wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], 0; @!%p2 bra wait;";

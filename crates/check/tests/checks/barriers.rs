@@ -1,4 +1,5 @@
-//! Rows 8, 16, 19 and 26 of the catalogue: threads of a CTA that share memory with no barrier between them.
+//! Rows 8, 16, 19 and 26 of the catalogue: threads of a CTA that share memory with no barrier
+//! between them.
 
 use warpwright_check::FindingKind::{Barrier, Race};
 use warpwright_emulator::{FaultKind, Schedule};
@@ -59,7 +60,8 @@ fn a_named_barrier_orders_those_that_meet_at_it() {
 
 #[test]
 fn arriving_tells_others_and_learns_nothing() {
-    // Warp 0 arrives and goes on; warp 1 waits for it. What warp 0 wrote before may be read by warp 1, not the reverse.
+    // Warp 0 arrives and goes on; warp 1 waits for it. What warp 0 wrote before may be read by warp
+    // 1, not the reverse.
     let split = |first: &str, second: &str| {
         format!(
             "setp.eq.u32 %p1, %warp, 0;
@@ -102,7 +104,8 @@ fn writes_of_the_same_value_are_harmless() {
     found("st.shared.u32 [%tile], %warp;", ONE, Race, ["st.shared", "st.shared"]);
 }
 
-/// Both warps arrive at a barrier for both and go to it again, to wait: the first to come back would complete it alone.
+/// Both warps arrive at a barrier for both and go to it again, to wait: the first to come back
+/// would complete it alone.
 const TWICE: &str = "st.shared.u32 [%own], %tid; bar.arrive 1, 64;";
 
 #[test]
@@ -114,8 +117,9 @@ fn a_warp_arrives_at_a_barrier_once_each_time_it_completes() {
     clean(&body(&[TWICE, "bar.sync 2, 64;", READ_NEXT]), two_warps);
 }
 
-/// Cooperative groups keep the barriers of tiles of several warps in the shared memory that the hardware reserves. It holds
-/// something before the kernel writes it, and ends where the device says.
+/// Cooperative groups keep the barriers of tiles of several warps in the shared memory that the
+/// hardware reserves. It holds something before the kernel writes it, and ends where the device
+/// says.
 #[test]
 fn memory_of_the_system_is_written_and_reachable() {
     let reserved = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_end;";

@@ -117,7 +117,8 @@ fn a_guess_that_an_atomic_confirms_is_harmless() {
     );
 }
 
-/// CTAs run on several threads of the host, and the checkers must see what orders them in the order in which it took place.
+/// CTAs run on several threads of the host, and the checkers must see what orders them in the order
+/// in which it took place.
 #[test]
 fn many_ctas_at_once_are_seen_in_their_order() {
     let many = Grid { ctas: 500, ..WIDE };
@@ -133,7 +134,8 @@ fn many_ctas_at_once_are_seen_in_their_order() {
     }
 }
 
-/// Each CTA writes its part and counts itself; the last one adds up the parts, as `__threadfence` is explained with.
+/// Each CTA writes its part and counts itself; the last one adds up the parts, as `__threadfence`
+/// is explained with.
 fn parts(fence: &str, use_of_part: &str) -> String {
     format!(
         "mul.wide.u32 %rd1, %cta, 4; add.u64 %rd1, %rd1, %buffer;
@@ -166,7 +168,8 @@ fn volatile_parts_are_fenced_before_they_are_counted() {
 
 #[test]
 fn who_waits_for_a_flag_fences_after_it_in_every_round() {
-    // A barrier of the grid in two rounds: what is learnt in the first must not stand for the second.
+    // A barrier of the grid in two rounds: what is learnt in the first must not stand for the
+    // second.
     let program = |after: &str| {
         format!(
             "xor.b32 %r5, %cta, 1;

@@ -4,8 +4,10 @@ use warpwright_arch::Arch;
 use warpwright_check::{Finding, FindingKind, LaunchChecks};
 use warpwright_emulator::{Emulator, Fault, Launch, Schedule};
 
-/// What a body starts with that is for Blackwell is `//sm_100a`. A kernel's body, with what its header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the
-/// address of 64 KiB of zeros with 4 KiB behind them that nothing has written, and `tile` is 4096 bytes of shared memory.
+/// What a body starts with that is for Blackwell is `//sm_100a`. A kernel's body, with what its
+/// header would be. `%tid`, `%lane` and `%warp` hold the thread's numbers, `%buffer` the address of
+/// 64 KiB of zeros with 4 KiB behind them that nothing has written, and `tile` is 4096 bytes of
+/// shared memory.
 pub(crate) fn kernel(body: &str) -> String {
     let mut text = String::from(
         "
@@ -97,7 +99,8 @@ pub(crate) fn clean(body: &str, grid: Grid) {
     }
 }
 
-/// The fault of the body is found at every schedule: of this kind, at these instructions, of two the later first.
+/// The fault of the body is found at every schedule: of this kind, at these instructions, of two
+/// the later first.
 #[track_caller]
 pub(crate) fn found<const N: usize>(body: &str, grid: Grid, kind: FindingKind, places: [&str; N]) -> Finding {
     let mut first = None;

@@ -1,4 +1,5 @@
-//! Row 24 of the catalogue: memory that nothing has written; and work that is under way when a kernel ends.
+//! Row 24 of the catalogue: memory that nothing has written; and work that is under way when a
+//! kernel ends.
 
 use warpwright_check::FindingKind::{Leak, Uninitialised};
 

@@ -59,7 +59,8 @@ fn a_barrier_does_not_wait_for_a_multiply() {
 
 #[test]
 fn one_warp_of_the_warpgroup_may_tell_others() {
-    // Five warps: the first four multiply, and warp 0 alone tells the fifth that the operands may go.
+    // Five warps: the first four multiply, and warp 0 alone tells the fifth that the operands may
+    // go.
     let five = Grid { threads: 160, ..WARPGROUP };
     let program = |tell: &str| {
         body(&[
@@ -112,7 +113,8 @@ fn one_lane_of_the_warpgroup_may_tell_others() {
     found(&program(&format!("{arrive} {DONE}")), five, InFlight, ["st.shared", "wgmma.mma_async"]);
 }
 
-/// The multiply of [`MULTIPLY`] without what belongs around it, with A in shared memory or in registers.
+/// The multiply of [`MULTIPLY`] without what belongs around it, with A in shared memory or in
+/// registers.
 const BARE: &str =
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %p3, 1, 1, 0, 0;";
 const OF_REGISTERS: &str = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, {%r4, %r5, %r6, %r7}, %rd2, %p3, 1, 1, 0;";

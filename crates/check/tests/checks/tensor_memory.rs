@@ -10,8 +10,8 @@ fn body(parts: &[&str]) -> String {
     format!("//sm_100a\n{}", parts.join("\n"))
 }
 
-/// Warp 0 gets 64 columns, whose address all have in `%r1`; `%r2` is that of the warp's rows, `%r8` an mbarrier for one
-/// arrival, with another one 16 bytes after it.
+/// Warp 0 gets 64 columns, whose address all have in `%r1`; `%r2` is that of the warp's rows, `%r8`
+/// an mbarrier for one arrival, with another one 16 bytes after it.
 const ALLOCATE: &str = "
     mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; setp.lt.u32 %p2, %tid, 32; add.u32 %r9, %r8, 8;
     @%p1 mbarrier.init.shared.b64 [%r8], 1; @%p1 mbarrier.init.shared.b64 [%r8+16], 1;

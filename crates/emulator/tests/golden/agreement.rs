@@ -13,14 +13,16 @@ use crate::golden::case::{Buffer, Case};
 pub(crate) enum Agreement {
     /// The same bits.
     Exact,
-    /// An approximate function: the GPU's result and ours each within the documented error, so within twice that.
+    /// An approximate function: the GPU's result and ours each within the documented error, so
+    /// within twice that.
     Near { relative: f64, absolute: f64 },
     /// A sum of products in f32: within the error of adding them one by one.
     DotProduct,
 }
 
-/// Twice the error that the PTX ISA documents for the approximate functions, by the start of their names. An absolute
-/// error is given where it documents one. The gross approximations of f64 give 20 bits.
+/// Twice the error that the PTX ISA documents for the approximate functions, by the start of their
+/// names. An absolute error is given where it documents one. The gross approximations of f64 give
+/// 20 bits.
 const APPROXIMATE: [(&str, f64, f64); 16] = [
     ("cos.approx", 0.0, 1.4e-6),
     ("sin.approx", 0.0, 1.4e-6),
@@ -55,7 +57,8 @@ pub(crate) fn of(case: &Case) -> Agreement {
     }
 }
 
-/// m16n8k8 and m16n8k16 of 16-bit floats into f32 are added in f32, fast; all other multiplies as the hardware does.
+/// m16n8k8 and m16n8k16 of 16-bit floats into f32 are added in f32, fast; all other multiplies as
+/// the hardware does.
 fn sums_halves(name: &str) -> bool {
     name.starts_with("m16n8") && (name.contains("f32.f16.f16.f32") || name.contains("f32.bf16.bf16.f32"))
 }
@@ -144,7 +147,8 @@ fn least(case: &Case) -> f64 {
     }
 }
 
-/// How far each result of a dot product may be off: a unit in the last place of the sum of magnitudes for each addition.
+/// How far each result of a dot product may be off: a unit in the last place of the sum of
+/// magnitudes for each addition.
 fn slack(case: &Case) -> Vec<f64> {
     let mut words = case.name.split('.');
     let shape = words.next().and_then(Shape::from_word).expect("a multiply's name starts with its shape");

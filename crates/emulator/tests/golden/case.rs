@@ -42,7 +42,8 @@ impl Width {
     }
 }
 
-/// A named run of registers, one buffer for all of them: register `r` of thread `t` is element `r * threads + t`.
+/// A named run of registers, one buffer for all of them: register `r` of thread `t` is element
+/// `r * threads + t`.
 #[derive(Clone)]
 pub(crate) struct Operand {
     pub(crate) name: char,

@@ -1,7 +1,8 @@
-//! Clusters: special registers, distributed shared memory, mbarriers, and what is asynchronous with neither tensor nor bulk.
+//! Clusters: special registers, distributed shared memory, mbarriers, and what is asynchronous with
+//! neither tensor nor bulk.
 //!
-//! Every case is of two clusters. No case waits for ever where the emulator is wrong: phases are asked for once, behind a
-//! barrier of the cluster.
+//! Every case is of two clusters. No case waits for ever where the emulator is wrong: phases are
+//! asked for once, behind a barrier of the cluster.
 
 use crate::golden::case::{Case, Width};
 
@@ -64,7 +65,8 @@ fn registers() -> Vec<Case> {
     [1, 2, 4, 8].map(|ctas| case("cluster", format!("registers.{ctas}"), ctas, 17, &body)).into()
 }
 
-/// Shared memory of 64 words, its own and the next CTA's address, 32 bits and generic; every thread has stored its mark.
+/// Shared memory of 64 words, its own and the next CTA's address, 32 bits and generic; every thread
+/// has stored its mark.
 fn window() -> String {
     format!(
         ".shared .align 16 .b8 window[2048];\nmov.u32 %own, window;\nmapa.shared::cluster.u32 %peer, %own, %next;\n\
@@ -80,7 +82,8 @@ fn addresses() -> Vec<Case> {
     let mut cases = Vec::new();
     let window = window();
     for ctas in [1, 2, 4, 8] {
-        // A symbol carries its CTA's rank at bit 24; mapa of the own rank changes nothing; generic addresses agree.
+        // A symbol carries its CTA's rank at bit 24; mapa of the own rank changes nothing; generic
+        // addresses agree.
         let body = format!(
             "{window}shr.u32 %d0, %own, 24;\nmapa.shared::cluster.u32 %x5, %own, %rank;\nsub.u32 %d1, %x5, %own;\n\
              mapa.shared::cluster.u32 %x6, window, %next;\nmapa.shared::cluster.u32 %x5, %own, %next;\nsub.u32 %d2, %x6, %x5;\n\
@@ -506,7 +509,8 @@ fn remote_arrivals() -> Vec<Case> {
 
 fn asynchronous() -> Vec<Case> {
     let mut cases = Vec::new();
-    // Every thread sends 16 bytes of room to the next CTA, whose mbarrier expects them; all wait for theirs.
+    // Every thread sends 16 bytes of room to the next CTA, whose mbarrier expects them; all wait
+    // for theirs.
     let around = |store: &str, bytes: u32| {
         format!(
             "{}.shared .align 16 .b8 room[1024];\nmov.u32 %x0, room;\nmad.lo.u32 %x1, %local, 16, %x0;\nmapa.shared::cluster.u32 %x2, %x1, %next;\n\

@@ -102,7 +102,8 @@ fn float_to_integer() -> Vec<Case> {
     let mut cases = Vec::new();
     for (from, kind) in FLOATS {
         for (to, _) in INTEGERS {
-            // bf16 converts to and from no 8-bit integer, and into registers of the target's own width only.
+            // bf16 converts to and from no 8-bit integer, and into registers of the target's own
+            // width only.
             let width = if from == "bf16" && to.ends_with("16") { Width::B16 } else { result(to) };
             if from == "bf16" && to.ends_with('8') {
                 continue;

@@ -123,7 +123,8 @@ impl Input {
     fn scalars(&self) -> Vec<u64> {
         let edges = edges(self.kind);
         let mut values = Vec::with_capacity(self.elements);
-        // All operands of one instruction walk the same random sequence, each keeping its own part of it.
+        // All operands of one instruction walk the same random sequence, each keeping its own part
+        // of it.
         let mut random = Random(0x5eed + self.arity as u64);
         for index in 0..self.elements {
             let row: Vec<u64> = match self.arity {
@@ -140,7 +141,8 @@ impl Input {
     }
 }
 
-/// Every fourth row is made to cancel: the last operand is what the others nearly add or multiply up to.
+/// Every fourth row is made to cancel: the last operand is what the others nearly add or multiply
+/// up to.
 fn related(kind: Kind, mut row: Vec<u64>, index: usize) -> Vec<u64> {
     if !index.is_multiple_of(4) || row.len() < 2 {
         return row;

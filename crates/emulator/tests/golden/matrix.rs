@@ -1,5 +1,6 @@
-//! `mma`, sparse `mma` and `wmma`: small integers, whose sums are exact and so prove which lane and register own which
-//! element; wide magnitudes, which show how sums are rounded; and special values.
+//! `mma`, sparse `mma` and `wmma`: small integers, whose sums are exact and so prove which lane and
+//! register own which element; wide magnitudes, which show how sums are rounded; and special
+//! values.
 
 use crate::golden::case::{Buffer, Case, Width};
 use crate::golden::inputs::{Element, Input, Kind};
@@ -57,7 +58,8 @@ const MULTIPLIES: &[Multiply] = &[
     dense("m16n8k16", "f16.e5m2.e4m3.f16", (E5m2, 2), (E4m3, 1), (F16, 2)),
 ];
 
-/// m8n8k4 is of f16, in all layouts: four matrices at once, one to each quarter of the warp's lanes.
+/// m8n8k4 is of f16, in all layouts: four matrices at once, one to each quarter of the warp's
+/// lanes.
 const QUADS: &[(&str, usize, Element)] =
     &[("f16.f16.f16.f16", 4, F16), ("f32.f16.f16.f32", 8, F32), ("f32.f16.f16.f16", 4, F16)];
 
@@ -379,8 +381,8 @@ const WARPS_TABLE: &[Warp] = &[
     },
 ];
 
-/// Load, multiply and store; and beside the product, the registers of fragments loaded from numbered elements, which name
-/// their owners.
+/// Load, multiply and store; and beside the product, the registers of fragments loaded from
+/// numbered elements, which name their owners.
 fn wmma() -> Vec<Case> {
     WARPS_TABLE.iter().flat_map(|warp| warp.layouts.iter().map(|&layouts| wmma_case(warp, layouts))).collect()
 }
@@ -392,7 +394,8 @@ fn wmma_case(warp: &Warp, (left, right): (&'static str, &'static str)) -> Case {
         Buffer::RawInput(Input { kind: Kind::Small(element), arity: 3, position, elements })
     };
     let stride = |layout: &str, rows: usize, columns: usize| if layout == "row" { columns } else { rows };
-    // The accumulator is read by rows and written by columns where A's layout is by columns, so both are seen.
+    // The accumulator is read by rows and written by columns where A's layout is by columns, so
+    // both are seen.
     let store = if left == "col" { "col" } else { "row" };
     let operation = if *element == "b1" { ".xor.popc" } else { "" };
     let declared = if *element == "f64" { "b64" } else { "b32" };

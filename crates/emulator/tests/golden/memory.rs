@@ -12,7 +12,8 @@ fn input(kind: Kind, arity: usize, position: usize) -> Input {
     Input { kind, arity, position, elements: ELEMENTS }
 }
 
-/// Every thread has a cell of its own, in global and then in shared memory: old and new values of both.
+/// Every thread has a cell of its own, in global and then in shared memory: old and new values of
+/// both.
 fn atomics() -> Vec<Case> {
     let mut cases = Vec::new();
     let own_cell = |operation: &str, kind: Kind, sources: usize, target: &'static str| {
@@ -207,7 +208,8 @@ fn asynchronous() -> Vec<Case> {
     cases
 }
 
-/// `ldmatrix`, `stmatrix` and `movmatrix`: the memory holds numbered halves, so the registers name their owners.
+/// `ldmatrix`, `stmatrix` and `movmatrix`: the memory holds numbered halves, so the registers name
+/// their owners.
 fn matrices() -> Vec<Case> {
     let mut cases = Vec::new();
     for (count, letter) in [(1, "x1"), (2, "x2"), (4, "x4")] {

@@ -1,8 +1,9 @@
 //! Small PTX programs with inputs, and the outputs an H200 gave for them.
 //!
-//! The cases are a table in this folder, one file for each group of families. A recording holds what the GPU gave
-//! (`golden/results*.bin`) and a checksum of each case's PTX, launch and inputs (`golden/results*.json`); a case that
-//! differs from its recording fails. To record anew, on a machine with the GPU:
+//! The cases are a table in this folder, one file for each group of families. A recording holds
+//! what the GPU gave (`golden/results*.bin`) and a checksum of each case's PTX, launch and inputs
+//! (`golden/results*.json`); a case that differs from its recording fails. To record anew, on a
+//! machine with the GPU:
 //!
 //!     cargo test -p warpwright-emulator --test it -- --ignored golden::write_cases
 //!     python3 crates/emulator/golden/record.py target/tmp/golden

@@ -1,5 +1,5 @@
-//! What the GPU gave: `results.json` says where in `results.bin` each case's outputs stand, and `results.NAME.json` where
-//! in `results.NAME.bin` those of the parts recorded by themselves.
+//! What the GPU gave: `results.json` says where in `results.bin` each case's outputs stand, and
+//! `results.NAME.json` where in `results.NAME.bin` those of the parts recorded by themselves.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -55,7 +55,8 @@ impl Records {
         self.entries.keys()
     }
 
-    /// The saved buffers of a case, end to end; an error where the record is of another program or other inputs.
+    /// The saved buffers of a case, end to end; an error where the record is of another program or
+    /// other inputs.
     pub(crate) fn outputs(&self, case: &Case) -> Result<Vec<u8>, String> {
         let name = case.path();
         let entry = self.entries.get(&name).ok_or("it was never recorded")?;

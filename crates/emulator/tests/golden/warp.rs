@@ -1,4 +1,5 @@
-//! Instructions that the lanes of a warp or the warps of a CTA execute together, and special registers.
+//! Instructions that the lanes of a warp or the warps of a CTA execute together, and special
+//! registers.
 
 use crate::golden::case::{Buffer, Case, Width};
 use crate::golden::inputs::{ELEMENTS, Input, Kind};
@@ -54,7 +55,8 @@ fn shuffles() -> Vec<Case> {
 
 fn votes() -> Vec<Case> {
     let mut cases = Vec::new();
-    // A predicate of the lane's number and value, chosen so that all, some and none hold in different warps.
+    // A predicate of the lane's number and value, chosen so that all, some and none hold in
+    // different warps.
     let condition = ".reg .pred %p, %q, %odd;\n.reg .b32 %bit, %limit;\nshr.u32 %limit, %thread, 5;\nsetp.le.u32 %p, %lane, %limit;\n\
                      and.b32 %bit, %lane, 1;\nsetp.eq.u32 %odd, %bit, 1;\n";
     for mode in ["all", "any", "uni"] {
@@ -149,7 +151,8 @@ fn barriers() -> Vec<Case> {
              selp.b32 %d2, 1, 0, %q;\nbar.red.or.pred %q, 3, %p;\nselp.b32 %d3, 1, 0, %q;"
         ),
     ));
-    // Two warps meet at barrier 1, the other two at barrier 2, and pass values through shared memory.
+    // Two warps meet at barrier 1, the other two at barrier 2, and pass values through shared
+    // memory.
     cases.push(warp(
         "barrier.partial",
         &[Kind::U32],
@@ -243,7 +246,8 @@ fn registers() -> Vec<Case> {
 
 fn control() -> Vec<Case> {
     vec![
-        // Each lane loops its own number of times (Collatz), so the lanes of a warp diverge and meet again.
+        // Each lane loops its own number of times (Collatz), so the lanes of a warp diverge and
+        // meet again.
         warp(
             "loop.divergent",
             &[Kind::U32],

@@ -1,8 +1,8 @@
-//! `wgmma`: small integers in every layout of shared memory, whose sums are exact and so prove where each element lies;
-//! wide magnitudes and special values in every type.
+//! `wgmma`: small integers in every layout of shared memory, whose sums are exact and so prove
+//! where each element lies; wide magnitudes and special values in every type.
 //!
-//! Each CTA is a warpgroup. It fills 12 KiB for A and 12 KiB for B from its own part of two buffers of random elements,
-//! and multiplies what the descriptors make of them.
+//! Each CTA is a warpgroup. It fills 12 KiB for A and 12 KiB for B from its own part of two buffers
+//! of random elements, and multiplies what the descriptors make of them.
 
 use crate::golden::case::{Buffer, Case, Width};
 use crate::golden::inputs::{Element, Input, Kind};
@@ -123,7 +123,8 @@ pub(crate) fn cases() -> Vec<Case> {
     all
 }
 
-/// Every swizzle and both major-nesses; starts inside a swizzle's pattern; base offsets; unusual strides.
+/// Every swizzle and both major-nesses; starts inside a swizzle's pattern; base offsets; unusual
+/// strides.
 fn layouts() -> Vec<Case> {
     let with = |a: Place, b: Place, n: usize| Multiply { a: Some(a), b, n, ..BRAIN };
     let mut multiplies = Vec::new();
@@ -312,7 +313,8 @@ fn case(multiply: &Multiply) -> Case {
     build(multiply, multiply.name(), &multiply.instruction())
 }
 
-/// Three multiplies of two groups, of which only the first is waited for before the second's accumulator is.
+/// Three multiplies of two groups, of which only the first is waited for before the second's
+/// accumulator is.
 fn chained() -> Case {
     let instruction = BRAIN.instruction();
     let twice = format!("{instruction}\n{instruction}\nwgmma.commit_group.sync.aligned;\n{instruction}");

@@ -1,7 +1,8 @@
 //! Copies as an H200 made them.
 //!
-//! `golden_copies/results.bin` holds what each case changed in memory, `golden_copies/results.json` a checksum of each case,
-//! and a case that differs from its recording fails. To record anew, on a machine with the GPU:
+//! `golden_copies/results.bin` holds what each case changed in memory, `golden_copies/results.json`
+//! a checksum of each case, and a case that differs from its recording fails. To record anew, on a
+//! machine with the GPU:
 //!
 //!     cargo test -p warpwright-emulator --test it -- --ignored tensor_copies::golden::write_cases
 //!     python3 crates/emulator/golden_copies/record.py target/tmp/golden_copies
@@ -159,8 +160,9 @@ pub(crate) fn cases() -> Vec<Golden> {
     cases
 }
 
-/// Tensors in slices of channels: axis 0 is the first of the pixels'. They were recorded while it was not known how many bytes
-/// a copy counts, with an mbarrier that expects more; the record has the mark of a wait that was given up.
+/// Tensors in slices of channels: axis 0 is the first of the pixels'. They were recorded while it
+/// was not known how many bytes a copy counts, with an mbarrier that expects more; the record has
+/// the mark of a wait that was given up.
 fn interleaved(add: &mut impl FnMut(String, Case)) {
     let expecting = |bytes: u64, case: Case| Case { expected: Some(bytes as u32), ..case };
     for (interleave, slice) in [(Interleave::Bytes16, 16), (Interleave::Bytes32, 32)] {
@@ -247,8 +249,8 @@ fn interleaved(add: &mut impl FnMut(String, Case)) {
     }
 }
 
-/// The opening that the written kernels share: the map's generic address in `%map`, shared memory filled from the buffer,
-/// an mbarrier for one arrival, and lane 0 of each CTA goes on.
+/// The opening that the written kernels share: the map's generic address in `%map`, shared memory
+/// filled from the buffer, an mbarrier for one arrival, and lane 0 of each CTA goes on.
 fn written_kernel(directive: &str, body: &str) -> String {
     format!(
         ".version 8.6\n.target sm_90a\n.address_size 64
@@ -385,7 +387,8 @@ fn written() -> Vec<Golden> {
             &format!("bulk.{operation}.{ty}"),
             1,
             map(),
-            // Into the upper half of the buffer, and from there to shared memory, which goes back to the buffer.
+            // Into the upper half of the buffer, and from there to shared memory, which goes back
+            // to the buffer.
             format!(
                 "@%q bra MADE; add.u64 %d0, %buffer, 32768;
                  cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}.{ty} [%d0], [%tile+1024], 512; {GROUP}
@@ -519,7 +522,8 @@ fn write_cases() {
     println!("{}", folder.display());
 }
 
-/// What a case leaves, as what it changed in the tensor's and then the buffer's bytes; `None` for a fault.
+/// What a case leaves, as what it changed in the tensor's and then the buffer's bytes; `None` for a
+/// fault.
 fn changed(golden: &Golden, schedule: Schedule) -> Option<Vec<u8>> {
     let tensor = bytes(1, bytes_of(&golden.case.map));
     let buffer = bytes(2, TILE_BYTES * golden.ctas as usize);

@@ -7,7 +7,8 @@ use warpwright_emulator::{Emulator, Fault, Launch, Schedule, tensor_map};
 /// Bytes of the shared memory that the kernels copy to and from, and give back.
 pub(crate) const TILE_BYTES: usize = 1 << 16;
 
-/// Waits for the mbarrier's first phase, with `%n` zero before. A wait that is too long is given up, and leaves a mark.
+/// Waits for the mbarrier's first phase, with `%n` zero before. A wait that is too long is given
+/// up, and leaves a mark.
 pub(crate) const WAIT: &str =
     "WAIT: mbarrier.test_wait.parity.shared.b64 %p, [%bar], 0; @%p bra WAITED; add.u32 %n, %n, 1;
      setp.lt.u32 %p, %n, 100000; @%p bra WAIT; mov.u32 %n, tile; st.shared.b32 [%n+65532], 0xdeaddead;
@@ -42,7 +43,8 @@ impl Case {
         !matches!(self.map.access, warpwright_arch::tensor_map::Access::Tiled { .. })
     }
 
-    /// The kernel: shared memory is filled from the buffer `tile`, the copy is made, and shared memory goes back there.
+    /// The kernel: shared memory is filled from the buffer `tile`, the copy is made, and shared
+    /// memory goes back there.
     pub(crate) fn ptx(&self) -> String {
         let rank = self.map.rank();
         let list = |names: Vec<String>| format!("{{{}}}", names.join(", "));

@@ -141,7 +141,8 @@ fn random_loads_are_what_the_model_says() {
     }
 }
 
-/// Without what the hardware does not store, or stores more of than the box (`golden.rs` has such cases).
+/// Without what the hardware does not store, or stores more of than the box (`golden.rs` has such
+/// cases).
 fn storable(mut case: Case) -> Case {
     case.map.element_strides[0] = 1;
     if let Access::Im2col { upper, .. } = &mut case.map.access {

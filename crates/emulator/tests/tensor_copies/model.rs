@@ -1,10 +1,12 @@
-//! What a copy does, element by element: the rules of the PTX ISA ("Tensors") spelt out with no thought of speed.
+//! What a copy does, element by element: the rules of the PTX ISA ("Tensors") spelt out with no
+//! thought of speed.
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Fill, Swizzle};
 
 use crate::tensor_copies::machine::{Case, Copy};
 
-/// The coordinates of every element of a copy, and the offset of its first byte in the tile before the swizzle.
+/// The coordinates of every element of a copy, and the offset of its first byte in the tile before
+/// the swizzle.
 fn elements(case: &Case) -> Vec<(Vec<i64>, u64)> {
     let map = &case.map;
     let size = u64::from(map.element.shared_bits()) / 8;
@@ -70,8 +72,8 @@ fn global_offset(map: &Description, at: &[i64]) -> Option<u64> {
     Some(offset)
 }
 
-/// Where the swizzle puts a byte: it exchanges the 16-byte piece's number within its span by the number of the 128-byte
-/// line, counted in shared memory itself.
+/// Where the swizzle puts a byte: it exchanges the 16-byte piece's number within its span by the
+/// number of the 128-byte line, counted in shared memory itself.
 fn swizzled(swizzle: Swizzle, address: u64) -> u64 {
     let line = address / 128;
     let (pieces, number) = match swizzle {

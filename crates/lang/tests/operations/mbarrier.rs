@@ -146,8 +146,9 @@ fn recorded(kernels: &[ir::Kernel]) -> BTreeSet<Found> {
     found
 }
 
-/// The forms of the table, the space spelled as the language does: `.shared::cta` and none are `.shared`. Where bytes of the
-/// cluster's barriers are counted with no order said, that is `.relaxed.cta`.
+/// The forms of the table, the space spelled as the language does: `.shared::cta` and none are
+/// `.shared`. Where bytes of the cluster's barriers are counted with no order said, that is
+/// `.relaxed.cta`.
 fn table() -> BTreeSet<Found> {
     let mut table = BTreeSet::new();
     for form in instructions::forms().filter(|form| form.name.starts_with("mbarrier ")) {

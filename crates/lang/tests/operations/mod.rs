@@ -1,5 +1,6 @@
-//! Every operation on device values: the instructions it records, and that the architecture's table, the writer, the
-//! parser, and (where `WARPWRIGHT_PTXAS` names one) the real assembler accept them.
+//! Every operation on device values: the instructions it records, and that the architecture's
+//! table, the writer, the parser, and (where `WARPWRIGHT_PTXAS` names one) the real assembler
+//! accept them.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,8 @@ fn tile<T: Element>() -> Shared<T> {
     shared_array(256)
 }
 
-/// One operation: the first architecture that has it, the opcodes it records, and how it is written.
+/// One operation: the first architecture that has it, the opcodes it records, and how it is
+/// written.
 type Case = (&'static str, &'static str, fn());
 
 macro_rules! cases {
@@ -201,7 +203,8 @@ const LACKING: &[(&str, &[&str])] = &[
     ("copies into tensor memory and inside it", &["tcgen05.cp", "tcgen05.shift"]),
 ];
 
-/// What an instruction is, for counting: its first word, with the next of those that stand for many.
+/// What an instruction is, for counting: its first word, with the next of those that stand for
+/// many.
 fn family(opcode: &str) -> String {
     let words: Vec<&str> = opcode.split('.').collect();
     let count = match words[..] {

@@ -1,4 +1,5 @@
-//! `wgmma`: every form of the instruction table, from every shape, type and source of A that the language has atoms for.
+//! `wgmma`: every form of the instruction table, from every shape, type and source of A that the
+//! language has atoms for.
 
 use std::collections::BTreeSet;
 
@@ -143,8 +144,8 @@ fn products() -> Vec<Product> {
     products
 }
 
-/// Its `wgmma.mma_async`, each as its name and its operands' number: those of registers have fewer than those of descriptors where
-/// the types are the same.
+/// Its `wgmma.mma_async`, each as its name and its operands' number: those of registers have fewer
+/// than those of descriptors where the types are the same.
 fn multiplies(kernel: &ir::Kernel) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for statement in &kernel.body {

@@ -22,7 +22,8 @@
 //! `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
 //! file's kernel was measured at stands at the end of its header; the last lesson's is here:
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 % of cublas.
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 %
+//! of cublas.
 
 pub mod cluster;
 pub mod error;

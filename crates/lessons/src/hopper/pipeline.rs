@@ -7,13 +7,14 @@
 //! ```
 //!
 //! A thread can wait without arriving: the parity of a phase alternates with each round through the
-//! stages, and names the phase. [`Pipeline`] keeps the parity, the stage, the arrival counts and the
-//! transaction bytes. The producer's `load` waits for the next empty stage, expects the bytes of its
-//! copies and starts them; the consumer's `wait` returns the next full stage, and `release` frees the
-//! oldest. [`roles`] names the warpgroups and divides the registers. `Pipeline::stages` makes the
-//! tiles of each operand, one per stage.
+//! stages, and names the phase. [`Pipeline`] keeps the parity, the stage, the arrival counts and
+//! the transaction bytes. The producer's `load` waits for the next empty stage, expects the bytes
+//! of its copies and starts them; the consumer's `wait` returns the next full stage, and `release`
+//! frees the oldest. [`roles`] names the warpgroups and divides the registers. `Pipeline::stages`
+//! makes the tiles of each operand, one per stage.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pipeline` 622 TFLOP/s, 88.3 % of cublas.
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `pipeline` 622 TFLOP/s, 88.3
+//! % of cublas.
 
 use std::marker::PhantomData;
 

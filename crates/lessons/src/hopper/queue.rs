@@ -12,7 +12,8 @@
 //! and waits for the phase that it arrived in, as `arrive` and `wait` of C++'s `barrier` do: 129
 //! arrivals a phase. That is easily understood, and costs; lesson 7 does with three.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 % of cublas.
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `queue` 477 TFLOP/s, 67.3 %
+//! of cublas.
 
 use std::marker::PhantomData;
 

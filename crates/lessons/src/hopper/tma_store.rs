@@ -12,7 +12,8 @@
 //! still being read. What the threads write and TMA reads must be made visible to it: they are
 //! different *proxies*, and `fence.proxy.async` stands between them.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s, 100.6 % of cublas.
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `tma-store` 707 TFLOP/s,
+//! 100.6 % of cublas.
 
 use warpwright::prelude::*;
 

@@ -16,7 +16,8 @@
 //! 168. The producer gives most of its own back (`setmaxnreg.dec`), the consumers take them
 //!      (`.inc`): 40 + 2 * 232 = 3 * 168.
 //!
-//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `two-consumers` 562 TFLOP/s, 79.0 % of cublas.
+//! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `two-consumers` 562 TFLOP/s,
+//! 79.0 % of cublas.
 
 use std::marker::PhantomData;
 

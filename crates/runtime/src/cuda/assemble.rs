@@ -1,9 +1,10 @@
 //! From PTX to a loaded module, by the driver's own assembler.
 //!
-//! The text is given to the driver whole (`cuModuleLoadDataEx`), not through its linker: that assembles for more than one
-//! compilation unit and so ignores `setmaxnreg`, whereupon a kernel whose roles share out the registers spills its accumulators
-//! (measured on an H200: a GEMM with 192 sums a thread fell from 680 to 41 TFLOP/s). The driver keeps what it has assembled
-//! in a cache of its own on disk.
+//! The text is given to the driver whole (`cuModuleLoadDataEx`), not through its linker: that
+//! assembles for more than one compilation unit and so ignores `setmaxnreg`, whereupon a kernel
+//! whose roles share out the registers spills its accumulators (measured on an H200: a GEMM with
+//! 192 sums a thread fell from 680 to 41 TFLOP/s). The driver keeps what it has assembled in a
+//! cache of its own on disk.
 
 use std::ffi::c_void;
 use std::fmt::Write as _;
@@ -26,7 +27,8 @@ pub(super) fn load(context: &Context, ptx: &str, target: &str) -> Result<driver:
     let mut options = [jit_option::ERROR_LOG, jit_option::ERROR_LOG_BYTES, jit_option::LINE_INFO];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), word(log.len()), word(1)];
     let mut module = null_mut();
-    // SAFETY: options and values have the same length, and they, the text and the log are alive for the call.
+    // SAFETY: options and values have the same length, and they, the text and the log are alive for
+    // the call.
     let loaded = unsafe {
         driver.cuModuleLoadDataEx(
             &mut module,
@@ -51,8 +53,8 @@ fn word(value: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(value)
 }
 
-/// The assembler's log with, under each line that names a line of the PTX, that line, and the source it came from where the PTX
-/// tells.
+/// The assembler's log with, under each line that names a line of the PTX, that line, and the
+/// source it came from where the PTX tells.
 fn with_source_lines(log: &str, ptx: &str) -> String {
     let lines: Vec<&str> = ptx.lines().collect();
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Matrix products by NVIDIA's cuBLASLt, to time our own against. Opened at run time, and needed for nothing else.
+//! Matrix products by NVIDIA's cuBLASLt, to time our own against. Opened at run time, and needed
+//! for nothing else.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -32,11 +33,13 @@ const F32: c_int = 0;
 /// `CUBLASLT_MATMUL_DESC_TRANSA`, `CUBLASLT_MATMUL_DESC_TRANSB`
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSE_B: c_int = 4;
-/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, an `int8_t`: 8-bit floats are summed by the tensor cores alone, as `wgmma` does.
+/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, an `int8_t`: 8-bit floats are summed by the tensor cores
+/// alone, as `wgmma` does.
 const FAST_ACCUMULATION: c_int = 25;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const MOST_WORKSPACE: c_int = 1;
-/// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`, an `int32_t`, and `CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET`, an `int64_t`, in elements.
+/// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`, an `int32_t`, and
+/// `CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET`, an `int64_t`, in elements.
 const BATCH_COUNT: c_int = 5;
 const BATCH_STRIDE: c_int = 6;
 
@@ -146,7 +149,8 @@ impl Lt {
             let chosen = std::env::var("WARPWRIGHT_CUBLAS").ok();
             let mut reason = String::new();
             for name in chosen.iter().map(String::as_str).chain(LIBRARIES) {
-                // SAFETY: the initialisers are those of the installed library, which any program that uses it runs.
+                // SAFETY: the initialisers are those of the installed library, which any program
+                // that uses it runs.
                 match unsafe { Library::new(name) } {
                     Ok(library) => return Lt::of(library),
                     Err(error) => reason = error.to_string(),
@@ -164,14 +168,16 @@ impl Lt {
 /// There is no cuBLASLt.
 pub fn version() -> Result<String> {
     let lt = Lt::get()?;
-    // SAFETY: the type is the one cublasLt.h gives for this symbol, the only one that answers with something else than a status.
+    // SAFETY: the type is the one cublasLt.h gives for this symbol, the only one that answers with
+    // something else than a status.
     let symbol = unsafe { lt.library.get::<unsafe extern "C" fn() -> usize>(b"cublasLtGetVersion\0") };
     let symbol = symbol.map_err(|error| Error::NoCublas { reason: error.to_string() })?;
     // SAFETY: the function takes nothing, and needs no GPU.
     Ok(version_text(unsafe { symbol() }))
 }
 
-/// The text of a version as the library has it: major * 10,000 + minor * 100 + patch (`CUBLAS_VERSION`).
+/// The text of a version as the library has it: major * 10,000 + minor * 100 + patch
+/// (`CUBLAS_VERSION`).
 fn version_text(number: usize) -> String {
     format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
@@ -185,7 +191,8 @@ struct Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if let Ok(lt) = Lt::get() {
-            // SAFETY: the handle is of the kind that this function gives back, and is given back once.
+            // SAFETY: the handle is of the kind that this function gives back, and is given back
+            // once.
             let _ = unsafe { (self.give_back)(lt, self.handle) };
         }
     }
@@ -217,7 +224,8 @@ pub struct ProductShape {
     pub batch: usize,
 }
 
-/// cuBLASLt's own way to do one matrix product, accumulated in f32: the fastest of the algorithms it proposes.
+/// cuBLASLt's own way to do one matrix product, accumulated in f32: the fastest of the algorithms
+/// it proposes.
 pub struct CublasProduct<In, Out> {
     lt: &'static Lt,
     handle: Made,
@@ -231,10 +239,12 @@ pub struct CublasProduct<In, Out> {
 }
 
 impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
-    /// Prepares the product, and times the algorithms proposed on these buffers; `c` is overwritten.
+    /// Prepares the product, and times the algorithms proposed on these buffers; `c` is
+    /// overwritten.
     ///
     /// # Errors
-    /// There is no GPU or no cuBLASLt, it does not know the types, or a buffer has another length than the shape asks for.
+    /// There is no GPU or no cuBLASLt, it does not know the types, or a buffer has another length
+    /// than the shape asks for.
     pub fn new(
         stream: &Stream,
         shape: ProductShape,
@@ -281,8 +291,8 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             }
             Ok::<_, Error>(layout)
         };
-        // The library's matrices are column-major. A row-major C is Cᵀ to it, so it multiplies Bᵀ (first) by Aᵀ (second): a row-major
-        // factor is already the transpose it needs.
+        // The library's matrices are column-major. A row-major C is Cᵀ to it, so it multiplies Bᵀ
+        // (first) by Aᵀ (second): a row-major factor is already the transpose it needs.
         let stored = |order, rows, columns| match order {
             Order::RowMajor => (columns, rows),
             Order::ColumnMajor => (rows, columns),
@@ -324,7 +334,8 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             Candidate { algorithm: [0; 8], workspace_bytes: 0, state: 0, waves: 0.0, reserved: [0; 4] };
         let mut candidates = [none; CANDIDATES];
         let mut count = 0;
-        // SAFETY: the descriptions are alive, and there is room for as many candidates as are wanted.
+        // SAFETY: the descriptions are alive, and there is room for as many candidates as are
+        // wanted.
         unsafe {
             lt.cublasLtMatmulAlgoGetHeuristic(
                 handle.handle,
@@ -395,7 +406,8 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
     /// Starts the product on a stream.
     ///
     /// # Errors
-    /// A buffer has another length than the shape asks for, or belongs to another device; the library refuses.
+    /// A buffer has another length than the shape asks for, or belongs to another device; the
+    /// library refuses.
     pub fn launch(&self, stream: &Stream, a: &Buffer<In>, b: &Buffer<In>, c: &mut Buffer<Out>) -> Result<()> {
         let ProductShape { m, n, k, batch, .. } = self.shape;
         same_device("the product", &self.backend, &stream.backend)?;
@@ -411,8 +423,8 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             allocation.check()?;
         }
         let (alpha, beta) = (1f32, 0f32);
-        // SAFETY: the descriptions are alive, the matrices have the sizes they describe, and so does the workspace; alpha and beta
-        // are read before the call returns.
+        // SAFETY: the descriptions are alive, the matrices have the sizes they describe, and so
+        // does the workspace; alpha and beta are read before the call returns.
         unsafe {
             self.lt.cublasLtMatmul(
                 self.handle.handle,

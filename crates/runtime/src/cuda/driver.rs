@@ -1,7 +1,9 @@
-//! The functions of the CUDA driver that the runtime calls, found in `libcuda.so.1` when first asked for.
+//! The functions of the CUDA driver that the runtime calls, found in `libcuda.so.1` when first
+//! asked for.
 //!
-//! This is the whole foreign interface: types as `cuda.h` lays them out, one table of functions, and constants. Each method of
-//! [`Driver`] is one driver function with its status turned into a `Result`.
+//! This is the whole foreign interface: types as `cuda.h` lays them out, one table of functions,
+//! and constants. Each method of [`Driver`] is one driver function with its status turned into a
+//! `Result`.
 
 // The names are those of the driver's documentation, which says what each does.
 #![allow(clippy::too_many_arguments)]
@@ -29,7 +31,8 @@ pub(super) struct LaunchConfig {
     pub(super) attribute_count: c_uint,
 }
 
-/// `CUlaunchAttribute`: an identifier padded to 8 bytes, then a union of 64 that begins with three extents, or with a flag.
+/// `CUlaunchAttribute`: an identifier padded to 8 bytes, then a union of 64 that begins with three
+/// extents, or with a flag.
 #[repr(C)]
 pub(super) struct LaunchAttribute {
     pub(super) id: c_uint,
@@ -102,9 +105,9 @@ pub(super) mod status {
     pub(in super::super) const INVALID_HANDLE: c_int = 400;
     pub(in super::super) const NOT_FOUND: c_int = 500;
     pub(in super::super) const NOT_READY: c_int = 600;
-    /// Faults after which the context can do nothing more: uncorrectable memory, illegal and misaligned addresses, timeouts,
-    /// failed assertions, hardware stack errors, illegal instructions, wrong spaces and program counters, failed launches,
-    /// tensor memory leaks.
+    /// Faults after which the context can do nothing more: uncorrectable memory, illegal and
+    /// misaligned addresses, timeouts, failed assertions, hardware stack errors, illegal
+    /// instructions, wrong spaces and program counters, failed launches, tensor memory leaks.
     pub(in super::super) const STICKY: [c_int; 12] =
         [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721];
 }
@@ -131,7 +134,8 @@ macro_rules! driver {
         #[allow(non_snake_case)]
         impl Driver {
             fn open() -> Result<Self, String> {
-                // SAFETY: libcuda's initialisers are those of the installed driver; any program that uses a GPU runs them.
+                // SAFETY: libcuda's initialisers are those of the installed driver; any program
+                // that uses a GPU runs them.
                 let library = unsafe { Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
                 Ok(Self {
                     $($symbol: {
@@ -271,7 +275,8 @@ impl Driver {
     /// The driver's name and text for a status.
     pub(super) fn describe(&self, code: c_int) -> (String, String) {
         let text = |outcome: Result<(), Failure>, pointer: *const c_char| match outcome {
-            // SAFETY: on success the driver set the pointer to a string that lives as long as the library.
+            // SAFETY: on success the driver set the pointer to a string that lives as long as the
+            // library.
             Ok(()) if !pointer.is_null() => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
             _ => format!("status {code}"),
         };

@@ -41,13 +41,16 @@ struct Context {
     handle: driver::Handle,
     /// The fault that ended it.
     lost: OnceLock<Error>,
-    /// Kernels launched since the device was last known to be well: one of them is at fault when it is not.
+    /// Kernels launched since the device was last known to be well: one of them is at fault when it
+    /// is not.
     launched: Mutex<BTreeSet<String>>,
-    /// How often the device was known to be well: a kernel that was noted since then need not be noted again.
+    /// How often the device was known to be well: a kernel that was noted since then need not be
+    /// noted again.
     wells: AtomicU64,
 }
 
-// SAFETY: the driver's functions may be called from any thread, and contexts, streams, events and modules used from any.
+// SAFETY: the driver's functions may be called from any thread, and contexts, streams, events and
+// modules used from any.
 unsafe impl Send for Context {}
 // SAFETY: as above; what Rust itself shares is behind a lock.
 unsafe impl Sync for Context {}
@@ -95,7 +98,8 @@ impl Context {
         }
     }
 
-    /// Remembers the kernel of a launch, unless `noted` says that it did since the device was last known to be well.
+    /// Remembers the kernel of a launch, unless `noted` says that it did since the device was last
+    /// known to be well.
     fn note_launch(&self, kernel: &str, noted: &AtomicU64) {
         let wells = self.wells.load(Ordering::Relaxed);
         if noted.load(Ordering::Relaxed) != wells {
@@ -173,7 +177,8 @@ impl Cuda {
     }
 }
 
-/// What the driver says of a device, and its compute capability. The limits are filled in by the caller.
+/// What the driver says of a device, and its compute capability. The limits are filled in by the
+/// caller.
 fn properties(
     driver: &Driver,
     ordinal: u32,
@@ -280,23 +285,27 @@ impl Backend for Cuda {
     fn free(&self, address: u64) {
         // A lost context has nothing left to free.
         let Ok(driver) = self.context.enter() else { return };
-        // SAFETY: the address is from `allocate` and is freed once; the driver waits for work that uses it.
+        // SAFETY: the address is from `allocate` and is freed once; the driver waits for work that
+        // uses it.
         let _ = self.context.check(unsafe { driver.cuMemFree_v2(address) });
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()> {
         self.synchronize()?;
         let driver = self.context.enter()?;
-        // SAFETY: the caller owns `bytes.len()` bytes at `address`; the call returns once the host's bytes were read.
+        // SAFETY: the caller owns `bytes.len()` bytes at `address`; the call returns once the
+        // host's bytes were read.
         self.context.check(unsafe { driver.cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) })?;
-        // What is asked of other streams next must see the copy, which may still be on its way from a staging area.
+        // What is asked of other streams next must see the copy, which may still be on its way from
+        // a staging area.
         self.synchronize()
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         self.synchronize()?;
         let driver = self.context.enter()?;
-        // SAFETY: the caller owns `bytes.len()` bytes at `address`; the call returns once the host's bytes were written.
+        // SAFETY: the caller owns `bytes.len()` bytes at `address`; the call returns once the
+        // host's bytes were written.
         self.context.check(unsafe { driver.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len()) })
     }
 
@@ -317,7 +326,8 @@ impl Backend for Cuda {
 
     unsafe fn free_host(&self, pointer: NonNull<u8>, _bytes: usize) {
         let Ok(driver) = self.context.enter() else { return };
-        // SAFETY: the caller passes a pointer from `allocate_host`, once, that nothing uses any more.
+        // SAFETY: the caller passes a pointer from `allocate_host`, once, that nothing uses any
+        // more.
         let _ = self.context.check(unsafe { driver.cuMemFreeHost(pointer.as_ptr().cast()) });
     }
 
@@ -331,7 +341,8 @@ impl Backend for Cuda {
 
     fn destroy_stream(&self, stream: Handle) {
         let Ok(driver) = self.context.enter() else { return };
-        // SAFETY: the stream is from `create_stream` and is destroyed once; the driver lets its work finish.
+        // SAFETY: the stream is from `create_stream` and is destroyed once; the driver lets its
+        // work finish.
         let _ = self.context.check(unsafe { driver.cuStreamDestroy_v2(raw(stream)) });
     }
 
@@ -355,26 +366,30 @@ impl Backend for Cuda {
 
     fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller owns `bytes` bytes at `address`, and freeing them waits for the stream.
+        // SAFETY: the caller owns `bytes` bytes at `address`, and freeing them waits for the
+        // stream.
         self.context.check(unsafe { driver.cuMemsetD8Async(address, byte, bytes, raw(stream)) })
     }
 
     fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller owns `bytes` bytes at both addresses, and freeing them waits for the stream.
+        // SAFETY: the caller owns `bytes` bytes at both addresses, and freeing them waits for the
+        // stream.
         self.context.check(unsafe { driver.cuMemcpyDtoDAsync_v2(to, from, bytes, raw(stream)) })
     }
 
     unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller keeps the host's bytes alive and unwritten until the stream has done the copy.
+        // SAFETY: the caller keeps the host's bytes alive and unwritten until the stream has done
+        // the copy.
         self.context
             .check(unsafe { driver.cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, raw(stream)) })
     }
 
     unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller keeps the host's bytes alive and untouched until the stream has done the copy.
+        // SAFETY: the caller keeps the host's bytes alive and untouched until the stream has done
+        // the copy.
         self.context
             .check(unsafe { driver.cuMemcpyDtoHAsync_v2(to.as_ptr().cast(), from, bytes, raw(stream)) })
     }

@@ -115,8 +115,8 @@ impl CudaKernel {
         self.module.context.check(outcome)
     }
 
-    /// Opts in to what a launch asks for beyond what every kernel may have. All opt in to the same, so that it does not matter who
-    /// did so last.
+    /// Opts in to what a launch asks for beyond what every kernel may have. All opt in to the same,
+    /// so that it does not matter who did so last.
     fn opt_in(&self, driver: &Driver, launch: &Launch) -> Result<()> {
         let static_bytes = self.attributes.shared_bytes;
         let is_large = static_bytes + launch.dynamic_shared_bytes > STATIC_SHARED_BYTES;
@@ -152,7 +152,8 @@ impl LoadedKernel for CudaKernel {
             attribute_count: 1,
         };
         let mut clusters = 0;
-        // SAFETY: the out-pointer and the configuration, with its one attribute, are valid for the call.
+        // SAFETY: the out-pointer and the configuration, with its one attribute, are valid for the
+        // call.
         let outcome = unsafe { driver.cuOccupancyMaxActiveClusters(&mut clusters, self.function, &config) };
         self.module.context.check(outcome)?;
         Ok(u32::try_from(clusters).ok())
@@ -179,8 +180,9 @@ impl LoadedKernel for CudaKernel {
         let mut pointers: SmallVec<[*mut c_void; MANY_ARGUMENTS]> =
             arguments.iter().map(|argument| argument.bytes.as_ptr().cast_mut().cast()).collect();
         context.note_launch(&self.name, &self.noted);
-        // SAFETY: `arguments` were checked against the kernel's parameters where those are known; the driver copies them before it
-        // returns. What the kernel does with them on the device is the kernel's own business: it cannot touch the host.
+        // SAFETY: `arguments` were checked against the kernel's parameters where those are known;
+        // the driver copies them before it returns. What the kernel does with them on the device is
+        // the kernel's own business: it cannot touch the host.
         let outcome =
             unsafe { driver.cuLaunchKernelEx(&config, self.function, pointers.as_mut_ptr(), null_mut()) };
         context.check(outcome)?;

@@ -1,5 +1,6 @@
-//! Clocks, power and heat from NVIDIA's management library, which comes with the driver. Opened when first asked for, and never
-//! needed: where it is missing or does not know something, the answer is `None`.
+//! Clocks, power and heat from NVIDIA's management library, which comes with the driver. Opened
+//! when first asked for, and never needed: where it is missing or does not know something, the
+//! answer is `None`.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -20,8 +21,8 @@ const OF_THE_CHIP: c_int = 0;
 /// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`
 const VERSION_BYTES: usize = 80;
 
-/// The functions that are called, with the types `nvml.h` gives them, where the library has them; each answers 0 where it
-/// succeeded.
+/// The functions that are called, with the types `nvml.h` gives them, where the library has them;
+/// each answers 0 where it succeeded.
 pub(super) struct Nvml {
     driver_version: Option<unsafe extern "C" fn(*mut c_char, c_uint) -> c_int>,
     device_at: Option<unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int>,
@@ -42,15 +43,16 @@ impl Nvml {
     }
 
     fn open() -> Option<Self> {
-        // SAFETY: the initialisers are those of the installed driver's library, which any tool that watches a GPU runs.
+        // SAFETY: the initialisers are those of the installed driver's library, which any tool that
+        // watches a GPU runs.
         let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
         // SAFETY: `nvmlInit_v2` takes nothing and may be called at any time.
         let status = unsafe { function::<unsafe extern "C" fn() -> c_int>(&library, b"nvmlInit_v2\0")?() };
         if status != 0 {
             return None;
         }
-        // SAFETY: each field has the type that nvml.h declares its function with. The reasons for a clock go by their old name,
-        // which drivers before CUDA 12.2 have too.
+        // SAFETY: each field has the type that nvml.h declares its function with. The reasons for a
+        // clock go by their old name, which drivers before CUDA 12.2 have too.
         unsafe {
             Some(Self {
                 driver_version: function(&library, b"nvmlSystemGetDriverVersion\0"),
@@ -111,13 +113,15 @@ impl Nvml {
 /// A function of the library, if it has it.
 ///
 /// # Safety
-/// `F` is the type that nvml.h declares the function of this name with, and it is called only while the library is open.
+/// `F` is the type that nvml.h declares the function of this name with, and it is called only while
+/// the library is open.
 unsafe fn function<F: Copy>(library: &Library, name: &[u8]) -> Option<F> {
     // SAFETY: the caller vouches for the type.
     unsafe { library.get::<F>(name) }.ok().map(|function| *function)
 }
 
-/// What a function of the library wrote through the pointer that it was passed, where there is one and it succeeded.
+/// What a function of the library wrote through the pointer that it was passed, where there is one
+/// and it succeeded.
 fn answer<T: Default>(ask: impl FnOnce(*mut T) -> Option<c_int>) -> Option<T> {
     let mut value = T::default();
     (ask(&mut value)? == 0).then_some(value)

@@ -31,7 +31,8 @@ pub(super) fn encode(driver: &Driver, map: &Description) -> ([u8; TENSOR_MAP_BYT
     let (extents, strides) = (map.extents.as_ptr(), map.strides.as_ptr());
     let element_strides = map.element_strides.as_ptr();
     let outcome = match &map.access {
-        // SAFETY: `target` is 64-byte aligned, and every list has the length that the rules hold it to.
+        // SAFETY: `target` is 64-byte aligned, and every list has the length that the rules hold it
+        // to.
         Access::Tiled { box_extents } => unsafe {
             driver.cuTensorMapEncodeTiled(
                 target,

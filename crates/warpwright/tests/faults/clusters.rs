@@ -69,7 +69,8 @@ impl Twin {
         cluster_sync();
     }
 
-    /// Each CTA writes to the other one and arrives at its mbarrier; the wait is for the CTA's own threads.
+    /// Each CTA writes to the other one and arrives at its mbarrier; the wait is for the CTA's own
+    /// threads.
     #[kernel]
     fn arrival_for_the_cta_alone(&self, input: &Global<u32>, output: &mut Global<u32>) {
         launch::cluster(2, 1, 1);
@@ -109,7 +110,8 @@ impl Twin {
         cluster_sync();
     }
 
-    /// Each CTA writes to the other one in two rounds, the second of which does not wait until the first has been read.
+    /// Each CTA writes to the other one in two rounds, the second of which does not wait until the
+    /// first has been read.
     #[kernel]
     fn peers_slot_overwritten(&self, input: &Global<u32>, output: &mut Global<u32>) {
         launch::cluster(2, 1, 1);

@@ -1,4 +1,5 @@
-//! Rows 15, 16 and 20: asynchronous copies that are read too early, overwritten too early, or counted wrong.
+//! Rows 15, 16 and 20: asynchronous copies that are read too early, overwritten too early, or
+//! counted wrong.
 
 use warpwright::prelude::*;
 
@@ -145,7 +146,8 @@ impl Twin {
         output[thread] = sum;
     }
 
-    /// A ring of two slots whose last round has nothing to copy, and commits no empty group to count with.
+    /// A ring of two slots whose last round has nothing to copy, and commits no empty group to
+    /// count with.
     #[kernel]
     fn last_rounds_commit_nothing(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let ring = shared_array::<u32>(128);
@@ -205,7 +207,8 @@ impl Twin {
         output[thread] = sum;
     }
 
-    /// Reverses 64 elements twice; one thread starts the second copy when it has read its own element.
+    /// Reverses 64 elements twice; one thread starts the second copy when it has read its own
+    /// element.
     #[kernel]
     fn slot_refilled_by_a_bulk_copy(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, full) = (dynamic_shared_aligned::<u32>(64, 128), ready());
@@ -225,7 +228,8 @@ impl Twin {
         output[thread] = sum;
     }
 
-    /// Stores 64 elements through a buffer of 32, whose second half comes before the first one has been read.
+    /// Stores 64 elements through a buffer of 32, whose second half comes before the first one has
+    /// been read.
     #[kernel]
     fn store_whose_source_is_overwritten(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let row = dynamic_shared_aligned::<u32>(32, 128);

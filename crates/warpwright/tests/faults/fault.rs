@@ -45,7 +45,8 @@ pub(crate) struct Fault {
     pub(crate) run: fn(&Device, Twin) -> Result<(), Error>,
 }
 
-/// The kernels of a module: `name: rows, code, how a twin is run;`, on an H200 if no other GPU is named. Each becomes a test.
+/// The kernels of a module: `name: rows, code, how a twin is run;`, on an H200 if no other GPU is
+/// named. Each becomes a test.
 macro_rules! faults {
     (@code) => { None };
     (@code $code:literal) => { Some($code) };
@@ -80,7 +81,8 @@ const SCHEDULES: [Schedule; 6] = [
     Schedule::Random(4),
 ];
 
-/// An emulated GPU under a schedule, with every checker on. On one thread of the host, which CTA comes last is always the same.
+/// An emulated GPU under a schedule, with every checker on. On one thread of the host, which CTA
+/// comes last is always the same.
 fn checked(gpu: &str, schedule: Schedule) -> Device {
     let arch = Arch::named(gpu).expect("it is known");
     let device = Device::emulated_on_one_thread(arch, schedule).expect("the emulator always starts");
@@ -185,7 +187,8 @@ impl KernelText {
         lines.into_iter().collect()
     }
 
-    /// The lines around a line of the file up to the next blank ones, and how many come before them.
+    /// The lines around a line of the file up to the next blank ones, and how many come before
+    /// them.
     fn paragraph(&self, line: u32) -> (u32, String) {
         let text = read(self.file);
         let lines: Vec<&str> = text.lines().collect();
@@ -196,8 +199,8 @@ impl KernelText {
         (start as u32, lines[start..end].iter().map(|line| format!("{line}\n")).collect())
     }
 
-    /// The findings as they are shown, as if the kernel were a file of its own: so its place in the real one does not matter.
-    /// So is a function that it calls.
+    /// The findings as they are shown, as if the kernel were a file of its own: so its place in the
+    /// real one does not matter. So is a function that it calls.
     fn shown(&self, findings: &[Finding]) -> String {
         const ALONE: &str = "kernel.rs";
         const CALLED: &str = "called.rs";

@@ -1,10 +1,12 @@
-//! The catalogue of faults as broken kernels, each found at the author's lines; and their mended twins, which are clean.
+//! The catalogue of faults as broken kernels, each found at the author's lines; and their mended
+//! twins, which are clean.
 //!
-//! One module a family of faults, one kernel a fault. A kernel is staged twice: broken, and mended, which is the same text with the
-//! one thing put right that [`Twin`](fault::Twin) is asked about. Lines at which the report must point, and at no others, end in
-//! `// (1)` and `// (2)`: at (1) for what is found out, at (2) for what it is at odds with (where the schedule makes it the other way
-//! round, the other way round). Where another schedule lets another consequence come first, that one's lines are marked (a)
-//! and (b). `reports` holds the reports as they are read.
+//! One module a family of faults, one kernel a fault. A kernel is staged twice: broken, and mended,
+//! which is the same text with the one thing put right that [`Twin`](fault::Twin) is asked about.
+//! Lines at which the report must point, and at no others, end in `// (1)` and `// (2)`: at (1) for
+//! what is found out, at (2) for what it is at odds with (where the schedule makes it the other way
+//! round, the other way round). Where another schedule lets another consequence come first, that
+//! one's lines are marked (a) and (b). `reports` holds the reports as they are read.
 
 mod addresses;
 mod barriers;

@@ -270,7 +270,8 @@ fn run_on_maps(device: &Device, kernel: Staged<(TensorMap, TensorMap)>) -> Resul
     Ok(())
 }
 
-/// Runs a kernel that copies a matrix by a map in global memory, and has room for a copy of the map.
+/// Runs a kernel that copies a matrix by a map in global memory, and has room for a copy of the
+/// map.
 fn run_on_a_map_in_memory(device: &Device, kernel: Staged<(In<u8>, Out<u8>, Out<u32>)>) -> Result<(), Error> {
     let kernel = device.compile(&kernel.expect("it is staged"))?;
     let (_, map) = matrix(device, input)?;

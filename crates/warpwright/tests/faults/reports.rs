@@ -32,7 +32,8 @@ fn write(family: &str, sections: &Sections) {
     fs::write(path(family), text.trim_end().to_owned() + "\n").expect("the reports are writable");
 }
 
-/// Compares a report with the section of its name, among those of the family that a source file holds.
+/// Compares a report with the section of its name, among those of the family that a source file
+/// holds.
 pub(crate) fn expect(file: &str, name: &str, report: &str) {
     let _files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let family = family_of(file);

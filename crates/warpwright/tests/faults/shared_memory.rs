@@ -110,7 +110,8 @@ impl Twin {
         output[thread] = word[0];
     }
 
-    /// Keeps two rows in one piece of shared memory, the second of which begins before the first one ends.
+    /// Keeps two rows in one piece of shared memory, the second of which begins before the first
+    /// one ends.
     #[kernel]
     fn overlapping_arrays(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let rows = shared_array::<u32>(128);

@@ -217,7 +217,8 @@ impl Twin {
         product.free();
     }
 
-    /// Begins the next product when all have read the last one, which the tensor core may do before that.
+    /// Begins the next product when all have read the last one, which the tensor core may do before
+    /// that.
     #[kernel]
     fn cells_multiplied_again_while_they_are_read(&self, output: &mut Global<u32>) {
         let product = Product::prepared();
@@ -335,7 +336,8 @@ impl Twin {
         product.free();
     }
 
-    /// A whole warp issues the multiply, which one thread should: the tensor core would add 32 products.
+    /// A whole warp issues the multiply, which one thread should: the tensor core would add 32
+    /// products.
     #[kernel]
     fn multiply_that_every_lane_issues(&self, output: &mut Global<u32>) {
         let product = Product::prepared();

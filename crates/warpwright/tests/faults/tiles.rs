@@ -1,4 +1,5 @@
-//! Rows 8, 15 and 17 on tiles with layouts: the report says which element of which tile an address is.
+//! Rows 8, 15 and 17 on tiles with layouts: the report says which element of which tile an address
+//! is.
 
 use warpwright::arch::tensor_map::Swizzle as MapSwizzle;
 use warpwright::lang::pointer::Out;
@@ -28,7 +29,8 @@ impl Twin {
         output[thread] = tile.get((thread % 8, thread / 8)); // (1)
     }
 
-    /// Reverses 64 elements, the first half by one tile, the second by another one that has the same memory.
+    /// Reverses 64 elements, the first half by one tile, the second by another one that has the
+    /// same memory.
     #[kernel]
     fn tile_in_the_place_of_another(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let memory = dynamic_shared::<u32>(64);

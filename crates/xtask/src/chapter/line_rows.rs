@@ -1,5 +1,5 @@
-//! The figures of a page from what `warpwright bench list FILE --json` printed: in a table with a column `bench`, whose cells are lines of such
-//! a file, the row of a line gets its figures.
+//! The figures of a page from what `warpwright bench list FILE --json` printed: in a table with a
+//! column `bench`, whose cells are lines of such a file, the row of a line gets its figures.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;

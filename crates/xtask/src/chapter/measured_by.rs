@@ -1,5 +1,6 @@
-//! What a page says its figures were measured by: a line that begins with "Measured by" and the first words of a record's command is written
-//! anew, with the whole command, the day, the versions and what the GPU ran at.
+//! What a page says its figures were measured by: a line that begins with "Measured by" and the
+//! first words of a record's command is written anew, with the whole command, the day, the versions
+//! and what the GPU ran at.
 
 use serde_json::Value;
 
@@ -18,7 +19,8 @@ pub(super) fn filled(page: &str, printed: &Value) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The words of a command that say what it measures: the verb and the kernel, or the list of kernels.
+/// The words of a command that say what it measures: the verb and the kernel, or the list of
+/// kernels.
 fn subject(command: &str) -> String {
     let words: Vec<&str> = command.split(' ').collect();
     let count = if words.get(2) == Some(&"list") { 4 } else { 3 };
@@ -39,7 +41,8 @@ fn setting(printed: &Value) -> String {
     format!("{MEASURED_BY}{}` on {product}, {day}: {}.", text("command"), parts.join(", "))
 }
 
-/// What was timed: the steps of a ladder, the lines of a list, and the whole, which of a bench is the one thing.
+/// What was timed: the steps of a ladder, the lines of a list, and the whole, which of a bench is
+/// the one thing.
 fn timed(printed: &Value) -> impl Iterator<Item = &Value> {
     let parts = ["steps", "lines"].into_iter().filter_map(|parts| printed[parts].as_array()).flatten();
     std::iter::once(printed).chain(parts)

@@ -20,12 +20,14 @@ use record::Record;
 /// Fill the tables of pages with the figures of records, and draw charts beside the records.
 #[derive(Debug, Args)]
 pub(crate) struct Chapter {
-    /// What `warpwright ladder KERNEL --json` printed, in a file; the chart gets the same name with `.svg`. What `bench KERNEL --json` printed
-    /// fills one step, and what `bench list FILE --json` printed the rows of its lines, in tables with a column `bench`.
+    /// What `warpwright ladder KERNEL --json` printed, in a file; the chart gets the same name with
+    /// `.svg`. What `bench KERNEL --json` printed fills one step, and what `bench list FILE --json`
+    /// printed the rows of its lines, in tables with a column `bench`.
     #[arg(required_unless_present = "list", value_name = "RECORD")]
     records: Vec<PathBuf>,
-    /// The page whose tables are filled in: rows of the record's steps, columns such as `us`, `TB/s`, `registers`; and its lines that begin with
-    /// "Measured by" and the record's command. Of a file that ends in .rs, the lines that begin with `//! Measured`.
+    /// The page whose tables are filled in: rows of the record's steps, columns such as `us`,
+    /// `TB/s`, `registers`; and its lines that begin with "Measured by" and the record's command.
+    /// Of a file that ends in .rs, the lines that begin with `//! Measured`.
     #[arg(long, value_name = "PAGE")]
     page: Vec<PathBuf>,
     /// A file whose lines name records (.json) and the pages that they fill, all from this folder.
@@ -34,7 +36,8 @@ pub(crate) struct Chapter {
     /// Write nothing; fail if something would change.
     #[arg(long, conflicts_with = "recount")]
     check: bool,
-    /// Count the instructions, sectors and conflicts of each step of a ladder anew on the emulator first; times stay as they were measured.
+    /// Count the instructions, sectors and conflicts of each step of a ladder anew on the emulator
+    /// first; times stay as they were measured.
     #[arg(long)]
     recount: bool,
 }
@@ -118,7 +121,8 @@ fn names(files: &BTreeSet<PathBuf>) -> String {
     format!("{} {are}", names.join(", "))
 }
 
-/// The lines of a list: words that end in `.json` are records, the others pages; what follows # is a remark.
+/// The lines of a list: words that end in `.json` are records, the others pages; what follows # is
+/// a remark.
 fn tasks(list: &str) -> Vec<Task> {
     let mut tasks = Vec::new();
     for line in list.lines() {

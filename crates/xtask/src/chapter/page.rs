@@ -1,8 +1,9 @@
 //! The figures of a page, from a record.
 //!
-//! A page tells what each step adds; a record tells what each step has. In a table of the page with a column `step`, columns whose
-//! names are known here get the record's figures, and the others stay as they were written. In a file of Rust, the line of its header
-//! that begins with `Measured` is written anew for the steps that it names.
+//! A page tells what each step adds; a record tells what each step has. In a table of the page with
+//! a column `step`, columns whose names are known here get the record's figures, and the others
+//! stay as they were written. In a file of Rust, the line of its header that begins with `Measured`
+//! is written anew for the steps that it names.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -39,7 +40,8 @@ pub(super) fn filled_table(page: &str, record: &Record) -> Result<String> {
 /// How the line of a header that has figures begins.
 const MEASURED: &str = "//! Measured";
 
-/// The file with the record's figures in the lines of its header that name steps of it: `//! Measured (..): `queue` ..`.
+/// The file with the record's figures in the lines of its header that name steps of it:
+/// `//! Measured (..): `queue` ..`.
 pub(super) fn filled_header(source: &str, record: &Record) -> Result<String> {
     let mut found = false;
     let mut lines = Vec::new();
@@ -54,7 +56,8 @@ pub(super) fn filled_header(source: &str, record: &Record) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The steps of the record that a header's line has figures of: those in backticks behind the colon.
+/// The steps of the record that a header's line has figures of: those in backticks behind the
+/// colon.
 fn steps_named<'a>(line: &str, record: &'a Record) -> Vec<&'a Value> {
     let Some((_, figures)) = line.strip_prefix(MEASURED).and_then(|line| line.split_once(':')) else {
         return Vec::new();
@@ -78,7 +81,8 @@ fn measured(steps: &[&Value], record: &Record) -> Result<String> {
     Ok(format!("{MEASURED} ({}, `{}`): {}.", record.text("product"), record.shape(), figures.join("; ")))
 }
 
-/// A table's line with the figures of a step in the columns whose names are known, and the rest as it was.
+/// A table's line with the figures of a step in the columns whose names are known, and the rest as
+/// it was.
 pub(super) fn filled_row(names: &[&str], old: &[&str], step: &Value, measure: Measure) -> String {
     let cell = |(name, old): (&&str, &&str)| figure(name, step, measure).unwrap_or_else(|| (*old).to_owned());
     let new: Vec<String> = names.iter().zip(old).map(cell).collect();
@@ -91,7 +95,8 @@ pub(super) fn cells(line: &str) -> Vec<&str> {
     inner.map_or_else(Vec::new, |line| line.split('|').map(str::trim).collect())
 }
 
-/// What a column of that name has for a step; `None` where the name says nothing of a record, or the record has no such figure.
+/// What a column of that name has for a step; `None` where the name says nothing of a record, or
+/// the record has no such figure.
 fn figure(column: &str, step: &Value, measure: Measure) -> Option<String> {
     let counted = &step["counted"];
     let whole = |value: &Value| value.as_u64().map(grouped);

@@ -1,4 +1,5 @@
-//! Records of runs: what `warpwright ladder KERNEL --json` printed, or `warpwright bench KERNEL --json` for one step of a ladder.
+//! Records of runs: what `warpwright ladder KERNEL --json` printed, or
+//! `warpwright bench KERNEL --json` for one step of a ladder.
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ fn workload(name: &str) -> Option<Box<dyn DynWorkload>> {
     all.into_iter().find(|entry| entry.name() == name).map(Entry::workload)
 }
 
-/// The workload that a record names. The ladders of the library's kernels are lessons, under names of their own.
+/// The workload that a record names. The ladders of the library's kernels are lessons, under names
+/// of their own.
 fn named(name: &str) -> Option<Box<dyn DynWorkload>> {
     workload(&format!("{name}-ladder")).or_else(|| workload(name))
 }
@@ -123,7 +125,8 @@ pub(super) fn speed(step: &Value, measure: Measure) -> Option<f64> {
     speed.as_f64().map(|speed| speed * measure.unit().1)
 }
 
-/// A step's speed and its unit as text. One that computes nothing is measured by its bytes, on any ladder.
+/// A step's speed and its unit as text. One that computes nothing is measured by its bytes, on any
+/// ladder.
 pub(super) fn speed_text(step: &Value, measure: Measure) -> Option<(String, &'static str)> {
     let computes = step["operations_per_second"].as_f64().is_some_and(|speed| speed > 0.0);
     let measure = if computes { measure } else { Measure::Bytes };
