@@ -133,7 +133,7 @@ impl ClusterObserver for Checker {
             Event::ClusterLeave { actor } => self.cluster_leave(actor),
             Event::Exit { actor } => self.exit(actor),
             Event::MbarrierInit { actor, mbarrier, count } => {
-                self.mbarrier_initialise(actor, mbarrier, count)
+                self.mbarrier_initialize(actor, mbarrier, count)
             }
             Event::MbarrierInvalidate { actor, mbarrier } => self.mbarrier_invalidate(actor, mbarrier),
             Event::MbarrierArrive { actor, mbarrier, releases } => {

@@ -63,7 +63,7 @@ impl LaunchState {
             fences_tensor_memory: launch.code.instructions.iter().any(fences),
             populations: (0..warps).map(population).collect(),
             locations: Mutex::default(),
-            global: GlobalShadow::new(launch.initialised.clone()),
+            global: GlobalShadow::new(launch.initialized.clone()),
             guesses: Guesses::default(),
             conflicts: Firsts::default(),
             misuses: Firsts::default(),
@@ -128,7 +128,7 @@ impl LaunchState {
         let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
         let of_padding = |conflict: &Conflict| {
-            conflict.kind == FindingKind::Uninitialised
+            conflict.kind == FindingKind::Uninitialized
                 && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
                 && conflict.later.touch == AccessKind::Read
                 && is_good(conflict.later.pc)

@@ -48,7 +48,7 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
         cluster: [1; 3],
         shared_bytes: 1024,
         system_shared: 1024,
-        initialised: Arc::default(),
+        initialized: Arc::default(),
     };
     let checks = LaunchChecks::new(&info, None);
     let mut cluster = checks.cluster(&[0]);
@@ -82,5 +82,5 @@ fn a_barrier_between_a_store_and_another_warps_load_orders_them() {
 #[test]
 fn a_load_of_bytes_that_nothing_has_written_is_found() {
     let addresses = [64; LANES];
-    assert_eq!(findings(&[access(actor(0, 2), &addresses, AccessKind::Read)]), [FindingKind::Uninitialised]);
+    assert_eq!(findings(&[access(actor(0, 2), &addresses, AccessKind::Read)]), [FindingKind::Uninitialized]);
 }

@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     /// Read an expression per line from standard input, and print its value or `error: ...`.
     #[arg(long)]
     plain: bool,
-    /// Draw the value to this file as SVG: offsets, owners, and banks in colour.
+    /// Draw the value to this file as SVG: offsets, owners, and banks in color.
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     svg: Option<PathBuf>,
     /// Bits per element, which decide its bank in pictures.

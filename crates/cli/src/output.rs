@@ -1,4 +1,4 @@
-//! Where results go: text for people or JSON for machines, and colour only on a terminal.
+//! Where results go: text for people or JSON for machines, and color only on a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};

@@ -62,8 +62,8 @@ impl Emulator {
 
     /// Tracks which bytes of the memory allocated from now on have been written, so that checked
     /// launches can report reads of others. It takes an eighth of the memory's size.
-    pub fn track_initialisation(&mut self) {
-        self.memory.initialised().begin();
+    pub fn track_initialization(&mut self) {
+        self.memory.initialized().begin();
     }
 
     /// Frees an allocation by its address.
@@ -113,7 +113,7 @@ impl Emulator {
             cluster: grid::cluster_extents(kernel, launch),
             shared_bytes,
             system_shared: reserved_shared_start(shared_bytes),
-            initialised: self.memory.initialised().clone(),
+            initialized: self.memory.initialized().clone(),
         })
     }
 

@@ -148,8 +148,8 @@ fn mbarrier_states_phases_and_misuse() {
     let counts: Vec<u32> = done.words(0).chunks(2).map(|row| row[1]).collect();
     assert_eq!(counts.iter().max(), Some(&32));
     assert_eq!(counts.iter().min(), Some(&1));
-    let uninitialised = text.replace("mbarrier.init.shared.b64 [%r9], 32;", "mov.u32 %r5, 0;");
-    let fault = try_run(&uninitialised, shape(1, 32), &[words(vec![0; 64])]).err().unwrap();
+    let uninitialized = text.replace("mbarrier.init.shared.b64 [%r9], 32;", "mov.u32 %r5, 0;");
+    let fault = try_run(&uninitialized, shape(1, 32), &[words(vec![0; 64])]).err().unwrap();
     assert_eq!(fault.kind, FaultKind::Barrier);
     let crowded = text
         .replace("[%r9], 32;", "[%r9], 16;")

@@ -80,7 +80,7 @@ fn diverged_lanes_all_get_through_a_lock() {
 }
 
 #[test]
-fn a_lane_spins_on_a_flag_that_its_neighbour_sets_later() {
+fn a_lane_spins_on_a_flag_that_its_neighbor_sets_later() {
     let text = kernel(
         1,
         "setp.eq.u32 %q0, %t, 0; @!%q0 bra wait;

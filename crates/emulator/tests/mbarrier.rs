@@ -6,7 +6,7 @@ use warpwright_emulator::{FaultKind, Schedule};
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(5)];
 const SYNC: &str = "barrier.cluster.arrive; barrier.cluster.wait;";
 
-/// A kernel of one thread with an mbarrier `bar` (its address in `%r9`) initialised for a count. It
+/// A kernel of one thread with an mbarrier `bar` (its address in `%r9`) initialized for a count. It
 /// stores `%r0`, ...
 fn alone(count: u32, body: &str, results: usize) -> String {
     let stores: String = (0..results).map(|r| format!("st.global.u32 [%p0+{}], %r{r};", 4 * r)).collect();
@@ -113,7 +113,7 @@ fn misuse_is_told() {
         fault(1, "mbarrier.arrive.expect_tx.shared.b64 _, [%r9], 64; mbarrier.arrive.shared.b64 _, [%r9];");
     assert!(text.contains("waits for 0 more arrivals and 64 bytes in this phase, and 1 arrive"), "{text}");
     let text = fault(1, "mbarrier.inval.shared.b64 [%r9]; mbarrier.arrive.shared.b64 _, [%r9];");
-    assert!(text.contains("has no initialised mbarrier"), "{text}");
+    assert!(text.contains("has no initialized mbarrier"), "{text}");
     let text = fault(1, "st.shared.u64 [%r9], 0; mbarrier.arrive.shared.b64 _, [%r9];");
     assert!(text.contains("was overwritten by something else"), "{text}");
     let text = fault(
@@ -127,7 +127,7 @@ fn misuse_is_told() {
     );
     assert!(text.contains("has 1048575 unexpected bytes in this phase, and 1 more arrive"), "{text}");
     let text = fault(1, "mbarrier.init.shared.b64 [%r9], 0;");
-    assert!(text.contains("initialised for 0 arrivals"), "{text}");
+    assert!(text.contains("initialized for 0 arrivals"), "{text}");
     let text = fault(1048575, "mbarrier.arrive_drop.shared.b64 _, [%r9], 1048576;");
     assert!(text.contains("An arrival counts 1048576"), "{text}");
 }

@@ -123,7 +123,7 @@ fn every_shape_reaches_its_own_cells() {
 }
 
 #[test]
-fn halves_of_neighbouring_columns_are_packed() {
+fn halves_of_neighboring_columns_are_packed() {
     let body = "
         mov.u32 %r10, 0x11112222; mov.u32 %r11, 0x33334444;
         tcgen05.st.sync.aligned.32x32b.x2.b32 [%r101], {%r10, %r11}; tcgen05.wait::st.sync.aligned;

@@ -13,7 +13,7 @@
 //! at any moment until the program has observed its completion.
 
 use crate::address::MbarrierAddress;
-use crate::initialised::GRANULE;
+use crate::initialized::GRANULE;
 use crate::lanes::LANES;
 
 /// Barriers of a CTA (PTX ISA, "bar").
@@ -57,7 +57,7 @@ pub enum MemorySpace {
 pub enum AccessKind {
     /// Reads.
     Read,
-    /// Reads a tile of which parts may stay unused, so that not all of them need be initialised.
+    /// Reads a tile of which parts may stay unused, so that not all of them need be initialized.
     ReadTile,
     /// Writes.
     Write,
@@ -292,7 +292,7 @@ pub enum Event<'a> {
     /// Lanes exit.
     Exit { actor: Actor },
 
-    /// A lane initialises an mbarrier for `count` arrivals a phase.
+    /// A lane initializes an mbarrier for `count` arrivals a phase.
     MbarrierInit { actor: Actor, mbarrier: MbarrierAddress, count: u32 },
     /// A lane invalidates an mbarrier.
     MbarrierInvalidate { actor: Actor, mbarrier: MbarrierAddress },

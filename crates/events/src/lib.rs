@@ -27,7 +27,7 @@ mod address;
 mod code;
 mod event;
 mod fault;
-mod initialised;
+mod initialized;
 mod lanes;
 mod observer;
 mod work;
@@ -39,7 +39,7 @@ pub use event::{
     MemorySpace, Proxy, RegisterUse, Scope, Strength, VALUE_BYTES, Value,
 };
 pub use fault::{Fault, FaultKind, Label, Source, write_details};
-pub use initialised::{GRANULE, InitialisedBytes, PAGE};
+pub use initialized::{GRANULE, InitializedBytes, PAGE};
 pub use lanes::{FULL, LANES, lane_list, lanes};
 pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 pub use work::{Unit, Work};

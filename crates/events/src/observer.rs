@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::code::Code;
 use crate::event::{Event, MemorySpace};
 use crate::fault::Label;
-use crate::initialised::InitialisedBytes;
+use crate::initialized::InitializedBytes;
 
 /// A launch, before it runs.
 #[derive(Clone, Debug)]
@@ -21,10 +21,10 @@ pub struct LaunchInfo {
     pub cluster: [u32; 3],
     /// Shared memory of a CTA, static and dynamic, in bytes.
     pub shared_bytes: u32,
-    /// The offset in shared memory from which on it is the system's, which initialises it.
+    /// The offset in shared memory from which on it is the system's, which initializes it.
     pub system_shared: u32,
     /// The bytes of global memory that have been written.
-    pub initialised: Arc<InitialisedBytes>,
+    pub initialized: Arc<InitializedBytes>,
 }
 
 impl LaunchInfo {

@@ -8,7 +8,7 @@ use crate::random::{generate, tiled};
 
 /// A number on the host.
 pub trait HostNumber: Storable {
-    /// The relative error of one rounding: half the distance between neighbours at 1. 0 for integers.
+    /// The relative error of one rounding: half the distance between neighbors at 1. 0 for integers.
     const ROUNDING: f64;
     /// The smallest positive number, the absolute error near 0. 0 for integers.
     const SMALLEST: f64;

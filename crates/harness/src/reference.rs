@@ -5,7 +5,7 @@ use warpwright::lang::element::{bf16, e4m3, e5m2, f16, tf32};
 
 /// A float that `f32` holds, to and from it.
 pub trait Rounded: Copy {
-    /// Half of the distance between neighbours at 1: the error of one rounding.
+    /// Half of the distance between neighbors at 1: the error of one rounding.
     const ROUNDING: f64;
     /// The nearest value.
     fn round(value: f32) -> Self;
@@ -46,7 +46,7 @@ impl Rounded for bf16 {
 impl Rounded for tf32 {
     const ROUNDING: f64 = 1.0 / (1u64 << 11) as f64;
     fn round(value: f32) -> Self {
-        // Half of the distance between neighbours is added to the magnitude, and the 13 bits that are not read are dropped.
+        // Half of the distance between neighbors is added to the magnitude, and the 13 bits that are not read are dropped.
         tf32(f32::from_bits((value.to_bits() + 0x1000) & !0x1fff))
     }
     fn exact(self) -> f64 {

@@ -44,7 +44,7 @@ const BURST: usize = 256;
 pub struct FirstUse {
     /// Running the kernel's method, which records it.
     pub stage: Duration,
-    /// Verifying, optimising and writing PTX.
+    /// Verifying, optimizing and writing PTX.
     pub write: Duration,
     /// Reading the PTX, and the driver's assembler, or its cache, and loader.
     pub load: Duration,

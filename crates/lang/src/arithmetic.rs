@@ -51,7 +51,7 @@ pub(crate) fn arithmetic_into<T: Number>(op: Arithmetic, destination: Reg<T>, a:
             };
             let rounding = if T::KIND == Kind::Float || T::KIND == Kind::Packed { ".rn" } else { "" };
             compute_into(destination, format!("{name}{rounding}.{word}"), [a, b]);
-            renormalise(destination);
+            renormalize(destination);
         }
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn arithmetic<T: Number>(op: Arithmetic, a: Operand, b: Operand) -> R
 /// Restores the form of an 8-bit integer in its 16-bit register: zero- or sign-extended. Nothing
 /// for other types.
 #[track_caller]
-pub(crate) fn renormalise<T: Element>(register: Reg<T>) {
+pub(crate) fn renormalize<T: Element>(register: Reg<T>) {
     match T::PTX {
         "u8" => compute_into(register, "and.b16", [register.operand(), Operand::Integer(0xff)]),
         "s8" => compute_into(register, "cvt.s16.s8", [register.operand()]),
@@ -148,13 +148,13 @@ fn divide_lanes_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
 #[track_caller]
 pub(crate) fn remainder_into<T: Number>(destination: Reg<T>, a: Operand, b: Operand) {
     compute_into(destination, format!("rem.{}", arithmetic_word::<T>()), [a, b]);
-    renormalise(destination);
+    renormalize(destination);
 }
 
 /// Records `-a`.
 #[track_caller]
 pub(crate) fn negate<T: Number>(a: Operand) -> Reg<T> {
     let result = compute(format!("neg.{}", arithmetic_word::<T>()), [a]);
-    renormalise(result);
+    renormalize(result);
     result
 }

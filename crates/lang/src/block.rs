@@ -1,4 +1,4 @@
-//! Synchronising the threads of a CTA. PTX ISA, `barrier`.
+//! Synchronizing the threads of a CTA. PTX ISA, `barrier`.
 
 use warpwright_arch::limits::{NAMED_BARRIERS, THREADS_PER_CTA, WARP_SIZE};
 use warpwright_ir::Operand;

@@ -1,4 +1,4 @@
-//! Clusters: CTAs that run together, synchronise, and reach each other's shared memory. sm_90. PTX
+//! Clusters: CTAs that run together, synchronize, and reach each other's shared memory. sm_90. PTX
 //! ISA, "Cluster of Cooperative Thread Arrays".
 //!
 //! [`launch::cluster`](crate::launch::cluster) gives a kernel clusters. [`Shared::map_to_block`]

@@ -180,7 +180,7 @@ pub fn record_bytes<V: DeviceValue + Copy>(value: impl FnOnce() -> V) -> u64 {
 }
 
 /// An array of device values in memory: each of their registers has a part of its own, so that
-/// neighbouring threads touch neighbouring words.
+/// neighboring threads touch neighboring words.
 #[derive(Clone)]
 pub struct ValueArray<V, S: Space> {
     /// A value of the array's shape; its registers are never read.

@@ -2,7 +2,7 @@
 
 use warpwright_ir::{Operand, RegisterClass};
 
-use crate::arithmetic::{renormalise, widen_half};
+use crate::arithmetic::{renormalize, widen_half};
 use crate::element::{
     Element, Kind, Number, bf16x2, e4m3, e4m3x2, e5m2, e5m2x2, f16x2, s8x4, s16x2, tf32, u8x4, u16x2,
 };
@@ -129,7 +129,7 @@ pub fn bit_cast<T: Element, U: Element>(value: Reg<T>) -> Reg<U> {
     }
     let word = bits_word(T::CLASS);
     let result = compute(format!("mov.{word}"), [value.operand()]);
-    renormalise(result);
+    renormalize(result);
     result
 }
 
@@ -216,7 +216,7 @@ impl Conversion {
         };
         let result = self.record(Reg::operand(value), T::PTX, U::PTX, (floats.1 && !floats.0, rounds));
         if !floats.1 && U::BYTES == 1 && U::CLASS == RegisterClass::B16 {
-            renormalise(result);
+            renormalize(result);
         }
         result
     }

@@ -15,7 +15,7 @@ use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 /// What a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// Earlier accesses before later ones, between threads that synchronise: enough for almost
+    /// Earlier accesses before later ones, between threads that synchronize: enough for almost
     /// everything.
     AcquireRelease,
     /// Later accesses come after what the thread has seen before it: half of
@@ -70,7 +70,7 @@ pub fn fence_cluster() {
 }
 
 /// Makes the [`Mbarrier::init`](crate::mbarrier::Mbarrier::init)s before it visible to asynchronous
-/// copies and to the cluster's other CTAs, once these have synchronised with this thread; sm_90.
+/// copies and to the cluster's other CTAs, once these have synchronized with this thread; sm_90.
 #[track_caller]
 pub fn fence_mbarrier_init() {
     require(Feature::TransactionBarriers);
@@ -81,7 +81,7 @@ pub fn fence_mbarrier_init() {
 /// sm_90.
 ///
 /// What a thread has written to shared memory for a tensor store, or for `wgmma` to read, wants
-/// such a fence between the write and the synchronisation with the thread that starts the store;
+/// such a fence between the write and the synchronization with the thread that starts the store;
 /// [`fence_proxy_async_shared`] is the one that says just that.
 #[track_caller]
 pub fn fence_proxy_async() {

@@ -184,7 +184,7 @@ impl<T: SignedNumber> Reg<T> {
     pub fn abs(self) -> Self {
         let result = compute(format!("abs.{}", arithmetic_word::<T>()), [Reg::operand(self)]);
         if T::KIND == Kind::Signed {
-            crate::arithmetic::renormalise(result);
+            crate::arithmetic::renormalize(result);
         }
         result
     }

@@ -1,4 +1,4 @@
-//! A cluster as a grid of CTAs that compute neighbouring tiles, and what they share.
+//! A cluster as a grid of CTAs that compute neighboring tiles, and what they share.
 //!
 //! ```text
 //! a cluster of 2 x 2:           n position 0      n position 1

@@ -8,7 +8,7 @@ use std::ops;
 use half::{bf16, f16};
 use warpwright_ir::{Operand, RegisterClass};
 
-use crate::arithmetic::{Arithmetic, arithmetic, arithmetic_word, negate, remainder_into, renormalise};
+use crate::arithmetic::{Arithmetic, arithmetic, arithmetic_word, negate, remainder_into, renormalize};
 use crate::element::{Element, Integer, Number, SignedNumber, bf16x2, f16x2};
 use crate::operation::{compute, compute_into, fresh};
 use crate::staging::assign;
@@ -111,7 +111,7 @@ impl<T: Bits> ops::Not for Reg<T> {
     #[track_caller]
     fn not(self) -> Reg<T> {
         let result = compute(format!("not.{}", bits_word(T::CLASS)), [self.operand()]);
-        renormalise(result);
+        renormalize(result);
         result
     }
 }
@@ -119,7 +119,7 @@ impl<T: Bits> ops::Not for Reg<T> {
 #[track_caller]
 fn shift_left_into<T: Integer>(destination: Reg<T>, value: Operand, amount: Operand) {
     compute_into(destination, format!("shl.{}", bits_word(T::CLASS)), [value, amount]);
-    renormalise(destination);
+    renormalize(destination);
 }
 
 #[track_caller]

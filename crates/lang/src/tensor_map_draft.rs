@@ -75,7 +75,7 @@ impl TensorMapDraft<SharedSpace> {
 
     /// Copies it to `target` in global memory and releases it there to the threads of `scope`, who
     /// [acquire it](crate::fence::fence_tensor_map_acquire) before they use it. All lanes of a warp
-    /// do it together, after the writing thread has synchronised with them.
+    /// do it together, after the writing thread has synchronized with them.
     #[track_caller]
     pub fn publish(self, target: Global<u8>, scope: Scope) -> TensorMap {
         require(Feature::TensorMapReplace);
@@ -97,7 +97,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
     }
 
     /// Starts from what `map` is: the 32 lanes of a warp, numbered `lane`, copy 4 bytes each, and
-    /// synchronise.
+    /// synchronize.
     #[track_caller]
     pub fn copy(self, map: TensorMap, lane: impl Value<u32>) {
         let lane = lane.reg();
@@ -134,7 +134,7 @@ impl<S: DraftSpace> TensorMapDraft<S> {
         self.replace_of_axis("global_dim", "b32", axis, 0, extent.operand());
     }
 
-    /// Neighbours along `axis` (not the contiguous one, 0) are `bytes` bytes apart, a multiple of
+    /// Neighbors along `axis` (not the contiguous one, 0) are `bytes` bytes apart, a multiple of
     /// 16.
     #[track_caller]
     pub fn set_stride(self, axis: u32, bytes: impl Value<u64>) {

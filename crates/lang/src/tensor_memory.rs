@@ -18,7 +18,7 @@ use crate::pointer::Shared;
 use crate::requirement::{Feature, require};
 use crate::value::{Reg, Value};
 
-/// How many CTAs of a cluster an instruction is for: one, or two neighbours that multiply together.
+/// How many CTAs of a cluster an instruction is for: one, or two neighbors that multiply together.
 /// A kernel uses one of them throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtaGroup {

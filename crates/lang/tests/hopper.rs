@@ -17,9 +17,9 @@ use warpwright_testing::ptxas::Assembler;
 fn ptx<Args>(kernel: &Kernel<Args>) -> String {
     let capability = Capability::for_target("sm_90a").expect("in the table");
     ir::verify(kernel.ir(), capability).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-    let mut optimised = kernel.ir().clone();
-    ir::optimize(&mut optimised);
-    let text = warpwright_ptx::write(&ir::Module::new(capability, vec![optimised]));
+    let mut optimized = kernel.ir().clone();
+    ir::optimize(&mut optimized);
+    let text = warpwright_ptx::write(&ir::Module::new(capability, vec![optimized]));
     if let Some(assembler) = Assembler::from_environment() {
         assembler.assemble("sm_90a", &text).unwrap_or_else(|said| panic!("{}: {said}", kernel.name()));
     }

@@ -1,6 +1,6 @@
 //! The post-conditions of every operation, by brute force over random nested layouts.
 //!
-//! Seeds are fixed. An optimised run makes 2,000 cases a property (26,000 in all); an unoptimised
+//! Seeds are fixed. An optimized run makes 2,000 cases a property (26,000 in all); an unoptimized
 //! one fewer.
 
 use proptest::prelude::*;
@@ -166,7 +166,7 @@ fn composition() {
     });
 }
 
-/// What composition refuses is no layout: for one mode of B, no factorisation of its extent gives
+/// What composition refuses is no layout: for one mode of B, no factorization of its extent gives
 /// the offsets.
 #[test]
 fn composition_refuses_only_what_is_no_layout() {
@@ -181,7 +181,7 @@ fn composition_refuses_only_what_is_no_layout() {
     });
 }
 
-/// Whether some flat layout lists these offsets: a search over all ordered factorisations.
+/// Whether some flat layout lists these offsets: a search over all ordered factorizations.
 fn is_a_layout(offsets: &[i64]) -> bool {
     if offsets.len() == 1 {
         return offsets[0] == 0;

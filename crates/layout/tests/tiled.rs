@@ -125,7 +125,7 @@ fn quadpairs_partition_accumulators() {
 }
 
 #[test]
-fn a_permutation_makes_neighbours_of_one_threads_values() {
+fn a_permutation_makes_neighbors_of_one_threads_values() {
     let atom = MmaAtom::named("SM80_16x8x16_F32F16F16F32_TN").unwrap();
     let permutation = [Tiler::All, Tiler::from(layout("(2,4,2):(1,4,2)")), Tiler::All];
     let mma = TiledMma::permuted(atom, &layout("(1,1,1)"), permutation).unwrap();

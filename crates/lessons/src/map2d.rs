@@ -10,7 +10,7 @@ pub struct Map2d {
 }
 
 impl Map2d {
-    /// Threads of one row are neighbours in x, so that a warp's accesses are neighbours in memory.
+    /// Threads of one row are neighbors in x, so that a warp's accesses are neighbors in memory.
     #[kernel]
     pub fn run(&self, input: &Global<f32>, output: &mut Global<f32>, m: u32, n: u32) {
         launch::required_block(self.side, self.side, 1);

@@ -107,8 +107,8 @@ fn transposes_conflict_as_their_tiles_do() {
     }
 }
 
-/// Passes that bank conflicts of a tree of `length` elements cost, whose neighbouring lanes take
-/// neighbouring pairs: `up` accesses of all pairs at each step up, and `down` at each step down,
+/// Passes that bank conflicts of a tree of `length` elements cost, whose neighboring lanes take
+/// neighboring pairs: `up` accesses of all pairs at each step up, and `down` at each step down,
 /// whose first `idle` pairs have nothing to do.
 fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down: u32) -> u64 {
     // Lanes whose words are d apart, a power of two, fall on 32 / d banks.

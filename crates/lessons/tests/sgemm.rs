@@ -50,7 +50,7 @@ fn every_step_is_right_at_every_shape() {
 #[test]
 fn every_step_is_right_where_no_extent_is_even() {
     for device in emulators(&[Schedule::Eager]) {
-        for step in ["coalesced", "vectorised", "warp-tile", "double-buffered"] {
+        for step in ["coalesced", "vectorized", "warp-tile", "double-buffered"] {
             run(&device, (333, 517, 129), &[("step", step), ("alpha", "1.5"), ("beta", "-0.5")]);
         }
     }
@@ -94,5 +94,5 @@ fn lanes_meet_in_banks_only_where_the_steps_say_so() {
     assert_eq!(conflicts("coalesced-copies"), 2 * 8 * 64 * 8 * (3 + 1));
     // Four slices: 8 stores of A at which 4 lanes meet in a bank, 3 passes more each; and 32 loads
     // of B, of which each quarter of a warp takes 2 passes for 8 vectors 32 bytes apart.
-    assert_eq!(conflicts("vectorised"), 2 * 8 * 4 * (8 * 3 + 32 * 4));
+    assert_eq!(conflicts("vectorized"), 2 * 8 * 4 * (8 * 3 + 32 * 4));
 }

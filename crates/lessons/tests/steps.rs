@@ -239,7 +239,7 @@ fn passes(lanes: i64, first: i64, apart: i64, section: &Layout) -> i64 {
     access.conflicts(&section.clone().into()).expect("it is inside").wavefronts
 }
 
-/// Where the right ends of a tree's pairs lie: neighbouring lanes at neighbouring pairs meet as the
+/// Where the right ends of a tree's pairs lie: neighboring lanes at neighboring pairs meet as the
 /// closed form says, and padding after every 32 words does not keep apart the 32 that a warp's tree
 /// down takes them to.
 #[test]
@@ -268,7 +268,7 @@ fn trees_meet_in_banks_as_the_closed_form_says() {
 }
 
 /// Where each lane has a 32nd of the section, a word after each keeps all lanes apart that are at
-/// the same place of theirs, in a section of any size; and neighbours in memory, too.
+/// the same place of theirs, in a section of any size; and neighbors in memory, too.
 #[test]
 fn lanes_with_runs_of_their_own_never_meet() {
     for log in 6..12 {

@@ -94,7 +94,7 @@ impl Scope {
             Expr::Break(jump) => self.break_out(jump),
             Expr::Continue(jump) => self.continue_on(&jump),
             Expr::Return(jump) => self.return_early(jump),
-            Expr::Block(block) if block.label.is_some() => self.labelled_block(block),
+            Expr::Block(block) if block.label.is_some() => self.labeled_block(block),
             Expr::Block(mut block) => {
                 let attributes = &block.attrs;
                 let inner = self.block(std::mem::replace(&mut block.block, empty_block()), valued);

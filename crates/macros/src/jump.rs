@@ -44,7 +44,7 @@ impl Scope {
                 quote_spanned!(span=> { let #name = #expression; if #rounds.breaks() { break #label #name } #leave })
             }
             (Some(expression), None) => {
-                self.refuse(&expression, "only `loop` and labelled blocks have a value to `break` with");
+                self.refuse(&expression, "only `loop` and labeled blocks have a value to `break` with");
                 quote!(())
             }
             (None, _) => quote_spanned!(span=> { if #rounds.breaks() { break #label } #leave }),

@@ -1,4 +1,4 @@
-//! `for`, `while`, `loop` and labelled blocks.
+//! `for`, `while`, `loop` and labeled blocks.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -124,8 +124,8 @@ impl Scope {
         }}
     }
 
-    /// A labelled block runs at build time; `break` may leave it where the device has no say.
-    pub(crate) fn labelled_block(&mut self, block: ExprBlock) -> TokenStream {
+    /// A labeled block runs at build time; `break` may leave it where the device has no say.
+    pub(crate) fn labeled_block(&mut self, block: ExprBlock) -> TokenStream {
         let Some(label) = block.label else { return quote!() };
         let span = label.name.span();
         let staging = staging(span);

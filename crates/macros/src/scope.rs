@@ -29,7 +29,7 @@ pub(crate) struct RegionBlock {
     pub(crate) marker_used: bool,
 }
 
-/// A loop or labelled block that `break` and `continue` can name.
+/// A loop or labeled block that `break` and `continue` can name.
 pub(crate) struct Target {
     pub(crate) author_label: Option<Ident>,
     pub(crate) label: Lifetime,

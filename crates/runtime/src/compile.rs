@@ -21,7 +21,7 @@ use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::TensorMap;
 
-/// The PTX of a kernel for a capability: verified, optimised and written.
+/// The PTX of a kernel for a capability: verified, optimized and written.
 ///
 /// # Errors
 /// The kernel has mistakes, or needs what the capability lacks; all of them, at the author's lines.
@@ -33,9 +33,9 @@ pub fn ptx<Args>(kernel: &Kernel<Args>, capability: &'static Capability) -> Resu
 fn ptx_of_ir(kernel: &ir::Kernel, capability: &'static Capability) -> Result<String> {
     ir::verify(kernel, capability)
         .map_err(|mistakes| Error::Verify { kernel: kernel.name.clone(), mistakes })?;
-    let mut optimised = kernel.clone();
-    ir::optimize(&mut optimised);
-    Ok(warpwright_ptx::write(&ir::Module::new(capability, vec![optimised])))
+    let mut optimized = kernel.clone();
+    ir::optimize(&mut optimized);
+    Ok(warpwright_ptx::write(&ir::Module::new(capability, vec![optimized])))
 }
 
 impl Device {

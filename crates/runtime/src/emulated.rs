@@ -152,7 +152,7 @@ impl Backend for Emulated {
 
     fn check_launches(&self) -> bool {
         self.machine.checked.store(true, Ordering::Relaxed);
-        self.machine.write().track_initialisation();
+        self.machine.write().track_initialization();
         true
     }
 

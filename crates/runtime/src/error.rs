@@ -268,7 +268,7 @@ pub enum Error {
     },
     /// An elapsed time was asked of events that have not both been recorded and reached.
     #[error(
-        "both events must have been recorded and reached before the time between them can be told; synchronise first"
+        "both events must have been recorded and reached before the time between them can be told; synchronize first"
     )]
     EventNotReached,
 }

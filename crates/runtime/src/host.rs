@@ -62,7 +62,7 @@ impl<T: Storable> HostBuffer<T> {
     /// A copy, or a kernel before it, failed.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.wait()?;
-        // SAFETY: the allocation holds `length` elements, aligned for any; all were initialised,
+        // SAFETY: the allocation holds `length` elements, aligned for any; all were initialized,
         // and every pattern of bits is a value. No copy is under way, and starting one into the
         // buffer takes it mutably.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.cast().as_ptr(), self.length) })

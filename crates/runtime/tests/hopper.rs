@@ -114,7 +114,7 @@ fn a_producer_and_a_consumer_share_a_ring_of_slots() {
 /// Each CTA of a pair writes into the other one's shared memory, and says so at the other one's
 /// barrier.
 #[kernel]
-fn writes_to_the_neighbour(output: &mut Global<u32>) {
+fn writes_to_the_neighbor(output: &mut Global<u32>) {
     launch::threads(32);
     launch::cluster(2, 1, 1);
     let (inbox, arrived) = (shared_array::<u32>(32), Mbarrier::new());
@@ -133,11 +133,11 @@ fn writes_to_the_neighbour(output: &mut Global<u32>) {
 }
 
 #[test]
-fn neighbours_write_to_each_other() {
+fn neighbors_write_to_each_other() {
     let expected: Vec<u32> = (100..132).chain(0..32).collect();
     for device in devices() {
         let kernel =
-            device.compile(&writes_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
+            device.compile(&writes_to_the_neighbor().expect("it has no mistakes")).expect("it compiles");
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
         kernel.launch(&stream, kernel.shape(2).block(32), (&mut output,)).expect("it fits");

@@ -34,7 +34,7 @@ const ROWS: u32 = 16;
 const COLUMNS: u32 = 32;
 const TILE_BYTES: u32 = ROWS * COLUMNS * 4;
 
-/// A barrier that one thread has initialised for one arrival, and all know.
+/// A barrier that one thread has initialized for one arrival, and all know.
 #[device]
 fn ready_barrier() -> Mbarrier {
     let barrier = Mbarrier::new();
@@ -320,7 +320,7 @@ fn bulk_copies_go_in_every_direction() {
 
 /// Each CTA of a pair stores into the other one's shared memory, and counts there how often.
 #[kernel]
-fn stores_to_the_neighbour(output: &mut Global<u32>) {
+fn stores_to_the_neighbor(output: &mut Global<u32>) {
     launch::threads(32);
     launch::cluster(2, 1, 1);
     let (inbox, count) = (shared_array::<u32>(32), shared_array::<u32>(1));
@@ -341,11 +341,11 @@ fn stores_to_the_neighbour(output: &mut Global<u32>) {
 }
 
 #[test]
-fn neighbours_store_to_each_other_asynchronously() {
+fn neighbors_store_to_each_other_asynchronously() {
     let expected: Vec<u32> = (100..132).chain(0..32).map(|value| value + 64).collect();
     for device in devices() {
         let kernel =
-            device.compile(&stores_to_the_neighbour().expect("it has no mistakes")).expect("it compiles");
+            device.compile(&stores_to_the_neighbor().expect("it has no mistakes")).expect("it compiles");
         let mut output = device.uninitialized::<u32>(64).expect("it fits");
         let stream = device.stream().expect("a stream");
         kernel.launch(&stream, 2, (&mut output,)).expect("it fits");

@@ -375,7 +375,7 @@ fn atoms(family: Family) -> Vec<Vec<MmaAtom>> {
     by_types.into_values().collect()
 }
 
-/// Each type and source in every shape; without optimisation in its narrowest and two others, such
+/// Each type and source in every shape; without optimization in its narrowest and two others, such
 /// that over the types all are seen.
 fn samples(family: Family) -> Vec<Form> {
     let atoms = atoms(family);

@@ -19,7 +19,7 @@ const HAND: u32 = 4;
 /// How a tile is dealt to the threads of its CTA.
 #[derive(Clone, Copy)]
 enum Deal {
-    /// One element to each in turn: neighbouring threads hold neighbouring elements.
+    /// One element to each in turn: neighboring threads hold neighboring elements.
     InTurn,
     /// A block to each.
     InBlocks,

@@ -13,7 +13,7 @@ const SIDE: u32 = 64;
 const ELEMENTS: u32 = SIDE * SIDE;
 const THREADS: u32 = 256;
 
-/// Copies a tile through shared memory, `WIDTH` neighbouring elements to an instruction.
+/// Copies a tile through shared memory, `WIDTH` neighboring elements to an instruction.
 struct Copy<const WIDTH: usize>;
 
 impl<const WIDTH: usize> Copy<WIDTH> {

@@ -14,7 +14,7 @@ const COLUMNS: u32 = 8;
 const ELEMENTS: u32 = ROWS * COLUMNS;
 const THREADS: u32 = 32;
 
-/// 32 threads in a grid of (4, 8), each with four neighbours of a column: (16, 8) in all.
+/// 32 threads in a grid of (4, 8), each with four neighbors of a column: (16, 8) in all.
 #[track_caller]
 fn plan(atom: &str) -> TiledCopy {
     TiledCopy::new::<f32>(atom, Layout::column_major((4, 8)), Layout::column_major((4, 1)))
@@ -71,7 +71,7 @@ pub(crate) fn lesson(device: &Device, out: &mut dyn Write) -> Result<(), Box<dyn
         writeln!(out, "r{row:<3} {}", cells.collect::<Vec<_>>().join("  "))?;
     }
     if (0..ELEMENTS).any(|element| owners[element as usize] != element / 4) {
-        return Err("four neighbours of the column-major tile belong to one thread".into());
+        return Err("four neighbors of the column-major tile belong to one thread".into());
     }
 
     writeln!(out, "\n=== The tile in shared memory, by rows ===")?;

@@ -75,7 +75,7 @@ fn global_gemm(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>, m: u32, n:
         sync_threads();
     }
 
-    // Each lane holds pairs of neighbouring columns.
+    // Each lane holds pairs of neighboring columns.
     let mine = part.c(&c);
     for pair in (0..sums.len()).step_by(2) {
         mine.set_vector(pair, [sums.get(pair), sums.get(pair + 1)]);

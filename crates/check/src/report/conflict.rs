@@ -141,7 +141,7 @@ impl Conflict {
             FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_) => {
                 format!("nothing orders {an_earlier} and {a_later} of {bytes} at {place}")
             }
-            FindingKind::Uninitialised => {
+            FindingKind::Uninitialized => {
                 format!("{a_later} of {bytes} at {place}, which nothing has written")
             }
             FindingKind::Leak => match self.earlier.role {
@@ -174,15 +174,15 @@ impl Conflict {
     /// The missing ordering, and how to add it.
     fn missing(&self) -> (String, String) {
         let (later, earlier) = (&self.later, &self.earlier);
-        if self.kind == FindingKind::Uninitialised {
+        if self.kind == FindingKind::Uninitialized {
             let whose = match self.space {
                 MemorySpace::Shared => {
                     "shared memory is not zeroed for a CTA: it holds what an earlier CTA left"
                 }
                 MemorySpace::Local => {
-                    "a thread's local memory (arrays indexed by device values, and spilled registers) is not initialised"
+                    "a thread's local memory (arrays indexed by device values, and spilled registers) is not initialized"
                 }
-                MemorySpace::Global => "new memory is not initialised: the emulator fills it with 0xff",
+                MemorySpace::Global => "new memory is not initialized: the emulator fills it with 0xff",
                 MemorySpace::Tensor => {
                     return (
                         "tensor-memory columns are not zeroed when they are allocated".to_owned(),
@@ -331,19 +331,19 @@ impl Conflict {
     pub(crate) fn finding(&self, launch: &LaunchInfo, code: &Code, count: u64) -> Finding {
         let (mut missing, mut help) = self.missing();
         let mut message = self.message();
-        let initialises = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;
-        if self.kind == FindingKind::Race && (initialises(&self.earlier) || initialises(&self.later)) {
+        let initializes = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;
+        if self.kind == FindingKind::Race && (initializes(&self.earlier) || initializes(&self.later)) {
             message =
-                format!("nothing orders the initialisation of the mbarrier at {} and its use", self.place());
-            missing.push_str(": this thread may use the mbarrier before it is initialised");
-            help = "initialise it in one thread, then execute a barrier (in a cluster: `fence_mbarrier_init()`, then `cluster_sync()`) before any other thread uses it".to_owned();
+                format!("nothing orders the initialization of the mbarrier at {} and its use", self.place());
+            missing.push_str(": this thread may use the mbarrier before it is initialized");
+            help = "initialize it in one thread, then execute a barrier (in a cluster: `fence_mbarrier_init()`, then `cluster_sync()`) before any other thread uses it".to_owned();
         }
         let of_mbarrier = |party: &Party| {
-            let done = if initialises(party) { "initialised" } else { "used" };
+            let done = if initializes(party) { "initialized" } else { "used" };
             format!("{done} by {}", party.who(launch))
         };
-        let is_initialisation = initialises(&self.earlier) || initialises(&self.later);
-        let text = |party: &Party| match is_initialisation && self.kind == FindingKind::Race {
+        let is_initialization = initializes(&self.earlier) || initializes(&self.later);
+        let text = |party: &Party| match is_initialization && self.kind == FindingKind::Race {
             true => of_mbarrier(party),
             false if self.kind == FindingKind::Leak => format!("issued by {}", party.who(launch)),
             false if self.frees() && *party == self.later => {

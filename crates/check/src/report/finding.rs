@@ -18,7 +18,7 @@ pub enum FindingKind {
     /// `tcgen05.fence::after_thread_sync`.
     TensorFence,
     /// A read of memory that nothing has written.
-    Uninitialised,
+    Uninitialized,
     /// The kernel ends with asynchronous work in flight.
     Leak,
     /// An access to what the predecessor may still use, before `griddepcontrol.wait`.
@@ -37,7 +37,7 @@ impl FindingKind {
             FindingKind::InFlight,
             FindingKind::ProxyFence,
             FindingKind::TensorFence,
-            FindingKind::Uninitialised,
+            FindingKind::Uninitialized,
             FindingKind::Leak,
             FindingKind::Overlap,
             FindingKind::Barrier,
@@ -52,7 +52,7 @@ impl FindingKind {
             FindingKind::InFlight => "in-flight",
             FindingKind::ProxyFence => "proxy-fence",
             FindingKind::TensorFence => "tensor-fence",
-            FindingKind::Uninitialised => "uninitialised",
+            FindingKind::Uninitialized => "uninitialized",
             FindingKind::Leak => "leak",
             FindingKind::Overlap => "overlap",
             FindingKind::Barrier => FaultKind::Barrier.code(),

@@ -125,7 +125,7 @@ fn expression(text: &str, position: usize) -> usize {
     if depth > 0 { text.len() } else { at }
 }
 
-/// A finding as text; `styled` for a terminal that shows colours.
+/// A finding as text; `styled` for a terminal that shows colors.
 pub fn render(finding: &Finding, files: &mut SourceFiles, styled: bool) -> String {
     for label in finding.labels.iter().chain(&finding.memory) {
         if let Some(source) = &label.source {

@@ -13,7 +13,7 @@ use crate::state::mark::Mark;
 use crate::state::mbarrier::{MbarrierState, named};
 
 impl Checker {
-    pub(crate) fn mbarrier_initialise(&mut self, actor: Actor, address: MbarrierAddress, count: u32) {
+    pub(crate) fn mbarrier_initialize(&mut self, actor: Actor, address: MbarrierAddress, count: u32) {
         let mark = self.mark(actor);
         let time = self.ctas[actor.rank as usize].warps[actor.warp as usize].time;
         let cta = &mut self.ctas[address.rank as usize];
@@ -21,7 +21,7 @@ impl Checker {
             cta.mbarriers += 1;
             MbarrierState::new(Role::Mbarrier(cta.mbarriers - 1), (mark, time))
         });
-        let (before, _) = state.initialised;
+        let (before, _) = state.initialized;
         // An identical initialization by the same thread before any use is harmless. Triton emits
         // it for the queues of `warp_specialize`.
         let repeated = state.is_fresh()
@@ -30,14 +30,14 @@ impl Checker {
         if state.valid && !repeated {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
-                message: format!("{} is initialised twice", named(address)),
+                message: format!("{} is initialized twice", named(address)),
                 places: vec![
-                    (mark, format!("initialised again by {}", mark.who(&self.launch.info))),
-                    (before, format!("initialised by {}", before.who(&self.launch.info))),
+                    (mark, format!("initialized again by {}", mark.who(&self.launch.info))),
+                    (before, format!("initialized by {}", before.who(&self.launch.info))),
                 ],
                 mbarrier: Some(address),
                 note: "its counts are lost, and the result of waits for it is undefined (PTX ISA, \"mbarrier.init\")".to_owned(),
-                help: "initialise it once, in one thread: each phase starts the next. Execute `mbarrier.inval` before its memory is reused".to_owned(),
+                help: "initialize it once, in one thread: each phase starts the next. Execute `mbarrier.inval` before its memory is reused".to_owned(),
             });
         }
         let state = MbarrierState {
@@ -69,9 +69,9 @@ impl Checker {
 
     /// An operation of a lane on an mbarrier must follow its initialization. The first operation
     /// replaces the initialization in the shadow, so the shadow cannot check it.
-    pub(crate) fn check_initialised(&mut self, actor: Actor, address: MbarrierAddress) {
+    pub(crate) fn check_initialized(&mut self, actor: Actor, address: MbarrierAddress) {
         let Some(state) = self.mbarriers.get(&address) else { return };
-        let (init, time) = state.initialised;
+        let (init, time) = state.initialized;
         let user = self.mark(actor);
         if (user.cta, user.warp, user.lanes) == (init.cta, init.warp, init.lanes) {
             return;

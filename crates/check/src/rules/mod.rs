@@ -4,6 +4,6 @@ mod mbarrier;
 mod misuse;
 mod race;
 mod registers;
-mod synchronisation;
+mod synchronization;
 mod tensor_memory;
 pub(crate) mod trusting;

@@ -372,7 +372,7 @@ impl Checker {
             let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
             let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
             self.launch.report(Conflict {
-                kind: FindingKind::Uninitialised,
+                kind: FindingKind::Uninitialized,
                 space,
                 address,
                 length,
@@ -403,7 +403,7 @@ impl Checker {
             proxy: None,
         };
         self.launch.report(Conflict {
-            kind: FindingKind::Uninitialised,
+            kind: FindingKind::Uninitialized,
             space: MemorySpace::Local,
             address: addresses[unwritten.trailing_zeros() as usize],
             length: size,

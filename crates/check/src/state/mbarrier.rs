@@ -9,7 +9,7 @@ use crate::state::clock::{Agent, Time};
 use crate::state::knowledge::Knowledge;
 use crate::state::mark::Mark;
 
-/// How operations access an mbarrier, once it is initialised.
+/// How operations access an mbarrier, once it is initialized.
 pub(crate) const OBJECT: Strength =
     Strength::Strong { scope: Scope::Cluster, acquire: false, release: false };
 
@@ -20,15 +20,15 @@ pub(crate) struct MbarrierState {
     pub(crate) role: Role,
     /// The open phase, counted over all initializations.
     pub(crate) phase: Time,
-    /// The phase that it was initialised with.
+    /// The phase that it was initialized with.
     pub(crate) first: Time,
     /// What the arrivals of this phase publish.
     pub(crate) arrived: Knowledge,
     /// What a thread observes with the end of the last completed phase.
     pub(crate) ended: Knowledge,
     /// The initializing thread, and its warp's time then.
-    pub(crate) initialised: (Mark, Time),
-    /// The arrivals of a phase, as it was initialised.
+    pub(crate) initialized: (Mark, Time),
+    /// The arrivals of a phase, as it was initialized.
     pub(crate) count: u32,
     /// Whether it has not been invalidated since.
     pub(crate) valid: bool,
@@ -54,14 +54,14 @@ pub(crate) fn named(address: MbarrierAddress) -> String {
 }
 
 impl MbarrierState {
-    pub(crate) fn new(role: Role, initialised: (Mark, Time)) -> Self {
+    pub(crate) fn new(role: Role, initialized: (Mark, Time)) -> Self {
         Self {
             role,
             phase: 0,
             first: 1,
             arrived: Knowledge::default(),
             ended: Knowledge::default(),
-            initialised,
+            initialized,
             count: 0,
             valid: false,
             bytes: 0,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpwright_events::{GRANULE, InitialisedBytes, PAGE};
+use warpwright_events::{GRANULE, InitializedBytes, PAGE};
 
 use crate::state::shadow::{Granule, Page, Piece, blank_page};
 
@@ -52,16 +52,16 @@ const PAGES_PER_SHARD: usize = 256;
 #[derive(Debug)]
 pub(crate) struct GlobalShadow {
     shards: Vec<Mutex<HashMap<u64, Page>>>,
-    initialised: Arc<InitialisedBytes>,
+    initialized: Arc<InitializedBytes>,
 }
 
 impl GlobalShadow {
-    pub(crate) fn new(initialised: Arc<InitialisedBytes>) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), initialised }
+    pub(crate) fn new(initialized: Arc<InitializedBytes>) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), initialized }
     }
 
     fn page(&self, number: u64) -> Page {
-        let written = self.initialised.load(number);
+        let written = self.initialized.load(number);
         blank_page(|index| written.as_ref().map_or(u16::MAX, |written| written[index]))
     }
 
@@ -77,7 +77,7 @@ impl GlobalShadow {
     }
 
     fn store(&self, number: u64, page: &Page) {
-        self.initialised.store(number, page.iter().map(|granule| granule.initialised));
+        self.initialized.store(number, page.iter().map(|granule| granule.initialized));
     }
 
     /// Calls `act` with each part's granule. Consecutive parts of one page share one lock.

@@ -116,7 +116,7 @@ impl Access {
 pub(crate) struct Granule {
     pub(crate) accesses: SmallVec<[Access; 2]>,
     /// Bytes that have been written.
-    pub(crate) initialised: u16,
+    pub(crate) initialized: u16,
     /// The last written value, for bytes where it is known.
     value: Value,
     known: u16,
@@ -149,7 +149,7 @@ impl Granule {
     ) -> u16 {
         let writes = access.touch.writes();
         let reads = !matches!(access.touch, AccessKind::Write | AccessKind::Object);
-        let uninitialised = if reads { access.bytes & !self.initialised } else { 0 };
+        let uninitialized = if reads { access.bytes & !self.initialized } else { 0 };
         let unchanged = written.map_or(0, |written| self.known & equal_bytes(&written, &self.value));
         let is_seen = |earlier: &&Access| earlier.touch == AccessKind::Read && earlier.proxy.is_none();
         let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
@@ -200,7 +200,7 @@ impl Granule {
             earlier.bytes != 0
         });
         if writes {
-            self.initialised |= access.bytes;
+            self.initialized |= access.bytes;
             self.known &= !access.bytes;
             if let Some(written) = written {
                 self.known |= access.bytes;
@@ -209,14 +209,14 @@ impl Granule {
             }
         }
         if subsumed {
-            return uninitialised;
+            return uninitialized;
         }
         if self.accesses.len() >= MOST_ACCESSES {
             // Keep the first, as a witness of old accesses, and the most recent ones.
             self.accesses.remove(1);
         }
         self.accesses.push(access);
-        uninitialised
+        uninitialized
     }
 }
 
@@ -229,9 +229,9 @@ fn equal_bytes(a: &Value, b: &Value) -> u16 {
 pub(crate) type Page = Box<[Granule; (PAGE / GRANULE) as usize]>;
 
 /// A page with no known accesses, and the bytes that have been written.
-pub(crate) fn blank_page(initialised: impl Fn(usize) -> u16) -> Page {
+pub(crate) fn blank_page(initialized: impl Fn(usize) -> u16) -> Page {
     let granules: Vec<Granule> = (0..(PAGE / GRANULE) as usize)
-        .map(|index| Granule { initialised: initialised(index), ..Granule::default() })
+        .map(|index| Granule { initialized: initialized(index), ..Granule::default() })
         .collect();
     granules.try_into().expect("a page has this many granules")
 }

@@ -1,4 +1,4 @@
-//! Rows 15 and 20 of the catalogue: `cp.async` and its groups.
+//! Rows 15 and 20 of the catalog: `cp.async` and its groups.
 
 use warpwright_check::FindingKind::{InFlight, Race};
 

@@ -1,4 +1,4 @@
-//! Rows 8, 16, 19 and 26 of the catalogue: threads of a CTA that share memory with no barrier
+//! Rows 8, 16, 19 and 26 of the catalog: threads of a CTA that share memory with no barrier
 //! between them.
 
 use warpwright_check::FindingKind::{Barrier, Race};
@@ -30,20 +30,20 @@ fn the_next_rounds_write_needs_a_barrier_after_the_read() {
 #[test]
 fn lanes_of_a_warp_need_a_warp_barrier() {
     let one_warp = Grid { threads: 32, ..ONE };
-    let neighbour =
+    let neighbor =
         "xor.b32 %r2, %lane, 1; shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %tile; ld.shared.u32 %r1, [%r2];";
-    let finding = found(&body(&[WRITE, neighbour]), one_warp, Race, ["ld.shared", "st.shared"]);
+    let finding = found(&body(&[WRITE, neighbor]), one_warp, Race, ["ld.shared", "st.shared"]);
     assert!(finding.notes[0].contains("bar.warp.sync"), "{finding}");
-    clean(&body(&[WRITE, "bar.warp.sync 0xffffffff;", neighbour]), one_warp);
+    clean(&body(&[WRITE, "bar.warp.sync 0xffffffff;", neighbor]), one_warp);
 }
 
 #[test]
 fn a_shuffle_is_no_warp_barrier() {
     let one_warp = Grid { threads: 32, ..ONE };
-    let neighbour =
+    let neighbor =
         "xor.b32 %r2, %lane, 1; shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %tile; ld.shared.u32 %r1, [%r2];";
     let shuffle = "shfl.sync.idx.b32 %r3, %tid, 0, 31, 0xffffffff;";
-    found(&body(&[WRITE, shuffle, neighbour]), one_warp, Race, ["ld.shared", "st.shared"]);
+    found(&body(&[WRITE, shuffle, neighbor]), one_warp, Race, ["ld.shared", "st.shared"]);
 }
 
 #[test]

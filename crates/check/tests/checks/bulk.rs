@@ -1,4 +1,4 @@
-//! Rows 10, 13, 15, 16, 17 and 20 of the catalogue: mbarriers, bulk copies, and the two proxies.
+//! Rows 10, 13, 15, 16, 17 and 20 of the catalog: mbarriers, bulk copies, and the two proxies.
 
 use warpwright_check::FindingKind::{Barrier, Fault, InFlight, ProxyFence, Race};
 use warpwright_emulator::FaultKind;
@@ -28,7 +28,7 @@ const STORED: &str = "@%p1 cp.async.bulk.wait_group 0;";
 const SOURCE_READ: &str = "@%p1 cp.async.bulk.wait_group.read 0;";
 
 #[test]
-fn an_mbarrier_is_initialised_before_others_use_it() {
+fn an_mbarrier_is_initialized_before_others_use_it() {
     let wait = "mbarrier.test_wait.parity.shared.b64 %p2, [%r8], 1;";
     let finding = found(&body(&[INIT, wait]), ONE, Race, ["mbarrier.test_wait", "mbarrier.init"]);
     assert!(finding.message.contains("mbarrier"), "{finding}");
@@ -36,16 +36,16 @@ fn an_mbarrier_is_initialised_before_others_use_it() {
 }
 
 #[test]
-fn an_mbarrier_is_initialised_once_unless_nothing_is_lost() {
-    let initialise =
+fn an_mbarrier_is_initialized_once_unless_nothing_is_lost() {
+    let initialize =
         |predicate: &str, count: u32| format!("@{predicate} mbarrier.init.shared.b64 [%r8], {count};");
-    let again = initialise("%p1", 1);
+    let again = initialize("%p1", 1);
     // Compilers say the same twice, with barriers between (Triton's `warp_specialize`).
     clean(&body(&[INIT, SYNC, &again, SYNC, LOAD, WAIT, READ]), ONE);
     let twice = ["mbarrier.init", "mbarrier.init"];
-    found(&body(&[INIT, SYNC, &initialise("%p1", 2), SYNC]), ONE, Barrier, twice);
+    found(&body(&[INIT, SYNC, &initialize("%p1", 2), SYNC]), ONE, Barrier, twice);
     let other = "setp.eq.u32 %p3, %tid, 32;";
-    found(&body(&[INIT, SYNC, other, &initialise("%p3", 1), SYNC]), ONE, Barrier, twice);
+    found(&body(&[INIT, SYNC, other, &initialize("%p3", 1), SYNC]), ONE, Barrier, twice);
     found(&body(&[INIT, SYNC, LOAD, WAIT, READ, SYNC, &again]), ONE, Barrier, twice);
 }
 

@@ -1,4 +1,4 @@
-//! Row 25 of the catalogue: CTAs that share global memory.
+//! Row 25 of the catalog: CTAs that share global memory.
 
 use warpwright_check::FindingKind::Race;
 

@@ -62,7 +62,7 @@ pub(crate) fn run_at(body: &str, grid: Grid, schedule: Schedule) -> Result<Vec<F
     let text = kernel(body).replace("sm_90a", target);
     let module = warpwright_ptx::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let program = device.load(&module).unwrap_or_else(|error| panic!("{error}"));
-    device.track_initialisation();
+    device.track_initialization();
     let buffer = device.allocate(65536 + 4096).unwrap();
     device.fill(buffer, 0, 65536).unwrap();
     let launch = Launch {

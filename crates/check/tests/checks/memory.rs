@@ -1,16 +1,16 @@
-//! Row 24 of the catalogue: memory that nothing has written; and work that is under way when a
+//! Row 24 of the catalog: memory that nothing has written; and work that is under way when a
 //! kernel ends.
 
-use warpwright_check::FindingKind::{Leak, Uninitialised};
+use warpwright_check::FindingKind::{Leak, Uninitialized};
 
 use crate::checks::harness::{Grid, ONE, clean, found};
 
 #[test]
 fn shared_memory_is_not_zeroed() {
-    let finding = found("ld.shared.u32 %r1, [%own];", ONE, Uninitialised, ["ld.shared"]);
+    let finding = found("ld.shared.u32 %r1, [%own];", ONE, Uninitialized, ["ld.shared"]);
     assert!(finding.notes[0].contains("not zeroed"), "{finding}");
     clean("st.shared.u32 [%own], %tid; ld.shared.u32 %r1, [%own];", ONE);
-    found("atom.shared.add.u32 %r1, [%tile], 1;", ONE, Uninitialised, ["atom.shared"]);
+    found("atom.shared.add.u32 %r1, [%tile], 1;", ONE, Uninitialized, ["atom.shared"]);
 }
 
 #[test]
@@ -19,13 +19,13 @@ fn bytes_that_nothing_wrote_are_found_one_by_one() {
         "shl.b32 %r1, %tid, 2; add.u32 %r1, %r1, %tile; st.shared.u16 [%r1], 1;".replace(" 1;", " %h;");
     let program = |read: &str| format!(".reg .b16 %h; mov.u16 %h, 1; {halves} {read}");
     clean(&program("ld.shared.u16 %h, [%own];"), ONE);
-    found(&program("ld.shared.u16 %h, [%own+2];"), ONE, Uninitialised, ["ld.shared"]);
+    found(&program("ld.shared.u16 %h, [%own+2];"), ONE, Uninitialized, ["ld.shared"]);
 }
 
 #[test]
 fn global_memory_is_written_by_the_host_or_by_a_kernel() {
     clean("ld.global.u32 %r1, [%mine];", ONE);
-    let finding = found("ld.global.u32 %r1, [%mine+65536];", ONE, Uninitialised, ["ld.global"]);
+    let finding = found("ld.global.u32 %r1, [%mine+65536];", ONE, Uninitialized, ["ld.global"]);
     assert_eq!(finding.labels.len(), 1);
     clean("st.global.u32 [%mine+65536], %tid; ld.global.u32 %r1, [%mine+65536];", ONE);
 }

@@ -1,4 +1,4 @@
-//! Rows 17, 18 and 19 of the catalogue: `wgmma`, the shared memory it reads, and its registers.
+//! Rows 17, 18 and 19 of the catalog: `wgmma`, the shared memory it reads, and its registers.
 
 use warpwright_check::FindingKind::{InFlight, ProxyFence, Race};
 

@@ -1,15 +1,15 @@
 //! What lies at an address, in programs of others: the names of their variables and parameters.
 
-use warpwright_check::FindingKind::{Race, Uninitialised};
+use warpwright_check::FindingKind::{Race, Uninitialized};
 
 use crate::checks::harness::{ONE, found};
 
 #[test]
 fn shared_addresses_are_told_by_the_variable() {
-    let finding = found("ld.shared.u32 %r1, [tile+128];", ONE, Uninitialised, ["ld.shared"]);
+    let finding = found("ld.shared.u32 %r1, [tile+128];", ONE, Uninitialized, ["ld.shared"]);
     assert_eq!(finding.notes[1], "shared address 0x80 is `tile`+0x80");
     assert!(finding.memory.is_empty());
-    let second = found("ld.shared.u32 %r1, [barrier+8];", ONE, Uninitialised, ["ld.shared"]);
+    let second = found("ld.shared.u32 %r1, [barrier+8];", ONE, Uninitialized, ["ld.shared"]);
     assert_eq!(second.notes[1], "shared address 0x1008 is `barrier`+0x8");
 }
 

@@ -1,6 +1,6 @@
-//! Rows 6, 19, 21, 22 and 24 of the catalogue: tensor memory.
+//! Rows 6, 19, 21, 22 and 24 of the catalog: tensor memory.
 
-use warpwright_check::FindingKind::{InFlight, Leak, ProxyFence, TensorFence, Uninitialised};
+use warpwright_check::FindingKind::{InFlight, Leak, ProxyFence, TensorFence, Uninitialized};
 
 use crate::checks::harness::{Grid, clean, found};
 
@@ -126,9 +126,9 @@ fn operands_are_written_through_a_fence_and_kept_until_the_commit() {
 #[test]
 fn columns_hold_nothing_at_first() {
     let whole = |parts: &[&str]| body(&[&[ALLOCATE], parts, &[FREE]].concat());
-    found(&whole(&[LOAD, LOADED]), FOUR_WARPS, Uninitialised, ["tcgen05.ld"]);
+    found(&whole(&[LOAD, LOADED]), FOUR_WARPS, Uninitialized, ["tcgen05.ld"]);
     let add = [FILL, PROXY, SYNC, ADD, COMMIT, WAIT];
-    found(&whole(&add), FOUR_WARPS, Uninitialised, ["tcgen05.mma"]);
+    found(&whole(&add), FOUR_WARPS, Uninitialized, ["tcgen05.mma"]);
     clean(&whole(&[STORE, STORED, LOAD, LOADED]), FOUR_WARPS);
 }
 

@@ -45,8 +45,8 @@ fn on_line(line: &LineCounts) -> Vec<String> {
     let global = &counts.global;
     if global.sectors * 4 > global.ideal * 5 {
         advice.push(format!(
-            "a warp touches {:.1} sectors of global memory where {:.1} hold its bytes; let neighbouring lanes take \
-             neighbouring addresses, from a multiple of 32 bytes on",
+            "a warp touches {:.1} sectors of global memory where {:.1} hold its bytes; let neighboring lanes take \
+             neighboring addresses, from a multiple of 32 bytes on",
             global.sectors as f64 / global.requests as f64,
             global.ideal as f64 / global.requests as f64
         ));

@@ -13,7 +13,7 @@ use super::{KernelReport, advice, occupancy_sentence};
 /// Lines shown around one that was executed.
 const CONTEXT: usize = 3;
 
-/// Colours for light and dark; the heat of a line is mixed into its background.
+/// Colors for light and dark; the heat of a line is mixed into its background.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ground: #fff; --ink: #1c1e21; --faint: #6b7178; --rule: #d9dde2; --heat: #ff6a3d; }
 @media (prefers-color-scheme: dark) { :root { --ground: #16181b; --ink: #e3e5e8; --faint: #8d949c; --rule: #33383e; --heat: #d9481c; } }

@@ -46,11 +46,11 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
     for roof in roofs.iter().filter(|roof| !is_memory(roof.bound)) {
         let of_kernel = is_of(roof, place);
         let ridge = roof.per_second / memory;
-        let (colour, width) = if of_kernel { ("#4a86c5", 2.0) } else { ("#9aa4ad", 0.8) };
+        let (color, width) = if of_kernel { ("#4a86c5", 2.0) } else { ("#9aa4ad", 0.8) };
         let y = y_of(roof.per_second);
         let _ = writeln!(
             svg,
-            "<path d=\"M{:.1} {y:.1} H{:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\" fill=\"none\"/>",
+            "<path d=\"M{:.1} {y:.1} H{:.1}\" stroke=\"{color}\" stroke-width=\"{width}\" fill=\"none\"/>",
             x_of(ridge),
             LEFT + WIDTH
         );

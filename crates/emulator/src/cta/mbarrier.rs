@@ -6,7 +6,7 @@
 //! | 0-19 | arrivals the phase still waits for |
 //! | 20-39 | arrivals of every phase |
 //! | 40-60 | bytes the phase still waits for (the tx-count), in two's complement |
-//! | 61-62 | 01 if the object is initialised, unlike poison and zeros |
+//! | 61-62 | 01 if the object is initialized, unlike poison and zeros |
 //! | 63 | the parity of the phase |
 //!
 //! A phase completes when it waits for no arrival and for no byte. Bytes may arrive before they are
@@ -23,7 +23,7 @@ pub(crate) const MOST_BYTES: i32 = MBARRIER_MAX_COUNT as i32;
 const ARRIVALS: u64 = MBARRIER_MAX_COUNT as u64;
 const BYTES: u64 = (1 << 21) - 1;
 
-/// An initialised mbarrier.
+/// An initialized mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mbarrier {
     pub(crate) pending: u32,
@@ -105,7 +105,7 @@ pub(crate) struct MbarrierRecord {
     pub(crate) bytes_arrived: u64,
 }
 
-/// The mbarriers of a CTA that are initialised, by offset.
+/// The mbarriers of a CTA that are initialized, by offset.
 pub(crate) type MbarrierRecords = BTreeMap<u64, MbarrierRecord>;
 
 /// An operation on an mbarrier.

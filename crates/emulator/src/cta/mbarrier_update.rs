@@ -8,7 +8,7 @@ use crate::launch::failure::Failure;
 
 impl Block {
     /// Makes an mbarrier for a number of arrivals.
-    pub(crate) fn initialise_mbarrier(&mut self, offset: u64, count: u32) {
+    pub(crate) fn initialize_mbarrier(&mut self, offset: u64, count: u32) {
         self.mbarriers.insert(offset, MbarrierRecord::default());
         self.shared.write_u64(offset, Mbarrier::new(count).to_bits());
     }
@@ -27,7 +27,7 @@ impl Block {
         let failure =
             |message| Err(Failure::new(FaultKind::Barrier, 0, message).at(MemorySpace::Shared, address));
         if !self.mbarriers.contains_key(&offset) {
-            return failure(format!("Shared address {address:#x} has no initialised mbarrier."));
+            return failure(format!("Shared address {address:#x} has no initialized mbarrier."));
         }
         match Mbarrier::from_bits(self.shared.read_u64(offset)) {
             Some(barrier) => Ok(barrier),

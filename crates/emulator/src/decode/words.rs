@@ -26,9 +26,9 @@ impl<'a> Words<'a> {
     }
 
     /// Takes the first modifier that a function accepts.
-    pub(crate) fn take_first<T>(&mut self, recognise: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub(crate) fn take_first<T>(&mut self, recognize: impl Fn(&str) -> Option<T>) -> Option<T> {
         for left in &mut self.left {
-            if let Some(found) = left.and_then(&recognise) {
+            if let Some(found) = left.and_then(&recognize) {
                 *left = None;
                 return Some(found);
             }

@@ -22,7 +22,7 @@ use crate::registers::Slot;
 /// The operation on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Initialise,
+    Initialize,
     Invalidate,
     /// `complete` unless it is marked `.noComplete`; `expect` if it first adds expected bytes.
     Arrive {
@@ -81,7 +81,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     let mut instruct =
         Instruct { action, orders, address: blank, space, word: None, state: None, truth: None };
     match (action, i.operands.as_slice()) {
-        (Action::Initialise | Action::Expect | Action::Complete, [address, count]) => {
+        (Action::Initialize | Action::Expect | Action::Complete, [address, count]) => {
             instruct.address = d.memory(address)?;
             instruct.word = Some(d.source(count, Type::U32)?);
         }
@@ -139,7 +139,7 @@ fn action(w: &mut Words<'_>) -> Result<Action, DecodeError> {
         return Ok(Action::Expect);
     }
     let action = w.choose(&[
-        ("init", Action::Initialise),
+        ("init", Action::Initialize),
         ("inval", Action::Invalidate),
         ("complete_tx", Action::Complete),
         ("test_wait", Action::Test { parity }),
@@ -274,10 +274,10 @@ impl Effect for Instruct {
             let object = MbarrierAddress { rank: execution.block.rank, offset: offsets[lane] };
             let actor = Actor { lanes: 1 << lane, ..execution.actor(mask) };
             match self.action {
-                Action::Initialise => {
+                Action::Initialize => {
                     let count = word.unwrap_or(0);
                     execution.block.observer.report(Event::MbarrierInit { actor, mbarrier: object, count });
-                    initialise(execution.block, offsets[lane], count)
+                    initialize(execution.block, offsets[lane], count)
                 }
                 Action::Invalidate => {
                     execution.block.observer.report(Event::MbarrierInvalidate { actor, mbarrier: object });
@@ -291,15 +291,15 @@ impl Effect for Instruct {
     }
 }
 
-fn initialise(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Failure>> {
+fn initialize(block: &mut Block, offset: u64, count: u32) -> Result<(), Box<Failure>> {
     if count == 0 || count > MOST_ARRIVALS {
         return Err(Failure::new(
             FaultKind::Barrier,
             0,
-            format!("An mbarrier is initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
+            format!("An mbarrier is initialized for {count} arrivals; it takes 1 to {MOST_ARRIVALS}."),
         ));
     }
-    block.initialise_mbarrier(offset, count);
+    block.initialize_mbarrier(offset, count);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::Arc;
 
-use warpwright_events::InitialisedBytes;
+use warpwright_events::InitializedBytes;
 
 use super::GLOBAL_BASE;
 
@@ -139,7 +139,7 @@ pub struct Memory {
     used: u64,
     capacity: u64,
     /// Which bytes have been written, if tracked.
-    initialised: Arc<InitialisedBytes>,
+    initialized: Arc<InitializedBytes>,
 }
 
 // SAFETY: the regions' bytes are only accessed by raw reads and writes inside their bounds, which
@@ -151,7 +151,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Empty memory of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity, initialised: Arc::default() }
+        Self { regions: Vec::new(), next: GLOBAL_BASE, used: 0, capacity, initialized: Arc::default() }
     }
 
     /// Bytes in live allocations.
@@ -168,13 +168,13 @@ impl Memory {
     /// use before.
     pub fn allocate(&mut self, size: u64) -> Result<u64, MemoryError> {
         let base = self.reserve(size, ALIGNMENT, None, false)?;
-        self.initialised.allocate(base, size);
+        self.initialized.allocate(base, size);
         Ok(base)
     }
 
     /// Which bytes have been written.
-    pub(crate) fn initialised(&self) -> &Arc<InitialisedBytes> {
-        &self.initialised
+    pub(crate) fn initialized(&self) -> &Arc<InitializedBytes> {
+        &self.initialized
     }
 
     pub(crate) fn reserve(
@@ -314,7 +314,7 @@ impl Memory {
         // SAFETY: `target` is inside a live region for the whole length, and `bytes` is the host's
         // own.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
-        self.initialised.write(address, bytes.len() as u64);
+        self.initialized.write(address, bytes.len() as u64);
         Ok(())
     }
 
@@ -326,7 +326,7 @@ impl Memory {
         let target = self.bytes(address, length)?;
         // SAFETY: `target` is inside a live region for the whole length.
         unsafe { target.write_bytes(value, length) };
-        self.initialised.write(address, length as u64);
+        self.initialized.write(address, length as u64);
         Ok(())
     }
 
@@ -335,7 +335,7 @@ impl Memory {
         if length == 0 {
             return Ok(());
         }
-        self.initialised.write(target, length as u64);
+        self.initialized.write(target, length as u64);
         let (source, target) = (self.bytes(source, length)?, self.bytes(target, length)?);
         // SAFETY: both ranges are inside live regions; `copy` allows overlap.
         unsafe { std::ptr::copy(source, target, length) };

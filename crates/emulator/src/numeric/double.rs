@@ -47,10 +47,10 @@ impl Unpacked {
         let fraction = u128::from(bits & ((1 << 52) - 1));
         let (exponent, significand) =
             if field == 0 { (-1074, fraction) } else { (field - 1075, fraction | 1 << 52) };
-        Unpacked { negative: bits & SIGN != 0, exponent, significand }.normalised()
+        Unpacked { negative: bits & SIGN != 0, exponent, significand }.normalized()
     }
 
-    fn normalised(self) -> Unpacked {
+    fn normalized(self) -> Unpacked {
         let top = 127 - self.significand.leading_zeros() as i32;
         let shift = Self::TOP as i32 - top;
         let significand = if shift >= 0 {
@@ -74,7 +74,7 @@ impl Unpacked {
         } else {
             large.significand - aligned
         };
-        (significand != 0).then(|| Unpacked { significand, ..large }.normalised())
+        (significand != 0).then(|| Unpacked { significand, ..large }.normalized())
     }
 
     fn times(self, other: Unpacked) -> Unpacked {
@@ -85,7 +85,7 @@ impl Unpacked {
             exponent: self.exponent + other.exponent + 2 * drop as i32,
             significand: (self.significand >> drop) * (other.significand >> drop),
         }
-        .normalised()
+        .normalized()
     }
 
     fn round(self, rounding: Rounding) -> u64 {
@@ -213,15 +213,15 @@ fn div_directed(a: u64, b: u64, rounding: Rounding) -> u64 {
         exponent: a.exponent - b.exponent - (Unpacked::TOP - 52) as i32,
         significand: quotient,
     }
-    .normalised_with_rest(remainder != 0)
+    .normalized_with_rest(remainder != 0)
     .round(rounding)
 }
 
 impl Unpacked {
-    /// Normalises, and remembers that a part below the last bit was cut off. The significand must
+    /// Normalizes, and remembers that a part below the last bit was cut off. The significand must
     /// be well short of full, so that the bits shifted in make room for it.
-    fn normalised_with_rest(self, rest: bool) -> Unpacked {
-        let normal = self.normalised();
+    fn normalized_with_rest(self, rest: bool) -> Unpacked {
+        let normal = self.normalized();
         Unpacked { significand: normal.significand | u128::from(rest), ..normal }
     }
 }
@@ -245,6 +245,6 @@ fn sqrt_directed(a: u64, rounding: Rounding) -> u64 {
         if a.exponent % 2 == 0 { (a.exponent, a.significand) } else { (a.exponent - 1, a.significand << 1) };
     let root = radicand.isqrt();
     Unpacked { negative: false, exponent: exponent / 2, significand: root }
-        .normalised_with_rest(root * root != radicand)
+        .normalized_with_rest(root * root != radicand)
         .round(rounding)
 }

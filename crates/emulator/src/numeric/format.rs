@@ -183,8 +183,8 @@ pub(crate) fn to_odd(nearest: f64, error: f64) -> f64 {
     let bits = nearest.to_bits();
     let inexact = error != 0.0 && nearest.is_finite() && bits & 1 == 0;
     let away = (error.to_bits() ^ bits) >> 63 == 0;
-    let neighbour = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    f64::from_bits(if inexact { neighbour } else { bits })
+    let neighbor = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    f64::from_bits(if inexact { neighbor } else { bits })
 }
 
 /// `a + b`, rounded to odd. The sum must not overflow.

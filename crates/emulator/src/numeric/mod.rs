@@ -16,7 +16,7 @@
 //! | [`bits`] | `bfe bfi bfind brev clz popc fns bmsk szext prmt shf lop3 shl shr` |
 //! | [`lanes`] | the hot f32 operations over the 32 lanes of a warp at once |
 //!
-//! Call the scalar functions in a loop over lanes with constant modes and they vectorise; `fma`
+//! Call the scalar functions in a loop over lanes with constant modes and they vectorize; `fma`
 //! needs the host's instruction to be fast, so prefer [`lanes`] for it.
 
 pub mod approximate;

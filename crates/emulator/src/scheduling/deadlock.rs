@@ -173,7 +173,7 @@ impl Cluster {
         Some(match (barrier.pending, barrier.bytes) {
             (0, _) => "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase".to_owned(),
             (pending, _) if pending < barrier.expected => {
-                "initialise the mbarrier with the number of arrivals of a phase; `arrive` counts one for each thread that executes it".to_owned()
+                "initialize the mbarrier with the number of arrivals of a phase; `arrive` counts one for each thread that executes it".to_owned()
             }
             _ => "find the threads that should arrive in this phase, and what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has already completed".to_owned(),
         })
@@ -268,7 +268,7 @@ impl Cluster {
         let named = format!("waiting for phase {phase} (parity {parity}) of {at}");
         match block.mbarrier(address.offset) {
             Err(_) => {
-                format!("waiting for a phase of parity {parity} of {at}, which is no longer initialised")
+                format!("waiting for a phase of parity {parity} of {at}, which is no longer initialized")
             }
             Ok(barrier) if u32::from(barrier.parity) != parity => {
                 format!("waiting for the phase before phase {phase} of {at}, which has ended in the meantime")

@@ -31,7 +31,7 @@ const NO_EXPONENT: i32 = -10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grouping {
     /// `count` consecutive products at once, starting from C.
-    Neighbours(usize),
+    Neighbors(usize),
     /// The first two of every four, then the other two, starting from zero; then C. This is the
     /// order for 8-bit floats that are widened to f16 registers: `mma` of 8-bit floats has no
     /// hardware of its own.
@@ -44,13 +44,13 @@ enum Grouping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatSum {
     grouping: Grouping,
-    /// The exponent of subnormal operands, which are not normalised before they are multiplied.
+    /// The exponent of subnormal operands, which are not normalized before they are multiplied.
     least_exponent: i32,
     /// The type of the result, `F32` or `F16`.
     result: DataType,
 }
 
-/// Eight neighbours in a row.
+/// Eight neighbors in a row.
 type Eight = [f64; 8];
 
 impl FloatSum {
@@ -58,9 +58,9 @@ impl FloatSum {
     pub fn of(shape: Shape, operand: DataType, result: DataType) -> FloatSum {
         let grouping = match operand {
             DataType::E4m3 | DataType::E5m2 => Grouping::AlternatePairs,
-            DataType::Tf32 => Grouping::Neighbours(8),
+            DataType::Tf32 => Grouping::Neighbors(8),
             _ if shape.k == 4 => Grouping::OneByOne,
-            _ => Grouping::Neighbours(16),
+            _ => Grouping::Neighbors(16),
         };
         let least_exponent = if matches!(operand, DataType::Tf32 | DataType::Bf16) { -126 } else { -14 };
         FloatSum { grouping, least_exponent, result }
@@ -84,7 +84,7 @@ impl FloatSum {
     #[inline(always)]
     fn row(self, a: &[f64], b: &impl Fn(usize) -> Eight, c: Eight) -> Eight {
         match self.grouping {
-            Grouping::Neighbours(count) => (0..a.len())
+            Grouping::Neighbors(count) => (0..a.len())
                 .step_by(count)
                 .fold(c, |sums, start| self.group(a, b, start..a.len().min(start + count), sums)),
             Grouping::AlternatePairs => {

@@ -9,7 +9,7 @@
 //!
 //! A *block* is 16 rows by 4 columns of an accumulator, as the lanes of a warp hold them in two
 //! registers: element `l` is of row `l % 32 / 4 + 8 (l / 32)` and column `l % 4` (one of every two
-//! neighbours).
+//! neighbors).
 
 use crate::numeric::Rounding;
 use crate::numeric::format::{Format, power_of_two};

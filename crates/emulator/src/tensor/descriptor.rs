@@ -5,7 +5,7 @@
 /// Bytes of a part: the hardware's unit, which the swizzle keeps whole.
 pub const PIECE: u32 = 16;
 
-/// Which of a matrix's elements are neighbours in memory.
+/// Which of a matrix's elements are neighbors in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Major {
     /// Elements of a row of A or a column of B: adjacent along k.

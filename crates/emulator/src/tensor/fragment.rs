@@ -23,9 +23,9 @@ pub struct Fragment {
 /// The arrangement of a fragment's core matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lying {
-    /// A lane's neighbours are in one row.
+    /// A lane's neighbors are in one row.
     Along,
-    /// A lane's neighbours are in one column.
+    /// A lane's neighbors are in one column.
     Across,
 }
 
@@ -47,7 +47,7 @@ impl Fragment {
     }
 
     /// A matrix made of core matrices, with the first row and column of each, in the order of the
-    /// registers. Every lane holds `per_core` neighbours of each.
+    /// registers. Every lane holds `per_core` neighbors of each.
     pub fn of_cores(
         size: (usize, usize),
         element_bits: u32,

@@ -90,8 +90,8 @@ impl From<Shape> for warpwright_arch::mma::Shape {
 /// The order of a matrix in memory, or of an operand in the instruction's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// `.row`: a row's elements are neighbours.
+    /// `.row`: a row's elements are neighbors.
     Row,
-    /// `.col`: a column's elements are neighbours.
+    /// `.col`: a column's elements are neighbors.
     Column,
 }

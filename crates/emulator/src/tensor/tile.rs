@@ -1,6 +1,6 @@
 //! Dense matrices, by rows.
 
-/// A matrix of which the elements of a row are neighbours.
+/// A matrix of which the elements of a row are neighbors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tile<T> {
     rows: usize,

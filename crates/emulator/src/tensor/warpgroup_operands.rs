@@ -386,7 +386,7 @@ fn fill_integers(element: DataType, bits: &[u32], values: &mut [i32]) {
     }
 }
 
-/// The exponent of subnormal operands, which are not normalised.
+/// The exponent of subnormal operands, which are not normalized.
 pub(super) fn least_exponent(element: DataType) -> i16 {
     match element {
         DataType::Tf32 | DataType::Bf16 => -126,

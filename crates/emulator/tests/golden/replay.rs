@@ -49,7 +49,7 @@ fn run(device: &mut Emulator, case: &Case, schedule: Schedule) -> Result<Vec<u8>
     Ok(outputs)
 }
 
-/// The schedules that a case is run at: all, where it synchronises what is asynchronous.
+/// The schedules that a case is run at: all, where it synchronizes what is asynchronous.
 fn schedules(case: &Case) -> &'static [Schedule] {
     match case.family {
         "cluster" | "mbarrier" => &[Schedule::Eager, Schedule::Latest, Schedule::Random(1)],

@@ -1,8 +1,8 @@
 //! Elementwise kernels at the speed of memory: copy, map, zip.
 //!
 //! The reference is `to[i] = f(a[i], b[i], ..)`. The speed depends on the bytes per instruction and
-//! the bytes in flight. A CTA has a tile of neighbouring elements and processes it in steps; in a
-//! step each thread moves one vector, and neighbouring threads move neighbouring vectors:
+//! the bytes in flight. A CTA has a tile of neighboring elements and processes it in steps; in a
+//! step each thread moves one vector, and neighboring threads move neighboring vectors:
 //!
 //! ```text
 //! tile of a CTA     | step 0                          | step 1                          | ..

@@ -7,7 +7,7 @@ use crate::monoid::Monoid;
 /// The states of a warp's lanes combined, lane 0's first; only lane 0 has the result.
 ///
 /// In each step a lane combines its state with that of the lane d above. With d growing from 1,
-/// each state covers a run of neighbours, so nothing but the order of the lanes is asked of the
+/// each state covers a run of neighbors, so nothing but the order of the lanes is asked of the
 /// operation:
 ///
 /// ```text

@@ -150,7 +150,7 @@ impl<M> SinglePass<M> {
         }
     }
 
-    /// This thread's partial states, a run of neighbours, combined.
+    /// This thread's partial states, a run of neighbors, combined.
     #[device]
     fn partial<T: Storable>(&self, partials: &ValueRecords<M::State>, blocks: Reg<u32>) -> M::State
     where

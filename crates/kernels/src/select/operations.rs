@@ -9,7 +9,7 @@ use super::single_pass::{Select, Want};
 use crate::operations::{OperationError, Operations, Result, Scratch, expect_length};
 use crate::scan::device::look_back::persistent_grid;
 
-/// The predicate of selections by flags or neighbours, which is not called.
+/// The predicate of selections by flags or neighbors, which is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Unused;
 

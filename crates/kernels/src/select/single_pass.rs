@@ -308,19 +308,19 @@ impl<P> Select<P> {
         let mine = segment.at(lane);
         let elements: Vec<_> = (0..self.rows).map(|row| mine.at(32 * row).load()).collect();
         // The segment before is another warp's, which may be packed already.
-        let mut neighbours = Vec::new();
+        let mut neighbors = Vec::new();
         if matches!(self.want, Want::Changed) {
-            let mut neighbour = elements[0];
+            let mut neighbor = elements[0];
             if lane > 0 {
-                neighbour = segment.at(lane - 1).load();
+                neighbor = segment.at(lane - 1).load();
             } else {
                 let first = tile.first + (thread_idx().x / 32 * self.segment()).convert::<u64>();
                 if inside > 0 {
-                    neighbour = input.at(first.max(1u64) - 1).load();
+                    neighbor = input.at(first.max(1u64) - 1).load();
                 }
             }
-            neighbours.push(neighbour);
-            neighbours.extend((1..self.rows).map(|row| segment.at(lane + (32 * row - 1)).load()));
+            neighbors.push(neighbor);
+            neighbors.extend((1..self.rows).map(|row| segment.at(lane + (32 * row - 1)).load()));
         }
         // All lanes read before any writes: votes do not order memory.
         sync_warp(ALL_LANES);
@@ -335,9 +335,9 @@ impl<P> Select<P> {
                 },
                 Want::Changed if row == 0 => {
                     let is_first = tile.first.eq(0u64) & thread_idx().x.eq(0u32);
-                    element.ne(neighbours[row]) | is_first
+                    element.ne(neighbors[row]) | is_first
                 }
-                Want::Changed => element.ne(neighbours[row]),
+                Want::Changed => element.ne(neighbors[row]),
             };
             let wants = wants & place.lt(inside);
             let votes = ballot(wants, ALL_LANES);

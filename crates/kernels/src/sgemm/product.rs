@@ -35,7 +35,7 @@ impl Product {
         self.store_vector(c, row, column, &[sum]);
     }
 
-    /// Finishes neighbouring elements of a row of C: 1, 2 or 4, of which n is a multiple.
+    /// Finishes neighboring elements of a row of C: 1, 2 or 4, of which n is a multiple.
     #[device]
     pub fn store_vector(self, c: Global<f32>, row: Reg<u32>, column: Reg<u32>, sums: &[Reg<f32>]) {
         if row < self.m && column < self.n {
@@ -71,7 +71,7 @@ impl Product {
     }
 
     /// The tile (row, column) of CTA `block`, of a grid with one for each: `raster` rows of tiles
-    /// are walked column by column, so that what neighbours in time share stays in L2.
+    /// are walked column by column, so that what neighbors in time share stays in L2.
     #[track_caller]
     pub fn tile_of_block(
         self,

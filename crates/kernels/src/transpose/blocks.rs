@@ -33,7 +33,7 @@ pub struct BlockTranspose {
     pub side: u32,
     /// Blocks of one thread.
     pub blocks: u32,
-    /// Rows of tiles that are rasterised together, so that concurrent stores are close to each
+    /// Rows of tiles that are rasterized together, so that concurrent stores are close to each
     /// other.
     pub raster: u32,
 }
@@ -136,7 +136,7 @@ impl BlockTranspose {
         }
     }
 
-    /// The first block of this CTA's tile, down and across. Rasterisation goes column by column
+    /// The first block of this CTA's tile, down and across. Rasterization goes column by column
     /// through `raster` rows of tiles.
     #[device]
     fn tile_of_block(&self, down: Reg<u32>, across: Reg<u32>) -> (Reg<u32>, Reg<u32>) {
@@ -158,7 +158,7 @@ fn vector_at(matrix: Global<u32>, row: Reg<u32>, vectors: Reg<u32>, vector: Reg<
 /// A block given as vectors along its rows, as vectors along its columns.
 ///
 /// Words of 4 or 8 bytes only change places. Of narrower elements, the words that hold the same
-/// columns of two or four neighbouring rows become the words that hold two or four columns of these
+/// columns of two or four neighboring rows become the words that hold two or four columns of these
 /// rows.
 fn transposed(rows: &[Vec<Reg<u32>>]) -> Vec<Vec<Reg<u32>>> {
     let lanes = rows.len();
@@ -185,7 +185,7 @@ fn transposed(rows: &[Vec<Reg<u32>>]) -> Vec<Vec<Reg<u32>>> {
                             four[2][word].prmt(four[3][word], selector),
                         )
                     };
-                    // The first two columns of each row, then the last two, each with its neighbour
+                    // The first two columns of each row, then the last two, each with its neighbor
                     // row's.
                     for (half, selector) in [0x5140, 0x7362].into_iter().enumerate() {
                         let (upper, lower) = pairs(selector);

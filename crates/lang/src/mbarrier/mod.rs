@@ -85,7 +85,7 @@ impl Mbarrier {
     }
 
     /// Makes the object a barrier in its first phase, of `count` arrivals a phase. One thread does
-    /// it; the others may use the barrier once they have synchronised with that thread, and
+    /// it; the others may use the barrier once they have synchronized with that thread, and
     /// asynchronous copies and the cluster's other CTAs after
     /// [`fence_mbarrier_init`](crate::fence::fence_mbarrier_init) besides.
     #[track_caller]
@@ -299,7 +299,7 @@ impl Mbarrier {
 /// use warpwright_lang::{kernel, launch, special::thread_idx};
 ///
 /// #[kernel]
-/// fn initialised(stage: u32) {
+/// fn initialized(stage: u32) {
 ///     launch::threads(32);
 ///     let full = Mbarriers::new(4);
 ///     if thread_idx().x == 0 {
@@ -309,7 +309,7 @@ impl Mbarrier {
 ///         full.at(stage).arrive();
 ///     }
 /// }
-/// assert!(initialised().is_ok());
+/// assert!(initialized().is_ok());
 /// ```
 #[derive(Clone, Copy, DeviceValue)]
 pub struct Mbarriers {

@@ -103,8 +103,8 @@ impl Recorder {
         let (home, region) = (self.regions[depth - 1].id, self.regions[depth].id);
         let own = self.fresh_in(self.class(place), home);
         self.written_for[own.0 as usize] = Some(region);
-        let initialise = self.mov_statement(own, place, location);
-        self.regions[depth - 1].body.push(initialise);
+        let initialize = self.mov_statement(own, place, location);
+        self.regions[depth - 1].body.push(initialize);
         own
     }
 

@@ -84,7 +84,7 @@ pub struct ThreadCopy {
 }
 
 impl ThreadCopy {
-    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbours
+    /// The same, fetching more into L2 around each asynchronous copy: for tiles whose neighbors
     /// are copied next.
     pub fn prefetching(self, prefetch: L2Prefetch) -> Self {
         Self { prefetch: Some(prefetch), ..self }
@@ -278,7 +278,7 @@ fn with_value(coordinate: &IntTuple, value: i64) -> IntTuple {
 }
 
 /// Refuses a vector access that its layout does not keep together or aligned: the first `values`
-/// elements must be neighbours, and everything added to their address a multiple of the vector.
+/// elements must be neighbors, and everything added to their address a multiple of the vector.
 #[track_caller]
 fn check_vector(layout: &ComposedLayout, values: i64, what: &str) {
     let mut modes = vec![Tuple::Leaf(Index::All)];
@@ -357,7 +357,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         destination
     }
 
-    /// Reads neighbouring elements from `coordinate` on in one access; the tensor's first mode must
+    /// Reads neighboring elements from `coordinate` on in one access; the tensor's first mode must
     /// keep them together.
     #[track_caller]
     pub fn get_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>) -> [Reg<T>; N] {
@@ -377,7 +377,7 @@ impl<T: Element, S: Space> Tensor<T, S> {
         record(format!("st{}.{word}", S::WORD), 0, vec![address, value.reg().operand()]);
     }
 
-    /// Writes neighbouring elements from `coordinate` on in one access; the tensor's first mode
+    /// Writes neighboring elements from `coordinate` on in one access; the tensor's first mode
     /// must keep them together.
     #[track_caller]
     pub fn set_vector<const N: usize>(&self, coordinate: impl Into<IntTuple>, values: [Reg<T>; N]) {

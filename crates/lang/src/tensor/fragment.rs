@@ -30,7 +30,7 @@ impl<T: Element> Fragment<T> {
     /// The class of a word.
     const CLASS: RegisterClass = if T::BYTES == 8 { RegisterClass::B64 } else { RegisterClass::B32 };
 
-    /// Unwritten registers for every element of a tensor's layout, neighbours in the order of its
+    /// Unwritten registers for every element of a tensor's layout, neighbors in the order of its
     /// modes.
     #[track_caller]
     pub fn like(layout: &ComposedLayout) -> Self {

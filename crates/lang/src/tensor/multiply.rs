@@ -45,7 +45,7 @@ pub struct TiledMma {
 
 impl TiledMma {
     /// The atom, `SM80_16x8x16_F32BF16BF16F32_TN` say, repeated over `warps` along
-    /// (m, n), neighbouring warps along m; each warp's tile of N is widened to `n` columns so that
+    /// (m, n), neighboring warps along m; each warp's tile of N is widened to `n` columns so that
     /// one `ldmatrix.x4` fills two atoms' worth of B.
     #[track_caller]
     pub fn new(atom: impl IntoMmaAtom, warps: (u32, u32)) -> Self {
@@ -222,7 +222,7 @@ impl ThreadMma {
 
 /// `c += a * b` over fragments: c (values, m, n), a (values, m), b (values, n) of one k-step.
 ///
-/// Columns are visited there and back, so that neighbouring instructions share an operand.
+/// Columns are visited there and back, so that neighboring instructions share an operand.
 #[track_caller]
 pub fn gemm<A: Element, B: Element, C: Element>(
     mma: &TiledMma,

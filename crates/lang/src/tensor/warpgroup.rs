@@ -214,7 +214,7 @@ fn blocks(
         },
     };
     let starts = divided.mode(1)?.recast(bits, UNIT_BITS)?;
-    // Neighbouring blocks belong to neighbouring warpgroups.
+    // Neighboring blocks belong to neighboring warpgroups.
     let shared_out = starts.mode(0)?.zipped_divide(warpgroups)?;
     let mut modes = vec![shared_out];
     modes.extend(starts.modes().into_iter().skip(1));

@@ -98,7 +98,7 @@ fn panel(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
             cell_at(drawn, cell, left + CELL * column, y);
         }
     }
-    // Rings last, so that no neighbour covers them.
+    // Rings last, so that no neighbor covers them.
     for (row, cells) in grid.cells.iter().enumerate() {
         for (column, _) in cells.iter().enumerate().filter(|(_, cell)| cell.conflicts) {
             let (x, y, side) = (left + CELL * column + 1, top + CELL * row + 1, CELL - 2);
@@ -112,8 +112,8 @@ fn panel(drawn: &mut String, grid: &Grid, left: usize, top: usize) {
 
 fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
     let fill = match (cell.owners.first(), cell.bank) {
-        (Some((thread, _)), _) => colour(*thread),
-        (None, Some(bank)) => colour(bank),
+        (Some((thread, _)), _) => color(*thread),
+        (None, Some(bank)) => color(bank),
         (None, None) => "#fff".into(),
     };
     let _ = writeln!(
@@ -141,7 +141,7 @@ fn cell_at(drawn: &mut String, cell: &Cell, x: usize, y: usize) {
 
 /// A light color for a bank or thread: 32 hues, distant for adjacent numbers, and darker beyond 32.
 /// Written as red, green and blue, which every renderer supports.
-fn colour(number: i64) -> String {
+fn color(number: i64) -> String {
     const DARKEST: f64 = 150.0;
     let hue = (number.rem_euclid(32) * 11 % 32) as f64 / 32.0;
     let light = if number.rem_euclid(64) < 32 { 1.0 } else { 0.86 };

@@ -1,6 +1,6 @@
 //! What lanes of a warp that meet in a bank of shared memory cost.
 //!
-//! Shared memory has 32 banks; neighbouring 32-bit words are in neighbouring banks. Lane l reads
+//! Shared memory has 32 banks; neighboring 32-bit words are in neighboring banks. Lane l reads
 //! word l·s: with stride s, gcd(s, 32) lanes meet in a bank and are served one after another. With
 //! stride 0 all read one word, which is served at once.
 //!

@@ -9,7 +9,7 @@
 //! +----------------+         +---+                +---+
 //! ```
 //!
-//! The CTAs of a cluster run on neighbouring SMs at the same time, and a TMA load can bring its box
+//! The CTAs of a cluster run on neighboring SMs at the same time, and a TMA load can bring its box
 //! to several of them (*multicast*): B crosses from L2 once for two tiles. What it takes: `full` of
 //! each CTA counts the bytes that both send; a slot is empty when the consumers of *both* CTAs have
 //! released it, so they arrive at both CTAs' barriers; and no CTA may end while the other still

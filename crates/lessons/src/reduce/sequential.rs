@@ -9,7 +9,7 @@
 //! ```
 //!
 //! As many steps as before, but whole warps fall idle, none diverges before the last 32, and lanes
-//! touch neighbouring words: no two meet in a bank. Elements are combined out of order, which is
+//! touch neighboring words: no two meet in a bank. Elements are combined out of order, which is
 //! for operations that commute.
 
 use warpwright::prelude::*;

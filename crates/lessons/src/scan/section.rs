@@ -40,9 +40,9 @@ impl<T: Element> Section<T> {
     /// Which of the `pairs` pairs of a tree's step is this thread's; those of threads from `pairs`
     /// on are not there.
     ///
-    /// In a plain section neighbours take neighbouring pairs. In a padded one each lane has a 32nd
+    /// In a plain section neighbors take neighboring pairs. In a padded one each lane has a 32nd
     /// of the section to itself, and the lanes of a warp are at the same place of theirs. Padding
-    /// alone is not enough: of a warp's neighbouring pairs, the left ends are then in different
+    /// alone is not enough: of a warp's neighboring pairs, the left ends are then in different
     /// banks where the section's 32 pairs begin at a multiple of 32, and the right ends where they
     /// begin one later.
     ///
@@ -58,7 +58,7 @@ impl<T: Element> Section<T> {
 }
 
 /// Elements between two words that are left out: a lane's share, but at least a row of banks, so
-/// that neighbours in a row stay apart.
+/// that neighbors in a row stay apart.
 fn run(length: u32) -> u32 {
     (length / 32).max(32)
 }

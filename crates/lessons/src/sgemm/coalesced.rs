@@ -1,4 +1,4 @@
-//! Step 2: neighbouring threads in neighbouring *columns*.
+//! Step 2: neighboring threads in neighboring *columns*.
 //!
 //! ```text
 //!   a warp at one k     A           B                C

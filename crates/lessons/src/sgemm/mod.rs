@@ -12,7 +12,7 @@
 //! | `column` | [`thread_tile`] | a thread 8 elements below each other |
 //! | `thread-tile` | [`thread_tile`] | a thread 8 x 8 elements |
 //! | `coalesced-copies` | [`thread_tile`] | slices copied side by side |
-//! | `vectorised` | [`vectorised`] | 16 bytes an instruction, A transposed on its way to shared memory |
+//! | `vectorized` | [`vectorized`] | 16 bytes an instruction, A transposed on its way to shared memory |
 //! | `warp-tile` | [`warp_tile`] | a warp's own tile, no bank conflicts |
 //! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::device::double_buffered) | `cp.async` and a ring of slices |
 //! | `tma` | [`tma`](warpwright_kernels::sgemm::device::tma) | the tensor memory accelerator fills the ring |
@@ -24,7 +24,7 @@ pub mod naive;
 pub mod shared;
 mod step;
 pub mod thread_tile;
-pub mod vectorised;
+pub mod vectorized;
 pub mod warp_tile;
 mod workload;
 

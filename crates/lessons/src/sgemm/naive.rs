@@ -1,4 +1,4 @@
-//! Step 1: a thread an element of C, neighbouring threads in neighbouring *rows*.
+//! Step 1: a thread an element of C, neighboring threads in neighboring *rows*.
 //!
 //! ```text
 //!   a warp at one k     A           B           C

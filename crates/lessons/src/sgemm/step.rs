@@ -12,7 +12,7 @@ use super::coalesced::Coalesced;
 use super::naive::{Naive, SIDE};
 use super::shared::SharedBlock;
 use super::thread_tile::ThreadTile;
-use super::vectorised::Vectorised;
+use super::vectorized::Vectorized;
 use super::warp_tile::WarpTile;
 
 /// A step.
@@ -27,7 +27,7 @@ pub enum Step {
     /// A tile of C a thread.
     ThreadTile(ThreadTile),
     /// Four elements an instruction.
-    Vectorised(Vectorised),
+    Vectorized(Vectorized),
     /// Tiles of warps.
     WarpTile(WarpTile),
 }
@@ -41,7 +41,7 @@ impl Step {
         match self {
             Self::Naive | Self::Coalesced | Self::Shared => None,
             Self::ThreadTile(kernel) => Some(kernel.tiles),
-            Self::Vectorised(kernel) => Some(kernel.tiles),
+            Self::Vectorized(kernel) => Some(kernel.tiles),
             Self::WarpTile(kernel) => Some(kernel.tiles),
         }
     }
@@ -51,7 +51,7 @@ impl Step {
         let checked = match self {
             Self::Naive | Self::Coalesced | Self::Shared => Ok(()),
             Self::ThreadTile(kernel) => kernel.check(),
-            Self::Vectorised(kernel) => kernel.check(),
+            Self::Vectorized(kernel) => kernel.check(),
             Self::WarpTile(kernel) => kernel.check(),
         };
         checked.map_err(|error| OperationError::Shape { what: "sgemm", reason: error.to_string() })?;
@@ -60,7 +60,7 @@ impl Step {
             Self::Coalesced => operations.kernel(Coalesced, Coalesced::run),
             Self::Shared => operations.kernel(SharedBlock, SharedBlock::run),
             Self::ThreadTile(kernel) => operations.kernel(kernel, ThreadTile::run),
-            Self::Vectorised(kernel) => operations.kernel(kernel, Vectorised::run),
+            Self::Vectorized(kernel) => operations.kernel(kernel, Vectorized::run),
             Self::WarpTile(kernel) => operations.kernel(kernel, WarpTile::run),
         }
     }

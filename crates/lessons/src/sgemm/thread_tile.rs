@@ -12,7 +12,7 @@
 //!
 //! The CTA's threads copy a slice of A (BM, BK) and one of B (BK, BN), element by element. First
 //! each thread copies a run of its own, so that the lanes of a warp are far apart; then
-//! ([`Spread::Interleaved`]) neighbouring threads copy neighbouring elements: step 6, no other
+//! ([`Spread::Interleaved`]) neighboring threads copy neighboring elements: step 6, no other
 //! change.
 
 use warpwright::prelude::*;

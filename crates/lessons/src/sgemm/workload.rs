@@ -8,7 +8,7 @@ use warpwright_kernels::sgemm::host::reference::Problem;
 
 use super::Step;
 use super::thread_tile::ThreadTile;
-use super::vectorised::Vectorised;
+use super::vectorized::Vectorized;
 use super::warp_tile::WarpTile;
 use crate::library::{baseline, library};
 
@@ -44,7 +44,7 @@ enum SgemmStep {
     /// Coalesced copies to shared memory.
     CoalescedCopies,
     /// Four elements per instruction.
-    Vectorised,
+    Vectorized,
     /// Tiles of warps.
     WarpTile,
     /// The library's kernel with two buffers.
@@ -65,7 +65,7 @@ impl SgemmLadder {
             SgemmStep::Column => Step::ThreadTile(ThreadTile::COLUMN),
             SgemmStep::ThreadTile => Step::ThreadTile(ThreadTile::SQUARE),
             SgemmStep::CoalescedCopies => Step::ThreadTile(ThreadTile::COALESCED),
-            SgemmStep::Vectorised => Step::Vectorised(Vectorised { tiles: Vectorised::TILES, widths }),
+            SgemmStep::Vectorized => Step::Vectorized(Vectorized { tiles: Vectorized::TILES, widths }),
             SgemmStep::WarpTile => Step::WarpTile(WarpTile { tiles: WarpTile::TILES, widths }),
             SgemmStep::DoubleBuffered | SgemmStep::Tma => return None,
         })

@@ -15,7 +15,7 @@
 //!
 //! There are log² n / 2 steps. Were each to read and write all keys, memory would be all that they
 //! wait for, so a thread makes four at a time: it takes 16 keys whose places differ in four
-//! neighbouring bits into registers, and these are all that the steps of those bits compare. Steps
+//! neighboring bits into registers, and these are all that the steps of those bits compare. Steps
 //! within a tile pass through shared memory, all in one launch; between tiles four steps are a
 //! launch.
 //!
@@ -71,7 +71,7 @@ pub struct Bitonic {
 /// Steps of the network on a thread's 16 keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Steps {
-    /// All steps of blocks of 2 to 16 keys, which put 16 neighbours in order.
+    /// All steps of blocks of 2 to 16 keys, which put 16 neighbors in order.
     Order,
     /// The first so many steps of a larger block: between its ends, then the halves of its halves,
     /// ..
@@ -434,7 +434,7 @@ impl Bitonic {
         let mut counts = launch(Launch::Order, tiles)?;
         for block in bits..length.next_power_of_two().ilog2() {
             for pass in passes(bits..block + 1, block) {
-                // As many threads as 16 neighbours of `1 << low_bits` places have a thread each.
+                // As many threads as 16 neighbors of `1 << low_bits` places have a thread each.
                 let groups = length.div_ceil(1 << (pass.low_bits + STEPS)) << pass.low_bits;
                 counts = both(counts, launch(Launch::Between(pass), grid(groups.div_ceil(threads))?)?);
             }

@@ -15,7 +15,7 @@
 //!
 //! Tiles are first ordered on their own: each thread's keys by a network in registers, then merged
 //! by the same search in shared memory. After that each pass over memory doubles the runs. Of equal
-//! keys those of `a` come first and neighbours are exchanged only where they must be, so equal keys
+//! keys those of `a` come first and neighbors are exchanged only where they must be, so equal keys
 //! stay in their order, and their values with them. (Green, McColl and Bader, "GPU Merge Path",
 //! 2012.)
 
@@ -235,7 +235,7 @@ impl Merge {
         share
     }
 
-    /// Stores the threads' shares, by way of shared memory, so that neighbours in memory are stored
+    /// Stores the threads' shares, by way of shared memory, so that neighbors in memory are stored
     /// together.
     #[device]
     fn store_shares<K: SortKey, V: Storable>(
@@ -286,7 +286,7 @@ fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) ->
     least
 }
 
-/// Puts a thread's keys in order: neighbours are compared and exchanged, at even and odd places in
+/// Puts a thread's keys in order: neighbors are compared and exchanged, at even and odd places in
 /// turn.
 #[track_caller]
 fn order_share<K: SortKey, V: Element>(share: &mut [Pair<K, V>]) {

@@ -34,7 +34,7 @@ impl Parser<'_> {
             }
             b'.' => self.directive_statement(statements),
             b'@' => self.guarded(start, statements),
-            _ => self.labelled_or_instruction(start, statements),
+            _ => self.labeled_or_instruction(start, statements),
         }
     }
 
@@ -117,7 +117,7 @@ impl Parser<'_> {
         self.instruction(start, name, Some(Guard { predicate, negated }), statements)
     }
 
-    fn labelled_or_instruction(&mut self, start: Mark, statements: &mut Vec<Statement>) -> Parsed<()> {
+    fn labeled_or_instruction(&mut self, start: Mark, statements: &mut Vec<Statement>) -> Parsed<()> {
         let Some(word) = self.cursor.word_touching() else {
             return self.cursor.error("a statement: an instruction, a label, `.reg`, `{` or `}`");
         };

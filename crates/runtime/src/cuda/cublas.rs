@@ -149,7 +149,7 @@ impl Lt {
             let chosen = std::env::var("WARPWRIGHT_CUBLAS").ok();
             let mut reason = String::new();
             for name in chosen.iter().map(String::as_str).chain(LIBRARIES) {
-                // SAFETY: the initialisers are those of the installed library, which any program
+                // SAFETY: the initializers are those of the installed library, which any program
                 // that uses it runs.
                 match unsafe { Library::new(name) } {
                     Ok(library) => return Lt::of(library),
@@ -201,9 +201,9 @@ impl Drop for Made {
 /// How a matrix lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The elements of a row are neighbours.
+    /// The elements of a row are neighbors.
     RowMajor,
-    /// The elements of a column are neighbours.
+    /// The elements of a column are neighbors.
     ColumnMajor,
 }
 

@@ -134,7 +134,7 @@ macro_rules! driver {
         #[allow(non_snake_case)]
         impl Driver {
             fn open() -> Result<Self, String> {
-                // SAFETY: libcuda's initialisers are those of the installed driver; any program
+                // SAFETY: libcuda's initializers are those of the installed driver; any program
                 // that uses a GPU runs them.
                 let library = unsafe { Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
                 Ok(Self {
@@ -257,7 +257,7 @@ driver! {
 }
 
 impl Driver {
-    /// The driver, opened and initialised once in the life of the process; or why it cannot be.
+    /// The driver, opened and initialized once in the life of the process; or why it cannot be.
     pub(super) fn get() -> Result<&'static Self, &'static str> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(|| {

@@ -43,7 +43,7 @@ impl Nvml {
     }
 
     fn open() -> Option<Self> {
-        // SAFETY: the initialisers are those of the installed driver's library, which any tool that
+        // SAFETY: the initializers are those of the installed driver's library, which any tool that
         // watches a GPU runs.
         let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
         // SAFETY: `nvmlInit_v2` takes nothing and may be called at any time.

@@ -19,7 +19,7 @@ faults! {
 }
 
 impl Twin {
-    /// Shifts by one element; the last thread has no neighbour.
+    /// Shifts by one element; the last thread has no neighbor.
     #[kernel]
     fn guard_off_by_one(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let thread = thread_idx().x;

@@ -12,7 +12,7 @@ use crate::faults::reports;
 pub(crate) struct Refusal {
     /// The name of the kernel's function, or of what the host does.
     pub(crate) name: &'static str,
-    /// The row of the catalogue.
+    /// The row of the catalog.
     pub(crate) row: u32,
     /// Words of the message that name what would be legal.
     pub(crate) legal: &'static str,
@@ -131,7 +131,7 @@ fn map(
 }
 
 impl Twin {
-    /// Values of neighbouring threads overlap.
+    /// Values of neighboring threads overlap.
     #[kernel]
     fn copy_that_covers_the_tile_twice(&self) {
         let values = if self.mended { Layout::row_major((1, 8)) } else { Layout::new((1, 8), (1, 0)) };

@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
-    peer_synchronised_with_itself_alone: [22], "race", run(2, 32, |i| input(i ^ 32));
+    peer_synchronized_with_itself_alone: [22], "race", run(2, 32, |i| input(i ^ 32));
     peer_that_has_exited: [22], "peer-not-resident", run(2, 32, |i| input(i ^ 32));
     arrival_at_a_peers_mbarrier_too_early: [22, 10], "barrier", run(2, 32, |i| input(i ^ 32));
     arrival_for_the_cta_alone: [22, 25], "race", run(2, 32, |i| input(i ^ 32));
@@ -17,7 +17,7 @@ faults! {
 impl Twin {
     /// Each CTA of a pair reads what the other one has written, and meets its own threads only.
     #[kernel]
-    fn peer_synchronised_with_itself_alone(&self, input: &Global<u32>, output: &mut Global<u32>) {
+    fn peer_synchronized_with_itself_alone(&self, input: &Global<u32>, output: &mut Global<u32>) {
         launch::cluster(2, 1, 1);
         let row = shared_array::<u32>(32);
         let (thread, rank) = (thread_idx().x, cluster_rank());
@@ -46,7 +46,7 @@ impl Twin {
         }
     }
 
-    /// Each CTA tells the other one's mbarrier, which may not be initialised yet.
+    /// Each CTA tells the other one's mbarrier, which may not be initialized yet.
     #[kernel]
     fn arrival_at_a_peers_mbarrier_too_early(&self, input: &Global<u32>, output: &mut Global<u32>) {
         launch::cluster(2, 1, 1);

@@ -22,7 +22,7 @@ faults! {
     store_read_back_before_the_wait: [15, 20], "in-flight", run(1, 64, |i| input(63 - i));
 }
 
-/// An mbarrier for one arrival that one thread has initialised, and all know.
+/// An mbarrier for one arrival that one thread has initialized, and all know.
 #[device]
 fn ready() -> Mbarrier {
     let barrier = Mbarrier::new();

@@ -31,7 +31,7 @@ pub(crate) type Staged<A> = Result<Kernel<A>, StagingErrors>;
 pub(crate) struct Fault {
     /// The name of the kernel's function.
     pub(crate) name: &'static str,
-    /// The rows of the catalogue.
+    /// The rows of the catalog.
     pub(crate) rows: &'static [u32],
     /// The code of the finding.
     pub(crate) code: &'static str,

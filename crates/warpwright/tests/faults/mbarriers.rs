@@ -6,9 +6,9 @@ use crate::faults::fault::{Twin, faults, input, run};
 
 faults! {
     mbarrier_used_before_it_is_there: [10], "race", run(1, 64, |i| input(63 - i));
-    mbarrier_nobody_initialises: [10], "barrier", run(1, 64, |i| input(63 - i));
-    mbarrier_all_initialise: [10], "barrier", run(1, 64, |i| input(63 - i));
-    mbarrier_initialised_again: [10], "barrier", run(1, 64, |i| (0..3).map(|round| input(63 - i) + round).sum());
+    mbarrier_nobody_initializes: [10], "barrier", run(1, 64, |i| input(63 - i));
+    mbarrier_all_initialize: [10], "barrier", run(1, 64, |i| input(63 - i));
+    mbarrier_initialized_again: [10], "barrier", run(1, 64, |i| (0..3).map(|round| input(63 - i) + round).sum());
     mbarrier_with_too_few_arrivals: [11, 14], "deadlock", run(1, 64, |i| input(63 - i));
     mbarrier_with_one_arrival_a_warp: [11, 14], "deadlock", run(1, 64, |i| input(63 - i));
     mbarrier_with_too_many_arrivals: [11], "race", run(1, 96, |i| if i < 32 { input(i + 32) + input(i + 64) } else { 0 });
@@ -25,7 +25,7 @@ faults! {
     producer_that_laps_its_consumer: [13, 16], "deadlock", run(1, 64, |i| if i < 32 { 8 * input(i) + 28 } else { 0 });
 }
 
-/// An mbarrier for `count` arrivals that one thread has initialised, and all know.
+/// An mbarrier for `count` arrivals that one thread has initialized, and all know.
 #[device]
 fn ready(count: u32) -> Mbarrier {
     let barrier = Mbarrier::new();
@@ -38,7 +38,7 @@ fn ready(count: u32) -> Mbarrier {
 }
 
 impl Twin {
-    /// Reverses 64 elements; threads arrive at an mbarrier that may not be initialised yet.
+    /// Reverses 64 elements; threads arrive at an mbarrier that may not be initialized yet.
     #[kernel]
     fn mbarrier_used_before_it_is_there(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, filled) = (shared_array::<u32>(64), Mbarrier::new());
@@ -57,7 +57,7 @@ impl Twin {
 
     /// Reverses 64 elements with an mbarrier that is only declared.
     #[kernel]
-    fn mbarrier_nobody_initialises(&self, input: &Global<u32>, output: &mut Global<u32>) {
+    fn mbarrier_nobody_initializes(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, filled) = (shared_array::<u32>(64), Mbarrier::new());
         let thread = thread_idx().x;
         if self.mended {
@@ -72,9 +72,9 @@ impl Twin {
         output[thread] = tile[63 - thread];
     }
 
-    /// Reverses 64 elements with an mbarrier that every thread initialises.
+    /// Reverses 64 elements with an mbarrier that every thread initializes.
     #[kernel]
-    fn mbarrier_all_initialise(&self, input: &Global<u32>, output: &mut Global<u32>) {
+    fn mbarrier_all_initialize(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, filled) = (shared_array::<u32>(64), Mbarrier::new());
         let thread = thread_idx().x;
         if self.mended {
@@ -91,9 +91,9 @@ impl Twin {
         output[thread] = tile[63 - thread];
     }
 
-    /// Reverses 64 elements in each of three rounds, each with the mbarrier initialised anew.
+    /// Reverses 64 elements in each of three rounds, each with the mbarrier initialized anew.
     #[kernel]
-    fn mbarrier_initialised_again(&self, input: &Global<u32>, output: &mut Global<u32>) {
+    fn mbarrier_initialized_again(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let (tile, filled) = (shared_array::<u32>(64), Mbarrier::new());
         let thread = thread_idx().x;
         let mut sum = constant(0u32);

@@ -1,4 +1,4 @@
-//! The catalogue of faults as broken kernels, each found at the author's lines; and their mended
+//! The catalog of faults as broken kernels, each found at the author's lines; and their mended
 //! twins, which are clean.
 //!
 //! One module a family of faults, one kernel a fault. A kernel is staged twice: broken, and mended,
@@ -23,7 +23,7 @@ mod reports;
 mod shared_memory;
 mod tensor_memory;
 mod tiles;
-mod uninitialised;
+mod uninitialized;
 mod warps;
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
         shared_memory::FAULTS,
         tensor_memory::FAULTS,
         tiles::FAULTS,
-        uninitialised::FAULTS,
+        uninitialized::FAULTS,
         warps::FAULTS,
     ]
     .into_iter()
@@ -55,7 +55,7 @@ fn all() -> impl Iterator<Item = &'static Fault> {
 }
 
 #[test]
-fn every_row_of_the_catalogue_has_faults() {
+fn every_row_of_the_catalog_has_faults() {
     let mut rows: BTreeSet<u32> = all().flat_map(|fault| fault.rows).copied().collect();
     rows.extend(build_time::REFUSALS.iter().map(|refusal| refusal.row));
     let missing: Vec<u32> = (1..SLOW).filter(|row| !rows.contains(row)).collect();

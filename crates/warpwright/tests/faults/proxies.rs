@@ -20,7 +20,7 @@ faults! {
     tensor_map_in_shared_memory: [27], "illegal-instruction", run_on_a_map_in_memory;
 }
 
-/// An mbarrier for one arrival that one thread has initialised, and all know.
+/// An mbarrier for one arrival that one thread has initialized, and all know.
 #[device]
 fn ready() -> Mbarrier {
     let barrier = Mbarrier::new();

@@ -9,7 +9,7 @@ faults! {
     next_round_before_a_barrier: [8, 16], "race", run(1, 64, |i| (0..4).map(|round| input(63 - i) + round).sum());
     barrier_before_the_write: [8], "race", run(1, 64, |i| input(63 - i));
     tree_without_barriers: [8], "race", run(1, 128, |i| if i == 0 { (0..128).map(input).sum() } else { 0 });
-    neighbours_in_a_warp: [8, 26], "race", run(1, 32, |i| input(i ^ 1));
+    neighbors_in_a_warp: [8, 26], "race", run(1, 32, |i| input(i ^ 1));
     all_write_one_word: [8], "race", run(1, 64, |_| input(5));
     overlapping_arrays: [8], "race", run(1, 64, |i| input(63 - i) + i);
     atomic_and_plain: [8], "race", run(1, 64, |_| (0..64).map(input).sum());
@@ -82,9 +82,9 @@ impl Twin {
         }
     }
 
-    /// Exchanges neighbours within a warp, as if its lanes kept step.
+    /// Exchanges neighbors within a warp, as if its lanes kept step.
     #[kernel]
-    fn neighbours_in_a_warp(&self, input: &Global<u32>, output: &mut Global<u32>) {
+    fn neighbors_in_a_warp(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let tile = shared_array::<u32>(32);
         let lane = thread_idx().x;
         tile[lane] = input[lane]; // (2)

@@ -25,7 +25,7 @@ faults! {
     columns_asked_for_after_the_permit: [21], "tensor-memory", run;
     multiply_that_every_lane_issues: [21], "tensor-memory", run;
     groups_of_one_cta_and_of_two: [22], "tensor-memory", run;
-    accumulator_that_nothing_has_written: [24], "uninitialised", run;
+    accumulator_that_nothing_has_written: [24], "uninitialized", run;
     operands_the_tensor_core_does_not_see: [17, 21], "proxy-fence", run;
 }
 

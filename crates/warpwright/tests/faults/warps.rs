@@ -14,7 +14,7 @@ faults! {
 }
 
 impl Twin {
-    /// Half a warp exchanges neighbours, in the name of all its lanes.
+    /// Half a warp exchanges neighbors, in the name of all its lanes.
     #[kernel]
     fn shuffle_in_a_branch(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let lane = thread_idx().x;
@@ -30,7 +30,7 @@ impl Twin {
         sync_threads(); // (2)
     }
 
-    /// All lanes exchange neighbours, in the name of half of them.
+    /// All lanes exchange neighbors, in the name of half of them.
     #[kernel]
     fn shuffle_that_leaves_itself_out(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let lane = thread_idx().x;

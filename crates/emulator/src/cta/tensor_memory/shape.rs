@@ -23,7 +23,7 @@ pub(crate) struct Move {
     pub(crate) shape: Shape,
     /// Registers of a lane.
     pub(crate) registers: u32,
-    /// Whether a register holds the lower halves of two neighbouring columns.
+    /// Whether a register holds the lower halves of two neighboring columns.
     pub(crate) packed: bool,
 }
 

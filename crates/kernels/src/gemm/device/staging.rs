@@ -153,7 +153,7 @@ impl OperandCopy {
     }
 }
 
-/// Threads of a warp, neighbours in a row.
+/// Threads of a warp, neighbors in a row.
 const LANES: u32 = 32;
 
 /// Rows of a CTA that pads: a warp each.
@@ -167,7 +167,7 @@ const SEGMENT: u32 = LANES * ELEMENTS;
 
 /// Copies rows to where TMA can read them.
 ///
-/// Neighbouring lanes move neighbouring elements, for the rows of the source begin anywhere.
+/// Neighboring lanes move neighboring elements, for the rows of the source begin anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PadRows;
 

@@ -84,7 +84,7 @@ impl Group {
         let ctas = is_cluster.then(|| buffers(cta_buffers(plan.scheduler)));
         let arrived = is_cluster.then(|| Mbarriers::new(cta_buffers(plan.scheduler)));
         if let Some(arrived) = arrived {
-            initialise(arrived);
+            initialize(arrived);
         }
         let grid = is_grid.then(|| GridReduction::new(plan, *workspace));
         Self { plan, rank, cta, warps, ctas, arrived, round: constant(0u32).duplicate(), grid }
@@ -217,9 +217,9 @@ fn merge_buffer<M: Merge<K>, const K: usize>(
     merge.over_lanes(&[values], width, source)
 }
 
-/// Initialises mbarriers of one arrival per phase. The cluster synchronises before it uses them.
+/// Initializes mbarriers of one arrival per phase. The cluster synchronizes before it uses them.
 #[device]
-fn initialise(barriers: Mbarriers) {
+fn initialize(barriers: Mbarriers) {
     if thread_idx().x == 0 {
         for barrier in barriers.iter() {
             barrier.init(1);

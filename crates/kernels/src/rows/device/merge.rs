@@ -2,12 +2,12 @@
 
 use warpwright::prelude::*;
 
-/// Merges partial results of `K` values each over neighbouring lanes.
+/// Merges partial results of `K` values each over neighboring lanes.
 pub(super) trait Merge<const K: usize> {
     /// The result of no elements.
     const NEUTRAL: [f32; K];
 
-    /// Merges the partial results of `lanes` neighbouring lanes; every lane gets the result. A lane
+    /// Merges the partial results of `lanes` neighboring lanes; every lane gets the result. A lane
     /// holds one partial result or more: its i-th is of the source with the lane's index plus i
     /// times `lanes`.
     fn over_lanes(&self, partials: &[[Reg<f32>; K]], lanes: u32, source: Source) -> [Reg<f32>; K];
@@ -43,7 +43,7 @@ pub(super) fn neutral<M: Merge<K>, const K: usize>(_: &M) -> [Reg<f32>; K] {
     M::NEUTRAL.map(|value| constant(value).duplicate())
 }
 
-/// Merges one value per lane over `lanes` neighbouring lanes; every lane gets the result.
+/// Merges one value per lane over `lanes` neighboring lanes; every lane gets the result.
 #[track_caller]
 pub(super) fn butterfly(
     mut value: Reg<f32>,

@@ -6,7 +6,7 @@
 //! s = x + r, also written  g = 1 + w      the fused, zero-centred form of Qwen 3.5: weights are stored around 0
 //! ```
 //!
-//! s is rounded to its type before its squares are summed: what is normalised is what the next
+//! s is rounded to its type before its squares are summed: what is normalized is what the next
 //! layer reads.
 
 use warpwright::prelude::*;
@@ -19,7 +19,7 @@ use super::merge::Sum;
 use super::row::{Broadcast, Partition, start};
 use super::row_loop::{RowLoop, WorkUnit};
 
-/// What a normalised value is multiplied by.
+/// What a normalized value is multiplied by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, OptionValue)]
 pub enum Gain {
     /// 1 + w.
@@ -30,7 +30,7 @@ pub enum Gain {
 }
 
 impl Gain {
-    /// A normalised value times the gain.
+    /// A normalized value times the gain.
     #[track_caller]
     fn times(self, value: Reg<f32>, weight: Reg<f32>) -> Reg<f32> {
         match self {

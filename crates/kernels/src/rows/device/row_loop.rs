@@ -260,7 +260,7 @@ impl<'a, T: RowElement> RowLoop<'a, T> {
         for round in 0..rounds + lag {
             if round < rounds {
                 pipeline.wait(stage, parity);
-                // This synchronises the threads of the CTA.
+                // This synchronizes the threads of the CTA.
                 let of_cta = gather(&unit(group, index, stage));
                 group.send(of_cta, index);
                 if plan.threads <= 32 {

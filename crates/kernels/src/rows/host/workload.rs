@@ -176,7 +176,7 @@ fn sum_error(columns: u32) -> f64 {
 }
 
 /// A row times its reciprocal root mean square and the gains, and how far off f32 may be.
-fn normalised(row: &[f64], weights: &[f64], gain: Gain) -> Vec<(f64, f64)> {
+fn normalized(row: &[f64], weights: &[f64], gain: Gain) -> Vec<(f64, f64)> {
     // f32 squares overflow where f64's do not.
     let squares: f64 = row.iter().map(|x| x * x).sum();
     let squares = if squares > f64::from(f32::MAX) { f64::INFINITY } else { squares };
@@ -331,7 +331,7 @@ impl RmsNormWorkload {
             })
             .verify(move |(x, w, y)| {
                 let (x, w) = (x.to_vec()?, row_of(&w.to_vec()?, 0, columns));
-                verify(y, columns, |row| normalised(&row_of(&x, row, columns), &w, gain))
+                verify(y, columns, |row| normalized(&row_of(&x, row, columns), &w, gain))
             }))
     }
 }
@@ -358,7 +358,7 @@ pub(crate) struct AddRmsNormWorkload {
     gain: Gain,
 }
 
-/// The buffers of a residual addition with normalisation.
+/// The buffers of a residual addition with normalization.
 struct AddSet<T> {
     x: Buffer<T>,
     r: Buffer<T>,
@@ -394,7 +394,7 @@ impl AddRmsNormWorkload {
                     x[at.clone()].iter().zip(&r[at]).map(|(x, r)| x.sum(*r).value()).collect()
                 };
                 let s = verify(&set.s, columns, |row| sums(row).into_iter().map(|sum| (sum, 0.0)).collect())?;
-                let y = verify(&set.y, columns, |row| normalised(&sums(row), &w, gain))?;
+                let y = verify(&set.y, columns, |row| normalized(&sums(row), &w, gain))?;
                 Ok(merge([Ok(s), Ok(y)])?)
             }))
     }

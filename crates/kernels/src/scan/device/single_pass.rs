@@ -12,8 +12,8 @@
 //!
 //! So the aggregates that a look-back needs were published a whole round before. (H200: with one
 //! round less, a round lasts as long as a word takes from every CTA to every other: 3.0 TB/s
-//! instead of 4.1.) In a stage, each thread has a run of neighbours, an odd number of 16-byte
-//! vectors, so that the vectors that eight neighbouring threads read at once lie in different
+//! instead of 4.1.) In a stage, each thread has a run of neighbors, an odd number of 16-byte
+//! vectors, so that the vectors that eight neighboring threads read at once lie in different
 //! banks:
 //!
 //! ```text

@@ -66,7 +66,7 @@ pub(crate) struct TilePipeline<T> {
 }
 
 impl<T: Storable> TilePipeline<T> {
-    /// Allocates the stages and initialises the mbarriers.
+    /// Allocates the stages and initializes the mbarriers.
     #[device]
     pub(crate) fn new(shape: PipelineShape) -> Self {
         let memory = dynamic_shared::<u8>(shape.stages * shape.stage_bytes);

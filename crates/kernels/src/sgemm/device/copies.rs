@@ -5,7 +5,7 @@ use warpwright::prelude::*;
 use super::super::product::at;
 use crate::vector::load_lanes;
 
-/// `width` neighbouring elements of a row-major matrix of (rows, columns), or zeros outside it.
+/// `width` neighboring elements of a row-major matrix of (rows, columns), or zeros outside it.
 #[device]
 pub fn load_or_zero(
     matrix: Global<f32>,
@@ -25,7 +25,7 @@ pub fn load_or_zero(
 pub enum Spread {
     /// A run per thread: lanes are far apart.
     Runs,
-    /// Neighbouring threads copy neighbouring vectors: coalesced.
+    /// Neighboring threads copy neighboring vectors: coalesced.
     Interleaved,
 }
 

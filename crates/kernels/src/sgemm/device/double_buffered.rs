@@ -10,7 +10,7 @@
 //!
 //! `cp.async` moves 16 bytes to where they shall lie, and cannot transpose. So A stays as it is, k
 //! contiguous, and a thread reads it along k: 16 bytes serve four steps. Its rows are every fourth
-//! (TM = 1, and a step for each row), so that the lanes of a warp read neighbouring rows. Fragments
+//! (TM = 1, and a step for each row), so that the lanes of a warp read neighboring rows. Fragments
 //! are read one step ahead of the multiply-adds: the assembler, which sees the whole slice as
 //! straight-line code, sees to that.
 //!
@@ -64,7 +64,7 @@ impl Copy {
     }
 }
 
-/// How many neighbouring k of A a warp copies together, 4 rows of them.
+/// How many neighboring k of A a warp copies together, 4 rows of them.
 const TOGETHER: u32 = 8;
 
 impl DoubleBuffered {

@@ -81,7 +81,7 @@ impl Tiles {
 /// in groups of four rows.
 ///
 /// Three kinds of writers each find 32 banks: a warp that writes 8 rows at k, k + 4, k + 8 and k +
-/// 12; one that writes 4 rows at 8 neighbouring k; and a quarter of a warp that writes 4 rows in
+/// 12; one that writes 4 rows at 8 neighboring k; and a quarter of a warp that writes 4 rows in
 /// one access, 8 rows at k, k + 4, k + 8 and k + 12.
 pub fn exchange(k: u32) -> u32 {
     4 * (k & 1) + 8 * ((k >> 1 ^ k >> 3) & 1) + 16 * (k >> 2 & 1)

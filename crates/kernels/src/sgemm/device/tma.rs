@@ -17,7 +17,7 @@
 //! kernel has as few instructions, and on an H200 reached 0.94 of cuBLAS where this one reaches
 //! 1.02. Then all of a thread's rows at one k come from registers of the same parity, and the
 //! register file has two banks, even and odd, that give one operand a cycle each: a multiply-add
-//! that wants two of one bank takes two cycles. Transposed, the rows at one k are four neighbouring
+//! that wants two of one bank takes two cycles. Transposed, the rows at one k are four neighboring
 //! registers, and the assembler finds an order in which nearly every multiply-add takes one operand
 //! of each bank, and the third from the one before it.
 //!

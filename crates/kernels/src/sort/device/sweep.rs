@@ -17,7 +17,7 @@
 //!    the tile. The counters of the warps become offsets in the tile.
 //! 3. *Sort the tile* in shared memory by these offsets.
 //! 4. *Look back* over the tiles before, one chain per digit value, for the number of their keys.
-//! 5. *Store.* Neighbours in the sorted tile are neighbours in the output where their digits are
+//! 5. *Store.* Neighbors in the sorted tile are neighbors in the output where their digits are
 //!    equal, so most stores of a warp are contiguous.
 //!
 //! Tiles are numbered, and published words tagged with the launch, as in

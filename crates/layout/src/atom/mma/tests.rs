@@ -25,7 +25,7 @@ fn repeats(atom: &MmaAtom, operand: Operand) -> bool {
 fn every_atom_covers_its_tiles_exactly_once() {
     let mut walked = std::collections::HashSet::new();
     for atom in MmaAtom::all() {
-        // Types of one width are spread alike; without optimisation the widths of wgmma are
+        // Types of one width are spread alike; without optimization the widths of wgmma are
         // sampled.
         let widths = [atom.a, atom.b, atom.c, atom.d].map(DataType::bits);
         let orders = (atom.a_k_major, atom.b_k_major, atom.a_from_shared);

@@ -195,7 +195,7 @@ impl MmaSyncGemm {
             }
         }
 
-        // Epilogue: each lane's pairs of neighbouring columns of the tile of C, in C's type.
+        // Epilogue: each lane's pairs of neighboring columns of the tile of C, in C's type.
         let c = Tensor::with_layout(c(), Layout::new((m, n), (n, 1)));
         let mine = part.c(&c.local_tile((tile_m, tile_n), (row, column)));
         let coordinates = part.c_coordinates((tile_m, tile_n));

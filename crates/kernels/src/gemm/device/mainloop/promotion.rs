@@ -153,7 +153,7 @@ impl StagedOperandScales {
         ScaledRows { before, first }
     }
 
-    /// Neighbouring rows, from the tile's first or a multiple of this after it on, that have the same scale for certain; 8 at
+    /// Neighboring rows, from the tile's first or a multiple of this after it on, that have the same scale for certain; 8 at
     /// least are read together.
     fn rows_of_one_scale(&self) -> u32 {
         match self.scales {
@@ -266,7 +266,7 @@ impl Promotion {
         let groups = tile.columns / 8;
         let run = b.rows_of_one_scale() / 8;
         for block in 0..set.len() / (4 * groups) {
-            // Of every eight columns a thread has two neighbours, in two rows: `AccumulatorTile::coordinate`.
+            // Of every eight columns a thread has two neighbors, in two rows: `AccumulatorTile::coordinate`.
             let index = |group: u32, half: u32, side: u32| ((block * groups + group) * 2 + half) * 2 + side;
             let row_scales = [0, 1].map(|half| a.get(stage, a_rows, tile.coordinate(index(0, half, 0)).0));
             for first in (0..groups).step_by(run as usize) {

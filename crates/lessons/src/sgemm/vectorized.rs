@@ -10,7 +10,7 @@
 //! Transposed, a thread's TM rows lie side by side, as its TN columns do: both come by 16-byte
 //! loads, an eighth of a tile of 8 x 8 at a time. Two conflicts remain, and step 8 takes both away:
 //! lanes with the same row and other k of A are in one bank when they put it down, and lanes whose
-//! tiles of 8 columns are neighbours read 32 bytes apart, so that the eighth lane is in the bank of
+//! tiles of 8 columns are neighbors read 32 bytes apart, so that the eighth lane is in the bank of
 //! the fourth.
 
 use warpwright::prelude::*;
@@ -23,14 +23,14 @@ use warpwright_kernels::vector::store_lanes;
 
 /// C = alpha · A·B + beta · C, four elements an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Vectorised {
+pub struct Vectorized {
     /// The tiles: one step.
     pub tiles: Tiles,
     /// Elements that one access to A, and one to B and C, moves: 4, 2 or 1, which divides k, and n.
     pub widths: (u32, u32),
 }
 
-impl Vectorised {
+impl Vectorized {
     /// 8 x 8 elements a thread.
     pub const TILES: Tiles =
         Tiles { block: (128, 128, 16), warp: (16, 128), steps: (1, 1), thread: (8, 8), stages: 1 };

@@ -135,7 +135,7 @@ impl Checker {
             if !self.mbarriers.contains_key(&address) {
                 return;
             }
-            self.check_initialised(actor, address);
+            self.check_initialized(actor, address);
         }
         self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, touch, strength, None);
     }

@@ -7,12 +7,12 @@ use warpwright::runtime::{Device, Error};
 use crate::faults::fault::{Staged, Twin, faults, input, run};
 
 faults! {
-    sum_that_is_not_zeroed: [24], "uninitialised", run(1, 64, |_| (0..64).map(input).sum());
-    halo_that_nobody_fills: [24], "uninitialised", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
-    local_array_read_first: [24], "uninitialised", run(1, 64, input);
-    result_added_to: [24], "uninitialised", run_on_fresh_memory;
-    workspace_that_nobody_clears: [24], "uninitialised", run_on_fresh_memory;
-    matrix_of_an_empty_tile: [24], "uninitialised", run(1, 32, |i| if i < 32 { i * 0x0001_0001 } else { 0 });
+    sum_that_is_not_zeroed: [24], "uninitialized", run(1, 64, |_| (0..64).map(input).sum());
+    halo_that_nobody_fills: [24], "uninitialized", run(1, 64, |i| input(i) + if i > 0 { input(i - 1) } else { 0 });
+    local_array_read_first: [24], "uninitialized", run(1, 64, input);
+    result_added_to: [24], "uninitialized", run_on_fresh_memory;
+    workspace_that_nobody_clears: [24], "uninitialized", run_on_fresh_memory;
+    matrix_of_an_empty_tile: [24], "uninitialized", run(1, 32, |i| if i < 32 { i * 0x0001_0001 } else { 0 });
 }
 
 impl Twin {
@@ -32,7 +32,7 @@ impl Twin {
         output[thread] = sum[0];
     }
 
-    /// Adds each element's left neighbour, which the first one has not.
+    /// Adds each element's left neighbor, which the first one has not.
     #[kernel]
     fn halo_that_nobody_fills(&self, input: &Global<u32>, output: &mut Global<u32>) {
         let row = shared_array::<u32>(65);

@@ -14,12 +14,12 @@ type PageBits = [u16; (PAGE / GRANULE) as usize];
 /// The bytes that have been written, of allocations made since it began to keep count; an eighth of
 /// their size. All others count as written.
 #[derive(Debug, Default)]
-pub struct InitialisedBytes {
+pub struct InitializedBytes {
     keeps: AtomicBool,
     pages: Mutex<HashMap<u64, Box<PageBits>>>,
 }
 
-impl InitialisedBytes {
+impl InitializedBytes {
     /// Tracks memory that is allocated from now on.
     pub fn begin(&self) {
         self.keeps.store(true, Ordering::Relaxed);
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_initialised_one_by_one() {
-        let bytes = InitialisedBytes::default();
+    fn bytes_are_initialized_one_by_one() {
+        let bytes = InitializedBytes::default();
         bytes.allocate(0, 100);
         assert_eq!(bytes.load(0), None, "nothing is counted before it begins");
         bytes.begin();
