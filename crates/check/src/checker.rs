@@ -7,13 +7,13 @@ use warpwright_events::{Actor, BARRIERS, ClusterObserver, Event, MbarrierAddress
 
 use crate::launch::LaunchState;
 use crate::report::conflict::Conflict;
-use crate::state::barrier::Gatherings;
+use crate::state::barrier::BarrierHistory;
 use crate::state::clock::Clock;
 use crate::state::knowledge::Knowledge;
 use crate::state::locations::SyncLocations;
 use crate::state::mbarrier::{LateArrival, MbarrierState};
 use crate::state::memory::SharedShadow;
-use crate::state::shadow::Piece;
+use crate::state::shadow::Part;
 use crate::state::tensor_memory::TensorShadow;
 use crate::state::unwritten::Unwritten;
 use crate::state::warp::WarpState;
@@ -24,7 +24,7 @@ pub(crate) struct CtaState {
     /// Its linear index in the grid.
     pub(crate) linear: u32,
     pub(crate) warps: Vec<WarpState>,
-    pub(crate) barriers: Vec<Gatherings>,
+    pub(crate) barriers: Vec<BarrierHistory>,
     /// What the exited threads knew.
     pub(crate) exited: Knowledge,
     /// All events that happened while any of its threads was resident, ordered or not: everything
@@ -55,8 +55,8 @@ pub(crate) struct Checker {
     /// Instructions that accessed memory.
     pub(crate) serial: u32,
     /// The parts of an access. Kept for its allocation.
-    pub(crate) pieces: Vec<Piece>,
-    /// Accesses that conflict with the last one.
+    pub(crate) parts: Vec<Part>,
+    /// Accesses that conflict with the most recent one.
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
     /// Arrivals that wait for copies.
@@ -73,7 +73,7 @@ impl Checker {
         let states = ctas.iter().map(|&linear| CtaState {
             linear,
             warps: launch.populations.iter().map(|&population| WarpState::new(population)).collect(),
-            barriers: vec![Gatherings::default(); BARRIERS],
+            barriers: vec![BarrierHistory::default(); BARRIERS],
             exited: Knowledge::default(),
             outlived: Clock::default(),
             mbarriers: 0,
@@ -89,7 +89,7 @@ impl Checker {
             shadows: ctas.iter().map(|_| SharedShadow::of_system_from(system_shared)).collect(),
             tensor: ctas.iter().map(|_| TensorShadow::default()).collect(),
             serial: 0,
-            pieces: Vec::new(),
+            parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
             late_arrivals: Vec::new(),

@@ -29,7 +29,7 @@ pub(crate) struct LaunchState {
     locations: Mutex<SyncLocations>,
     pub(crate) global: GlobalShadow,
     pub(crate) guesses: Guesses,
-    /// By kind, between two lines.
+    /// Unordered accesses, by kind and pair of lines.
     conflicts: Firsts<(FindingKind, u32, u32), Conflict>,
     misuses: Firsts<(FindingKind, u32, u32), Misuse>,
     /// The launch that this one may overlap.
@@ -41,13 +41,13 @@ pub(crate) struct LaunchState {
     good_reads: Mutex<BTreeSet<u32>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
-    /// If the kernel has such loads: what a thread observes that reads a location written by strong
-    /// accesses.
-    rumours: Mutex<HashMap<u64, Clock>>,
+    /// If the kernel has such loads: what a thread observes when it reads a location written by
+    /// strong accesses.
+    observed: Mutex<HashMap<u64, Clock>>,
 }
 
-/// The most locations tracked in this way. Further ones are not checked.
-const MOST_RUMOURS: usize = 1 << 16;
+/// The maximum number of locations tracked in this way; further ones are not checked.
+const MAX_OBSERVED: usize = 1 << 16;
 
 impl LaunchState {
     /// The checkers of a launch, which may begin before the `previous` one has ended.
@@ -71,7 +71,7 @@ impl LaunchState {
             overlaps: Firsts::default(),
             good_reads: Mutex::default(),
             trusting: trusting_loads(&launch.code),
-            rumours: Mutex::default(),
+            observed: Mutex::default(),
             info: launch,
         }
     }
@@ -80,20 +80,20 @@ impl LaunchState {
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread observes that reads a location.
-    pub(crate) fn heard_at(&self, address: u64) -> Option<Clock> {
-        self.rumours.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
+    /// What a thread observes when it reads a location.
+    pub(crate) fn observed_at(&self, address: u64) -> Option<Clock> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
     }
 
     /// A location is written by a thread with this knowledge: by a store, which replaces the
     /// earlier value (`replaces`), or by an atomic operation, which adds to it.
-    pub(crate) fn publish_heard(&self, address: u64, replaces: bool, heard: Clock) {
-        let mut rumours = self.rumours.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = rumours.len() < MOST_RUMOURS;
-        match rumours.get_mut(&address) {
-            Some(held) if replaces => *held = heard,
-            Some(held) => held.join(&heard),
-            None if has_room => drop(rumours.insert(address, heard)),
+    pub(crate) fn publish_observed(&self, address: u64, replaces: bool, clock: Clock) {
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = observed.len() < MAX_OBSERVED;
+        match observed.get_mut(&address) {
+            Some(held) if replaces => *held = clock,
+            Some(held) => held.join(&clock),
+            None if has_room => drop(observed.insert(address, clock)),
             None => {}
         }
     }
@@ -130,7 +130,7 @@ impl LaunchState {
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialized
                 && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
-                && conflict.later.touch == AccessKind::Read
+                && conflict.later.kind == AccessKind::Read
                 && is_good(conflict.later.pc)
         };
         let misuses = self.misuses.lock();

@@ -22,7 +22,7 @@ impl LaunchChecks {
         Self { state: Arc::new(LaunchState::new(launch.clone(), previous)), done: OnceLock::new() }
     }
 
-    /// All that was found, in the order of the program, once the launch has ended.
+    /// All findings in program order, after the launch has ended.
     pub fn findings(&self) -> &[Finding] {
         self.done.get().map_or(&[], |(findings, _)| findings)
     }

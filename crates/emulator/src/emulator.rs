@@ -33,7 +33,7 @@ impl Emulator {
         Self::with_threads(arch, 0)
     }
 
-    /// A device on a number of host threads; 0 for one a core.
+    /// A device on a number of host threads; 0 is one per core.
     pub fn with_threads(arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
         Ok(Self { arch, memory: Memory::new(arch.global_bytes), pool, launches: AtomicU64::new(0) })
@@ -61,7 +61,8 @@ impl Emulator {
     }
 
     /// Tracks which bytes of the memory allocated from now on have been written, so that checked
-    /// launches can report reads of others. It takes an eighth of the memory's size.
+    /// launches can report reads of unwritten bytes. The record takes an eighth of the memory's
+    /// size.
     pub fn track_initialization(&mut self) {
         self.memory.initialized().begin();
     }

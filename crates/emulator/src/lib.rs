@@ -34,7 +34,7 @@
 //!
 //! `docs/emulator.md` describes the design and its performance.
 
-// A loop over lanes indexes several columns, of which none is the one it is about.
+// A loop over lanes indexes several columns in parallel.
 #![allow(clippy::needless_range_loop)]
 
 mod cta;

@@ -16,7 +16,7 @@ pub struct LoadError {
     pub line: u32,
     /// The instruction or declaration.
     pub text: String,
-    /// One sentence.
+    /// The error, as a sentence.
     pub message: String,
 }
 

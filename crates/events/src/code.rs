@@ -56,19 +56,19 @@ pub struct Instruction {
     pub reads: Box<[Register]>,
 }
 
-/// A register of the kernel, by a number of its own.
+/// A register of the kernel, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(pub u32);
 
 /// The class of an instruction, as far as observers distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `ld` and its kin; `relaxed` if `.relaxed` or `.volatile`.
+    /// `ld` and its variants; `relaxed` if `.relaxed` or `.volatile`.
     Load {
         /// Whether it is strong without acquiring.
         relaxed: bool,
     },
-    /// `st` and its kin.
+    /// `st` and its variants.
     Store,
     /// `atom`.
     Atomic,

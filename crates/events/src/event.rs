@@ -19,7 +19,7 @@ use crate::lanes::LANES;
 /// Barriers of a CTA (PTX ISA, "bar").
 pub const BARRIERS: usize = warpwright_arch::limits::NAMED_BARRIERS as usize;
 
-/// The most bytes that a lane stores at once.
+/// Maximum number of bytes that a lane stores at a time.
 pub const VALUE_BYTES: usize = GRANULE as usize;
 
 /// The value that a lane stores.
@@ -57,13 +57,13 @@ pub enum MemorySpace {
 pub enum AccessKind {
     /// Reads.
     Read,
-    /// Reads a tile of which parts may stay unused, so that not all of them need be initialized.
+    /// Reads a tile. Parts of it may stay unused and need not be initialized.
     ReadTile,
     /// Writes.
     Write,
-    /// Makes or unmakes an mbarrier: a write of bytes that are no data.
+    /// Initializes or invalidates an mbarrier: a write of bytes that are not data.
     Object,
-    /// Reads and writes as one.
+    /// Reads and writes atomically.
     Atomic,
 }
 
@@ -74,7 +74,7 @@ impl AccessKind {
     }
 }
 
-/// The threads that an ordered access or a fence is ordered for (PTX ISA, "Scope").
+/// The scope of an ordered access or a fence (PTX ISA, "Scope").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Threads of the CTA.
@@ -196,7 +196,7 @@ pub struct ByteRange {
     pub space: MemorySpace,
     /// The first address.
     pub first: u64,
-    /// How many.
+    /// Its length.
     pub bytes: u64,
     /// The kind of access.
     pub kind: AccessKind,
@@ -205,9 +205,9 @@ pub struct ByteRange {
 /// What a wait for a group guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// All that the groups do.
+    /// All of the groups' work.
     Everything,
-    /// Only that they have read their sources (`.read`).
+    /// Only the reads of their sources (`.read`).
     Sources,
 }
 
@@ -227,9 +227,9 @@ pub enum Event<'a> {
     /// The lanes of the actor have executed the operations from `actor.pc` up to `end` in sequence.
     /// The events of these operations are reported before.
     Executed { actor: Actor, end: u32 },
-    /// Lanes were on the path of an operation and did not execute it, on account of its predicate.
+    /// Lanes reached an operation and did not execute it, because of its predicate.
     PredicatedOff { actor: Actor },
-    /// Lanes of a warp parted at a branch.
+    /// Lanes of a warp diverged at a branch.
     Diverged { actor: Actor },
 
     /// Lanes access `bytes` bytes each, in the generic proxy. `values` are those that a store
@@ -243,7 +243,7 @@ pub enum Event<'a> {
         strength: Strength,
         values: Option<&'a [Value; LANES]>,
     },
-    /// Lanes load from local memory, of which the lanes of `unwritten` have written no byte.
+    /// Lanes load from local memory; the lanes of `unwritten` have not written these bytes.
     LocalLoad { actor: Actor, unwritten: u32, addresses: &'a [u64; LANES], bytes: u64 },
     /// `cp.async` of lanes, from global to shared memory; the lanes of `reading` read their
     /// sources, the others fill with zeros. Each lane's copy is an
@@ -281,7 +281,7 @@ pub enum Event<'a> {
     BarrierArrive { actor: Actor, barrier: u32, generation: u32, all: bool },
     /// Lanes reach a barrier of the CTA at which they have arrived, before it has completed.
     BarrierRearrive { actor: Actor, barrier: u32 },
-    /// Lanes continue, since this generation of a barrier has completed.
+    /// Lanes proceed from a barrier, because this generation has completed.
     BarrierLeave { actor: Actor, barrier: u32, generation: u32 },
     /// Lanes arrive at the cluster barrier; `releases` unless it is `.relaxed`.
     ClusterArrive { actor: Actor, releases: bool },
@@ -303,11 +303,11 @@ pub enum Event<'a> {
     /// `cp.async.mbarrier.arrive` and `tcgen05.commit`: the mbarrier tracks the asynchronous work
     /// that a lane has issued so far.
     MbarrierTrack { actor: Actor, mbarrier: MbarrierAddress, kind: AsyncKind },
-    /// A lane's delayed arrival takes place, after its copies.
+    /// A lane's delayed arrival is performed, after its copies.
     MbarrierTrackedArrive { warp: u32, lane: u32, mbarrier: MbarrierAddress },
     /// A lane adds expected bytes to an mbarrier (`expect_tx`).
     MbarrierExpect { actor: Actor, mbarrier: MbarrierAddress, bytes: u32 },
-    /// Bytes arrive at an mbarrier (`complete_tx`); before its phase ends on account of that.
+    /// Bytes arrive at an mbarrier (`complete_tx`); reported before the phase ends because of them.
     MbarrierBytes { mbarrier: MbarrierAddress, bytes: u32 },
     /// A copy that completes at an mbarrier has moved its bytes, which arrive next.
     MbarrierCopyComplete { mbarrier: MbarrierAddress },
@@ -317,8 +317,8 @@ pub enum Event<'a> {
     /// the lane `acquires` unless it is `.relaxed`.
     MbarrierTest { actor: Actor, mbarrier: MbarrierAddress, ended: bool, acquires: bool },
 
-    /// The one lane of the actor issues asynchronous work that accesses these ranges (of `wgmma`:
-    /// the whole warp does).
+    /// The single lane of the actor issues asynchronous work that accesses these ranges (for
+    /// `wgmma`, the whole warp does).
     AsyncIssue { actor: Actor, proxy: Proxy, completion: Completion, ranges: &'a [ByteRange] },
     /// Lanes commit the work that they have issued to a group.
     AsyncCommit { actor: Actor, kind: AsyncKind },
@@ -328,12 +328,12 @@ pub enum Event<'a> {
 
     /// A warp executes `wgmma.fence`.
     RegisterFence { actor: Actor },
-    /// A warp waits for all its `wgmma`, as ptxas makes it do before it moves accumulators.
+    /// A warp waits for all its `wgmma`, as ptxas makes it do before accumulators are moved.
     RegistersSettled { actor: Actor },
     /// A warp issues a `wgmma` that uses these columns of its registers as accumulators and as A;
     /// `shape` is the columns and the depth of its tile.
     Wgmma { actor: Actor, accumulators: &'a [u32], fragments: &'a [u32], shape: (usize, usize) },
-    /// A warp executes an ordinary instruction on registers that asynchronous work uses, too. Their
+    /// A warp executes an ordinary instruction on registers that asynchronous work also uses. Their
     /// columns count from `base`.
     RegistersUsed { actor: Actor, base: u32, uses: &'a [RegisterUse] },
 

@@ -1,4 +1,4 @@
-//! What a kernel is called with.
+//! Kernel arguments.
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::signature::Parameter;
 use crate::tensor_map::TensorMap;
 
-/// One argument of a kernel. It borrows what it stands for: a launch counts no references.
+/// One argument of a kernel. It borrows its buffer, so a launch counts no references.
 #[derive(Clone)]
 pub struct Argument<'a> {
     value: Value<'a>,
@@ -28,16 +28,16 @@ enum Value<'a> {
 
 #[derive(Clone)]
 enum Bytes<'a> {
-    /// A few bytes lie in place, so that a launch allocates nothing for a scalar or two.
+    /// Up to 16 bytes are stored inline, so that a launch does not allocate for scalars.
     Short([u8; SHORT_BYTES], u8),
     Long(Vec<u8>),
     TensorMap(&'a [u8; TENSOR_MAP_BYTES]),
 }
 
-/// Bytes of an argument that lie in place.
+/// Capacity of [`Bytes::Short`].
 const SHORT_BYTES: usize = 16;
 
-/// Arguments that a launch has room for without allocating.
+/// Number of arguments that a launch packs without allocating.
 pub(crate) const MANY_ARGUMENTS: usize = 16;
 
 /// The arguments of a launch, in order.
@@ -45,7 +45,7 @@ pub(crate) const MANY_ARGUMENTS: usize = 16;
 pub struct Arguments<'a>(SmallVec<[Argument<'a>; MANY_ARGUMENTS]>);
 
 impl<'a> Arguments<'a> {
-    /// One more.
+    /// Appends an argument.
     #[inline]
     pub fn push(&mut self, argument: Argument<'a>) {
         self.0.push(argument);
@@ -70,8 +70,8 @@ impl Bytes<'_> {
     #[inline]
     fn of(bytes: &[u8]) -> Self {
         let mut short = [0; SHORT_BYTES];
-        let Some(place) = short.get_mut(..bytes.len()) else { return Self::Long(bytes.to_vec()) };
-        place.copy_from_slice(bytes);
+        let Some(room) = short.get_mut(..bytes.len()) else { return Self::Long(bytes.to_vec()) };
+        room.copy_from_slice(bytes);
         Self::Short(short, bytes.len() as u8)
     }
 }
@@ -90,13 +90,14 @@ impl<'a> Argument<'a> {
         Self { value: Value::Scalar { element: T::NAME, is_float: T::KIND == Kind::Float }, bytes }
     }
 
-    /// A structure, passed by value as the bytes it has in C.
+    /// A structure, passed by value, with the bytes of its C representation.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self { value: Value::Structure { allocations: Vec::new() }, bytes: Bytes::of(bytes.as_ref()) }
     }
 
-    /// A structure of `size` bytes, passed by value: other arguments at their offsets in it, and
-    /// zeros between them. It may hold buffers, as their addresses, and tensor maps.
+    /// A structure of `size` bytes, passed by value. `fields` gives each field and its byte offset;
+    /// the bytes between fields are zero. Fields may be buffers, passed as their addresses, and
+    /// tensor maps.
     ///
     /// ```
     /// use warpwright_runtime::{Argument, Device};
@@ -110,8 +111,8 @@ impl<'a> Argument<'a> {
     /// ```
     ///
     /// # Errors
-    /// A field reaches past the structure's end or into another field, or a tensor map is not at a
-    /// multiple of 64 bytes.
+    /// A field extends past the end of the structure or overlaps another field, or the offset of a
+    /// tensor map is not a multiple of 64 bytes.
     pub fn structure(size: usize, fields: &[(usize, Argument<'a>)]) -> Result<Self> {
         let mut bytes = vec![0; size];
         let mut allocations = Vec::new();
@@ -124,15 +125,15 @@ impl<'a> Argument<'a> {
             };
             let range = offset..offset.saturating_add(field.as_bytes().len());
             if range.end > size {
-                return refuse("it reaches past the end".to_owned());
+                return refuse("it extends past the end".to_owned());
             }
             if let Some(other) = taken.iter().find(|other| other.start < range.end && range.start < other.end)
             {
-                return refuse(format!("bytes {} to {} are another field's", other.start, other.end));
+                return refuse(format!("bytes {} to {} belong to another field", other.start, other.end));
             }
             let is_map = matches!(field.value, Value::TensorMap { .. } | Value::TensorMaps { .. });
             if is_map && !offset.is_multiple_of(TENSOR_MAP_ALIGN) {
-                return refuse(format!("it must be at a multiple of {TENSOR_MAP_ALIGN} bytes"));
+                return refuse(format!("its offset must be a multiple of {TENSOR_MAP_ALIGN} bytes"));
             }
             bytes[range.clone()].copy_from_slice(field.as_bytes());
             taken.push(range);
@@ -147,14 +148,14 @@ impl<'a> Argument<'a> {
         Self { value, bytes: Bytes::TensorMap(map.as_bytes()) }
     }
 
-    /// Tensor maps, passed by value one after another.
+    /// Consecutive tensor maps, passed by value.
     pub fn tensor_maps(maps: &[&'a TensorMap]) -> Self {
         let allocations = maps.iter().map(|map| map.allocation()).collect();
         let bytes = maps.iter().flat_map(|map| *map.as_bytes()).collect();
         Self { value: Value::TensorMaps { allocations }, bytes: Bytes::Long(bytes) }
     }
 
-    /// The bytes as the parameter bank holds them.
+    /// The bytes, as they are in the parameter bank.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match &self.bytes {
@@ -164,7 +165,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A buffer that the kernel is known not to write.
+    /// Marks the buffer as one that the kernel does not write.
     pub(crate) fn read_only(mut self) -> Self {
         if let Value::Buffer { is_read_only, .. } = &mut self.value {
             *is_read_only = true;
@@ -172,7 +173,7 @@ impl<'a> Argument<'a> {
         self
     }
 
-    /// The memory that the kernel may write through it.
+    /// The memory that the kernel may write through this argument.
     pub(crate) fn written(&self) -> &[&'a Allocation] {
         match &self.value {
             Value::Buffer { is_read_only: true, .. } => &[],
@@ -180,7 +181,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// The memory that the kernel reaches through it.
+    /// The memory that the kernel may access through this argument.
     pub(crate) fn allocations(&self) -> &[&'a Allocation] {
         match &self.value {
             Value::Buffer { allocation, .. } | Value::TensorMap { allocation } => {
@@ -214,7 +215,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Refuses arguments that differ from the parameters in number, size or kind.
+/// Returns an error if the arguments differ from the parameters in number, size or kind.
 pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argument<'_>]) -> Result<()> {
     if parameters.len() != arguments.len() {
         let described: Vec<_> = parameters.iter().map(Parameter::describe).collect();
@@ -239,7 +240,7 @@ pub(crate) fn check(kernel: &str, parameters: &[Parameter], arguments: &[Argumen
 /// A value that can be passed to a kernel: a reference to a buffer or a tensor map, a scalar, or an
 /// [`Argument`].
 pub trait AsArgument {
-    /// The argument it makes.
+    /// The argument for this value.
     fn as_argument(&self) -> Argument<'_>;
 }
 
@@ -279,7 +280,7 @@ macro_rules! scalars {
 
 scalars! { bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 }
 
-/// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] where they are
+/// All arguments of a launch: a tuple of up to sixteen, or a slice of [`Argument`] when they are
 /// known only at run time.
 pub trait KernelArguments {
     /// The arguments, in order.

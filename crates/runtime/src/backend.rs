@@ -1,9 +1,7 @@
-//! What a device must be able to do: the seam between the public API and the two machines behind
-//! it.
+//! The interface that a device implements: a GPU, the emulator or a dry run.
 //!
-//! Sizes are in bytes and addresses are the device's. The API above checks ranges, devices and
-//! half-written buffers, so an implementation may assume that what it is handed belongs to it and
-//! fits.
+//! Sizes are in bytes; addresses are device addresses. The callers check ranges, devices and
+//! half-written buffers, so an implementation may assume that its arguments are valid.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,18 +17,18 @@ use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
 use crate::reading::Reading;
 
-/// A stream, event or host allocation of a backend: what the driver calls a handle.
+/// A handle of a stream, an event or a host allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) usize);
 
 /// One device.
 pub(crate) trait Backend: Send + Sync {
     fn properties(&self) -> &DeviceProperties;
-    /// Clocks, power and heat now.
+    /// The current clocks, power and temperature.
     fn reading(&self) -> Reading {
         Reading::default()
     }
-    /// The version of the installed driver, where it is known.
+    /// The version of the installed driver, if it is known.
     fn driver_version(&self) -> Option<String> {
         None
     }
@@ -39,15 +37,15 @@ pub(crate) trait Backend: Send + Sync {
     fn is_dry_run(&self) -> bool {
         false
     }
-    /// The log of launches.
+    /// The launch log.
     fn launch_log(&self) -> &LaunchLog;
 
-    /// Has every launch from now on checked; whether the device can.
+    /// Turns on checking of all later launches. Returns whether the device supports it.
     fn check_launches(&self) -> bool;
-    /// Has every launch from now on counted; whether the device can.
+    /// Turns on counting of all later launches. Returns whether the device supports it.
     fn count_launches(&self) -> bool;
-    /// What the launches did since this was last asked; launches of one kernel with the same
-    /// extents as one.
+    /// The counters of the launches since the previous call. Launches of one kernel with the same
+    /// extents are added up.
     fn take_counters(&self) -> Vec<Counters>;
 
     fn allocate(&self, bytes: usize) -> Result<u64>;
@@ -60,8 +58,8 @@ pub(crate) trait Backend: Send + Sync {
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>>;
     /// # Safety
-    /// `pointer` is from `allocate_host(bytes)`, is freed once, and nothing uses it any more, the
-    /// device included.
+    /// `pointer` is from `allocate_host(bytes)`, is freed once, and is no longer used by the host
+    /// or the device.
     unsafe fn free_host(&self, pointer: NonNull<u8>, bytes: usize);
 
     fn create_stream(&self) -> Result<Handle>;
@@ -72,12 +70,12 @@ pub(crate) trait Backend: Send + Sync {
     fn fill(&self, stream: Handle, address: u64, byte: u8, bytes: usize) -> Result<()>;
     fn copy(&self, stream: Handle, to: u64, from: u64, bytes: usize) -> Result<()>;
     /// # Safety
-    /// `from` is host memory of this backend, alive and not written until the stream has done the
-    /// copy.
+    /// `from` is host memory of this backend that stays alive and unwritten until the copy is
+    /// complete.
     unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()>;
     /// # Safety
-    /// `to` is host memory of this backend, alive and not touched until the stream has done the
-    /// copy.
+    /// `to` is host memory of this backend that stays alive and is not accessed until the copy is
+    /// complete.
     unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()>;
 
     fn create_event(&self) -> Result<Handle>;
@@ -87,33 +85,34 @@ pub(crate) trait Backend: Send + Sync {
     fn event_is_reached(&self, event: Handle) -> Result<bool>;
     fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration>;
 
-    /// Encodes a tensor map that keeps the rules.
+    /// Encodes a valid tensor map.
     fn encode_tensor_map(&self, map: &Description) -> Result<[u8; TENSOR_MAP_BYTES]>;
 
-    /// Loads a module; `parsed` is the same text as `ptx`, absent where only the driver can read
-    /// it.
+    /// Loads a module. `parsed` is the syntax tree of `ptx`; it is absent if only the driver can
+    /// parse the text.
     fn load(&self, ptx: &str, parsed: Option<&syntax::Module>) -> Result<Arc<dyn LoadedModule>>;
 }
 
-/// A module on a device.
+/// A module loaded on a device.
 pub(crate) trait LoadedModule: Send + Sync {
-    /// The kernel of that name, which keeps the module; `None` if there is none.
+    /// The kernel of that name, or `None`. The kernel keeps the module loaded.
     fn kernel(self: Arc<Self>, name: &str) -> Result<Option<Arc<dyn LoadedKernel>>>;
-    /// Address and size of a global variable; `None` if there is none.
+    /// Address and size of a global variable, or `None`.
     fn variable(&self, name: &str) -> Result<Option<(u64, usize)>>;
 }
 
-/// A kernel of a module on a device: what a launch would have to look for has been found.
+/// A kernel of a loaded module. It caches what a launch needs.
 pub(crate) trait LoadedKernel: Send + Sync {
     fn attributes(&self) -> &KernelAttributes;
-    /// How many clusters of a launch the device holds at once; `None` where nobody tells.
-    fn clusters_at_once(&self, _launch: &Launch) -> Result<Option<u32>> {
+    /// The maximum number of clusters of a launch that are resident at the same time, or `None` if
+    /// the device does not report it.
+    fn resident_clusters(&self, _launch: &Launch) -> Result<Option<u32>> {
         Ok(None)
     }
     fn launch(&self, stream: Handle, launch: &Launch, arguments: &[Packed<'_>]) -> Result<LaunchCounts>;
 }
 
-/// One argument, as the parameter bank holds it.
+/// One argument, as it is in the parameter bank.
 pub(crate) struct Packed<'a> {
     /// Its bytes.
     pub(crate) bytes: &'a [u8],
@@ -121,26 +120,26 @@ pub(crate) struct Packed<'a> {
     pub(crate) align: usize,
 }
 
-/// What the assembler made of a kernel.
+/// Resources of a kernel, as the assembler reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelAttributes {
-    /// Registers of a thread; 0 where the device does not tell.
+    /// Registers per thread; 0 if the device does not report it.
     pub registers_per_thread: u32,
-    /// Static shared memory of a CTA, in bytes.
+    /// Static shared memory per CTA, in bytes.
     pub shared_bytes: u32,
-    /// Local memory of a thread, in bytes.
+    /// Local memory per thread, in bytes.
     pub local_bytes: u32,
-    /// Threads of a CTA, at most.
+    /// Maximum number of threads per CTA.
     pub threads_per_cta: u32,
 }
 
-/// What an emulated launch executed. A GPU does not count; all is 0 there.
+/// What an emulated launch executed. On a GPU all counts are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchCounts {
-    /// Instructions issued, counted once a warp.
+    /// Instructions issued, counted once per warp.
     pub warp_instructions: u64,
-    /// Instructions issued, counted once for every lane they were for.
+    /// Instructions issued, counted once per active lane.
     pub lane_operations: u64,
-    /// Multiply-adds of matrix instructions.
+    /// Multiply-adds of MMA instructions.
     pub mma_multiply_adds: u64,
 }

@@ -11,26 +11,25 @@ use crate::backend::Backend;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// What device memory can hold and the host can read: a type of the kernel language for which every
-/// pattern of bits is a value.
+/// An element type of device memory that the host can read: every bit pattern is a valid value.
 pub trait Storable: Element + bytemuck::Pod + Send + Sync {}
 
 impl<T: Element + bytemuck::Pod + Send + Sync> Storable for T {}
 
-/// The allocations whose addresses were handed out: kernels may reach them without being given the
-/// buffer.
+/// Allocations whose addresses were returned to the caller. A kernel may access them without
+/// receiving the buffer as an argument.
 static EXPOSED: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
 
-/// Device memory, freed when the last thing that needs it is gone.
+/// Device memory, freed when its last owner is dropped.
 pub(crate) struct Allocation {
     backend: Arc<dyn Backend>,
     address: u64,
     bytes: usize,
-    /// The kernel whose failure left the contents unknown.
+    /// The kernel whose failure left the contents undefined.
     half_written_by: Mutex<Option<String>>,
-    /// Whether there is one: what every launch asks, without the lock.
+    /// Whether `half_written_by` is set. Every launch reads this flag without taking the lock.
     is_half_written: AtomicBool,
-    /// Whether it is among [`EXPOSED`].
+    /// Whether this allocation is in [`EXPOSED`].
     is_exposed: AtomicBool,
 }
 
@@ -39,7 +38,7 @@ impl Allocation {
         let out_of_memory =
             || Error::OutOfMemory { bytes: u64::MAX, device: backend.properties().name.clone() };
         let bytes = length.checked_mul(element_bytes).ok_or_else(out_of_memory)?;
-        // An empty buffer still has an address of its own.
+        // An empty buffer still has a unique address.
         let address = backend.allocate(bytes.max(1))?;
         Ok(Arc::new(Self {
             backend: backend.clone(),
@@ -67,7 +66,7 @@ impl Allocation {
         }
     }
 
-    /// Marks every allocation of a device whose address was handed out.
+    /// Marks every allocation of a device whose address was returned to the caller.
     pub(crate) fn mark_exposed(backend: &Arc<dyn Backend>, kernel: &str) {
         let exposed = EXPOSED.lock().unwrap_or_else(PoisonError::into_inner);
         let alive: Vec<_> = exposed.iter().filter_map(Weak::upgrade).collect();
@@ -78,7 +77,7 @@ impl Allocation {
             .for_each(|allocation| allocation.mark(kernel));
     }
 
-    /// Refuses a buffer that a failed kernel may have left half-written.
+    /// Returns an error if a failed kernel may have left the buffer half-written.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if !self.is_half_written.load(Ordering::Acquire) {
@@ -88,14 +87,14 @@ impl Allocation {
         mark.as_ref().map_or(Ok(()), |kernel| Err(Error::HalfWritten { kernel: kernel.clone() }))
     }
 
-    /// Says that `kernel`, which could write the buffer, failed.
+    /// Records that `kernel`, which could write the buffer, failed.
     pub(crate) fn mark(&self, kernel: &str) {
         let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
         *mark = Some(kernel.to_owned());
         self.is_half_written.store(true, Ordering::Release);
     }
 
-    /// Says that the whole buffer was overwritten.
+    /// Records that the whole buffer was overwritten.
     pub(crate) fn unmark(&self) {
         let mut mark = self.half_written_by.lock().unwrap_or_else(PoisonError::into_inner);
         *mark = None;
@@ -109,14 +108,14 @@ impl Drop for Allocation {
     }
 }
 
-/// `length` elements of type `T` in the memory of a device.
+/// `length` elements of type `T` in device memory.
 ///
-/// Copies that return to the host's memory wait for everything the device was asked before, on any
-/// stream, so what they read is what a program that ran in order would read.
-/// [`Stream`](crate::Stream) has those that do not wait.
+/// Copies between a buffer and host slices wait for all earlier work on the device, on every
+/// stream, so they return what a sequential program would. [`Stream`](crate::Stream) has copies
+/// that do not wait.
 ///
-/// After a kernel fails, the buffers it could write may be half-written. They say so when they are
-/// read, or given to another kernel, until they are overwritten as a whole.
+/// After a kernel fails, the buffers that it could write may be half-written. Reading such a
+/// buffer, or passing it to another kernel, is an error until the whole buffer is overwritten.
 pub struct Buffer<T> {
     pub(crate) allocation: Arc<Allocation>,
     length: usize,
@@ -128,31 +127,31 @@ impl<T: Storable> Buffer<T> {
         Self { allocation, length, element: PhantomData }
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Its size in bytes.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.allocation.bytes
     }
 
-    /// Its address on the device: for a pointer inside a structure, a table of pointers, or an
-    /// address in its middle.
+    /// The device address, for a pointer inside a structure, a table of pointers, or an address
+    /// inside the buffer.
     ///
-    /// From here on, any kernel that fails is taken to have been able to write it.
+    /// After this call, every failing kernel is assumed to have written the buffer.
     pub fn address(&self) -> u64 {
         self.allocation.expose();
         self.allocation.address
     }
 
-    /// The device it is on.
+    /// The device that the buffer belongs to.
     pub fn device(&self) -> Device {
         Device { backend: self.allocation.backend.clone() }
     }
@@ -160,7 +159,7 @@ impl<T: Storable> Buffer<T> {
     /// Overwrites all elements.
     ///
     /// # Errors
-    /// `elements` has another length, or the device is lost.
+    /// The length of `elements` differs, or the device is lost.
     pub fn copy_from(&mut self, elements: &[T]) -> Result<()> {
         if elements.len() != self.length {
             return Err(Error::Length {
@@ -179,8 +178,7 @@ impl<T: Storable> Buffer<T> {
     /// # Errors
     /// The device is lost.
     pub fn fill_zero(&mut self) -> Result<()> {
-        // The host's zeros go through the same path as any copy, block by block, so that no stream
-        // is needed.
+        // The zeros are copied in chunks from the host, so that no stream is needed.
         const BLOCK: usize = 1 << 22;
         let zeros = vec![0u8; BLOCK.min(self.bytes())];
         for start in (0..self.bytes()).step_by(BLOCK) {
@@ -191,10 +189,10 @@ impl<T: Storable> Buffer<T> {
         Ok(())
     }
 
-    /// Overwrites the elements from `start` on.
+    /// Overwrites the elements from index `start`.
     ///
     /// # Errors
-    /// The elements do not fit there, or the device is lost.
+    /// The elements do not fit, or the device is lost.
     pub fn write_at(&mut self, start: usize, elements: &[T]) -> Result<()> {
         let range = self.checked(start..start.saturating_add(elements.len()))?;
         let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
@@ -209,17 +207,17 @@ impl<T: Storable> Buffer<T> {
         self.read(0..self.length)
     }
 
-    /// The elements of a range.
+    /// The elements in a range.
     ///
     /// # Errors
-    /// The range is not inside the buffer, or as [`to_vec`](Self::to_vec).
+    /// The range is not inside the buffer; otherwise as [`to_vec`](Self::to_vec).
     pub fn read(&self, range: Range<usize>) -> Result<Vec<T>> {
         let range = self.checked(range)?;
         let mut elements = vec![T::zeroed(); range.len()];
         let address = self.allocation.address + (range.start * size_of::<T>()) as u64;
         self.allocation.check()?;
         self.allocation.backend.download(address, bytemuck::cast_slice_mut(&mut elements))?;
-        // The download waited for kernels; one of them may have failed meanwhile.
+        // The download waited for earlier kernels; one of them may have failed.
         self.allocation.check()?;
         Ok(elements)
     }

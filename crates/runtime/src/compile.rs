@@ -1,4 +1,5 @@
-//! From a kernel of the language to something that launches with arguments checked by type.
+//! Compiles a kernel of the language for a device, with argument types that are checked at compile
+//! time.
 
 use std::marker::PhantomData;
 
@@ -21,10 +22,11 @@ use crate::module::Function;
 use crate::stream::Stream;
 use crate::tensor_map::TensorMap;
 
-/// The PTX of a kernel for a capability: verified, optimized and written.
+/// The PTX of a kernel for a compute capability: verified, optimized and written.
 ///
 /// # Errors
-/// The kernel has mistakes, or needs what the capability lacks; all of them, at the author's lines.
+/// The kernel has mistakes, or needs a feature that the capability lacks. The error lists all
+/// mistakes, each at the author's line.
 pub fn ptx<Args>(kernel: &Kernel<Args>, capability: &'static Capability) -> Result<String> {
     ptx_of_ir(kernel.ir(), capability)
 }
@@ -55,18 +57,18 @@ impl Device {
         })
     }
 
-    /// The part of [`compile`](Self::compile) that does not depend on the kernel's arguments.
+    /// The part of [`compile`](Self::compile) that does not depend on the argument types.
     fn compile_ir(&self, kernel: &ir::Kernel) -> Result<Function> {
         self.load_ptx(&ptx_of_ir(kernel, self.properties().capability)?)?.function(&kernel.name)
     }
 }
 
-/// A kernel on a device, that takes what its Rust signature says: a `&Buffer<T>` for each
+/// A compiled kernel. Its launch takes what the Rust signature declares: a `&Buffer<T>` for each
 /// `&Global<T>`, a `&mut Buffer<T>` for each `&mut Global<T>`, a `&TensorMap` for each
-/// `&TensorMap`, and scalars and arrays of them by value.
+/// `&TensorMap`, and scalars and arrays of scalars by value.
 pub struct Compiled<Args> {
     function: Function,
-    /// The block that the kernel states.
+    /// The block size that the kernel states.
     block: Option<Extents>,
     cluster: Extents,
     dynamic_shared_bytes: u32,
@@ -74,22 +76,23 @@ pub struct Compiled<Args> {
 }
 
 impl<Args> Compiled<Args> {
-    /// The kernel without its types: for its attributes and occupancy.
+    /// The kernel without its argument types, for its attributes and occupancy.
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// A launch of `grid` CTAs, with the block, cluster and dynamic shared memory that the kernel
-    /// states.
+    /// A launch of `grid` CTAs with the block size, cluster size and dynamic shared memory that the
+    /// kernel states.
     pub fn shape(&self, grid: impl Into<Extents>) -> Launch {
         let block = self.block.unwrap_or(Launch::NO_BLOCK);
         Launch::new(grid, block).cluster(self.cluster.0).dynamic_shared(self.dynamic_shared_bytes)
     }
 }
 
-/// What [`Compiled::launch`] takes: a grid, or a [`Launch`] made from [`Compiled::shape`].
+/// The launch shape that [`Compiled::launch`] takes: a grid, or a [`Launch`] from
+/// [`Compiled::shape`].
 pub trait LaunchShape {
-    /// The launch of `kernel`.
+    /// The launch of `kernel` with this shape.
     fn launch_of<Args>(self, kernel: &Compiled<Args>) -> Launch;
 }
 
@@ -106,15 +109,15 @@ impl LaunchShape for Launch {
 }
 
 impl<Args: HostParameter> Compiled<Args> {
-    /// Starts the kernel on a stream: as [`Function::launch`].
+    /// Starts the kernel on a stream, like [`Function::launch`].
     ///
     /// The shape is a grid, or a [`Launch`]: `kernel.shape(grid).overlapping()`. The kernel states
-    /// its block (`launch::threads`, `roles`); one that does not is launched with
+    /// its block size with `launch::threads` or `roles`. If it does not, launch
     /// `kernel.shape(grid).block(threads)`.
     ///
     /// # Errors
-    /// The launch does not fit the kernel or the device, a buffer is half-written or another
-    /// device's, or the kernel failed.
+    /// The launch does not fit the kernel or the device, a buffer is half-written or belongs to
+    /// another device, or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -128,16 +131,17 @@ impl<Args: HostParameter> Compiled<Args> {
         self.function.launch_with(stream, launch, &appended)
     }
 
-    /// Refuses a block other than the one that the kernel states.
+    /// Returns an error if the block size differs from the one that the kernel states.
     fn check_block(&self, block: Extents) -> Result<()> {
         let reason = match self.block {
             Some(stated) if stated != block => format!(
-                "the launch has a block of {:?} threads, and the kernel states {:?}: leave the block to the kernel",
+                "the launch has a block of {:?} threads, and the kernel states {:?}: omit the block size \
+                 in the launch",
                 block.0, stated.0
             ),
             None if block == Launch::NO_BLOCK => {
-                "the kernel states no block: call `launch::threads(n)` in its body, or \
-                 launch `kernel.shape(grid).block(n)`"
+                "the kernel states no block: call `launch::threads(n)` in its body, or launch \
+                 `kernel.shape(grid).block(n)`"
                     .to_owned()
             }
             _ => return Ok(()),
@@ -158,11 +162,11 @@ impl<Args> std::fmt::Debug for Compiled<Args> {
     }
 }
 
-/// What a launch passes for one parameter of a kernel, or for all of them together.
+/// The host type of one parameter of a kernel, or of all its parameters.
 pub trait HostParameter {
-    /// The type passed.
+    /// The type that a launch passes.
     type Passed<'a>;
-    /// Appends the argument it makes; those of a struct are several.
+    /// Appends the arguments for this parameter; a struct has one per field.
     fn append<'a>(passed: Self::Passed<'a>, arguments: &mut Arguments<'a>);
 }
 
@@ -224,7 +228,7 @@ impl<const N: usize> HostParameter for tensor_map::TensorMaps<N> {
     }
 }
 
-/// What a launch passes for all parameters of a kernel, or for all fields of a struct: a tuple.
+/// The host types of all parameters of a kernel, or of all fields of a struct: a tuple.
 impl HostParameter for () {
     type Passed<'a> = ();
 

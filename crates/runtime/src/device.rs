@@ -1,4 +1,4 @@
-//! Choosing a device, and what it is.
+//! Devices: selection and properties.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::module::Module;
 use crate::reading::Reading;
 use crate::stream::{Event, Stream};
 
-/// The variable of the environment that names the default device.
+/// The environment variable that names the default device.
 const DEVICE_VARIABLE: &str = "WARPWRIGHT_DEVICE";
 
-/// A GPU, or the emulator of one. A cheap handle: clones are the same device.
+/// A GPU or an emulated GPU. Clones are cheap and refer to the same device.
 ///
 /// ```
 /// use warpwright_runtime::Device;
@@ -36,35 +36,36 @@ pub struct Device {
     pub(crate) backend: Arc<dyn Backend>,
 }
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceProperties {
-    /// The name that chooses it: `cuda:0`, `emu:h200`.
+    /// The name that selects it: `cuda:0`, `emu:h200`.
     pub name: String,
-    /// The vendor's name for the GPU.
+    /// NVIDIA's product name.
     pub product: String,
     /// Whether it is emulated.
     pub is_emulated: bool,
-    /// The limits it keeps. For a GPU newer than the table, those of the nearest one before it.
+    /// Limits of its compute capability. For a GPU newer than the table, those of the nearest
+    /// earlier capability.
     pub capability: &'static Capability,
-    /// The `.target` to write PTX for: `sm_90a`.
+    /// The PTX `.target`: `sm_90a`.
     pub target: String,
-    /// SMs.
+    /// Number of SMs.
     pub sm_count: u32,
     /// Global memory, in bytes.
     pub global_bytes: u64,
     /// L2 cache, in bytes.
     pub l2_bytes: u64,
-    /// The SMs' highest clock, in MHz.
+    /// Maximum SM clock, in MHz.
     pub boost_mhz: u32,
-    /// Bandwidth of global memory, in bytes per second.
+    /// DRAM bandwidth, in bytes per second.
     pub bytes_per_second: f64,
     /// The CUDA version of the driver, as (major, minor); `None` on the emulator.
     pub driver: Option<(u32, u32)>,
 }
 
 impl Device {
-    /// The device that `WARPWRIGHT_DEVICE` names, and where it is not set, `auto`.
+    /// The device named by `WARPWRIGHT_DEVICE`, or `auto` if the variable is not set.
     ///
     /// # Errors
     /// As [`named`](Self::named).
@@ -76,17 +77,16 @@ impl Device {
         }
     }
 
-    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` the emulator of one, and
-    /// `auto` the first GPU where the driver opens and the emulator of an H200 where it does not.
+    /// The device of that name: `cuda:0` is the first GPU, `emu:h200` an emulated H200. `auto` is
+    /// the first GPU, or an emulated H200 if no driver is installed.
     ///
     /// # Errors
-    /// The name means nothing, or there is no such GPU.
+    /// The name is unknown, or the GPU does not exist.
     pub fn named(name: &str) -> Result<Self> {
         Self::with_schedule(name, Schedule::Eager)
     }
 
-    /// The device of that name, with the moments at which an emulator completes asynchronous work.
-    /// A GPU has its own.
+    /// The device of that name, with a schedule for the emulator. A GPU ignores the schedule.
     ///
     /// # Errors
     /// As [`named`](Self::named).
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// The emulator of a GPU.
+    /// An emulated GPU.
     ///
     /// # Errors
     /// The emulator's threads cannot be started.
@@ -110,8 +110,8 @@ impl Device {
         Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 0)?) })
     }
 
-    /// The emulator of a GPU on one thread of the host: CTAs take turns always alike, so that two
-    /// runs are the same even where the kernel lets it depend on luck which CTA comes first.
+    /// An emulated GPU that runs on one host thread. CTAs are scheduled in a fixed order, so that
+    /// two runs are identical even if the kernel's result depends on the order of CTAs.
     ///
     /// # Errors
     /// The emulator's thread cannot be started.
@@ -119,8 +119,8 @@ impl Device {
         Ok(Self { backend: Arc::new(Emulated::new(arch, schedule, 1)?) })
     }
 
-    /// The same device with every checker on: a launch of a kernel with something wrong in it, even
-    /// if it computed the right thing this time, is an [`Error::Findings`].
+    /// The same device with all checkers on. A launch with findings returns [`Error::Findings`],
+    /// even if its results are correct.
     ///
     /// ```
     /// # use warpwright_runtime::{Device, Schedule};
@@ -129,7 +129,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The device is a GPU, which checks nothing.
+    /// The device is a GPU. Checkers need the emulator.
     pub fn checked(self) -> Result<Self> {
         if self.backend.check_launches() {
             Ok(self)
@@ -138,9 +138,8 @@ impl Device {
         }
     }
 
-    /// The same device with every launch counted: what each instruction executes, the passes of its
-    /// accesses to shared memory, the sectors of those to global memory.
-    /// [`take_counters`](Self::take_counters) hands it out.
+    /// The same device with counting on: per instruction, executions, shared-memory passes and
+    /// global-memory sectors. [`take_counters`](Self::take_counters) returns the counters.
     ///
     /// ```
     /// # use warpwright_runtime::{Device, Launch};
@@ -156,7 +155,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The device is a GPU, which counts nothing.
+    /// The device is a GPU. Counters need the emulator.
     pub fn counted(self) -> Result<Self> {
         if self.backend.count_launches() {
             Ok(self)
@@ -165,16 +164,16 @@ impl Device {
         }
     }
 
-    /// What the launches since the last call did, in the order in which each kernel was first
-    /// launched; launches of one kernel with the same extents are added up. None unless the device
-    /// is [`counted`](Self::counted).
+    /// The counters of the launches since the previous call, in the order in which each kernel was
+    /// first launched. Launches of one kernel with the same extents are added up. Empty unless the
+    /// device is [`counted`](Self::counted).
     pub fn take_counters(&self) -> Vec<Counters> {
         self.backend.take_counters()
     }
 
     /// A device of a compute capability that loads kernels and validates launches like a GPU, and
-    /// executes nothing. It has the SM count of an H200; memory that is read is zero.
-    /// [`log_launches`](Self::log_launches) returns what was launched.
+    /// executes nothing. It has the SM count of an H200, and its memory reads as zero.
+    /// [`log_launches`](Self::log_launches) returns the launches.
     ///
     /// ```
     /// # use warpwright_arch::Capability;
@@ -202,7 +201,7 @@ impl Device {
         self.backend.is_dry_run()
     }
 
-    /// Does `work`, and returns its result and the launches on the device meanwhile, in order.
+    /// Runs `work`. Returns its result and the launches on the device during it, in order.
     pub fn log_launches<R>(&self, work: impl FnOnce() -> R) -> (R, Vec<LaunchRecord>) {
         let log = self.backend.launch_log();
         log.begin();
@@ -210,39 +209,39 @@ impl Device {
         (result, log.end())
     }
 
-    /// A GPU by its number.
+    /// A GPU, by ordinal.
     ///
     /// # Errors
-    /// The driver does not open, or knows no such GPU.
+    /// The driver is not installed, or the GPU does not exist.
     pub fn cuda(ordinal: u32) -> Result<Self> {
         Ok(Self { backend: Arc::new(Cuda::open(ordinal)?) })
     }
 
-    /// The GPUs that the driver knows.
+    /// The number of GPUs that the driver reports.
     ///
     /// # Errors
-    /// The driver does not open.
+    /// The driver is not installed.
     pub fn cuda_count() -> Result<u32> {
         Cuda::count()
     }
 
-    /// What it is.
+    /// The properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
         self.backend.properties()
     }
 
-    /// The clocks, power and heat of a GPU now; nothing is known of an emulator's.
+    /// The current clocks, power and temperature of a GPU; empty on the emulator.
     pub fn reading(&self) -> Reading {
         self.backend.reading()
     }
 
-    /// The version of the installed driver, such as `580.65.06`; `None` on the emulator, and where
-    /// NVIDIA's management library is not installed.
+    /// The version of the installed driver, such as `580.65.06`; `None` on the emulator and without
+    /// NVIDIA's management library.
     pub fn driver_version(&self) -> Option<String> {
         self.backend.driver_version()
     }
 
-    /// The name that chooses it: `cuda:0`, `emu:h200`.
+    /// The name that selects it: `cuda:0`, `emu:h200`.
     pub fn name(&self) -> &str {
         &self.properties().name
     }
@@ -257,7 +256,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// A new buffer of `length` elements of which every byte is zero.
+    /// A new buffer of `length` elements, filled with zero bytes.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -267,8 +266,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// A new buffer of `length` elements that hold anything; on the emulator every byte is `0xff`,
-    /// which is NaN in every float.
+    /// A new buffer of `length` elements with undefined contents. On the emulator every byte is
+    /// `0xff`, which is NaN in every float type.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -276,8 +275,8 @@ impl Device {
         Ok(Buffer::over(Allocation::new(&self.backend, length, size_of::<T>())?, length))
     }
 
-    /// A new buffer in host memory that copies to and from this device need no staging for; all its
-    /// bytes are zero.
+    /// A new buffer in page-locked host memory, filled with zero bytes. Copies between it and this
+    /// device need no staging buffer.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -285,19 +284,18 @@ impl Device {
         HostBuffer::new(&self.backend, length)
     }
 
-    /// A new stream: what is asked of one stream happens in order, and what is asked of two happens
-    /// in any.
+    /// A new stream. Work on one stream is ordered; work on two streams is not.
     ///
     /// # Errors
-    /// The driver refuses.
+    /// The driver returns an error.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(&self.backend)
     }
 
-    /// A new event, not recorded yet.
+    /// A new event that is not recorded.
     ///
     /// # Errors
-    /// The driver refuses.
+    /// The driver returns an error.
     pub fn event(&self) -> Result<Event> {
         Event::new(&self.backend)
     }
@@ -305,12 +303,12 @@ impl Device {
     /// Loads PTX text.
     ///
     /// # Errors
-    /// The text is not PTX, or the device cannot run it; the message names the lines.
+    /// The text is not valid PTX, or the device cannot run it. The message names the lines.
     pub fn load_ptx(&self, text: &str) -> Result<Module> {
         Module::load(&self.backend, text)
     }
 
-    /// Waits until the device has done everything asked of it.
+    /// Waits until all work on the device is complete.
     ///
     /// # Errors
     /// A kernel failed.
@@ -329,13 +327,14 @@ fn emulated_names() -> String {
     ARCHITECTURES.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses to use `what`, which belongs to the device behind `of`, on the device behind `on`.
+/// Returns an error if `of`, the device of `what`, is not the device `on`.
 pub(crate) fn same_device(what: &'static str, of: &Arc<dyn Backend>, on: &Arc<dyn Backend>) -> Result<()> {
     if Arc::ptr_eq(of, on) {
         return Ok(());
     }
     let (of_properties, on_properties) = (of.properties(), on.properties());
-    // Two handles of one GPU share its context; two emulators share nothing, whatever their names.
+    // Two handles of one GPU share its context. Two emulated devices share nothing, even if their
+    // names are equal.
     if !of_properties.is_emulated && of_properties.name == on_properties.name {
         return Ok(());
     }

@@ -19,10 +19,10 @@ use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
 use crate::signature::type_bytes;
 
-/// Alignment of allocations, as the driver's.
+/// Alignment of allocations, as in the driver.
 const ALIGNMENT: u64 = 256;
 
-/// Addresses that are handed out, none of which is read or written.
+/// Addresses that are handed out. They are never read or written.
 pub(crate) struct DryRun {
     properties: DeviceProperties,
     next_address: AtomicU64,
@@ -40,7 +40,7 @@ impl DryRun {
             is_emulated: true,
             capability,
             target: capability.target.to_owned(),
-            // No GPU is named: launches are planned for the SMs of an H200 whatever the capability.
+            // The SM count and memory are those of an H200, for every capability.
             sm_count: usual.sm_count,
             global_bytes: u64::MAX,
             l2_bytes: arch.l2_bytes,
@@ -189,7 +189,7 @@ impl Backend for DryRun {
     }
 }
 
-/// A module that was read.
+/// A parsed module.
 struct DryModule {
     module: Module,
     threads_per_cta: u32,
@@ -232,7 +232,7 @@ fn variable(statement: &Statement) -> Option<&Variable> {
     }
 }
 
-/// The bytes of variables in shared memory whose sizes are declared, each at its alignment.
+/// The total size of shared variables with a declared size, each at its alignment.
 fn static_shared_bytes<'a>(variables: impl Iterator<Item = &'a Variable>) -> u32 {
     let shared = variables
         .filter(|variable| variable.space == StateSpace::Shared && variable.linkage != Linkage::Extern);
@@ -248,7 +248,7 @@ fn bytes(variable: &Variable) -> u64 {
     type_bytes(variable.ty) as u64 * u64::from(variable.vector.max(1)) * count
 }
 
-/// A kernel that launches to nothing.
+/// A kernel whose launches do nothing.
 struct DryKernel {
     attributes: KernelAttributes,
 }

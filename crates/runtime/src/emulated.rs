@@ -1,5 +1,5 @@
-//! The emulator as a device. Whatever is asked of it is done before the call returns, so streams
-//! and events hold only times.
+//! The emulator as a device. Every call completes before it returns, so streams and events hold
+//! only times.
 
 use std::alloc::{self, Layout};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::launch_log::LaunchLog;
 
-/// Host memory is aligned for any element and any vector copy.
+/// Alignment of host memory: enough for any element and any vector copy.
 const HOST_ALIGN: usize = 256;
 
 /// A running emulator.
@@ -31,12 +31,12 @@ pub(crate) struct Emulated {
     machine: Arc<Machine>,
     properties: DeviceProperties,
     next_handle: AtomicUsize,
-    /// When each event was last recorded.
+    /// The time when each event was last recorded.
     events: Mutex<HashMap<usize, Option<Instant>>>,
     log: LaunchLog,
 }
 
-/// What a loaded module needs of its device.
+/// What a loaded module needs from its device.
 struct Machine {
     emulator: RwLock<Emulator>,
     schedule: Schedule,
@@ -45,7 +45,7 @@ struct Machine {
     /// Whether launches are counted.
     counted: AtomicBool,
     counters: Mutex<Vec<Counters>>,
-    /// What the last checked launch of each stream did, which the next one may overlap.
+    /// The last checked launch of each stream, which the next one may overlap.
     previous: Mutex<HashMap<usize, Arc<PreviousLaunch>>>,
 }
 
@@ -62,8 +62,8 @@ impl Machine {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something else than a launch was asked of a stream, or its end was waited for: what is
-    /// launched next overlaps nothing.
+    /// Called when a stream gets work other than a launch, or is synchronized: the next launch
+    /// overlaps nothing.
     fn settle(&self, stream: Handle) {
         self.previous().remove(&stream.0);
     }
@@ -72,7 +72,7 @@ impl Machine {
         self.previous.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what a launch did.
+    /// Stores the counters of a launch.
     fn keep(&self, mut launch: Counters) {
         let mut counters = self.counters();
         for kept in counters.iter_mut() {
@@ -86,7 +86,7 @@ impl Machine {
 }
 
 impl Emulated {
-    /// On a number of host threads; 0 for one a core.
+    /// Uses `threads` host threads; 0 is one per core.
     pub(crate) fn new(arch: &'static Arch, schedule: Schedule, threads: usize) -> Result<Self> {
         let emulator = Emulator::with_threads(arch, threads)
             .map_err(|error| Error::EmulatorStart { reason: error.to_string() })?;
@@ -170,8 +170,7 @@ impl Backend for Emulated {
     }
 
     fn free(&self, address: u64) {
-        // The address is one that `allocate` returned and is freed once, so there is nothing to
-        // refuse.
+        // The address came from `allocate` and is freed once, so this cannot fail.
         let _ = self.machine.write().free(address);
     }
 
@@ -233,14 +232,14 @@ impl Backend for Emulated {
     }
 
     unsafe fn copy_to_device(&self, _stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing writes
-        // meanwhile.
+        // SAFETY: the caller passes live host memory of `bytes` bytes that is not written during
+        // the call.
         self.upload(to, unsafe { std::slice::from_raw_parts(from.as_ptr(), bytes) })
     }
 
     unsafe fn copy_to_host(&self, _stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes live host memory of `bytes` bytes that nothing touches
-        // meanwhile.
+        // SAFETY: the caller passes live host memory of `bytes` bytes that is not accessed during
+        // the call.
         self.download(from, unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), bytes) })
     }
 
@@ -285,7 +284,7 @@ impl Backend for Emulated {
     }
 }
 
-/// Zeroed memory of the host.
+/// Zeroed host memory.
 pub(crate) fn allocate_host(bytes: usize) -> Result<NonNull<u8>> {
     let out_of_memory = || Error::OutOfMemory { bytes: bytes as u64, device: "the host".to_owned() };
     let layout = Layout::from_size_align(bytes.max(1), HOST_ALIGN).map_err(|_| out_of_memory())?;
@@ -302,7 +301,7 @@ pub(crate) unsafe fn free_host(pointer: NonNull<u8>, bytes: usize) {
     unsafe { alloc::dealloc(pointer.as_ptr(), layout) }
 }
 
-/// A module the emulator has decoded.
+/// A module that the emulator has decoded.
 struct EmulatedModule {
     machine: Arc<Machine>,
     program: Program,
@@ -326,7 +325,7 @@ impl LoadedModule for EmulatedModule {
     }
 }
 
-/// A kernel of a module the emulator has decoded.
+/// A kernel of a decoded module.
 struct EmulatedKernel {
     module: Arc<EmulatedModule>,
     name: String,
@@ -386,7 +385,7 @@ impl LoadedKernel for EmulatedKernel {
     }
 }
 
-/// The arguments one after another, each at the alignment of its parameter.
+/// The arguments in order, each at the alignment of its parameter.
 fn parameter_bank(arguments: &[Packed<'_>]) -> Vec<u8> {
     let mut bank = Vec::new();
     for argument in arguments {

@@ -1,4 +1,4 @@
-//! What can go wrong between the host and a device.
+//! Errors of the runtime.
 
 use std::sync::Arc;
 
@@ -9,62 +9,63 @@ use warpwright_emulator::{Fault, LoadError};
 use warpwright_ir::VerifyError;
 use warpwright_ptx::ParseError;
 
-/// The result of the runtime's operations.
+/// The result of a runtime operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. Every message is a sentence that says what, where and what to do.
+/// An error of the runtime. Every message says what went wrong, where, and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No device goes by that name.
-    #[error("no device is called `{name}`; use `auto`, `cuda:N` or `emu:GPU` with GPU one of {known}")]
+    /// The device name is unknown.
+    #[error("unknown device `{name}`; use `auto`, `cuda:N` or `emu:GPU`, where GPU is one of {known}")]
     UnknownDevice {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The GPUs that can be emulated.
         known: String,
     },
-    /// No GPU of that name can be emulated.
+    /// No emulated GPU has that name.
     #[error(transparent)]
     UnknownArch(#[from] UnknownArch),
-    /// A GPU was asked for and there is no driver.
-    #[error("there is no GPU to use: {reason}; install the NVIDIA driver, or use `emu:h200`")]
+    /// A GPU was requested and no driver is installed.
+    #[error("no GPU is available: {reason}; install the NVIDIA driver, or use `emu:h200`")]
     NoDriver {
-        /// Why the driver does not open.
+        /// Why the driver cannot be loaded.
         reason: String,
     },
-    /// The driver knows fewer GPUs.
-    #[error("there is no `cuda:{ordinal}`: the driver knows {count} GPUs, counted from 0")]
+    /// The GPU ordinal is too large.
+    #[error("`cuda:{ordinal}` does not exist: the driver reports {count} GPUs, numbered from 0")]
     NoSuchGpu {
-        /// What was asked for.
+        /// The requested ordinal.
         ordinal: u32,
-        /// How many there are.
+        /// The number of GPUs.
         count: u32,
     },
-    /// A GPU from before the first architecture there is support for.
-    #[error("{product} has compute capability {}.{}; 8.0 is the first that is supported", .capability.0, .capability.1)]
+    /// A GPU older than the first supported architecture.
+    #[error("{product} has compute capability {}.{}; use a GPU of compute capability 8.0 or later, or \
+     `emu:h200`", .capability.0, .capability.1)]
     TooOld {
         /// The GPU.
         product: String,
         /// Its compute capability.
         capability: (u32, u32),
     },
-    /// A product by cuBLAS was asked for and cannot be had.
-    #[error("cuBLAS cannot be used: {reason}; `WARPWRIGHT_CUBLAS` may name its libcublasLt.so")]
+    /// cuBLAS is not available.
+    #[error("cuBLAS is not available: {reason}; set `WARPWRIGHT_CUBLAS` to the path of libcublasLt.so")]
     NoCublas {
         /// Why.
         reason: String,
     },
-    /// A structure cannot hold a field where it should be.
-    #[error("{field} does not fit at byte {offset} of a structure of {structure_bytes} bytes: {reason}")]
+    /// A field does not fit its structure.
+    #[error("{field} does not fit at offset {offset} of a structure of {structure_bytes} bytes: {reason}")]
     StructureField {
-        /// What was to be put there.
+        /// The field.
         field: String,
-        /// Where.
+        /// Its offset in bytes.
         offset: usize,
-        /// The structure's size.
+        /// The size of the structure.
         structure_bytes: usize,
-        /// What is in its way.
+        /// Why it does not fit.
         reason: String,
     },
     /// The emulator could not start.
@@ -73,21 +74,21 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A call of the driver failed, and the device stays usable.
-    #[error("the driver's {call} failed: {description} ({name})")]
+    /// A driver call failed, and the device stays usable.
+    #[error("the driver call {call} failed: {description} ({name})")]
     Driver {
         /// The driver's function.
         call: &'static str,
         /// The status's name: `CUDA_ERROR_INVALID_VALUE`.
         name: String,
-        /// The driver's own text for it.
+        /// The driver's description of the status.
         description: String,
     },
-    /// A kernel's fault ended the GPU's context; nothing can be done with this device in this
-    /// process any more.
+    /// A kernel's fault made the GPU's context unusable for the rest of the process.
     #[error(
-        "the GPU's context was lost: {description} ({name}), found by {call}{}; its buffers can no longer be read. Start the \
-         process again, and run the kernel on the emulator (`emu:h200`) to see which instruction did it",
+        "the GPU context was lost: {description} ({name}), reported by {call}{}; its buffers can no \
+         longer be read. Restart the process, and run the kernel on the emulator (`emu:h200`) to find the \
+         instruction",
         suspects(.kernels)
     )]
     DeviceLost {
@@ -95,169 +96,171 @@ pub enum Error {
         call: &'static str,
         /// The status's name: `CUDA_ERROR_ILLEGAL_ADDRESS`.
         name: String,
-        /// The driver's own text for it.
+        /// The driver's description of the status.
         description: String,
-        /// Kernels launched since the device was last known to be well.
+        /// Kernels launched since the last successful synchronization.
         kernels: Vec<String>,
     },
-    /// There is not enough device memory.
+    /// The device has not enough memory.
     #[error("{bytes} bytes do not fit into the memory of {device}; free buffers or use a smaller problem")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: u64,
         /// The device.
         device: String,
     },
-    /// The text is not PTX.
-    #[error("this is not PTX: {0}")]
+    /// The text is not valid PTX.
+    #[error("invalid PTX: {0}")]
     Parse(#[from] ParseError),
-    /// A kernel has mistakes, or needs what the device lacks.
+    /// A kernel has mistakes, or needs a feature that the device lacks.
     #[error("kernel `{kernel}` cannot be compiled:\n{}", lines(.mistakes))]
     Verify {
         /// The kernel.
         kernel: String,
-        /// All of them, in the order of the source.
+        /// All mistakes, in source order.
         mistakes: Vec<VerifyError>,
     },
     /// The emulator cannot run the module.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The driver's assembler refuses the module.
+    /// The driver's assembler rejects the module.
     #[error("the driver cannot assemble this PTX for {target}:\n{log}")]
     Assemble {
-        /// The architecture assembled for.
+        /// The target architecture.
         target: String,
-        /// The assembler's log, with the lines of PTX, and of the source where the PTX tells, that
-        /// it speaks of.
+        /// The assembler's log, with the PTX lines and source locations that it names.
         log: String,
     },
     /// The module has no kernel of that name.
-    #[error("the module has no kernel `{name}`; it has {}", list(.known))]
+    #[error("the module has no kernel `{name}`; its kernels are {}", list(.known))]
     NoSuchKernel {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The kernels it has.
+        /// The kernels of the module.
         known: Vec<String>,
     },
     /// The module has no variable of that name.
     #[error("the module has no global variable `{name}`")]
     NoSuchVariable {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// Too many arguments, or too few.
-    #[error("kernel `{kernel}` takes {expected} arguments and was given {given}: {parameters}")]
+    /// The number of arguments is wrong.
+    #[error("kernel `{kernel}` takes {expected} arguments, and the launch passes {given}: {parameters}")]
     ArgumentCount {
         /// The kernel.
         kernel: String,
-        /// How many it takes.
+        /// The number of parameters.
         expected: usize,
-        /// How many it was given.
+        /// The number of arguments.
         given: usize,
-        /// What it takes, as a list.
+        /// The parameters, as a list.
         parameters: String,
     },
-    /// An argument that does not fit its parameter.
+    /// An argument does not fit its parameter.
     #[error(
-        "argument {position} of kernel `{kernel}` does not fit: parameter {parameter}, and {given} was given"
+        "argument {position} of kernel `{kernel}` does not fit: parameter {parameter}, and the launch \
+         passes {given}"
     )]
     ArgumentType {
         /// The kernel.
         kernel: String,
-        /// The argument, counted from 0.
+        /// The index of the argument, from 0.
         position: usize,
-        /// What the parameter is, in words.
+        /// The parameter, in words.
         parameter: String,
-        /// What was given, in words.
+        /// The argument, in words.
         given: String,
     },
-    /// A launch that the device or the kernel does not allow.
-    #[error("kernel `{kernel}` cannot be launched so: {reason}")]
+    /// The device or the kernel does not allow the launch.
+    #[error("kernel `{kernel}` cannot be launched: {reason}")]
     BadLaunch {
         /// The kernel.
         kernel: String,
-        /// What is not allowed and what would be.
+        /// Which rule is broken, and what is allowed.
         reason: String,
     },
-    /// The emulator stopped the kernel. The device stays usable; the buffers the kernel could write
-    /// do not, until overwritten.
+    /// The emulator stopped the kernel. The device stays usable. The buffers that the kernel could
+    /// write are unusable until they are overwritten.
     #[error("{fault}")]
     Fault {
-        /// What stopped it.
+        /// The fault.
         fault: Arc<Fault>,
-        /// What the checkers had found before, on a device that checks.
+        /// Findings of the checkers before the fault.
         findings: Arc<[Finding]>,
     },
-    /// The emulator's checkers found something wrong with a kernel, which ran to its end all the
-    /// same.
-    #[error("{}", told(.findings))]
+    /// The emulator's checkers reported findings in a kernel that ran to its end.
+    #[error("{}", rendered(.findings))]
     Findings {
-        /// What they found.
+        /// The findings.
         findings: Arc<[Finding]>,
     },
-    /// A device that cannot check kernels.
-    #[error("{device} runs kernels and does not check them; use an emulated device, `emu:h200` say")]
+    /// The device cannot check kernels.
+    #[error("{device} cannot check kernels; use an emulated device, such as `emu:h200`")]
     NotChecked {
         /// The device.
         device: String,
     },
-    /// A device that cannot count what kernels do.
-    #[error("{device} runs kernels and does not count what they do; use an emulated device, `emu:h200` say")]
+    /// The device cannot count what kernels execute.
+    #[error("{device} cannot count what kernels execute; use an emulated device, such as `emu:h200`")]
     NotCounted {
         /// The device.
         device: String,
     },
     /// A buffer that a failed launch may have left half-written.
     #[error(
-        "this buffer may be half-written: kernel `{kernel}`, which could write it, failed. Overwrite it (`copy_from`, \
-         `fill_zero`) before using it again"
+        "this buffer may be half-written: kernel `{kernel}` could write it and failed. Overwrite the \
+         buffer (`copy_from`, `fill_zero`) before you use it"
     )]
     HalfWritten {
         /// The kernel that failed.
         kernel: String,
     },
-    /// Two lengths that must be equal.
-    #[error("{what} has {given} elements where {expected} are needed")]
+    /// Two lengths differ.
+    #[error("{what} has {given} elements; {expected} are required")]
     Length {
         /// What has the wrong length.
         what: &'static str,
-        /// The length it must have.
+        /// The required length.
         expected: usize,
-        /// The length it has.
+        /// The actual length.
         given: usize,
     },
-    /// A range outside its buffer.
-    #[error("elements {start}..{end} are not inside a buffer of {length}")]
+    /// A range is not inside its buffer.
+    #[error("elements {start}..{end} are not inside a buffer of {length} elements")]
     Range {
         /// First element.
         start: usize,
         /// One past the last element.
         end: usize,
-        /// Elements of the buffer.
+        /// Length of the buffer.
         length: usize,
     },
-    /// A tensor map that breaks a rule.
-    #[error("no such tensor map: {0}")]
+    /// A tensor map breaks a rule.
+    #[error("invalid tensor map: {0}")]
     TensorMap(#[from] TensorMapError),
-    /// A layout that no tensor map can be made from.
+    /// A layout has no tensor map.
     #[error(transparent)]
     Layout(#[from] warpwright_layout::Error),
-    /// A tensor map whose tensor is not inside its buffer.
-    #[error("the tensor ends {bytes} bytes after the start of its buffer, which has {buffer_bytes}")]
+    /// The tensor of a tensor map extends past its buffer.
+    #[error("the tensor ends {bytes} bytes after the start of its buffer, which has {buffer_bytes} bytes")]
     TensorOutside {
-        /// Where the tensor ends.
+        /// End of the tensor, in bytes from the start of the buffer.
         bytes: u64,
-        /// The buffer's size.
+        /// Size of the buffer, in bytes.
         buffer_bytes: u64,
     },
-    /// An element type that tensor maps do not have.
-    #[error("a tensor map cannot hold elements of {element}; view the buffer as integers of the same width")]
+    /// Tensor maps do not support the element type.
+    #[error(
+        "tensor maps do not support elements of type {element}; view the buffer as integers of the \
+     same width"
+    )]
     NoTensorElement {
-        /// The elements' type.
+        /// The element type.
         element: &'static str,
     },
-    /// Things of two devices that were used together.
-    #[error("{what} belongs to {of}, and cannot be used on {on}")]
+    /// Objects of two devices were used together.
+    #[error("{what} belongs to {of} and cannot be used on {on}")]
     WrongDevice {
         /// What was used.
         what: &'static str,
@@ -266,18 +269,16 @@ pub enum Error {
         /// The device it was used on.
         on: String,
     },
-    /// An elapsed time was asked of events that have not both been recorded and reached.
-    #[error(
-        "both events must have been recorded and reached before the time between them can be told; synchronize first"
-    )]
+    /// The elapsed time of two events needs both to be recorded and reached.
+    #[error("the elapsed time needs two events that are recorded and reached; synchronize first")]
     EventNotReached,
 }
 
-/// Findings as a compiler would tell them.
-fn told(findings: &[Finding]) -> String {
+/// Renders findings like compiler diagnostics.
+fn rendered(findings: &[Finding]) -> String {
     let mut files = SourceFiles::here();
-    let told: Vec<String> = findings.iter().map(|finding| render(finding, &mut files, false)).collect();
-    told.join("\n\n")
+    let texts: Vec<String> = findings.iter().map(|finding| render(finding, &mut files, false)).collect();
+    texts.join("\n\n")
 }
 
 fn list(names: &[String]) -> String {

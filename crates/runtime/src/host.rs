@@ -10,16 +10,14 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::stream::{Event, Stream};
 
-/// `length` elements of host memory that a device copies to and from on its own, while the host
-/// goes on.
+/// `length` elements of page-locked host memory. Copies between it and a device are asynchronous.
 ///
-/// Looking at the elements first waits for the copies that are still under way, so what is seen is
-/// what the copies left.
+/// Accessing the elements waits for the copies in flight.
 pub struct HostBuffer<T: Storable> {
     backend: Arc<dyn Backend>,
     pointer: NonNull<u8>,
     length: usize,
-    /// Reached when the copies asked for so far are done.
+    /// Reached when all copies so far are complete.
     under_way: Vec<Event>,
     element: PhantomData<T>,
 }
@@ -41,12 +39,12 @@ impl<T: Storable> HostBuffer<T> {
         Ok(Self { backend: backend.clone(), pointer, length, under_way: Vec::new(), element: PhantomData })
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -56,7 +54,7 @@ impl<T: Storable> HostBuffer<T> {
         Device { backend: self.backend.clone() }
     }
 
-    /// The elements, once the copies under way are done.
+    /// The elements, after waiting for the copies in flight.
     ///
     /// # Errors
     /// A copy, or a kernel before it, failed.
@@ -68,7 +66,7 @@ impl<T: Storable> HostBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.cast().as_ptr(), self.length) })
     }
 
-    /// The elements, to change, once the copies under way are done.
+    /// The elements, mutably, after waiting for the copies in flight.
     ///
     /// # Errors
     /// A copy, or a kernel before it, failed.
@@ -91,9 +89,9 @@ impl<T: Storable> HostBuffer<T> {
         self.pointer
     }
 
-    /// Remembers that what `stream` was asked so far uses the buffer.
+    /// Records that the work on `stream` so far uses the buffer.
     pub(crate) fn used_by(&mut self, stream: &Stream) -> Result<()> {
-        // Without an event to wait for later, the copy must be over now.
+        // Without an event to wait for, the copy must complete now.
         let reached = stream.record().inspect_err(|_| drop(stream.synchronize()))?;
         self.under_way.retain(|event| !matches!(event.is_reached(), Ok(true)));
         self.under_way.push(reached);
@@ -103,7 +101,7 @@ impl<T: Storable> HostBuffer<T> {
 
 impl<T: Storable> Drop for HostBuffer<T> {
     fn drop(&mut self) {
-        // A failure means that the device does nothing any more, the copy included.
+        // After a failure the device does no more work, including the copy.
         let _ = self.wait();
         // SAFETY: the pointer is from `allocate_host` of the same size, and no copy is under way.
         unsafe { self.backend.free_host(self.pointer, (self.length * size_of::<T>()).max(1)) };

@@ -1,11 +1,11 @@
-//! The shape of a launch, and the rules it must keep.
+//! Launch shapes, and the rules that a launch must satisfy.
 
 use warpwright_arch::Capability;
 
 use crate::backend::KernelAttributes;
 use crate::error::{Error, Result};
 
-/// How many along x, y and z; made from one number, or a tuple or array of up to three.
+/// Extents along x, y and z, from one number or a tuple or array of up to three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents(pub [u32; 3]);
 
@@ -35,7 +35,7 @@ impl From<[u32; 3]> for Extents {
 
 impl Extents {
     fn product(self) -> u64 {
-        // Each extent fits 32 bits; a product past 64 is far beyond every limit.
+        // Each extent fits 32 bits. A product beyond 64 bits exceeds every limit.
         self.0.iter().fold(1u64, |product, extent| product.saturating_mul(u64::from(*extent)))
     }
 }
@@ -56,16 +56,16 @@ pub struct Launch {
     pub block: Extents,
     /// CTAs of a cluster.
     pub cluster: Extents,
-    /// Dynamic shared memory of a CTA, in bytes. Above 48 KB the opt-in is done for you.
+    /// Dynamic shared memory per CTA, in bytes. The runtime opts in to more than 48 KB.
     pub dynamic_shared_bytes: u32,
-    /// Whether it may begin before the kernel before it on the stream has ended.
+    /// Whether it may begin before its predecessor on the stream ends.
     pub overlaps: bool,
-    /// Whether all CTAs must be there at once.
+    /// Whether all CTAs must be resident at the same time.
     pub is_cooperative: bool,
 }
 
 impl Launch {
-    /// The block of a launch before it is stated.
+    /// The block size before it is set.
     pub(crate) const NO_BLOCK: Extents = Extents([0; 3]);
 
     /// `grid` CTAs of `block` threads, no clusters, no dynamic shared memory.
@@ -80,55 +80,56 @@ impl Launch {
         }
     }
 
-    /// With a block of `block` threads.
+    /// Sets a block of `block` threads.
     #[must_use]
     pub fn block(mut self, block: impl Into<Extents>) -> Self {
         self.block = block.into();
         self
     }
 
-    /// With clusters of `cluster` CTAs.
+    /// Sets clusters of `cluster` CTAs.
     #[must_use]
     pub fn cluster(mut self, cluster: impl Into<Extents>) -> Self {
         self.cluster = cluster.into();
         self
     }
 
-    /// With `bytes` of dynamic shared memory in each CTA.
+    /// Sets `bytes` of dynamic shared memory per CTA.
     #[must_use]
     pub fn dynamic_shared(mut self, bytes: u32) -> Self {
         self.dynamic_shared_bytes = bytes;
         self
     }
 
-    /// Beginning, if there is room, once every CTA of the kernel before it on the stream has
-    /// executed `griddepcontrol.launch_dependents` or ended: programmatic dependent launch, sm_90.
-    /// The kernel must execute `griddepcontrol.wait` before it uses what that one writes.
+    /// Programmatic dependent launch (sm_90): the kernel may begin once every CTA of its
+    /// predecessor on the stream has executed `griddepcontrol.launch_dependents` or ended. It must
+    /// execute `griddepcontrol.wait` before it uses what the predecessor writes.
     #[must_use]
     pub fn overlapping(mut self) -> Self {
         self.overlaps = true;
         self
     }
 
-    /// Beginning only when all CTAs of the grid can be there at once, so that they may wait for one
-    /// another: a cooperative launch. A grid of which the device does not hold all is refused.
+    /// Cooperative launch: the kernel begins when all CTAs of the grid can be resident at the same
+    /// time, so that they may wait for one another. A grid that is too large for the device is
+    /// refused.
     #[must_use]
     pub fn cooperative(mut self) -> Self {
         self.is_cooperative = true;
         self
     }
 
-    /// CTAs of the grid.
+    /// Number of CTAs in the grid.
     pub(crate) fn ctas(&self) -> u64 {
         self.grid.product()
     }
 
-    /// Whether it asks for clusters.
+    /// Whether the launch has clusters.
     pub(crate) fn has_clusters(&self) -> bool {
         self.cluster != Extents([1; 3])
     }
 
-    /// Refuses what the device, or the kernel, does not allow: the same rules and words on every
+    /// Checks the limits of the device and the kernel. The rules and messages are the same on every
     /// device.
     pub(crate) fn check(
         &self,
@@ -179,14 +180,17 @@ impl Launch {
             }
         }
         if self.overlaps && limits.compute_capability < (9, 0) {
-            return Some(format!("kernels overlap on sm_90 and later only, and this is {}", limits.target));
+            return Some(format!(
+                "programmatic dependent launch needs sm_90 or later, and this is {}",
+                limits.target
+            ));
         }
         let shared = u64::from(attributes.shared_bytes) + u64::from(self.dynamic_shared_bytes);
         let most = limits.shared_bytes_per_cta_opt_in;
         (shared > u64::from(most)).then(|| {
             format!(
-                "a CTA takes {} bytes of static and {} of dynamic shared memory; {} has {most} for a CTA, so ask for at most {} \
-                 dynamic",
+                "a CTA has {} bytes of static and {} of dynamic shared memory; {} allows {most} per CTA, \
+                 so use at most {} dynamic",
                 attributes.shared_bytes,
                 self.dynamic_shared_bytes,
                 limits.target,
@@ -227,14 +231,14 @@ mod tests {
             (Launch::new(1, 1).cluster(17), "cluster's x extent is 17"),
             (Launch::new(36, 1).cluster((6, 6)), "a cluster has 36 CTAs; use at most 16"),
             (Launch::new(3, 1).cluster(2), "not a multiple of the cluster's, 2"),
-            (Launch::new(1, 1).dynamic_shared((226 << 10) + 1), "so ask for at most 231424 dynamic"),
+            (Launch::new(1, 1).dynamic_shared((226 << 10) + 1), "so use at most 231424 dynamic"),
         ];
         for (launch, words) in cases {
             let reason = reason(launch, "sm_90a").expect("it breaks a rule");
             assert!(reason.contains(words), "{reason}");
         }
         let early = reason(Launch::new(1, 1).overlapping(), "sm_89").expect("not there yet");
-        assert!(early.contains("sm_90 and later only, and this is sm_89"), "{early}");
+        assert!(early.contains("needs sm_90 or later, and this is sm_89"), "{early}");
         assert_eq!(reason(Launch::new(1, 1).overlapping(), "sm_90a"), None);
         let none = reason(Launch::new(2, 1).cluster(2), "sm_80").expect("no clusters there");
         assert!(none.contains("from 1 to 1 on sm_80"), "{none}");

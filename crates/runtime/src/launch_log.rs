@@ -14,12 +14,12 @@ use crate::launch::Launch;
 pub struct LaunchRecord {
     /// The name of the kernel.
     pub kernel: Arc<str>,
-    /// The PTX that the kernel was loaded from.
+    /// The PTX of the kernel's module.
     pub ptx: Arc<str>,
     /// The launch configuration.
     pub launch: Launch,
-    /// What the assembler made of the kernel. Where the device has no assembler,
-    /// `registers_per_thread` is what the kernel's `.maxnreg` says, and 0 without one.
+    /// The kernel's resources. If the device has no assembler, `registers_per_thread` is the
+    /// kernel's `.maxnreg`, or 0 without one.
     pub attributes: KernelAttributes,
     /// The compute capability of the device.
     pub capability: &'static Capability,
@@ -66,7 +66,7 @@ impl LaunchLog {
         std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds what `record` makes if the log is on.
+    /// Appends the result of `record` if the log is on.
     #[inline]
     pub(crate) fn add(&self, record: impl FnOnce() -> LaunchRecord) {
         if self.is_on.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
-//! `Device`, `Stream`, `Event`, `Buffer`, `Module`: one API over the GPU's driver and the emulator.
+//! `Device`, `Stream`, `Event`, `Buffer`, `Module`: one API for GPUs and the emulator.
 //!
-//! The same PTX runs on both. With a GPU, the only thing needed is its driver's `libcuda.so.1`,
-//! opened when the first GPU is asked for; without one, the emulator is the device.
+//! The same PTX runs on both. A GPU needs only its driver: `libcuda.so.1` is loaded when the first
+//! GPU is opened. Without a GPU, the emulator is the device.
 //!
 //! ```
 //! use warpwright_runtime::{Device, Launch};
@@ -37,9 +37,9 @@ mod stream;
 mod tensor_map;
 mod tile_maps;
 
-/// Matrix products by cuBLAS, to time our own against.
+/// cuBLAS, as a baseline for benchmarks.
 pub mod cublas {
-    pub use crate::cuda::cublas::{CublasProduct, Order, ProductShape, version};
+    pub use crate::cuda::cublas::{CublasMatmul, MatmulShape, MatrixLayout, version};
 }
 
 pub use arguments::{Argument, Arguments, AsArgument, KernelArguments};

@@ -1,4 +1,4 @@
-//! Loaded PTX, and its kernels.
+//! Loaded modules and their kernels.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Module {
     backend: Arc<dyn Backend>,
     loaded: Arc<dyn LoadedModule>,
     ptx: Arc<str>,
-    /// Absent where only the driver can read the text.
+    /// Absent if only the driver can parse the text.
     parsed: Option<Arc<syntax::Module>>,
 }
 
@@ -30,7 +30,7 @@ impl Module {
     pub(crate) fn load(backend: &Arc<dyn Backend>, text: &str) -> Result<Self> {
         let parsed = match warpwright_ptx::parse(text) {
             Ok(module) => Some(Arc::new(module)),
-            // The driver may be newer than this parser, and has the last word on what is PTX.
+            // The driver may be newer than this parser, and decides what is valid PTX.
             Err(_) if !backend.properties().is_emulated => None,
             Err(error) => return Err(error.into()),
         };
@@ -38,12 +38,12 @@ impl Module {
         Ok(Self { backend: backend.clone(), loaded, ptx: text.into(), parsed })
     }
 
-    /// The device it is on.
+    /// The device it is loaded on.
     pub fn device(&self) -> Device {
         Device { backend: self.backend.clone() }
     }
 
-    /// The names of its kernels; empty where only the driver can read the text.
+    /// The names of its kernels; empty if only the driver can parse the text.
     pub fn kernels(&self) -> Vec<String> {
         self.entries().map(|entry| entry.name.clone()).collect()
     }
@@ -56,7 +56,7 @@ impl Module {
     /// One of its kernels.
     ///
     /// # Errors
-    /// It has none of that name.
+    /// The module has no kernel of that name.
     pub fn function(&self, name: &str) -> Result<Function> {
         let no_such_kernel = || Error::NoSuchKernel { name: name.to_owned(), known: self.kernels() };
         let loaded = self.loaded.clone().kernel(name)?.ok_or_else(no_such_kernel)?;
@@ -65,10 +65,10 @@ impl Module {
         Ok(Function { module: self.clone(), name: name.into(), loaded, parameters })
     }
 
-    /// Address and size in bytes of one of its global variables.
+    /// Address and size in bytes of a global variable.
     ///
     /// # Errors
-    /// It has none of that name.
+    /// The module has no variable of that name.
     pub fn variable(&self, name: &str) -> Result<(u64, usize)> {
         self.loaded.variable(name)?.ok_or_else(|| Error::NoSuchVariable { name: name.to_owned() })
     }
@@ -95,30 +95,30 @@ impl Function {
         &self.name
     }
 
-    /// The device it is on.
+    /// The device it is loaded on.
     pub fn device(&self) -> Device {
         self.module.device()
     }
 
-    /// The PTX that it was loaded from.
+    /// The PTX of its module.
     pub fn ptx(&self) -> &Arc<str> {
         &self.module.ptx
     }
 
-    /// What the assembler made of it.
+    /// Its resources, as the assembler reports them.
     pub fn attributes(&self) -> &KernelAttributes {
         self.loaded.attributes()
     }
 
-    /// Its parameters; `None` where only the driver can read the text.
+    /// Its parameters; `None` if only the driver can parse the text.
     pub fn parameters(&self) -> Option<&[Parameter]> {
         self.parameters.as_deref()
     }
 
-    /// How many of its CTAs an SM holds at once for a launch, and why not more.
+    /// The number of CTAs per SM for a launch, and what limits it.
     ///
     /// # Errors
-    /// Not even one fits.
+    /// No CTA fits an SM.
     pub fn occupancy(&self, launch: &Launch) -> Result<Occupancy> {
         let resources = KernelResources {
             threads_per_cta: launch.block.0.iter().product(),
@@ -131,39 +131,41 @@ impl Function {
             .map_err(|error| Error::BadLaunch { kernel: self.name.to_string(), reason: error.to_string() })
     }
 
-    /// How many of its clusters the device holds at once for a launch. A cluster lies in one GPC,
-    /// and GPCs have unlike numbers of SMs, so this may be fewer than all SMs together have room
-    /// for: the driver knows.
+    /// The maximum number of clusters that are resident at the same time for a launch. A cluster
+    /// runs in one GPC, and GPCs have different numbers of SMs, so this may be fewer than the SMs
+    /// together have room for. On a GPU the driver computes it.
     ///
     /// # Errors
-    /// Not even one fits.
-    pub fn clusters_at_once(&self, launch: &Launch) -> Result<u32> {
+    /// No CTA fits an SM.
+    pub fn resident_clusters(&self, launch: &Launch) -> Result<u32> {
         let ctas: u32 = launch.cluster.0.iter().product();
-        let of_sms = self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties().sm_count / ctas;
-        Ok(self.loaded.clusters_at_once(launch)?.unwrap_or(of_sms).max(1))
+        let by_occupancy =
+            self.occupancy(launch)?.ctas_per_sm * self.module.backend.properties().sm_count / ctas;
+        Ok(self.loaded.resident_clusters(launch)?.unwrap_or(by_occupancy).max(1))
     }
 
-    /// Refuses a grid of which the device does not hold all.
-    fn expect_all_at_once(&self, launch: &Launch) -> Result<()> {
+    /// Returns an error if not all CTAs of the grid can be resident.
+    fn expect_resident(&self, launch: &Launch) -> Result<()> {
         let sms = self.module.backend.properties().sm_count;
         let (ctas, fit) = (launch.ctas(), u64::from(self.occupancy(launch)?.ctas_per_sm) * u64::from(sms));
         if ctas <= fit {
             return Ok(());
         }
         let reason = format!(
-            "a cooperative grid has {ctas} CTAs, and the device holds {fit} of them at once; use at most so many"
+            "a cooperative grid of {ctas} CTAs exceeds the {fit} CTAs that can be resident; use a grid of \
+             at most {fit}"
         );
         Err(Error::BadLaunch { kernel: self.name.to_string(), reason })
     }
 
     /// Starts the kernel on a stream.
     ///
-    /// A GPU returns at once, and tells of a fault when the device is next waited for. The emulator
-    /// returns when the kernel is done, with its fault if there is one.
+    /// On a GPU the call returns immediately, and a later synchronization reports a fault. The
+    /// emulator returns when the kernel is complete, with its fault if it has one.
     ///
     /// # Errors
-    /// The launch or an argument does not fit the kernel or the device, an argument is
-    /// half-written, or the kernel failed.
+    /// The launch or an argument does not fit the kernel or the device, a buffer is half-written,
+    /// or the kernel failed.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -173,7 +175,7 @@ impl Function {
         self.launch_with(stream, launch, &arguments.arguments())
     }
 
-    /// Starts the kernel with these arguments. A launch costs the host no allocation and no lock.
+    /// Starts the kernel with these arguments. A launch does not allocate or lock on the host.
     pub(crate) fn launch_with(
         &self,
         stream: &Stream,
@@ -191,7 +193,7 @@ impl Function {
         }
         launch.check(&self.name, backend.properties().capability, self.attributes())?;
         if launch.is_cooperative {
-            self.expect_all_at_once(&launch)?;
+            self.expect_resident(&launch)?;
         }
         let packed: SmallVec<[Packed<'_>; MANY_ARGUMENTS]> = arguments
             .iter()
@@ -213,7 +215,7 @@ impl Function {
         outcome
     }
 
-    /// A launch of it for the log.
+    /// The log record of a launch.
     fn record(&self, launch: Launch) -> LaunchRecord {
         let mut attributes = *self.attributes();
         if attributes.registers_per_thread == 0 {

@@ -1,7 +1,7 @@
-//! What a GPU runs at: a figure says little without the clocks and the power it was measured at.
+//! The operating state of a GPU. A measurement needs the clocks and power at which it was taken.
 
-/// The clocks, power and heat of a GPU at one moment, as NVIDIA's management library (NVML) reads
-/// them. What it does not tell, or where there is no such library, is `None`.
+/// Clocks, power and temperature of a GPU at one moment, from NVIDIA's management library (NVML). A
+/// value that NVML does not report is `None`.
 ///
 /// ```
 /// # use warpwright_runtime::{Device, Reading};
@@ -10,21 +10,21 @@
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Clock of the SMs, in MHz.
+    /// SM clock, in MHz.
     pub sm_mhz: Option<u32>,
-    /// Clock of the memory, in MHz.
+    /// Memory clock, in MHz.
     pub memory_mhz: Option<u32>,
-    /// What the board draws, in watts: the mean of the last second on most GPUs since Ampere.
+    /// Power draw in watts; the mean of the last second on most GPUs since Ampere.
     pub watts: Option<f64>,
-    /// What it may draw, in watts.
+    /// Power limit in watts.
     pub limit_watts: Option<f64>,
-    /// Heat of the chip, in degrees Celsius.
+    /// GPU temperature, in degrees Celsius.
     pub celsius: Option<u32>,
-    /// Why the clocks are not higher; empty where nothing holds them back.
+    /// Why the clocks are not higher; empty if they are not throttled.
     pub held_back_by: Option<Vec<&'static str>>,
 }
 
-/// The bits of `nvmlDeviceGetCurrentClocksEventReasons` (`nvml.h`), from the lowest.
+/// The bits of `nvmlDeviceGetCurrentClocksEventReasons` (`nvml.h`), from bit 0.
 const REASONS: [&str; 9] = [
     "idle",
     "application clocks",
@@ -37,7 +37,7 @@ const REASONS: [&str; 9] = [
     "display clocks",
 ];
 
-/// The reasons that the bits stand for.
+/// The names of the set bits.
 pub(crate) fn reasons(bits: u64) -> Vec<&'static str> {
     REASONS.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, reason)| *reason).collect()
 }

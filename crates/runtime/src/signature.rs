@@ -1,4 +1,4 @@
-//! What a kernel's parameters are, as its PTX declares them.
+//! Kernel parameters, as the PTX declares them.
 
 use warpwright_arch::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES};
 use warpwright_ptx::syntax::{Function, Type, Variable};
@@ -12,21 +12,21 @@ pub struct Parameter {
     pub bytes: usize,
     /// Its alignment in bytes.
     pub align: usize,
-    /// What the PTX tells of its type.
+    /// Its type, as far as the PTX declares it.
     pub kind: ParameterKind,
 }
 
-/// What the PTX tells of a parameter's type. Compilers write pointers as 64-bit integers, and
-/// 16-bit floats as bytes.
+/// The type of a parameter, as far as the PTX declares it. Compilers declare pointers as 64-bit
+/// integers, and 16-bit floats as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// `.b32` and its like: bits.
+    /// Untyped bits, such as `.b32`.
     Bits,
-    /// An integer; of 64 bits, perhaps a pointer.
+    /// An integer. A 64-bit integer may be a pointer.
     Integer,
     /// A float.
     Float,
-    /// An integer that the PTX calls a pointer.
+    /// An integer that the PTX declares as a pointer.
     Pointer,
     /// An array: a structure passed by value.
     Array,
@@ -51,29 +51,30 @@ impl Parameter {
         }
     }
 
-    /// Whether an address can be passed for it.
+    /// Whether the parameter accepts an address.
     pub(crate) fn takes_address(&self) -> bool {
         self.bytes == 8 && self.kind != ParameterKind::Float
     }
 
-    /// Whether a scalar of `bytes` bytes can be passed for it.
+    /// Whether the parameter accepts a scalar of `bytes` bytes.
     pub(crate) fn takes_scalar(&self, bytes: usize, is_float: bool) -> bool {
         let kind_fits = match self.kind {
             ParameterKind::Integer => !is_float,
             ParameterKind::Float => is_float,
-            // An address that the host computed is an integer to it.
+            // An address that the host computed is an integer.
             ParameterKind::Pointer => !is_float,
             ParameterKind::Bits | ParameterKind::Array => true,
         };
         self.bytes == bytes && kind_fits
     }
 
-    /// Whether a tensor map can be passed for it: 128 bytes, aligned as the hardware reads them.
+    /// Whether the parameter accepts a tensor map: 128 bytes with the alignment that the hardware
+    /// requires.
     pub(crate) fn takes_tensor_maps(&self, count: usize) -> bool {
         self.bytes == count * TENSOR_MAP_BYTES && self.align.is_multiple_of(TENSOR_MAP_ALIGN)
     }
 
-    /// In words, for messages: ``a 4-byte integer, `n` ``.
+    /// A description for messages: ``a 4-byte integer, `n` ``.
     pub(crate) fn describe(&self) -> String {
         let Self { bytes, name, .. } = self;
         let article = if *bytes == 8 { "an" } else { "a" };

@@ -1,4 +1,4 @@
-//! Order between pieces of work on a device.
+//! Streams and events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::host::HostBuffer;
 
-/// A queue of work for a device: what is asked of it happens in order, while the host goes on.
-/// Nothing orders two streams but events.
+/// A queue of work for a device. Its work runs in order and asynchronously to the host. Only events
+/// order two streams.
 ///
-/// The emulator does each piece of work at once, which is one of the orders that a GPU may choose.
+/// The emulator completes each operation before the call returns.
 pub struct Stream {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) handle: Handle,
@@ -27,18 +27,18 @@ impl Stream {
         Ok(Self { backend: backend.clone(), handle: backend.create_stream()?, id })
     }
 
-    /// A number that no other stream of this process has, had or will have: for what is kept by
+    /// A number that is unique among all streams of this process, as a key for data kept per
     /// stream.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The device it is a queue of.
+    /// The device of the stream.
     pub fn device(&self) -> Device {
         Device { backend: self.backend.clone() }
     }
 
-    /// Waits until everything asked of it is done.
+    /// Waits until all work on the stream is complete.
     ///
     /// # Errors
     /// A kernel failed.
@@ -46,7 +46,7 @@ impl Stream {
         self.backend.synchronize_stream(self.handle)
     }
 
-    /// Whether everything asked of it is done.
+    /// Whether all work on the stream is complete.
     ///
     /// # Errors
     /// A kernel failed.
@@ -54,29 +54,29 @@ impl Stream {
         self.backend.stream_is_idle(self.handle)
     }
 
-    /// A new event that is reached when everything asked of the stream so far is done.
+    /// A new event that is reached when all work on the stream so far is complete.
     ///
     /// # Errors
-    /// The driver refuses.
+    /// The driver returns an error.
     pub fn record(&self) -> Result<Event> {
         let event = Event::new(&self.backend)?;
         self.record_into(&event)?;
         Ok(event)
     }
 
-    /// As [`record`](Self::record), into an event there is.
+    /// Records an existing event, as [`record`](Self::record) does.
     ///
     /// # Errors
-    /// The event belongs to another device, or the driver refuses.
+    /// The event belongs to another device, or the driver returns an error.
     pub fn record_into(&self, event: &Event) -> Result<()> {
         same_device("the event", &event.backend, &self.backend)?;
         self.backend.record(event.handle, self.handle)
     }
 
-    /// Makes what is asked of the stream from here on wait for an event.
+    /// Makes later work on the stream wait for an event.
     ///
     /// # Errors
-    /// The event belongs to another device, or the driver refuses.
+    /// The event belongs to another device, or the driver returns an error.
     pub fn wait(&self, event: &Event) -> Result<()> {
         same_device("the event", &event.backend, &self.backend)?;
         self.backend.wait_for_event(self.handle, event.handle)
@@ -99,7 +99,7 @@ impl Stream {
     /// Sets every byte of a buffer to zero.
     ///
     /// # Errors
-    /// The buffer is another device's, or the device is lost.
+    /// The buffer belongs to another device, or the device is lost.
     pub fn fill_zero<T: Storable>(&self, buffer: &mut Buffer<T>) -> Result<()> {
         self.fill(buffer, 0)
     }
@@ -107,7 +107,7 @@ impl Stream {
     /// Sets every byte of a buffer.
     ///
     /// # Errors
-    /// The buffer is another device's, or the device is lost.
+    /// The buffer belongs to another device, or the device is lost.
     pub fn fill<T: Storable>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
         self.owns("the buffer", buffer)?;
         self.backend.fill(self.handle, buffer.allocation.address(), byte, buffer.bytes())?;
@@ -123,8 +123,8 @@ impl Stream {
         self.owns("the target of the copy", to)?;
         same_device("the host buffer", from.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;
-        // SAFETY: the host buffer lets nobody write or free its memory before the event recorded
-        // next is reached.
+        // SAFETY: the host buffer is not written or freed before the event recorded next is
+        // reached.
         unsafe {
             self.backend.copy_to_device(self.handle, to.allocation.address(), from.pointer(), to.bytes())?;
         }
@@ -141,8 +141,8 @@ impl Stream {
         same_device("the host buffer", to.backend(), &self.backend)?;
         same_length(to.len(), from.len())?;
         from.allocation.check()?;
-        // SAFETY: the host buffer lets nobody touch or free its memory before the event recorded
-        // next is reached.
+        // SAFETY: the host buffer is not accessed or freed before the event recorded next is
+        // reached.
         unsafe {
             self.backend.copy_to_host(self.handle, to.pointer(), from.allocation.address(), from.bytes())?;
         }
@@ -173,7 +173,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// A point in the work of a stream, with the time at which it was reached.
+/// A point in the work of a stream, with the time when it was reached.
 pub struct Event {
     backend: Arc<dyn Backend>,
     handle: Handle,
@@ -184,27 +184,27 @@ impl Event {
         Ok(Self { backend: backend.clone(), handle: backend.create_event()? })
     }
 
-    /// Waits until it is reached. An event that was never recorded counts as reached.
+    /// Waits until the event is reached. An event that was never recorded counts as reached.
     ///
     /// # Errors
-    /// A kernel before it failed.
+    /// An earlier kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         self.backend.synchronize_event(self.handle)
     }
 
-    /// Whether it is reached.
+    /// Whether the event is reached.
     ///
     /// # Errors
-    /// A kernel before it failed.
+    /// An earlier kernel failed.
     pub fn is_reached(&self) -> Result<bool> {
         self.backend.event_is_reached(self.handle)
     }
 
-    /// The time from `start` to this event. On a GPU the device's own clock measures it, to about
-    /// half a microsecond.
+    /// The time from `start` to this event. On a GPU it is measured by the device's clock, with a
+    /// resolution of about half a microsecond.
     ///
     /// # Errors
-    /// One of the two was not recorded or is not reached.
+    /// One of the two events is not recorded or not reached.
     pub fn since(&self, start: &Event) -> Result<Duration> {
         same_device("the event", &start.backend, &self.backend)?;
         self.backend.elapsed(start.handle, self.handle)

@@ -1,4 +1,4 @@
-//! Tensor maps: a tensor in a buffer, as the tensor memory accelerator is told of it.
+//! Tensor maps: descriptors of a tensor in a buffer for TMA copies.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use warpwright_layout::{ComposedLayout, Layout};
 use crate::buffer::{Allocation, Buffer, Storable};
 use crate::error::{Error, Result};
 
-/// A tensor in a buffer and the box that one copy moves, encoded for the buffer's device.
+/// A tensor in a buffer and the box of one TMA copy, encoded for the buffer's device.
 ///
-/// It is passed to a kernel by value, as a reference to it, for a parameter of 128 bytes aligned to
-/// 64; or its [bytes](Self::as_bytes) are put into device memory, for a kernel that takes its
-/// address. It keeps the buffer's memory alive.
+/// Pass it to a kernel by reference, for a by-value parameter of 128 bytes aligned to 64, or put
+/// its [bytes](Self::as_bytes) into device memory for a kernel that takes its address. It keeps the
+/// buffer alive.
 ///
 /// ```
 /// use warpwright_arch::tensor_map::Swizzle;
@@ -37,23 +37,23 @@ pub struct TensorMap {
     allocation: Arc<Allocation>,
 }
 
-/// What a tensor map says, in plain data and as the device reads it.
+/// A tensor map as plain data, and its encoding for the device.
 pub(crate) struct Encoding {
     bytes: [u8; TENSOR_MAP_BYTES],
     description: Description,
 }
 
 impl TensorMap {
-    /// Encodes a description whose address counts from the start of the buffer.
+    /// Encodes a description whose address is an offset from the start of the buffer.
     ///
     /// # Errors
-    /// A rule is broken, the tensor reaches past the buffer, or the device has no tensor maps.
+    /// A rule is broken, the tensor extends past the buffer, or the device has no tensor maps.
     pub fn new<T: Storable>(buffer: &Buffer<T>, mut description: Description) -> Result<Self> {
         let allocation = buffer.allocation.clone();
         let properties = allocation.backend().properties();
         let offset = description.address;
-        // Allocations are aligned far beyond what the rules ask, so the offset answers for the
-        // address.
+        // Allocations are aligned far beyond the rules' alignments, so checking the offset
+        // suffices.
         description.check()?;
         description.check_on(properties.capability)?;
         let end = offset.saturating_add(tensor_bytes(&description));
@@ -65,8 +65,7 @@ impl TensorMap {
         Ok(Self { encoding: Arc::new(Encoding { bytes, description }), allocation })
     }
 
-    /// Boxes of a tensor that lies in rows without gaps. Shapes are given outermost axis first:
-    /// (rows, columns).
+    /// Boxes of a packed row-major tensor. Shapes are given outermost axis first: (rows, columns).
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -80,8 +79,8 @@ impl TensorMap {
         Self::new(buffer, Description { swizzle, ..Description::row_major(element, 0, extents, box_extents) })
     }
 
-    /// The map of a matrix (mn, k) without gaps, whose boxes a kernel loads or stores as `tile`:
-    /// its major mode is contiguous.
+    /// The map of a packed matrix (mn, k) whose boxes a kernel loads or stores as `tile`. The
+    /// tile's major mode is contiguous.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -89,8 +88,8 @@ impl TensorMap {
         Self::new(buffer, matrix_by_tiles::<T>((mn, k), tile)?)
     }
 
-    /// The map of `count` matrices (mn, k) without gaps, `stride` elements from one to the next,
-    /// whose boxes a kernel loads or stores as `tile`: its third axis counts the matrices.
+    /// The map of `count` packed matrices (mn, k), `stride` elements apart, whose boxes a kernel
+    /// loads or stores as `tile`. The third axis is the index of the matrix.
     ///
     /// ```
     /// use warpwright_lang::tensor::TmaTile;
@@ -107,7 +106,7 @@ impl TensorMap {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new): the stride must be a multiple of 16 bytes, for one.
+    /// As [`new`](Self::new); for instance, the stride is not a multiple of 16 bytes.
     pub fn of_tiles<T: Storable>(
         buffer: &Buffer<T>,
         matrix: (u64, u64),
@@ -117,17 +116,17 @@ impl TensorMap {
         Self::new(buffer, matrices_by_tiles::<T>(matrix, (count, stride), tile)?)
     }
 
-    /// A map that was encoded before, of a buffer at the same address.
+    /// An already encoded map, for a buffer at the same address.
     pub(crate) fn encoded_as<T>(encoding: Arc<Encoding>, buffer: &Buffer<T>) -> Self {
         Self { encoding, allocation: buffer.allocation.clone() }
     }
 
-    /// The map whose copies fill `tile` in shared memory from a tensor: box, axes and swizzle come
-    /// from the tile, extents and strides from the tensor. Their modes correspond; a tile of more
-    /// than one box takes several copies ([`TmaBox::boxes`]).
+    /// The map whose copies fill `tile` in shared memory from a tensor. Box, axes and swizzle come
+    /// from the tile, extents and strides from the tensor. The modes of the two correspond. A tile
+    /// of more than one box takes several copies ([`TmaBox::boxes`]).
     ///
     /// # Errors
-    /// No box fills the tile, a mode of the tensor is no single run or not known, or as
+    /// No box fills the tile, a mode of the tensor has several strides or is dynamic, or as
     /// [`new`](Self::new).
     pub fn of_layout<T: Storable>(
         buffer: &Buffer<T>,
@@ -136,8 +135,8 @@ impl TensorMap {
     ) -> Result<Self> {
         let element = element_type::<T>()?;
         let bulk = TmaBox::of_tile(tile, i64::from(element.bits()))?;
-        // The box's axes first, in its order; then the tensor's others, of which a box takes one
-        // element.
+        // The axes of the box come first, in its order, then the other axes of the tensor, along
+        // which the box has extent 1.
         let others = (0..tensor.rank()).filter(|mode| !bulk.modes.contains(mode));
         let modes: Vec<usize> = bulk.modes.iter().copied().chain(others).collect();
         let mut description = Description::row_major(element, 0, &[], &[]);
@@ -146,12 +145,12 @@ impl TensorMap {
             let run = tensor.mode(mode)?.coalesce()?;
             let extent = run.known_size("a tensor map")?;
             if run.depth() > 0 {
-                let legal = "one extent and one stride: give each run a mode of its own";
+                let legal = "one extent and one stride: split it into a mode per stride";
                 return Err(bad_mode(&run, legal));
             }
             let stride = if extent > 1 { run.at(1)? } else { 1 };
             if axis == 0 && stride != 1 {
-                let legal = "contiguous, for the tile has it innermost";
+                let legal = "contiguous, because it is innermost in the tile";
                 return Err(bad_mode(&run, legal));
             }
             description.extents.push(extent as u64);
@@ -168,13 +167,13 @@ impl TensorMap {
         Self::new(buffer, description)
     }
 
-    /// What it says; its address is the tensor's on the device.
+    /// The description. Its address is the device address of the tensor.
     pub fn description(&self) -> &Description {
         &self.encoding.description
     }
 
-    /// The encoded map, for a copy in device memory: at a multiple of 64 bytes, as every buffer's
-    /// start is.
+    /// The encoded map, for a copy in device memory. The copy must be aligned to 64 bytes, as the
+    /// start of every buffer is.
     pub fn as_bytes(&self) -> &[u8; TENSOR_MAP_BYTES] {
         &self.encoding.bytes
     }
@@ -194,15 +193,14 @@ impl std::fmt::Debug for TensorMap {
     }
 }
 
-/// A matrix (mn, k) without gaps, in boxes of a tile.
+/// A packed matrix (mn, k), in boxes of a tile.
 pub(crate) fn matrix_by_tiles<T: Element>(matrix: (u64, u64), tile: &TmaTile) -> Result<Description> {
     let (extents, box_extents) = rows_and_columns(matrix, tile);
     let description = Description::row_major(element_type::<T>()?, 0, &extents, &box_extents);
     Ok(Description { swizzle: of_shared(tile.swizzle()), ..description })
 }
 
-/// `count` matrices (mn, k) without gaps, `stride` elements from one to the next, in boxes of a
-/// tile of one of them.
+/// `count` packed matrices (mn, k), `stride` elements apart, in boxes of a tile of one matrix.
 pub(crate) fn matrices_by_tiles<T: Element>(
     matrix: (u64, u64),
     (count, stride): (u64, u64),
@@ -217,7 +215,7 @@ pub(crate) fn matrices_by_tiles<T: Element>(
     Ok(description)
 }
 
-/// The rows and columns of a matrix (mn, k) as it lies in memory, and those of a tile's box.
+/// Rows and columns of a matrix (mn, k) in memory order, and those of a tile's box.
 fn rows_and_columns((mn, k): (u64, u64), tile: &TmaTile) -> ([u64; 2], [u32; 2]) {
     let extents = match tile.major() {
         Major::K => [mn, k],
@@ -232,14 +230,14 @@ fn bad_mode(mode: &Layout, legal: &str) -> Error {
     warpwright_layout::Error::BadArgument { what, given, legal: legal.to_owned() }.into()
 }
 
-/// The bytes from the tensor's first element to past its last.
+/// Bytes from the tensor's first element to the end of its last.
 fn tensor_bytes(map: &Description) -> u64 {
     let row = map.extents[0].saturating_mul(u64::from(map.step_bits())).div_ceil(8);
     let outer = map.extents.iter().skip(1).zip(&map.strides);
     outer.fold(row, |bytes, (&extent, &stride)| bytes.saturating_add((extent - 1).saturating_mul(stride)))
 }
 
-/// A swizzle of shared memory as a tensor map has it.
+/// The tensor-map mode of a shared-memory swizzle.
 fn of_shared(swizzle: SharedSwizzle) -> Swizzle {
     match swizzle {
         SharedSwizzle::None => Swizzle::None,
@@ -249,7 +247,7 @@ fn of_shared(swizzle: SharedSwizzle) -> Swizzle {
     }
 }
 
-/// What a tensor map calls the elements of a buffer.
+/// The tensor-map type of a buffer's elements.
 fn element_type<T: Element>() -> Result<ElementType> {
     let known = match (T::NAME, T::KIND, T::BYTES) {
         ("tf32", ..) => Some(ElementType::Tf32),

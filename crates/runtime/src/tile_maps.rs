@@ -1,4 +1,4 @@
-//! The tensor maps of a kernel's operand, encoded once for each buffer.
+//! The tensor maps of a kernel's operand, encoded once per buffer.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use crate::buffer::{Buffer, Storable};
 use crate::error::Result;
 use crate::tensor_map::{Encoding, TensorMap, matrices_by_tiles, matrix_by_tiles};
 
-/// Buffers whose maps are remembered, several hundred bytes each: those of a large model's layers.
+/// Number of cached maps, several hundred bytes each: enough for the layers of a large model.
 const MOST: usize = 4096;
 
-/// The tensor maps of matrices (mn, k) that differ only in where they are, whose boxes a kernel
+/// The tensor maps of matrices (mn, k) that differ only in their address, whose boxes a kernel
 /// loads or stores as one tile.
 ///
-/// Three maps take the host longer to describe, check and encode than a launch takes, so what was
-/// made for an address is remembered. The buffer itself is not: it may be freed, and what lies at
-/// its address then has the same map.
+/// Describing, checking and encoding three maps takes the host longer than a launch, so maps are
+/// cached by address. The cache does not keep the buffer alive: a new buffer at the same address
+/// has the same map.
 ///
 /// ```
 /// use warpwright_lang::tensor::TmaTile;
@@ -33,24 +33,23 @@ const MOST: usize = 4096;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TileMaps<T> {
-    /// Of a matrix at the start of a buffer.
+    /// The maps of matrices at the start of a buffer.
     description: Description,
-    /// By address and bytes of the buffer.
+    /// By address and size of the buffer.
     known: Mutex<FxHashMap<(u64, usize), Arc<Encoding>>>,
     element: PhantomData<fn(T)>,
 }
 
 impl<T: Storable> TileMaps<T> {
-    /// Maps of matrices (mn, k) without gaps; the tile's major mode is contiguous.
+    /// Maps of packed matrices (mn, k). The tile's major mode is contiguous.
     ///
     /// # Errors
-    /// No tensor map has elements of the type.
+    /// Tensor maps do not support the element type.
     pub fn new(matrix: (u64, u64), tile: &TmaTile) -> Result<Self> {
         Ok(Self::of_description(matrix_by_tiles::<T>(matrix, tile)?))
     }
 
-    /// Maps of `count` matrices each, `stride` elements from one to the next: as
-    /// [`TensorMap::of_tiles`].
+    /// Maps of `count` matrices each, `stride` elements apart, as in [`TensorMap::of_tiles`].
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -62,15 +61,14 @@ impl<T: Storable> TileMaps<T> {
         Self { description, known: Mutex::default(), element: PhantomData }
     }
 
-    /// With rows, the runs along the contiguous mode, that begin `pitch` elements after one
-    /// another.
+    /// Sets the pitch: the distance, in elements, between runs along the contiguous mode.
     #[must_use]
     pub fn pitched(mut self, pitch: u64) -> Self {
         self.description.strides[0] = pitch.saturating_mul(u64::from(T::BYTES));
         self
     }
 
-    /// The map of what a buffer holds.
+    /// The map of a buffer.
     ///
     /// # Errors
     /// As [`TensorMap::new`].
@@ -113,7 +111,7 @@ mod tests {
         assert_eq!(fresh.as_bytes(), maps.of(&other).unwrap().as_bytes());
     }
 
-    /// A remembered map keeps no buffer alive, and a shorter buffer at the same address is refused.
+    /// A cached map keeps no buffer alive, and a shorter buffer at the same address is refused.
     #[test]
     fn a_buffer_at_the_address_of_another_is_checked() {
         let device = Device::named("emu:h200").unwrap();

@@ -1,8 +1,8 @@
-//! The rival our products are timed against computes what they must: every order of A and B,
-//! against the host.
+//! cuBLAS, the benchmarks' baseline, computes the same products as the host for every layout of A
+//! and B.
 
 use half::bf16;
-use warpwright_runtime::cublas::{CublasProduct, Order, ProductShape};
+use warpwright_runtime::cublas::{CublasMatmul, MatmulShape, MatrixLayout};
 use warpwright_runtime::{Device, Error};
 
 #[test]
@@ -13,18 +13,18 @@ fn products_of_every_order_are_right() {
     let value = |row: usize, column: usize, seed: usize| ((row * 7 + column * 3 + seed) % 9) as f32 - 4.0;
     let stored = |order, rows: usize, columns: usize, seed| -> Vec<bf16> {
         let at = |index: usize| match order {
-            Order::RowMajor => value(index / columns, index % columns, seed),
-            Order::ColumnMajor => value(index % rows, index / rows, seed),
+            MatrixLayout::RowMajor => value(index / columns, index % columns, seed),
+            MatrixLayout::ColumnMajor => value(index % rows, index / rows, seed),
         };
         (0..rows * columns).map(|index| bf16::from_f32(at(index))).collect()
     };
-    for a_order in [Order::RowMajor, Order::ColumnMajor] {
-        for b_order in [Order::RowMajor, Order::ColumnMajor] {
+    for a_order in [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor] {
+        for b_order in [MatrixLayout::RowMajor, MatrixLayout::ColumnMajor] {
             let a = device.buffer_from(&stored(a_order, m, k, 1)).expect("it fits");
             let b = device.buffer_from(&stored(b_order, k, n, 5)).expect("it fits");
             let mut c = device.zeros::<f32>(m * n).expect("it fits");
-            let shape = ProductShape { m, n, k, a: a_order, b: b_order, batch: 1 };
-            let product = match CublasProduct::new(&stream, shape, &a, &b, &mut c) {
+            let shape = MatmulShape { m, n, k, a: a_order, b: b_order, batch: 1 };
+            let product = match CublasMatmul::new(&stream, shape, &a, &b, &mut c) {
                 Err(Error::NoCublas { reason }) => {
                     eprintln!("not run: {reason}");
                     return;

@@ -1,7 +1,7 @@
-//! One suite for every device: what holds on the emulator holds on a GPU.
+//! One suite for every device: a GPU must behave like the emulator.
 //!
-//! The GPU's half runs where there is one; with `WARPWRIGHT_REQUIRE_GPU=1` its absence is a
-//! failure. The binary needs no file of the machine it was built on.
+//! The GPU half runs if there is a GPU; with `WARPWRIGHT_REQUIRE_GPU=1` a missing GPU is a failure.
+//! The binary needs no file of the machine that built it.
 
 use half::{bf16, f16};
 use warpwright_runtime::{Argument, Buffer, Device, Error, Function, Launch, Storable, Stream};
@@ -85,7 +85,7 @@ fn buffers_keep_every_type(device: &Device) {
     round_trip(device, &[bf16::ONE, bf16::MAX, bf16::from_f32(-0.1)]);
     round_trip(device, &[1.5f32, -0.1, f32::MAX]);
     round_trip(device, &[1.5f64, -0.1, f64::MAX]);
-    // Past the block in which zeros are written.
+    // More than one chunk of the zeros that are written.
     let large: Vec<u32> = (0..(3 << 20) + 5).collect();
     round_trip(device, &large);
 }
@@ -386,7 +386,7 @@ fn clusters_are_formed_or_refused(device: &Device) {
     }
     let ranks = device.load_ptx(CLUSTER).and_then(|module| module.function("ranks"));
     let ranks = match ranks {
-        // The emulator may lack clusters, and then says so when it loads or launches.
+        // An emulated GPU without clusters reports it at load or launch.
         Err(Error::Load(_)) if device.properties().is_emulated => return,
         ranks => ranks.expect("the module loads"),
     };

@@ -1,5 +1,5 @@
-//! What a kernel that fails leaves behind. A GPU's context does not survive a fault, so these tests
-//! have a process of their own.
+//! The state after a kernel fails. A GPU's context does not survive a fault, so these tests run in
+//! a process of their own.
 
 use warpwright_runtime::{Device, Error, Function, Launch};
 

@@ -1,5 +1,4 @@
-//! Clusters, mbarriers and bulk copies as kernels of the language use them, on every device that
-//! has them.
+//! Clusters, mbarriers and bulk copies in kernels of the language, on every device that has them.
 
 use warpwright_lang::access::{Access, Ordering as AccessOrdering, Scope};
 use warpwright_lang::async_copy::copy_async;
@@ -18,8 +17,8 @@ use crate::with_clusters::devices;
 const CTAS: u32 = 4;
 const THREADS: u32 = 64;
 
-/// Each cluster sums 256 elements: its CTAs add their threads' values into the first one's shared
-/// memory, which all of them then read.
+/// Each cluster sums 256 elements: its CTAs add their threads' values in the shared memory of the
+/// first CTA, which all of them then read.
 #[kernel]
 fn cluster_sums(input: &Global<u32>, output: &mut Global<u32>) {
     launch::threads(THREADS);
@@ -58,7 +57,7 @@ fn a_cluster_reduces_through_distributed_shared_memory() {
 
 const STAGES: u32 = 3;
 
-/// One warp hands `rounds` rows of 32 elements to another, through a ring of slots.
+/// One warp passes `rounds` rows of 32 elements to another through a pipeline.
 #[kernel]
 fn hands_over(input: &Global<u32>, output: &mut Global<u32>, rounds: u32) {
     launch::threads(64);
@@ -111,7 +110,7 @@ fn a_producer_and_a_consumer_share_a_ring_of_slots() {
     }
 }
 
-/// Each CTA of a pair writes into the other one's shared memory, and says so at the other one's
+/// Each CTA of a pair writes into the shared memory of the other, and arrives at the other's
 /// barrier.
 #[kernel]
 fn writes_to_the_neighbor(output: &mut Global<u32>) {
@@ -145,7 +144,7 @@ fn neighbors_write_to_each_other() {
     }
 }
 
-/// Writes the numbers of its threads, and lets the next kernel begin before that.
+/// Writes thread indices, after allowing the dependent launch to begin.
 #[kernel]
 fn counts(output: &mut Global<u32>) {
     let at = block_idx().x * 128 + thread_idx().x;
@@ -153,7 +152,7 @@ fn counts(output: &mut Global<u32>) {
     output[at] = at;
 }
 
-/// Squares what the kernel before it wrote.
+/// Squares what its predecessor wrote.
 #[kernel]
 fn squares(values: &mut Global<u32>) {
     let at = block_idx().x * 128 + thread_idx().x;
@@ -176,7 +175,7 @@ fn a_kernel_begins_before_the_one_it_depends_on_ends() {
     }
 }
 
-/// Each CTA counts itself, waits until all have, and writes how many it saw.
+/// Each CTA increments a counter, waits until all have done so, and writes the count.
 #[kernel]
 fn meets(arrived: &mut Global<u32>, seen: &mut Global<u32>) {
     launch::threads(32);
@@ -213,7 +212,7 @@ fn all_ctas_of_a_cooperative_grid_are_there_at_once() {
     }
 }
 
-/// Copies 32 elements by `cp.async`, whose completion is the arrival.
+/// Copies 32 elements by `cp.async`, whose completion arrives at an mbarrier.
 #[kernel]
 fn copies(input: &Global<f32>, output: &mut Global<f32>) {
     launch::threads(32);

@@ -1,4 +1,4 @@
-//! Kernels of the language, compiled and launched with arguments checked by type.
+//! Kernels of the language, compiled and launched with typed arguments.
 
 use half::f16;
 use warpwright_arch::tensor_map::Swizzle;
@@ -19,7 +19,7 @@ fn scaled_sum(x: &Global<f32>, y: &Global<f32>, out: &mut Global<f32>, a: f32, n
     }
 }
 
-/// Writes out[0], then far outside of it.
+/// Writes out[0], then out of bounds.
 #[kernel]
 fn stray(x: &Global<f32>, out: &mut Global<f32>) {
     out.at(0u32).store(x.at(0u32).load());
@@ -151,7 +151,7 @@ fn structs_are_passed_by_value() {
     }
 }
 
-/// Four values a thread as bytes, clamped.
+/// Four values per thread as bytes, clamped.
 #[kernel]
 fn packs(values: &Global<i32>, bytes: &mut Global<u32>, halves: &mut Global<u32>) {
     let i = thread_idx().x;
@@ -182,7 +182,7 @@ fn integers_are_packed_with_saturation() {
     }
 }
 
-/// Copies the 32-bit words of a tensor map out, by its generic address.
+/// Copies the 32-bit words of a tensor map through its generic address.
 #[kernel]
 fn reads_a_map(map: &TensorMap, out: &mut Global<u32>) {
     let i = thread_idx().x;
@@ -197,7 +197,7 @@ fn a_tensor_map_is_passed_by_value() {
         let stream = device.stream().expect("a stream");
         let matrix = device.buffer_from(&vec![0.0f32; 64 * 64]).expect("it fits");
         let map = warpwright_runtime::TensorMap::row_major(&matrix, &[64, 64], &[8, 32], Swizzle::None);
-        // A GPU from before the accelerator has no tensor maps to pass.
+        // A GPU before Hopper has no tensor maps to pass.
         let Ok(map) = map else { continue };
         kernel.launch(&stream, kernel.shape(1).block(32), (&map, &mut out)).expect("it fits");
         let words = map.as_bytes().as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));

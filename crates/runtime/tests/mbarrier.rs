@@ -1,6 +1,6 @@
-//! Every way to arrive at an mbarrier and to wait for it, run on the emulated H200 with its
-//! checkers on, and on a GPU that has clusters: a phase ends with the last arrival and the last
-//! byte, not before, and what dropped out is not waited for again.
+//! Every operation that arrives at an mbarrier or waits for it, on the emulated H200 with checkers
+//! and on a GPU that has clusters: a phase completes with the last arrival and the last byte, not
+//! earlier, and later phases do not wait for threads that dropped out.
 
 use warpwright_lang::access::Scope;
 use warpwright_lang::block::sync_threads;
@@ -15,7 +15,7 @@ use warpwright_lang::{Reg, device, kernel, launch};
 
 use crate::with_clusters::devices;
 
-/// What is said of the order.
+/// The memory order of the arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
     Default,
@@ -45,11 +45,11 @@ struct Arrivals {
     order: Order,
     kind: Kind,
     drop: bool,
-    /// From the other CTA of a pair.
+    /// From the other CTA of the pair.
     remote: bool,
 }
 
-/// Bytes that each arrival with bytes expects.
+/// Transaction bytes that each expecting arrival adds.
 const BYTES: u32 = 4;
 
 impl Arrivals {
@@ -68,15 +68,15 @@ impl Arrivals {
         }
     }
 
-    /// What each of the threads counts for.
+    /// The arrival count of each thread.
     fn times(self) -> u32 {
         if matches!(self.kind, Kind::Two | Kind::TwoWithoutEnding) { 2 } else { 1 }
     }
 
-    /// The 32 threads arrive at the barrier of the first CTA, then one more; then once more. What
-    /// is seen at each step goes to `seen`: bit 0 before the last arrival, bit 1 after it and
-    /// before the bytes, bit 2 after all, and 3 to 5 the same of the next phase, to which those who
-    /// dropped out do not come.
+    /// The 32 threads arrive at the barrier of the first CTA, then one more thread arrives, then
+    /// one more. `seen` records whether the phase is complete: bit 0 before the last arrival, bit 1
+    /// after it and before the bytes, bit 2 after everything; bits 3 to 5 are the same for the next
+    /// phase, without the threads that dropped out.
     #[kernel]
     fn run(&self, seen: &mut Global<u32>) {
         launch::threads(32);
@@ -94,8 +94,7 @@ impl Arrivals {
         }
     }
 
-    /// One phase. Only the first CTA's barrier is used: the other's test of its own sees nothing
-    /// end.
+    /// One phase. Only the barrier of the first CTA is used; that of the second never completes.
     #[device]
     fn phase(&self, barrier: Mbarrier, parity: u32) -> Reg<u32> {
         let comes = cluster_rank() == u32::from(self.remote);
@@ -120,7 +119,7 @@ impl Arrivals {
         before | between << 1 | after << 2
     }
 
-    /// Whether the 32 threads come in the phase of this parity.
+    /// Whether the 32 threads arrive in the phase of this parity.
     fn come(self, parity: u32) -> bool {
         parity == 0 || !self.drop
     }
@@ -147,13 +146,13 @@ impl Arrivals {
         self.kind != Kind::TwoWithoutEnding || (plain && !self.remote)
     }
 
-    /// What is seen of a phase.
+    /// What a phase reports.
     fn expected(self, parity: u32) -> u32 {
         if self.come(parity) && self.kind == Kind::OneWithBytes { 0b100 } else { 0b110 }
     }
 }
 
-/// The state of the phase arrived in, that nobody needs.
+/// The state that the arrival returns is unused.
 fn drop_value(_: Reg<u64>) {}
 
 #[test]
@@ -185,7 +184,7 @@ fn phases_end_with_the_last_of_every_kind_of_arrival() {
     assert!(ran >= 5 * 3 * 4 + 2 * 2, "every order, kind and place: {ran}");
 }
 
-/// How a thread looks for the end of a phase.
+/// How a thread tests for the end of a phase.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     order: Order,
@@ -208,7 +207,8 @@ impl Wait {
         if self.limited { end.within(200) } else { end }
     }
 
-    /// Bits 0 and 1: a test and an attempt before the last arrival; 2 and 3: after a wait for it.
+    /// Bits 0 and 1: a test and an attempt before the last arrival; bits 2 and 3: the same after a
+    /// wait.
     #[kernel]
     fn run(&self, seen: &mut Global<u32>) {
         launch::threads(64);
@@ -251,7 +251,8 @@ fn waits_of_every_kind_see_the_end_of_a_phase_and_not_before() {
     }
 }
 
-/// The threads of a pair of CTAs meet in a branch that half of each warp takes, then in the other.
+/// The threads of two CTAs synchronize in a branch that half of each warp takes, then in the other
+/// branch.
 #[kernel]
 fn meets_in_branches(output: &mut Global<u32>) {
     launch::threads(32);

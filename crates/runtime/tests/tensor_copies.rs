@@ -1,5 +1,5 @@
-//! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, as kernels of the
-//! language use them, on every device that has them; on the emulator under each schedule.
+//! Bulk and tensor copies, asynchronous stores and tensor maps made by kernels, on every device
+//! that has them; on the emulator under each schedule.
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, Swizzle};
 use warpwright_lang::access::Scope;
@@ -17,8 +17,7 @@ use warpwright_lang::value::constant;
 use warpwright_lang::{device, kernel, launch, tma, warp};
 use warpwright_runtime::{self as runtime, Buffer, Device, Schedule};
 
-/// The emulated H200 under each schedule, with its checkers on, and the GPU where there is one with
-/// the tensor memory accelerator.
+/// The emulated H200 under each schedule with checkers, and the GPU if it has TMA.
 fn devices() -> Vec<Device> {
     let emulator = |schedule| {
         let device = Device::with_schedule("emu:h200", schedule).expect("the emulator always starts");
@@ -34,7 +33,7 @@ const ROWS: u32 = 16;
 const COLUMNS: u32 = 32;
 const TILE_BYTES: u32 = ROWS * COLUMNS * 4;
 
-/// A barrier that one thread has initialized for one arrival, and all know.
+/// An mbarrier that one thread has initialized for one arrival, and that all threads see.
 #[device]
 fn ready_barrier() -> Mbarrier {
     let barrier = Mbarrier::new();
@@ -56,7 +55,7 @@ fn tile() -> Shared<u32> {
     dynamic_shared_aligned(ROWS * COLUMNS, 1024)
 }
 
-/// Adds 1 to each element that lies in the tensor, a tile a CTA.
+/// Adds 1 to each element of the tensor, one tile per CTA.
 #[kernel]
 fn increments(source: &TensorMap, target: &TensorMap) {
     launch::threads(32);
@@ -90,7 +89,7 @@ fn map(buffer: &Buffer<u32>, rows: usize, columns: usize, swizzle: Swizzle) -> r
 
 #[test]
 fn tiles_are_loaded_and_stored_within_the_tensor() {
-    // The last tiles reach out of the tensor: what lies there is neither read nor written.
+    // The last tiles extend out of the tensor; elements outside are neither read nor written.
     let (rows, columns) = (37, 72);
     let source = matrix(rows, columns);
     let expected: Vec<u32> = source.iter().map(|value| value + 1).collect();
@@ -108,7 +107,7 @@ fn tiles_are_loaded_and_stored_within_the_tensor() {
     }
 }
 
-/// Adds every tile of the source into the first tile of the target.
+/// Adds every tile of the source to the first tile of the target.
 #[kernel]
 fn adds_tiles(source: &TensorMap, target: &TensorMap) {
     launch::threads(32);
@@ -220,7 +219,7 @@ fn a_tile_is_sent_to_several_ctas() {
 const CHANNELS: u32 = 4;
 const PIXELS: u32 = 32;
 
-/// For each tap of a 3 x 3 filter, the pixels that it meets: the columns of a convolution's matrix,
+/// For each tap of a 3 x 3 filter, the pixels under it: the columns of a convolution's matrix,
 /// padded by one pixel.
 #[kernel]
 fn gathers_pixels(image: &TensorMap, output: &mut Global<u32>) {
@@ -278,7 +277,7 @@ fn pixels_are_gathered_for_each_tap_of_a_filter() {
     }
 }
 
-/// Each CTA of a pair loads 256 elements and sends them to the other one, which adds them into
+/// Each CTA of a pair loads 256 elements and sends them to the other CTA, which adds them to
 /// memory.
 #[kernel]
 fn passes_on(input: &Global<f32>, output: &mut Global<f32>) {
@@ -318,7 +317,7 @@ fn bulk_copies_go_in_every_direction() {
     }
 }
 
-/// Each CTA of a pair stores into the other one's shared memory, and counts there how often.
+/// Each CTA of a pair stores into the other's shared memory and counts the stores there.
 #[kernel]
 fn stores_to_the_neighbor(output: &mut Global<u32>) {
     launch::threads(32);
@@ -353,8 +352,8 @@ fn neighbors_store_to_each_other_asynchronously() {
     }
 }
 
-/// Copies the first tile of a matrix by a map that the kernel makes from that of another matrix,
-/// with fewer rows.
+/// Copies the first tile of a matrix with a map that the kernel derives from the map of another
+/// matrix with fewer rows.
 #[kernel]
 fn makes_a_map(
     like: &TensorMap,

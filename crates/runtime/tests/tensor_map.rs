@@ -1,4 +1,4 @@
-//! Tensor maps as the host makes them.
+//! Tensor maps encoded by the host.
 
 use warpwright_arch::tensor_map::{Access, Description, ElementType, L2Promotion, Swizzle};
 use warpwright_layout::{ComposedLayout, Layout, Swizzle as LayoutSwizzle};
@@ -48,11 +48,11 @@ fn layouts_make_maps() {
     let map = TensorMap::of_layout(&buffer, &tensor, &rows_of_128((64, 128), (0, 1))).expect("legal");
     assert_eq!(map.description().extents, [256, 512]);
     assert_eq!(map.description().access, Access::Tiled { box_extents: vec![64, 128] });
-    // A tile that has its rows along the other mode than the tensor.
+    // The tile's rows run along a different mode than the tensor's.
     let refused =
         TensorMap::of_layout(&buffer, &tensor, &rows_of_128((128, 64), (1, 0))).expect_err("strided");
     assert!(refused.to_string().contains("contiguous"), "{refused}");
-    // A third mode, of which a box takes one.
+    // A third mode, along which a box has extent 1.
     let tensor = Layout::new((256, 512, 3), (512, 1, 256 * 512)).expect("a layout");
     let map = TensorMap::of_layout(&buffer, &tensor, &rows_of_128((128, 64), (1, 0))).expect("legal");
     assert_eq!(map.description().extents, [512, 256, 3]);

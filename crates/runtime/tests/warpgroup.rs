@@ -1,6 +1,6 @@
-//! Every `wgmma` that the language has, run on the emulated H200 with its checkers on (and on a GPU
-//! that has them), against sums on the host: all types, A in shared memory and in registers, whole
-//! and sparse, negated, saturating, either order of 16-bit operands.
+//! Every `wgmma` of the language, on the emulated H200 with checkers (and on a GPU that has it),
+//! compared with the host: all types, A in shared memory and in registers, dense and sparse,
+//! negated, saturating, and both layouts of 16-bit operands.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -26,7 +26,7 @@ use warpwright_runtime::{Device, Schedule, Storable};
 
 const THREADS: u32 = 128;
 
-/// Instructions along k: with an odd number, the last register of metadata is half used.
+/// MMA instructions along k. An odd number leaves half of the last metadata register unused.
 const STEPS: i64 = 3;
 
 fn devices() -> Vec<Device> {
@@ -36,13 +36,13 @@ fn devices() -> Vec<Device> {
     std::iter::once(emulator.expect("the emulator always starts")).chain(gpu.filter(has_wgmma)).collect()
 }
 
-/// What is multiplied, and how.
+/// One case: shapes, types and operand sources.
 #[derive(Clone, Debug)]
 struct Form {
     atom: MmaAtom,
     majors: (Major, Major),
     negates: (bool, bool),
-    /// Sums to begin from, and whether they stop at the ends of `i32`.
+    /// Initial accumulators, and whether they saturate at the limits of `i32`.
     start: Option<i32>,
     saturating: bool,
 }
@@ -52,19 +52,20 @@ impl Form {
         Self { atom, majors: (Major::K, Major::K), negates: (false, false), start: None, saturating: false }
     }
 
-    /// The extents of an operand's tile, in what one element of memory holds: of bits, words.
+    /// The extents of an operand's tile in memory elements; a memory element of b1 is a 32-bit
+    /// word.
     fn extents(&self, operand: Operand) -> (u32, u32) {
         let (rows, depth) = self.atom.tile(operand);
         (rows as u32, (STEPS * depth / packed(self.atom.element(operand))) as u32)
     }
 }
 
-/// Elements in one of memory: bits come by words.
+/// Values per memory element: 32 for b1.
 fn packed(element: DataType) -> i64 {
     if element == DataType::B1 { 32 } else { 1 }
 }
 
-/// A tile of shared memory for an operand of `extents`, its rows (or columns) of 32 bytes a step.
+/// A shared-memory tile for an operand of `extents`, with 32 bytes of k per instruction.
 fn layout<T: Element>(extents: (u32, u32), major: Major) -> ComposedLayout {
     TmaTile::new::<T>(extents, major).and_then(|tile| tile.layout(1)).expect("a tile of whole blocks")
 }
@@ -75,8 +76,8 @@ struct Product<A, B, C> {
 }
 
 impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
-    /// The product of images of A and B: a tile as it lies in shared memory, or a fragment's
-    /// registers, thread after thread.
+    /// The product of images of A and B. An image is a tile as stored in memory, or the registers
+    /// of a fragment, thread by thread.
     #[kernel]
     fn run(&self, a: &Global<u32>, b: &Global<u32>, metadata: &Global<u32>, c: &mut Global<C>) {
         launch::threads(THREADS);
@@ -173,7 +174,7 @@ impl<A: Element, B: Element, C: Storable> Product<A, B, C> {
     }
 }
 
-/// Small integers, that every type and every sum holds exactly; or words of bits.
+/// Small integers, which every type and every accumulator represents exactly, or words of bits.
 struct Matrix {
     rows: i64,
     values: Vec<i64>,
@@ -197,10 +198,10 @@ impl Matrix {
         self.values[(row + self.rows * column) as usize]
     }
 
-    /// The values as elements of memory, each where `place` puts its index: to words.
+    /// The values as memory elements, each at the index that `place` returns, packed into words.
     fn image(&self, element: DataType, places: &[i64]) -> Vec<u32> {
         let bytes = (i64::from(element.bits()) * packed(element) / 8) as usize;
-        // As many words as all threads move together.
+        // The number of words that all threads move together.
         let mut image = vec![0; (self.values.len() * bytes).next_multiple_of(4 * THREADS as usize)];
         for (&value, &place) in self.values.iter().zip(places) {
             let bits = bits_of(element, value).to_le_bytes();
@@ -222,8 +223,7 @@ fn bits_of(element: DataType, value: i64) -> u32 {
     }
 }
 
-/// The registers of a fragment of A, thread after thread: the image of what `thread_values` says,
-/// step after step.
+/// The registers of a fragment of A, thread by thread: the image that `thread_values` describes.
 fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     let element = atom.a;
     let (rows, depth) = atom.tile(Operand::A);
@@ -231,7 +231,7 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     let each = packed(element);
     let offsets = layout.offsets().expect("known");
     let values = offsets.len() as i64 / i64::from(THREADS);
-    // Elements of memory in a register, and registers of a step.
+    // Memory elements per register, and registers per instruction.
     let in_word = 32 / (i64::from(element.bits()) * each);
     let words = values / each / in_word;
     let mut places = vec![0; (rows * depth / each * STEPS) as usize];
@@ -251,8 +251,7 @@ fn fragment_places(atom: &MmaAtom) -> Vec<i64> {
     places
 }
 
-/// The places in their fours of the two stored elements of a pair, rising; or of one of two, as
-/// tf32 says it.
+/// Indices of the two stored elements of each group of four, ascending; or of one of two for tf32.
 fn entry(element: DataType, step: i64, row: i64, entry: i64) -> u32 {
     const PAIRS: [[u32; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
     let mixed = |at: i64| ((step * 64 + row) * 64 + at).wrapping_mul(2_654_435_761) as usize >> 7;
@@ -262,7 +261,7 @@ fn entry(element: DataType, step: i64, row: i64, entry: i64) -> u32 {
     }
 }
 
-/// The product on the host: what each instruction adds, in order.
+/// The product on the host, in the order in which the instructions accumulate.
 fn expected(form: &Form, a: &Matrix, b: &Matrix) -> Vec<i64> {
     let atom = &form.atom;
     let ((m, n, _), (_, stored), (_, depth)) = (atom.shape, atom.tile(Operand::A), atom.tile(Operand::B));
@@ -272,7 +271,7 @@ fn expected(form: &Form, a: &Matrix, b: &Matrix) -> Vec<i64> {
         DataType::B1 => i64::from((left & right).count_ones()),
         _ => sign * left * right,
     };
-    // The column of B in its step that a stored element meets.
+    // The row of B that a stored element multiplies.
     let column = |step: i64, row: i64, at: i64| match atom.metadata() {
         Some(metadata) => metadata.column(at, i64::from(entry(atom.a, step, row, metadata.entry_of(at)))),
         None => at,
@@ -292,7 +291,7 @@ fn expected(form: &Form, a: &Matrix, b: &Matrix) -> Vec<i64> {
     sums
 }
 
-/// Runs a form on the devices and compares every element.
+/// Runs a case on the devices and compares every element.
 fn check(form: &Form) {
     match form.atom.a {
         DataType::F16 => by_right::<f16>(form),
@@ -365,7 +364,7 @@ fn run<A: Element, B: Element, C: Storable>(form: &Form, value: fn(C) -> i64) {
     }
 }
 
-/// Atoms of the family by their types and source of A, each in all its widths.
+/// Atoms of the family, by types and source of A, each in all its widths.
 fn atoms(family: Family) -> Vec<Vec<MmaAtom>> {
     let mut by_types: BTreeMap<String, Vec<MmaAtom>> = BTreeMap::new();
     for atom in MmaAtom::all().into_iter().filter(|atom| atom.family == family) {
@@ -375,8 +374,8 @@ fn atoms(family: Family) -> Vec<Vec<MmaAtom>> {
     by_types.into_values().collect()
 }
 
-/// Each type and source in every shape; without optimization in its narrowest and two others, such
-/// that over the types all are seen.
+/// Each type and source in every shape; without optimization in its narrowest and two others, so
+/// that the types together cover all shapes.
 fn samples(family: Family) -> Vec<Form> {
     let atoms = atoms(family);
     if !cfg!(debug_assertions) {
@@ -422,7 +421,7 @@ fn halves_are_read_in_either_order() {
     for family in [Family::Warpgroup, Family::SparseWarpgroup] {
         for widths in atoms(family).iter().filter(|widths| widths[0].a.bits() == 16) {
             let orders = [(Major::K, Major::Mn), (Major::Mn, Major::K), (Major::Mn, Major::Mn)];
-            // Of A in registers there is no order.
+            // A in registers has no layout.
             let some = if widths[0].a_from_shared { &orders[..] } else { &orders[..1] };
             for &majors in some {
                 check(&Form { majors, ..Form::of(widths[7].clone()) });
@@ -444,8 +443,8 @@ fn integers_saturate_or_wrap_and_begin_from_sums() {
     }
 }
 
-/// Twice A, of 64 rows, by B; and that, rounded, by B turned over: what registers hold is made
-/// before it is multiplied.
+/// Twice A, of 64 rows, by B; and the rounded result by the transpose of B: the register operand is
+/// computed before it is multiplied.
 #[kernel]
 fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     launch::threads(128);
@@ -470,7 +469,7 @@ fn doubles_and_chains(a: &Global<f16>, b: &Global<f16>, c: &mut Global<f32>) {
     sums.clear();
     multiply(&mma, &mut sums, &left, &mma.b_operand(&b_tile).slice((All, All, 0)), Accumulate::No);
     wait_multiplications(0);
-    // The sums of 16 columns are spread as an instruction's A is.
+    // The accumulators of 16 columns are distributed like an instruction's A fragment.
     let rounded: Fragment<f16> = sums.packed(|low, high| low.pack_f16x2(high).bit_cast());
     let rounded = rounded.window(0, Layout::column_major((8, 1, 2)));
     multiply(&mma, &mut sums, &rounded, &mma.b_operand(&turned).slice((All, All, 0)), Accumulate::Yes);
@@ -502,7 +501,7 @@ fn what_registers_hold_is_made_before_it_is_multiplied() {
     }
 }
 
-/// Writes A in registers again before the multiply that reads it is waited for.
+/// Overwrites the register operand A before waiting for the MMA that reads it.
 #[kernel]
 fn overwrites_a(b: &Global<f16>, c: &mut Global<f32>) {
     launch::threads(128);

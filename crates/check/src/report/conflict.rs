@@ -31,7 +31,7 @@ pub(crate) struct Party {
     pub(crate) warp: Option<u32>,
     pub(crate) lanes: u32,
     pub(crate) pc: u32,
-    pub(crate) touch: AccessKind,
+    pub(crate) kind: AccessKind,
     pub(crate) strength: Strength,
     pub(crate) proxy: Option<Proxy>,
 }
@@ -57,7 +57,7 @@ impl Party {
             warp,
             lanes: access.lanes_of(bytes),
             pc: access.pc,
-            touch: access.touch,
+            kind: access.kind,
             strength: access.strength,
             proxy: access.proxy,
         }
@@ -72,7 +72,7 @@ impl Party {
 
     /// `a read`, `a copy's write`
     pub(crate) fn what(&self) -> &'static str {
-        match (self.proxy, self.touch) {
+        match (self.proxy, self.kind) {
             (None, AccessKind::Read | AccessKind::ReadTile) => "read",
             (None, AccessKind::Write | AccessKind::Object) => "write",
             (None, AccessKind::Atomic) => "atomic operation",
@@ -84,7 +84,7 @@ impl Party {
     }
 }
 
-/// Two accesses that are at odds.
+/// Two conflicting accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) kind: FindingKind,
@@ -106,13 +106,13 @@ impl Conflict {
         (self.kind, self.later.pc, self.earlier.pc)
     }
 
-    /// Of several conflicts of one key, the first in the grid is reported.
+    /// Of several conflicts with the same key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         let of = |party: &Party| (party.cta, party.warp, party.lanes);
         (of(&self.later), of(&self.earlier), self.address)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match self.space {
             MemorySpace::Shared => format!("shared address {:#x}", split_shared(self.address).1),
             MemorySpace::Global => format!("global address {:#x}", self.address),
@@ -127,7 +127,7 @@ impl Conflict {
     fn message(&self) -> String {
         let bytes = byte_count(self.length);
         let (later, earlier) = (self.later.what(), self.earlier.what());
-        let place = self.place();
+        let location = self.location();
         let (a_later, an_earlier) = (with_article(later), with_article(earlier));
         if self.frees() {
             return format!("tensor-memory columns freed while {an_earlier} of them is in flight");
@@ -136,13 +136,13 @@ impl Conflict {
             FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_)
                 if earlier == later =>
             {
-                format!("nothing orders two {later}s of {bytes} at {place}")
+                format!("nothing orders two {later}s of {bytes} at {location}")
             }
             FindingKind::Race | FindingKind::Overlap | FindingKind::Barrier | FindingKind::Fault(_) => {
-                format!("nothing orders {an_earlier} and {a_later} of {bytes} at {place}")
+                format!("nothing orders {an_earlier} and {a_later} of {bytes} at {location}")
             }
             FindingKind::Uninitialized => {
-                format!("{a_later} of {bytes} at {place}, which nothing has written")
+                format!("{a_later} of {bytes} at {location}, which nothing has written")
             }
             FindingKind::Leak => match self.earlier.role {
                 Role::Group(_, AsyncKind::Multiply, _) => {
@@ -155,20 +155,20 @@ impl Conflict {
             }
             .to_owned(),
             FindingKind::InFlight => {
-                format!("{a_later} of {bytes} at {place} while {an_earlier} is in flight")
+                format!("{a_later} of {bytes} at {location} while {an_earlier} is in flight")
             }
             FindingKind::TensorFence => {
-                format!("{a_later} of {bytes} at {place} may precede {an_earlier}")
+                format!("{a_later} of {bytes} at {location} may precede {an_earlier}")
             }
             FindingKind::ProxyFence => {
-                format!("{a_later} of {bytes} at {place} may miss {an_earlier} through the generic proxy")
+                format!("{a_later} of {bytes} at {location} may miss {an_earlier} through the generic proxy")
             }
         }
     }
 
     /// Whether the later access frees columns of tensor memory.
     fn frees(&self) -> bool {
-        self.space == MemorySpace::Tensor && self.later.touch == AccessKind::Object
+        self.space == MemorySpace::Tensor && self.later.kind == AccessKind::Object
     }
 
     /// The missing ordering, and how to add it.
@@ -263,7 +263,7 @@ impl Conflict {
                 )
             }
             Role::Mbarrier(_) => self.missing_phase(),
-            Role::Warp(_) if later.proxy.is_some() && later.touch.writes() && !earlier.touch.writes() => (
+            Role::Warp(_) if later.proxy.is_some() && later.kind.writes() && !earlier.kind.writes() => (
                 "nothing orders the read before the copy".to_owned(),
                 "synchronize the reader with the issuer of the copy, by a barrier or an mbarrier, between the read and the issue; if the read should see this copy's data, wait for the copy first".to_owned(),
             ),
@@ -289,7 +289,7 @@ impl Conflict {
                 "no barrier.cluster and no mbarrier is between the two CTAs".to_owned(),
                 "call `cluster_sync()` (`barrier.cluster`) in both CTAs between the two".to_owned(),
             ),
-            Role::Warp(_) if later.pc == earlier.pc && later.touch == AccessKind::Write => (
+            Role::Warp(_) if later.pc == earlier.pc && later.kind == AccessKind::Write => (
                 "the threads write different values with the same instruction".to_owned(),
                 "let one thread write, or each to an address of its own".to_owned(),
             ),
@@ -304,7 +304,7 @@ impl Conflict {
         }
     }
 
-    /// That the phase which a copy completes was not waited for.
+    /// The note for a copy whose mbarrier phase was not waited for.
     fn missing_phase(&self) -> (String, String) {
         let Some((phase, seen)) = self.phases else {
             return (
@@ -322,7 +322,7 @@ impl Conflict {
         )
     }
 
-    /// The address it is about; a leak is of none.
+    /// The address that the conflict is about; a leak has none.
     pub(crate) fn at(&self) -> Option<(MemorySpace, u64)> {
         (self.length > 0).then_some((self.space, self.address))
     }
@@ -333,8 +333,10 @@ impl Conflict {
         let mut message = self.message();
         let initializes = |party: &Party| code.instruction(party.pc).class == Class::MbarrierInit;
         if self.kind == FindingKind::Race && (initializes(&self.earlier) || initializes(&self.later)) {
-            message =
-                format!("nothing orders the initialization of the mbarrier at {} and its use", self.place());
+            message = format!(
+                "nothing orders the initialization of the mbarrier at {} and its use",
+                self.location()
+            );
             missing.push_str(": this thread may use the mbarrier before it is initialized");
             help = "initialize it in one thread, then execute a barrier (in a cluster: `fence_mbarrier_init()`, then `cluster_sync()`) before any other thread uses it".to_owned();
         }

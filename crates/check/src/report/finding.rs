@@ -30,7 +30,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// All of them.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = FindingKind> {
         let found = [
             FindingKind::Race,
@@ -78,7 +78,7 @@ pub struct Finding {
     pub notes: Vec<String>,
     /// How to correct it.
     pub help: Option<String>,
-    /// How often it was found.
+    /// How often it occurred.
     pub count: u64,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Finding {
 fn general_help(kind: FaultKind) -> Option<&'static str> {
     match kind {
         FaultKind::LaneMask => {
-            Some("name in the mask exactly the lanes that execute the instruction together")
+            Some("list exactly the lanes in the mask that execute the instruction together")
         }
         FaultKind::Warpgroup => {
             Some("let all threads of the four warps execute it together, also those without work")
@@ -110,7 +110,7 @@ fn general_help(kind: FaultKind) -> Option<&'static str> {
     }
 }
 
-/// The first sentence of a message as a title: without a capital, and a full stop.
+/// The first sentence of a message as a title: with a lowercase initial and no full stop.
 fn as_title(message: &str) -> String {
     let message = message.strip_prefix("Deadlock: ").unwrap_or(message);
     let message = message.strip_suffix('.').unwrap_or(message);
@@ -124,7 +124,7 @@ fn as_title(message: &str) -> String {
 }
 
 impl From<&Fault> for Finding {
-    /// A faultas a finding.
+    /// A fault as a finding.
     fn from(fault: &Fault) -> Self {
         let mut who = String::new();
         if let Some(warp) = fault.warp {

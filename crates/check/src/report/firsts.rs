@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The first of each key, and how many there were.
+/// The first finding of each key, and the number of findings.
 #[derive(Debug)]
 pub(crate) struct Firsts<K, T>(Mutex<BTreeMap<K, (T, u64)>>);
 
@@ -15,8 +15,8 @@ impl<K, T> Default for Firsts<K, T> {
 }
 
 impl<K: Ord, T> Firsts<K, T> {
-    /// Adds one. Host threads find them in any order; the one with the lowest rank counts as the
-    /// first.
+    /// Adds a finding. Host threads find them in any order; the one with the lowest rank counts as
+    /// the first.
     pub(crate) fn note<R: Ord>(&self, key: K, found: T, rank: impl Fn(&T) -> R) {
         match self.lock().entry(key) {
             Entry::Vacant(entry) => drop(entry.insert((found, 1))),

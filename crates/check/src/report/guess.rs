@@ -18,27 +18,27 @@ use crate::report::finding::FindingKind;
 pub(crate) struct Guesses {
     held: Mutex<HashMap<(u32, u32), Vec<Conflict>>>,
     count: AtomicUsize,
-    /// Instructions whose reads proved to be guesses. A guess without a following atomic operation
-    /// was good enough, for example a maximum that is not raised.
+    /// Instructions whose reads proved to be guesses. A guess may be used without an atomic
+    /// operation, for example when a maximum is not raised.
     sites: Mutex<HashSet<u32>>,
 }
 
-/// The side of a held conflict that reads.
+/// The side of a deferred conflict that reads.
 fn reader(conflict: &Conflict) -> &Party {
-    if conflict.later.touch == AccessKind::Read { &conflict.later } else { &conflict.earlier }
+    if conflict.later.kind == AccessKind::Read { &conflict.later } else { &conflict.earlier }
 }
 
 fn is_guess(party: &Party, other: &Party) -> bool {
-    party.touch == AccessKind::Read
+    party.kind == AccessKind::Read
         && party.strength == Strength::Weak
         && party.proxy.is_none()
-        && other.touch == AccessKind::Atomic
+        && other.kind == AccessKind::Atomic
 }
 
 impl Guesses {
-    /// Holds a conflict if one side of it may be a guess, and returns it otherwise. For shared
-    /// granules this happens under the granule's lock, so the guess is held before the reader's own
-    /// atomic operation is recorded there.
+    /// Defers a conflict if one side of it may be a guess, and returns it otherwise. For shared
+    /// granules this happens under the granule's lock, so the guess is recorded before the reader's
+    /// own atomic operation.
     pub(crate) fn hold(&self, conflict: Conflict) -> Option<Conflict> {
         let (later, earlier) = (&conflict.later, &conflict.earlier);
         let reader = match () {
@@ -56,7 +56,8 @@ impl Guesses {
         None
     }
 
-    /// Lanes have executed an atomic operation: their earlier reads there were guesses.
+    /// Lanes have executed an atomic operation: their earlier reads of the same address were
+    /// guesses.
     pub(crate) fn confirm(&self, cta: u32, actor: Actor, addresses: &[u64; LANES], size: u64) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
@@ -76,7 +77,7 @@ impl Guesses {
         self.count.fetch_sub(before - conflicts.len(), Ordering::Relaxed);
     }
 
-    /// The reads that turned out to be no guesses.
+    /// The deferred conflicts whose reads were not guesses.
     pub(crate) fn take(&self) -> Vec<Conflict> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,14 +5,14 @@ use warpwright_events::{Class, Code, MbarrierAddress, MemorySpace};
 use crate::report::finding::{Finding, FindingKind};
 use crate::state::mark::Mark;
 
-/// A rule that is broken, in words.
+/// A broken rule, in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Misuse {
     pub(crate) kind: FindingKind,
     pub(crate) message: String,
-    /// Instructions and what each did, the reported one first.
-    pub(crate) places: Vec<(Mark, String)>,
-    /// The mbarrier it is about.
+    /// The instructions and what each did, the reported one first.
+    pub(crate) locations: Vec<(Mark, String)>,
+    /// The mbarrier concerned.
     pub(crate) mbarrier: Option<MbarrierAddress>,
     pub(crate) note: String,
     pub(crate) help: String,
@@ -21,38 +21,38 @@ pub(crate) struct Misuse {
 impl Misuse {
     /// Misuses with the same key are reported once.
     pub(crate) fn key(&self) -> (FindingKind, u32, u32) {
-        let pc = |place: usize| self.places.get(place).map_or(u32::MAX, |(mark, _)| mark.pc);
+        let pc = |index: usize| self.locations.get(index).map_or(u32::MAX, |(mark, _)| mark.pc);
         (self.kind, pc(0), pc(1))
     }
 
-    /// Of several misuses of one key, the first in the grid is reported.
+    /// Of several misuses with the same key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
-        let mark = |place: usize| self.places.get(place).map(|(mark, _)| *mark);
+        let mark = |index: usize| self.locations.get(index).map(|(mark, _)| *mark);
         (mark(0), mark(1))
     }
 
-    /// Whether an aligned barrier is at fault: others may be executed by the lanes of a warp one by
-    /// one.
+    /// Whether the barrier is aligned. Unaligned barriers may be executed by the lanes of a warp
+    /// separately.
     pub(crate) fn holds(&self, code: &Code) -> bool {
         let unaligned = |(mark, _): &(Mark, String)| {
             let class = code.instruction(mark.pc).class;
             matches!(class, Class::CtaBarrier { aligned: false } | Class::ClusterBarrier { aligned: false })
         };
-        self.kind != FindingKind::Barrier || !self.places.iter().any(unaligned)
+        self.kind != FindingKind::Barrier || !self.locations.iter().any(unaligned)
     }
 
-    /// The address it is about.
+    /// The address concerned.
     pub(crate) fn at(&self) -> Option<(MemorySpace, u64)> {
         self.mbarrier.map(|address| (MemorySpace::Shared, address.shared()))
     }
 
     pub(crate) fn finding(&self, code: &Code, count: u64) -> Finding {
-        let places = self.places.iter();
+        let locations = self.locations.iter();
         Finding {
             kind: self.kind,
             kernel: code.kernel.clone(),
             message: self.message.clone(),
-            labels: places.map(|(mark, what)| code.label(mark.pc, what.clone())).collect(),
+            labels: locations.map(|(mark, what)| code.label(mark.pc, what.clone())).collect(),
             memory: Vec::new(),
             notes: vec![self.note.clone()],
             help: Some(self.help.clone()),

@@ -47,13 +47,13 @@ struct Use {
 pub struct PreviousLaunch {
     kernel: String,
     pages: HashMap<u64, Box<[Use]>>,
-    /// The instructions that did it.
-    places: BTreeMap<u32, Label>,
+    /// The instructions that accessed it.
+    locations: BTreeMap<u32, Label>,
 }
 
 impl PreviousLaunch {
     pub(crate) fn new(code: &Code) -> Self {
-        Self { kernel: code.kernel.clone(), pages: HashMap::new(), places: BTreeMap::new() }
+        Self { kernel: code.kernel.clone(), pages: HashMap::new(), locations: BTreeMap::new() }
     }
 
     /// Records the accesses to a page.
@@ -65,13 +65,13 @@ impl PreviousLaunch {
                 if is_strong {
                     continue;
                 }
-                let (bytes, instruction) = match access.touch.writes() {
+                let (bytes, instruction) = match access.kind.writes() {
                     true => (&mut used.written, &mut used.writer),
                     false => (&mut used.read, &mut used.reader),
                 };
                 *bytes |= access.bytes;
                 *instruction = access.pc;
-                self.places.entry(access.pc).or_insert_with(|| code.label(access.pc, String::new()));
+                self.locations.entry(access.pc).or_insert_with(|| code.label(access.pc, String::new()));
             }
         }
         self.pages.insert(number, uses.into());
@@ -79,13 +79,13 @@ impl PreviousLaunch {
 
     /// The conflict of an access with the predecessor: the bytes, the predecessor's instruction,
     /// and whether it wrote.
-    pub(crate) fn met_by(&self, access: &Access, granule: u64) -> Option<(u16, u32, bool)> {
+    pub(crate) fn conflict_with(&self, access: &Access, granule: u64) -> Option<(u16, u32, bool)> {
         let page = self.pages.get(&(granule / PAGE))?;
         let used = page[(granule % PAGE / GRANULE) as usize];
         let (written, read) = (used.written & access.bytes, used.read & access.bytes);
         if written != 0 {
             Some((written, used.writer, true))
-        } else if read != 0 && access.touch.writes() {
+        } else if read != 0 && access.kind.writes() {
             Some((read, used.reader, false))
         } else {
             None
@@ -93,7 +93,7 @@ impl PreviousLaunch {
     }
 }
 
-/// An access to what the predecessor may still be using.
+/// An access to bytes that the predecessor may still use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overlap {
     pub(crate) later: Party,
@@ -110,7 +110,7 @@ impl Overlap {
         (self.later.pc, self.pc)
     }
 
-    /// Of several conflicts of one key, the first in the grid is reported.
+    /// Of several conflicts with the same key, the first in the grid is reported.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         (self.later.cta, self.later.warp, self.later.lanes, self.address)
     }
@@ -129,11 +129,11 @@ impl Overlap {
         let (what, who) = (self.later.what(), self.later.who(launch));
         let (doing, done) = if self.wrote { ("writing", "written") } else { ("reading", "read") };
         let mut labels = vec![code.label(self.later.pc, format!("{what} by {who}"))];
-        let of_front = |label: &Label| Label {
+        let predecessor_label = |label: &Label| Label {
             text: format!("{done} by `{}`, the predecessor", previous.kernel),
             ..label.clone()
         };
-        labels.extend(previous.places.get(&self.pc).map(of_front));
+        labels.extend(previous.locations.get(&self.pc).map(predecessor_label));
         Finding {
             kind: FindingKind::Overlap,
             kernel: code.kernel.clone(),

@@ -49,8 +49,8 @@ impl SourceFiles {
     fn load(&mut self, file: &str) {
         let root = &self.root;
         self.texts.entry(file.to_owned()).or_insert_with(|| {
-            let mut places = root.ancestors().map(|folder| folder.join(Path::new(file)));
-            places.find_map(|path| std::fs::read_to_string(path).ok())
+            let mut locations = root.ancestors().map(|folder| folder.join(Path::new(file)));
+            locations.find_map(|path| std::fs::read_to_string(path).ok())
         });
     }
 

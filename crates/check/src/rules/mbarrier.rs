@@ -31,7 +31,7 @@ impl Checker {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
                 message: format!("{} is initialized twice", named(address)),
-                places: vec![
+                locations: vec![
                     (mark, format!("initialized again by {}", mark.who(&self.launch.info))),
                     (before, format!("initialized by {}", before.who(&self.launch.info))),
                 ],
@@ -48,7 +48,7 @@ impl Checker {
             ..MbarrierState::new(state.role, (mark, time))
         };
         self.mbarriers.insert(address, state);
-        self.touch_object(actor, address, AccessKind::Object, Strength::Weak);
+        self.access_object(actor, address, AccessKind::Object, Strength::Weak);
     }
 
     pub(crate) fn mbarrier_invalidate(&mut self, actor: Actor, address: MbarrierAddress) {
@@ -63,7 +63,7 @@ impl Checker {
         let mut known = before.known.of_whole_warps(cta.linear);
         known.raise(cta.linear, Role::Warp(actor.warp).agent(), FULL, warp.time);
         warp.learn(actor.lanes, &Knowledge { known, ..Knowledge::default() });
-        self.touch_object(actor, address, AccessKind::Object, Strength::Weak);
+        self.access_object(actor, address, AccessKind::Object, Strength::Weak);
         self.ctas[actor.rank as usize].warps[actor.warp as usize].agree(actor.lanes, before);
     }
 
@@ -81,13 +81,13 @@ impl Checker {
         if known.covers(init.cta, Role::Warp(init.warp).agent(), init.lanes, time) {
             return;
         }
-        let party = |mark: Mark, touch: AccessKind| Party {
+        let party = |mark: Mark, kind: AccessKind| Party {
             cta: mark.cta,
             role: Role::Warp(mark.warp),
             warp: Some(mark.warp),
             lanes: mark.lanes,
             pc: mark.pc,
-            touch,
+            kind,
             strength: Strength::Weak,
             proxy: None,
         };
@@ -103,7 +103,7 @@ impl Checker {
         });
     }
 
-    /// Bytes are expected (positive) or arrive (negative).
+    /// Bytes are expected (positive) or delivered (negative).
     pub(crate) fn mbarrier_counts_bytes(
         &mut self,
         actor: Option<Actor>,
@@ -115,7 +115,7 @@ impl Checker {
         state.bytes += bytes;
         if let Some(mark) = mark {
             state.announced += bytes.unsigned_abs();
-            state.announcement = Some(mark);
+            state.expectation = Some(mark);
         }
     }
 
@@ -150,7 +150,7 @@ impl Checker {
             self.launch.report_misuse(Misuse {
                 kind: FindingKind::Barrier,
                 message: format!("phase {phase} of {} completes before a copy issued in it", named(address)),
-                places: state.copy_and_announcement(&self.launch.info, ", still in flight"),
+                locations: state.copy_and_expectation(&self.launch.info, ", still in flight"),
                 mbarrier: Some(address),
                 note: format!(
                     "{} bytes were expected in this phase, and its copies move more: a thread that waits for it reads too early",
@@ -177,26 +177,26 @@ impl Checker {
         }
         let waiting = state.waiting.entry((actor.rank, actor.warp)).or_insert([0; LANES]);
         let before = std::mem::replace(&mut waiting[lane], if ended { 0 } else { open });
-        // Found open now, the phase is the one that was found open before, or the one after the
-        // next; ended, it is the one before the open one.
-        let asked = if ended { open - 1 } else { open };
-        if before == 0 || asked < before + 2 {
+        // If the phase is open now, it is the phase that was open before or the one after the next;
+        // if it has ended, it is the one before the open one.
+        let tested = if ended { open - 1 } else { open };
+        if before == 0 || tested < before + 2 {
             return;
         }
-        let (missed, asked) = (state.number(before), state.number(asked));
-        let mut places =
+        let (missed, tested) = (state.number(before), state.number(tested));
+        let mut locations =
             vec![(mark, format!("{} waits here for phase {missed}", mark.who(&self.launch.info)))];
         let last = state
             .arrival
             .map(|arrival| (arrival, format!("last arrival, of {}", arrival.who(&self.launch.info))));
-        places.extend(last);
+        locations.extend(last);
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
             message: format!("{} completes two phases while a thread waits for the first", named(address)),
-            places,
+            locations,
             mbarrier: Some(address),
             note: format!(
-                "phases {missed} and {} ended between two tests of this thread; a wait by parity cannot distinguish phase {asked} from phase {missed}",
+                "phases {missed} and {} ended between two tests of this thread; a wait by parity cannot distinguish phase {tested} from phase {missed}",
                 missed + 1
             ),
             help: "before the next arrivals, wait until this phase has been observed: by an mbarrier at which the waiting threads arrive, or by a barrier".to_owned(),
@@ -212,17 +212,22 @@ impl Checker {
                 Misuse {
                     kind: FindingKind::Leak,
                     message: "the kernel ends with a copy that nothing has waited for".to_owned(),
-                    places: state.copy_and_announcement(&self.launch.info, "").into_iter().take(1).collect(),
+                    locations: state
+                        .copy_and_expectation(&self.launch.info, "")
+                        .into_iter()
+                        .take(1)
+                        .collect(),
                     mbarrier: Some(address),
                     note: format!(
-                        "no thread has observed the end of phase {} of {}, which the copy completes: it may write shared memory that belongs to another CTA by then",
+                        "no thread has observed the end of phase {} of {}, which the copy completes: the \
+                         copy may write shared memory that by then belongs to another CTA",
                         state.number(state.copy_phase),
                         named(address)
                     ),
                     help: "wait for the phase before the threads exit, or do not issue the copy".to_owned(),
                 }
             } else if state.bytes != 0 {
-                let places = state.copy_and_announcement(&self.launch.info, "");
+                let locations = state.copy_and_expectation(&self.launch.info, "");
                 let (message, note) = if state.bytes < 0 {
                     (
                         format!(
@@ -245,7 +250,7 @@ impl Checker {
                 Misuse {
                     kind: FindingKind::Barrier,
                     message,
-                    places,
+                    locations,
                     mbarrier: Some(address),
                     note: note.to_owned(),
                     help: "expect (`arrive_and_expect`, `expect_tx`) exactly the bytes of the copies that complete in a phase"
@@ -254,7 +259,7 @@ impl Checker {
             } else {
                 continue;
             };
-            if !misuse.places.is_empty() {
+            if !misuse.locations.is_empty() {
                 self.launch.report_misuse(misuse);
             }
         }

@@ -17,11 +17,11 @@ impl Checker {
     pub(crate) fn report_split_barrier(&self, barrier: u32, later: Actor, (lanes, pc): (u32, u32)) {
         let later = self.mark(later);
         let earlier = Mark { lanes, pc, ..later };
-        let come = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
+        let arrives = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
             message: format!("lanes of one warp reach barrier {barrier} at two instructions"),
-            places: vec![come(later), come(earlier)],
+            locations: vec![arrives(later), arrives(earlier)],
             mbarrier: None,
             note: "all lanes of a warp must execute the same `bar.sync` together: otherwise it is undefined which threads the barrier waits for (PTX ISA, \"bar\")".to_owned(),
             help: "move the barrier out of the branch, so that all lanes of the warp execute it".to_owned(),
@@ -34,7 +34,7 @@ impl Checker {
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
             message: format!("a warp arrives at barrier {barrier} a second time before it has completed"),
-            places: vec![(mark, format!("{} arrives again here", mark.who(&self.launch.info)))],
+            locations: vec![(mark, format!("{} arrives again here", mark.who(&self.launch.info)))],
             mbarrier: None,
             note: "a barrier counts arrivals, not warps (PTX ISA, \"bar\"): it may complete before the other warps arrive. The emulator holds this warp until it completes"
                 .to_owned(),
@@ -48,10 +48,11 @@ impl Checker {
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Fault(FaultKind::PeerNotResident),
             message: format!("{owner} may have exited when a peer accesses its shared memory"),
-            places: vec![(access, format!("{} accesses it here", access.who(&self.launch.info)))],
+            locations: vec![(access, format!("{} accesses it here", access.who(&self.launch.info)))],
             mbarrier: None,
             note: format!(
-                "{owner} waits for nothing that follows this access: it may exit before, and its shared memory may belong to another CTA by then (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
+                "{owner} waits for nothing that follows this access: it may exit earlier, and its shared \
+                 memory may then belong to another CTA (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
             ),
             help: "call `cluster_sync()` (`barrier.cluster`) after the last access, or let the CTA wait for the access before its threads exit".to_owned(),
         });
@@ -62,16 +63,16 @@ impl Checker {
     pub(crate) fn report_unfenced(&self, multiply: Mark, written: Option<u32>, accumulators: bool) {
         let what = if accumulators { "accumulators" } else { "fragments of A" };
         let warp = |pc: u32| Mark { lanes: FULL, pc, ..multiply };
-        let mut places = vec![(multiply, format!("wgmma by {}", multiply.who(&self.launch.info)))];
-        places.extend(written.map(|pc| (warp(pc), "one of its registers is written here".to_owned())));
+        let mut locations = vec![(multiply, format!("wgmma by {}", multiply.who(&self.launch.info)))];
+        locations.extend(written.map(|pc| (warp(pc), "one of its registers is written here".to_owned())));
         let message = match written {
-            Some(_) => format!("a wgmma uses {what} that were written with no wgmma.fence since"),
+            Some(_) => format!("a wgmma uses {what} that were written after the last wgmma.fence"),
             None => "a wgmma is issued with no wgmma.fence before it".to_owned(),
         };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::InFlight,
             message,
-            places,
+            locations,
             mbarrier: None,
             note: "the tensor cores access registers asynchronously: without the fence they may read old values (PTX ISA, \"wgmma.fence\")".to_owned(),
             help: "call `fence_multiplications()` (`wgmma.fence`) after the registers are written, before the first wgmma of each batch".to_owned(),
@@ -79,7 +80,7 @@ impl Checker {
     }
 
     /// A register of an MMA in flight is accessed.
-    pub(crate) fn report_touched(&self, touch: Mark, multiply: u32, touched: Touched) {
+    pub(crate) fn report_register_access(&self, access: Mark, multiply: u32, touched: Touched) {
         let (message, what) = match touched {
             Touched::Read => ("an accumulator is read while the wgmma that writes it is in flight", "read"),
             Touched::Written => ("a register is written while a wgmma that uses it is in flight", "written"),
@@ -91,31 +92,32 @@ impl Checker {
                 ("a wgmma uses fragments of A that a wgmma in flight still writes", "used as A")
             }
         };
-        let issue = Mark { lanes: FULL, pc: multiply, ..touch };
+        let issue = Mark { lanes: FULL, pc: multiply, ..access };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::InFlight,
             message: message.to_owned(),
-            places: vec![
-                (touch, format!("{what} by {}", touch.who(&self.launch.info))),
+            locations: vec![
+                (access, format!("{what} by {}", access.who(&self.launch.info))),
                 (issue, "the wgmma is issued here".to_owned()),
             ],
             mbarrier: None,
-            note: "no wgmma.wait_group covers the wgmma before this: neither a barrier nor a fence waits for it".to_owned(),
+            note: "no wgmma.wait_group covers the wgmma before this access: neither a barrier nor a fence \
+             waits for it".to_owned(),
             help: "call `commit_multiplications()` and `wait_multiplications(0)` (`wgmma.wait_group 0`) before its registers are accessed".to_owned(),
         });
     }
 }
 
 impl Checker {
-    /// A register that a load of tensor memory writes is touched before the wait for it.
-    pub(crate) fn report_loading(&self, touch: Mark, load: u32, writes: bool) {
+    /// A register that a load of tensor memory writes is accessed before the wait for it.
+    pub(crate) fn report_loading(&self, access: Mark, load: u32, writes: bool) {
         let what = if writes { "written" } else { "read" };
-        let issue = Mark { lanes: FULL, pc: load, ..touch };
+        let issue = Mark { lanes: FULL, pc: load, ..access };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::InFlight,
             message: format!("a register is {what} while the tcgen05.ld that writes it is in flight"),
-            places: vec![
-                (touch, format!("{what} by {}", touch.who(&self.launch.info))),
+            locations: vec![
+                (access, format!("{what} by {}", access.who(&self.launch.info))),
                 (issue, "the load is issued here".to_owned()),
             ],
             mbarrier: None,

@@ -17,10 +17,10 @@ use crate::state::clock::{Agent, Clock, Time};
 use crate::state::knowledge::Knowledge;
 use crate::state::mark::Mark;
 use crate::state::mbarrier::OBJECT;
-use crate::state::shadow::{Access, Granule, Piece, Verdict, cut, cut_range};
+use crate::state::shadow::{Access, Granule, Part, Verdict, cut, cut_range};
 use crate::state::warp::WarpState;
 
-/// The accessor, and what it knows.
+/// The accessor, and its knowledge.
 struct Accessor<'a> {
     actor: Actor,
     cta: u32,
@@ -35,35 +35,35 @@ struct Accessor<'a> {
 
 impl Accessor<'_> {
     /// The lanes of an earlier access whose completion the accessor knows only by synchronization.
-    fn asked(&self, earlier: &Access, access: &Access) -> u32 {
+    fn required(&self, earlier: &Access, access: &Access) -> u32 {
         let role = Role::of(earlier.agent);
         let own = earlier.cta == self.cta;
         let lanes_of_it = earlier.lanes_of(access.bytes);
         match role {
-            Role::Warp(warp) if own && warp == self.actor.warp => earlier.strangers(access),
+            Role::Warp(warp) if own && warp == self.actor.warp => earlier.other_lanes(access),
             Role::Group(_, kind, awaited) if own && role == Role::of_work(self.actor.warp, kind, awaited) => {
                 // Program order covers a whole warp's operation. A copy that overwrites the
                 // operands of an MMA needs a barrier in addition: its issuer must know that the
                 // other warps have observed the last phase of the mbarrier.
                 let together = kind.is_of_warp() && (kind != AsyncKind::Multiply || access.proxy.is_none());
-                let strangers = if together { 0 } else { earlier.strangers(access) };
+                let other_lanes = if together { 0 } else { earlier.other_lanes(access) };
                 let busy = lanes(lanes_of_it)
                     .filter(|&lane| self.warp.done(lane, kind, awaited) < earlier.time)
                     .fold(0, |mask, lane| mask | 1 << lane);
-                strangers | busy
+                other_lanes | busy
             }
             _ => lanes_of_it,
         }
     }
 
-    /// Whether an earlier access is known to be over.
+    /// Whether an earlier access is known to be complete.
     fn knows(&self, earlier: &Access, access: &Access) -> bool {
-        let asked = self.asked(earlier, access);
-        self.knowledge.known.covers(earlier.cta, earlier.agent, asked, earlier.time)
+        let required = self.required(earlier, access);
+        self.knowledge.known.covers(earlier.cta, earlier.agent, required, earlier.time)
     }
 
-    /// The issuer of an earlier access of the tensor core, if this one is of the same core. The
-    /// core executes in order, so the accessor needs to know only of the issue.
+    /// The issuer of an earlier tensor-core access, if this access is by the same tensor core. The
+    /// tensor core executes in order, so the accessor needs to know only of the issue.
     fn issuer_to_same_core(earlier: &Access, access: &Access) -> Option<Agent> {
         let Role::Group(warp, AsyncKind::TensorCore, _) = Role::of(earlier.agent) else { return None };
         let is_same = matches!(Role::of(access.agent), Role::Group(_, AsyncKind::TensorCore, _))
@@ -74,9 +74,9 @@ impl Accessor<'_> {
     /// Whether lanes of one bulk store write the same bytes: one of them wins. CUTLASS lets all
     /// lanes of a warp store the same tile.
     fn is_same_store(earlier: &Access, access: &Access) -> bool {
-        let of = |access: &Access| (access.cta, access.agent, access.time, access.pc, access.touch);
+        let of = |access: &Access| (access.cta, access.agent, access.time, access.pc, access.kind);
         matches!(Role::of(access.agent), Role::Group(_, AsyncKind::Bulk, Awaited::Everything))
-            && access.touch == AccessKind::Write
+            && access.kind == AccessKind::Write
             && of(earlier) == of(access)
             && earlier.lanes & access.lanes == 0
     }
@@ -90,17 +90,17 @@ impl Accessor<'_> {
     /// Compares an earlier access with this one, and returns the kind of conflict. `seen` are the
     /// bytes of the granule that threads have read since the last write.
     fn judge(&self, earlier: &Access, access: &Access, seen: u16) -> (Verdict, FindingKind) {
-        let conflicts = earlier.touch.writes() || access.touch.writes();
-        let mut asked = self.asked(earlier, access);
+        let conflicts = earlier.kind.writes() || access.kind.writes();
+        let mut required = self.required(earlier, access);
         let mut agent = earlier.agent;
-        let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, asked, earlier.time);
+        let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, required, earlier.time);
         if unknown != 0
             && let Some(issuer) = Self::issuer_to_same_core(earlier, access)
         {
             agent = issuer;
             let is_own = issuer == Role::Issuer(self.actor.warp).agent() && earlier.lanes == access.lanes;
             if is_own {
-                (asked, unknown) = (0, 0);
+                (required, unknown) = (0, 0);
             } else {
                 unknown = self.knowledge.known.uncovered(earlier.cta, issuer, earlier.lanes, earlier.time);
             }
@@ -110,7 +110,7 @@ impl Accessor<'_> {
             if conflicts
                 && in_tensor_memory
                 && self.fences_tensor_memory
-                && !self.knowledge.tensor.covers(earlier.cta, agent, asked, earlier.time)
+                && !self.knowledge.tensor.covers(earlier.cta, agent, required, earlier.time)
             {
                 return (Verdict::Wrong, FindingKind::TensorFence);
             }
@@ -122,9 +122,9 @@ impl Accessor<'_> {
             };
             // Bytes that a thread has read are visible, and a copy may overwrite them. A dead
             // mbarrier is not data: Triton reuses its memory for tiles.
-            let is_over = earlier.touch == AccessKind::Object || earlier.bytes & access.bytes & !seen == 0;
-            let overwritten = access.touch == AccessKind::Write && is_over;
-            let crosses = earlier.proxy.is_none() && earlier.touch.writes() && !overwritten;
+            let is_over = earlier.kind == AccessKind::Object || earlier.bytes & access.bytes & !seen == 0;
+            let overwritten = access.kind == AccessKind::Write && is_over;
+            let crosses = earlier.proxy.is_none() && earlier.kind.writes() && !overwritten;
             let lanes = earlier.lanes_of(access.bytes);
             let missed = crosses
                 && fences
@@ -141,9 +141,9 @@ impl Accessor<'_> {
             && self.reaches(earlier.cta, first.min(second))
         {
             let covers = |clock: &Clock| clock.covers(earlier.cta, earlier.agent, unknown, earlier.time);
-            let relies = access.touch == AccessKind::Read
+            let relies = access.kind == AccessKind::Read
                 && self.trusting.contains(&access.pc)
-                && covers(&self.knowledge.heard)
+                && covers(&self.knowledge.observable)
                 && !covers(&self.knowledge.promised);
             if relies {
                 return (Verdict::Wrong, FindingKind::Race);
@@ -155,8 +155,7 @@ impl Accessor<'_> {
     }
 }
 
-/// Bytes of the pieces of a granule that both touch, as an address and a length: the first run of
-/// them.
+/// Bytes that both accesses of a granule kind, as an address and a length: the first run of them.
 fn first_common(granule: u64, common: u16) -> (u64, u64) {
     let first = common.trailing_zeros();
     let length = (!(u32::from(common) >> first)).trailing_zeros();
@@ -166,7 +165,7 @@ fn first_common(granule: u64, common: u16) -> (u64, u64) {
 impl Checker {
     #[expect(
         clippy::too_many_arguments,
-        reason = "each is a fact of one access, passed on as the observer got it"
+        reason = "each is a fact of one access, passed on as the observer received it"
     )]
     pub(crate) fn access(
         &mut self,
@@ -174,7 +173,7 @@ impl Checker {
         space: MemorySpace,
         addresses: &[u64; LANES],
         size: u64,
-        touch: AccessKind,
+        kind: AccessKind,
         strength: Strength,
         values: Option<&[Value; LANES]>,
     ) {
@@ -182,37 +181,37 @@ impl Checker {
             return;
         }
         self.serial += 1;
-        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut parts = std::mem::take(&mut self.parts);
         let groups: Vec<u32> = self.ctas[actor.rank as usize].warps[actor.warp as usize]
             .parts(actor.lanes)
             .map(|(m, _)| m)
             .collect();
-        let touched = if touch == AccessKind::ReadTile { AccessKind::Read } else { touch };
-        let access = Access { strength, ..self.own_access(actor, touched) };
-        self.unwritten.begin(touch == AccessKind::ReadTile);
+        let recorded = if kind == AccessKind::ReadTile { AccessKind::Read } else { kind };
+        let access = Access { strength, ..self.own_access(actor, recorded) };
+        self.unwritten.begin(kind == AccessKind::ReadTile);
         for lanes in groups {
-            pieces.clear();
-            cut(addresses, lanes, size, |piece| pieces.push(piece));
-            self.record(Actor { lanes, ..actor }, space, &pieces, access, None, values);
+            parts.clear();
+            cut(addresses, lanes, size, |part| parts.push(part));
+            self.record(Actor { lanes, ..actor }, space, &parts, access, None, values);
         }
-        self.pieces = pieces;
-        if touch == AccessKind::Atomic {
+        self.parts = parts;
+        if kind == AccessKind::Atomic {
             self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
         }
         self.report_unwritten(actor, space, access);
     }
 
     /// An access by the warp itself, as part of the instruction that is being checked.
-    fn own_access(&self, actor: Actor, touch: AccessKind) -> Access {
+    fn own_access(&self, actor: Actor, kind: AccessKind) -> Access {
         let cta = &self.ctas[actor.rank as usize];
         let time = cta.warps[actor.warp as usize].time;
         let who = (cta.linear, Role::Warp(actor.warp).agent(), time);
-        Access::of_instruction(who, actor.pc, self.serial, touch)
+        Access::of_instruction(who, actor.pc, self.serial, kind)
     }
 
     pub(crate) fn issue(&mut self, actor: Actor, proxy: Proxy, completion: Completion, ranges: &[ByteRange]) {
         if let Completion::Mbarrier(address) = completion {
-            self.touch_object(actor, address, AccessKind::Atomic, OBJECT);
+            self.access_object(actor, address, AccessKind::Atomic, OBJECT);
             if address.rank != actor.rank {
                 self.remote_copies.insert(actor.pc);
             }
@@ -221,7 +220,7 @@ impl Checker {
             }
         }
         self.serial += 1;
-        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut parts = std::mem::take(&mut self.parts);
         // Copies may move unwritten bytes; MMAs may not read them.
         let uses = matches!(
             completion,
@@ -241,12 +240,12 @@ impl Checker {
                 proxy: Some(proxy),
                 ..Access::of_instruction((cta, role.agent(), time), actor.pc, self.serial, range.kind)
             };
-            pieces.clear();
-            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
-            self.record(actor, range.space, &pieces, access, Some(completion), None);
+            parts.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |part| parts.push(part));
+            self.record(actor, range.space, &parts, access, Some(completion), None);
             last = Some((range.space, access));
         }
-        self.pieces = pieces;
+        self.parts = parts;
         if let Some((space, access)) = last
             && uses
         {
@@ -258,13 +257,13 @@ impl Checker {
     pub(crate) fn check_freed(&mut self, actor: Actor, ranges: &[ByteRange]) {
         self.serial += 1;
         let access = self.own_access(actor, AccessKind::Object);
-        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut parts = std::mem::take(&mut self.parts);
         for range in ranges {
-            pieces.clear();
-            cut_range(range.first, range.bytes, actor.lanes, |piece| pieces.push(piece));
-            self.record(actor, range.space, &pieces, access, None, None);
+            parts.clear();
+            cut_range(range.first, range.bytes, actor.lanes, |part| parts.push(part));
+            self.record(actor, range.space, &parts, access, None, None);
         }
-        self.pieces = pieces;
+        self.parts = parts;
     }
 
     /// Records an access of lanes with the same knowledge, and collects its conflicts.
@@ -272,7 +271,7 @@ impl Checker {
         &mut self,
         actor: Actor,
         space: MemorySpace,
-        pieces: &[Piece],
+        parts: &[Part],
         blank: Access,
         completion: Option<Completion>,
         values: Option<&[Value; LANES]>,
@@ -295,26 +294,27 @@ impl Checker {
             .previous
             .as_deref()
             .filter(|_| space == MemorySpace::Global && !overlap::has_ended(&knowledge.known));
-        let mut act = |piece: &Piece, granule: &mut Granule| {
+        let mut act = |part: &Part, granule: &mut Granule| {
             let access = Access {
-                lanes: piece.lanes,
-                bytes: piece.bytes,
-                spread: piece.spread,
-                start: piece.start,
+                lanes: part.lanes,
+                bytes: part.bytes,
+                spread: part.spread,
+                start: part.start,
                 ..blank
             };
-            if let Some((bytes, pc, wrote)) = overlaps.and_then(|front| front.met_by(&access, piece.granule))
+            if let Some((bytes, pc, wrote)) =
+                overlaps.and_then(|predecessor| predecessor.conflict_with(&access, part.granule))
             {
                 let later = Party::of(&access, bytes, actor.warp, accessor.cta, completion);
-                let (address, length) = first_common(piece.granule, bytes);
+                let (address, length) = first_common(part.granule, bytes);
                 launch.report_overlap(Overlap { later, address, length, pc, wrote });
             }
-            let written = values.map(|values| piece.value(values));
+            let written = values.map(|values| part.value(values));
             let knows = |earlier: &Access| accessor.knows(earlier, &access);
             let unread = granule.record(access, written, knows, |earlier, seen| {
                 let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
-                    let (address, length) = first_common(piece.granule, earlier.bytes & access.bytes);
+                    let (address, length) = first_common(part.granule, earlier.bytes & access.bytes);
                     let common = earlier.bytes & access.bytes;
                     let conflict = Conflict {
                         kind,
@@ -333,23 +333,23 @@ impl Checker {
                 }
                 verdict
             });
-            unwritten.note(&access, piece.granule, unread);
+            unwritten.note(&access, part.granule, unread);
         };
         match space {
-            MemorySpace::Global => launch.global.each(pieces, act),
+            MemorySpace::Global => launch.global.each(parts, act),
             MemorySpace::Shared => {
-                for piece in pieces {
-                    let (rank, offset) = split_shared(piece.granule);
+                for part in parts {
+                    let (rank, offset) = split_shared(part.granule);
                     if let Some(shadow) = shadows.get_mut(rank as usize) {
-                        act(piece, shadow.granule(offset));
+                        act(part, shadow.granule(offset));
                     }
                 }
             }
             MemorySpace::Tensor => {
-                for piece in pieces {
-                    let (rank, offset) = split_shared(piece.granule);
+                for part in parts {
+                    let (rank, offset) = split_shared(part.granule);
                     if let Some(shadow) = tensor.get_mut(rank as usize) {
-                        act(piece, shadow.granule(offset));
+                        act(part, shadow.granule(offset));
                     }
                 }
             }
@@ -365,7 +365,7 @@ impl Checker {
     /// Reports reads of unwritten bytes.
     fn report_unwritten(&mut self, actor: Actor, space: MemorySpace, access: Access) {
         let cta = self.ctas[actor.rank as usize].linear;
-        if space == MemorySpace::Shared && access.touch == AccessKind::Read {
+        if space == MemorySpace::Shared && access.kind == AccessKind::Read {
             self.unwritten.end(access.pc);
         }
         if let Some((address, length, lanes)) = self.unwritten.take() {
@@ -398,7 +398,7 @@ impl Checker {
             warp: Some(actor.warp),
             lanes: unwritten,
             pc: actor.pc,
-            touch: AccessKind::Read,
+            kind: AccessKind::Read,
             strength: Strength::Weak,
             proxy: None,
         };
@@ -429,7 +429,7 @@ impl Checker {
                         warp: Some(index),
                         lanes,
                         pc,
-                        touch: AccessKind::Write,
+                        kind: AccessKind::Write,
                         strength: Strength::Weak,
                         proxy: Some(Proxy::Async),
                     };
@@ -473,7 +473,7 @@ impl Checker {
 }
 
 impl Accessor<'_> {
-    /// For asynchronous work: whether its issuer has waited for it, as far as is known here.
+    /// For asynchronous work: whether its issuer has waited for it, as far as the accessor knows.
     fn issuer_waited(&self, earlier: &Access) -> bool {
         let role = Role::of(earlier.agent);
         let Role::Group(_, kind, awaited) = role else { return false };

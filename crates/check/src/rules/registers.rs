@@ -29,7 +29,7 @@ impl Checker {
     ) {
         let mark = self.mark(actor);
         let warp = &mut self.ctas[actor.rank as usize].warps[actor.warp as usize];
-        // Work of one time is that between two commits.
+        // Work between two commits has the same time.
         let time = warp.work(AsyncKind::Multiply).issue(actor.lanes, actor.pc);
         let state = &mut warp.registers;
         let written = |columns: &[u32]| columns.iter().find_map(|column| state.written.get(column).copied());
@@ -62,7 +62,7 @@ impl Checker {
             self.report_unfenced(mark, pc, accumulators);
         }
         if let Some((pc, touched)) = touched {
-            self.report_touched(mark, pc, touched);
+            self.report_register_access(mark, pc, touched);
         }
     }
 
@@ -111,7 +111,7 @@ impl Checker {
             }
         }
         if let Some((pc, touched)) = touched {
-            self.report_touched(mark, pc, touched);
+            self.report_register_access(mark, pc, touched);
         }
         if let Some((load, writes)) = loading {
             self.report_loading(mark, load, writes);

@@ -123,11 +123,11 @@ impl Checker {
     }
 
     /// An operation of a lane on an mbarrier is an access of its eight bytes.
-    pub(crate) fn touch_object(
+    pub(crate) fn access_object(
         &mut self,
         actor: Actor,
         address: MbarrierAddress,
-        touch: AccessKind,
+        kind: AccessKind,
         strength: Strength,
     ) {
         if strength == OBJECT {
@@ -137,11 +137,11 @@ impl Checker {
             }
             self.check_initialized(actor, address);
         }
-        self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, touch, strength, None);
+        self.access(actor, MemorySpace::Shared, &[address.shared(); LANES], 8, kind, strength, None);
     }
 
     pub(crate) fn mbarrier_arrive(&mut self, actor: Actor, address: MbarrierAddress, releases: bool) {
-        self.touch_object(actor, address, AccessKind::Atomic, OBJECT);
+        self.access_object(actor, address, AccessKind::Atomic, OBJECT);
         self.mbarrier_notes_arrival(actor, address);
         let brought = self.bring(actor, releases);
         if let Some(state) = self.mbarriers.get_mut(&address) {
@@ -175,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// A delayed arrival takes place, in the phase that is open now.
+    /// A delayed arrival is performed in the phase that is open now.
     pub(crate) fn mbarrier_copies_arrive(&mut self, warp: u32, lane: u32, address: MbarrierAddress) {
         let of_lane =
             |late: &LateArrival| late.address == address && late.warp == warp && late.lanes >> lane & 1 != 0;
@@ -197,7 +197,7 @@ impl Checker {
         if !ended {
             return;
         }
-        self.touch_object(actor, address, AccessKind::Read, OBJECT);
+        self.access_object(actor, address, AccessKind::Read, OBJECT);
         let Some(state) = self.mbarriers.get(&address) else { return };
         let ended = state.ended.clone();
         if acquires {
@@ -214,11 +214,11 @@ impl Checker {
         actor: Actor,
         space: MemorySpace,
         addresses: &[u64; LANES],
-        touch: AccessKind,
+        kind: AccessKind,
         strength: Strength,
     ) {
         let Strength::Strong { scope, release, .. } = strength else { return };
-        if !touch.writes() || matches!(space, MemorySpace::Local | MemorySpace::Tensor) {
+        if !kind.writes() || matches!(space, MemorySpace::Local | MemorySpace::Tensor) {
             return;
         }
         for lane in lanes(actor.lanes) {
@@ -232,11 +232,11 @@ impl Checker {
             }
             // A store ends the release sequence; an atomic continues it (PTX ISA, "Release and
             // acquire patterns").
-            let replaces = touch == AccessKind::Write;
+            let replaces = kind == AccessKind::Write;
             if space == MemorySpace::Global && !self.launch.trusting.is_empty() {
-                let Knowledge { mut heard, known, .. } = self.release(actor);
-                heard.join(&known);
-                self.launch.publish_heard(addresses[lane], replaces, heard);
+                let Knowledge { mut observable, known, .. } = self.release(actor);
+                observable.join(&known);
+                self.launch.publish_observed(addresses[lane], replaces, observable);
             }
             if releases.is_empty() && !replaces {
                 continue;
@@ -250,7 +250,7 @@ impl Checker {
         actor: Actor,
         space: MemorySpace,
         addresses: &[u64; LANES],
-        touch: AccessKind,
+        kind: AccessKind,
         strength: Strength,
     ) {
         let Strength::Strong { scope, acquire, .. } = strength else { return };
@@ -274,7 +274,7 @@ impl Checker {
                 // NVIDIA's single-pass reduction.
                 let sequenced = !self.warp(actor).1.knowledge(lane as u32).sequenced.is_empty();
                 let takes_ticket =
-                    touch == AccessKind::Atomic && sequenced && !release.knowledge.observed.is_empty();
+                    kind == AccessKind::Atomic && sequenced && !release.knowledge.observed.is_empty();
                 if acquire || takes_ticket {
                     self.learn(actor, &release.knowledge);
                     continue;
@@ -291,9 +291,9 @@ impl Checker {
             }
             if space == MemorySpace::Global
                 && !self.launch.trusting.is_empty()
-                && let Some(heard) = self.launch.heard_at(addresses[lane])
+                && let Some(observable) = self.launch.observed_at(addresses[lane])
             {
-                self.learn(actor, &Knowledge { heard, ..Knowledge::default() });
+                self.learn(actor, &Knowledge { observable, ..Knowledge::default() });
             }
         }
     }
@@ -318,17 +318,17 @@ impl Checker {
         }
     }
 
-    /// The agent of a piece of work, its CTA, and its time.
+    /// The agent of a part of work, its CTA, and its time.
     pub(crate) fn worker(
         &mut self,
         actor: Actor,
         completion: Completion,
-        touch: AccessKind,
+        access: AccessKind,
     ) -> Option<(u32, Role, Time)> {
         match completion {
             Completion::Group(kind) => {
                 let (cta, warp) = self.warp(actor);
-                let awaited = if kind == AsyncKind::Bulk && touch == AccessKind::Read {
+                let awaited = if kind == AsyncKind::Bulk && access == AccessKind::Read {
                     Awaited::Sources
                 } else {
                     Awaited::Everything

@@ -48,7 +48,7 @@ impl Checker {
                 message: format!(
                     "the kernel ends with {columns} tensor-memory columns that it has not freed"
                 ),
-                places: vec![(*mark, format!("allocated by {}", mark.who(&self.launch.info)))],
+                locations: vec![(*mark, format!("allocated by {}", mark.who(&self.launch.info)))],
                 mbarrier: None,
                 note: "a later CTA of this SM waits for them forever (PTX ISA, \"tcgen05.dealloc\")"
                     .to_owned(),

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 
 use warpwright_events::{Class, Code, Instruction, Register};
 
-/// The instructions of a kernel that load so. A value is tested if it gets into a comparison or the
-/// operand of an atomic operation, through whatever arithmetic.
+/// The instructions of a kernel that load in this way. A value is tested if it reaches a comparison
+/// or the operand of an atomic operation, through any arithmetic.
 pub(crate) fn trusting_loads(code: &Code) -> HashSet<u32> {
     let is_relaxed = |instruction: &Instruction| instruction.class == Class::Load { relaxed: true };
     if !code.instructions.iter().any(is_relaxed) {

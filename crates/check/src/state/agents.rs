@@ -4,9 +4,9 @@ use warpwright_events::{AsyncKind, Awaited};
 
 use crate::state::clock::Agent;
 
-/// Warps a CTA has at most (1024 threads).
+/// Maximum number of warps per CTA (1024 threads).
 const WARPS: u16 = 32;
-/// The first mbarrier's number.
+/// The number of the first mbarrier.
 const MBARRIERS: u16 = WARPS * (ISSUERS + 1);
 /// The agents that represent the issue of work to tensor cores.
 const ISSUERS: u16 = 1 + 2 * AsyncKind::ALL.len() as u16;
@@ -16,7 +16,7 @@ const ISSUERS: u16 = 1 + 2 * AsyncKind::ALL.len() as u16;
 pub(crate) enum Role {
     /// The lanes of a warp.
     Warp(u32),
-    /// Work of a warp's lanes that groups are waited for with: reads of sources, or all of it.
+    /// Work of a warp's lanes that completes with a group: the reads of its sources, or all of it.
     Group(u32, AsyncKind, Awaited),
     /// The issue of work to the tensor core by a warp's lanes. The core executes its work in order.
     Issuer(u32),

@@ -4,27 +4,27 @@ use warpwright_events::Actor;
 
 use crate::state::knowledge::Knowledge;
 
-/// How many generations of a barrier are remembered: as many as the barriers themselves do.
+/// Number of generations that are kept; the barriers themselves keep as many.
 const GENERATIONS: usize = 4;
 
 /// What arrives at one generation of a barrier.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct Generation {
     generation: u32,
-    brought: Knowledge,
-    /// Whether it waits for all threads of the CTA; threads that have exited count by their exits.
+    published: Knowledge,
+    /// Whether it waits for all threads of the CTA; an exit counts as an arrival.
     all: bool,
     /// Whether threads have proceeded from it. Later exits do not belong to it.
-    left: bool,
+    proceeded: bool,
     /// The arrivals: a warp, its lanes, and the instruction.
-    places: Vec<(u32, u32, u32)>,
+    arrivals: Vec<(u32, u32, u32)>,
 }
 
 /// A barrier with its last generations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gatherings([Gathering; GENERATIONS]);
+pub(crate) struct BarrierHistory([Generation; GENERATIONS]);
 
-impl Gatherings {
+impl BarrierHistory {
     /// Lanes arrive. Returns the lanes of the same warp that arrived at another instruction, and
     /// that instruction.
     pub(crate) fn bring(
@@ -34,13 +34,13 @@ impl Gatherings {
         knowledge: &Knowledge,
         actor: Actor,
     ) -> Option<(u32, u32)> {
-        let gathering = &mut self.0[generation as usize % GENERATIONS];
-        if gathering.generation != generation {
-            *gathering = Gathering { generation, ..Gathering::default() };
+        let current = &mut self.0[generation as usize % GENERATIONS];
+        if current.generation != generation {
+            *current = Generation { generation, ..Generation::default() };
         }
-        gathering.all = all;
-        gathering.brought.join(knowledge);
-        let own = gathering.places.iter_mut().filter(|(warp, ..)| *warp == actor.warp);
+        current.all = all;
+        current.published.join(knowledge);
+        let own = current.arrivals.iter_mut().filter(|(warp, ..)| *warp == actor.warp);
         let mut elsewhere = None;
         for (_, lanes, pc) in own {
             if *pc == actor.pc {
@@ -49,17 +49,18 @@ impl Gatherings {
             }
             elsewhere = Some((*lanes, *pc));
         }
-        gathering.places.push((actor.warp, actor.lanes, actor.pc));
+        current.arrivals.push((actor.warp, actor.lanes, actor.pc));
         elsewhere
     }
 
-    /// What threads know that proceed from a generation; `exited` is what the exited threads knew.
+    /// The knowledge of threads that proceed from a generation; `exited` is what the exited threads
+    /// knew.
     pub(crate) fn leave(&mut self, generation: u32, exited: &Knowledge) -> Knowledge {
-        let gathering = &mut self.0[generation as usize % GENERATIONS];
-        if gathering.all && !gathering.left {
-            gathering.brought.join(exited);
+        let current = &mut self.0[generation as usize % GENERATIONS];
+        if current.all && !current.proceeded {
+            current.published.join(exited);
         }
-        gathering.left = true;
-        gathering.brought.clone()
+        current.proceeded = true;
+        current.published.clone()
     }
 }

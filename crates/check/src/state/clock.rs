@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use warpwright_events::{FULL, LANES, lanes};
 
-/// A moment of one agent.
+/// An event of one agent, by its time.
 pub(crate) type Time = u32;
 
 /// An agent of a CTA. Warps are numbered first, then the asynchronous work of each warp, then
@@ -28,7 +28,7 @@ pub(crate) struct Clock {
 struct Part {
     /// By agent: everything that any of its lanes did up to this time.
     whole: Vec<Time>,
-    /// Agents of which more is known of some lanes than of others, in order.
+    /// Agents whose lanes have different times, in order.
     rows: Vec<(Agent, [Time; LANES])>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Knowledge {
     /// this thread.
     pub(crate) observed: Clock,
     /// What would be known if every strong access released and acquired.
-    pub(crate) heard: Clock,
+    pub(crate) observable: Clock,
     /// The same for strong reads alone, limited to what writers did release.
     pub(crate) promised: Clock,
 }
@@ -32,7 +32,7 @@ impl Knowledge {
         self.tensor.join(&other.tensor);
         self.sequenced.join(&other.sequenced);
         self.observed.join(&other.observed);
-        self.heard.join(&other.heard);
+        self.observable.join(&other.observable);
         self.promised.join(&other.promised);
     }
 }

@@ -1,8 +1,8 @@
-//! Someone at an instruction, and how reports name them.
+//! An agent at an instruction, and how reports name it.
 
 use warpwright_events::{LaunchInfo, lane_list};
 
-/// Someone at an instruction.
+/// An agent at an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// The linear index of the CTA.

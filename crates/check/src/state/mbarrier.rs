@@ -36,7 +36,7 @@ pub(crate) struct MbarrierState {
     pub(crate) bytes: i64,
     /// Of the open phase.
     pub(crate) announced: u64,
-    pub(crate) announcement: Option<Mark>,
+    pub(crate) expectation: Option<Mark>,
     pub(crate) arrival: Option<Mark>,
     /// Copies in flight that complete at it, the issuer of the last one, and the open phase then.
     pub(crate) copies: i64,
@@ -44,7 +44,7 @@ pub(crate) struct MbarrierState {
     pub(crate) copy_phase: Time,
     /// The last phase whose end any thread has observed.
     pub(crate) seen: Time,
-    /// By CTA rank and warp: the phases that its lanes have last found open.
+    /// By CTA rank and warp: the phases that its lanes last found open.
     pub(crate) waiting: HashMap<(u32, u32), [Time; LANES]>,
 }
 
@@ -66,7 +66,7 @@ impl MbarrierState {
             valid: false,
             bytes: 0,
             announced: 0,
-            announcement: None,
+            expectation: None,
             arrival: None,
             copies: 0,
             copy: None,
@@ -85,22 +85,23 @@ impl MbarrierState {
     pub(crate) fn is_fresh(&self) -> bool {
         self.phase == self.first
             && (self.bytes, self.copies) == (0, 0)
-            && self.announcement.is_none()
+            && self.expectation.is_none()
             && self.arrival.is_none()
             && self.waiting.is_empty()
     }
 
     /// The copy, and the expectation of its bytes or the last arrival.
-    pub(crate) fn copy_and_announcement(&self, launch: &LaunchInfo, fate: &str) -> Vec<(Mark, String)> {
-        let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{fate}", mark.who(launch))));
+    pub(crate) fn copy_and_expectation(&self, launch: &LaunchInfo, state: &str) -> Vec<(Mark, String)> {
+        let copy = self.copy.map(|mark| (mark, format!("copy issued by {}{state}", mark.who(launch))));
         let announced =
-            self.announcement.map(|mark| (mark, format!("bytes expected by {}", mark.who(launch))));
+            self.expectation.map(|mark| (mark, format!("bytes expected by {}", mark.who(launch))));
         let arrived = self.arrival.map(|mark| (mark, format!("arrival of {}", mark.who(launch))));
         copy.into_iter().chain(announced.or(arrived)).collect()
     }
 }
 
-/// An arrival at an mbarrier that waits for the lane's copies, and what the lane knows then.
+/// A delayed arrival at an mbarrier, which waits for the lane's copies, and the lane's knowledge at
+/// that time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateArrival {
     pub(crate) address: MbarrierAddress,

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpwright_events::{GRANULE, InitializedBytes, PAGE};
 
-use crate::state::shadow::{Granule, Page, Piece, blank_page};
+use crate::state::shadow::{Granule, Page, Part, blank_page};
 
 /// The granules of one CTA's shared memory.
 #[derive(Debug, Default)]
 pub(crate) struct SharedShadow {
     pages: Vec<Option<Page>>,
-    /// The offset of the system's part.
+    /// The offset of the part that the system reserves.
     first_of_system: Option<u64>,
 }
 
@@ -43,9 +43,9 @@ impl SharedShadow {
     }
 }
 
-/// Locks that global memory's pages are spread over.
+/// Number of locks that the pages of global memory are spread over.
 const SHARDS: u64 = 256;
-/// Pages that a shard holds at most: 64 Ki pages in all, the shadow of 256 MiB.
+/// Maximum number of pages per shard: 64 Ki pages in all, the shadow of 256 MiB.
 const PAGES_PER_SHARD: usize = 256;
 
 /// The granules of global memory, shared by all clusters of a launch.
@@ -81,8 +81,8 @@ impl GlobalShadow {
     }
 
     /// Calls `act` with each part's granule. Consecutive parts of one page share one lock.
-    pub(crate) fn each(&self, pieces: &[Piece], mut act: impl FnMut(&Piece, &mut Granule)) {
-        for of_page in pieces.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
+    pub(crate) fn each(&self, parts: &[Part], mut act: impl FnMut(&Part, &mut Granule)) {
+        for of_page in parts.chunk_by(|a, b| a.granule / PAGE == b.granule / PAGE) {
             let number = of_page[0].granule / PAGE;
             let shard = &self.shards[(number % SHARDS) as usize];
             let mut pages = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl GlobalShadow {
                 }
             }
             let page = pages.entry(number).or_insert_with(|| self.page(number));
-            of_page.iter().for_each(|piece| act(piece, &mut page[index_in_page(piece.granule)]));
+            of_page.iter().for_each(|part| act(part, &mut page[index_in_page(part.granule)]));
         }
     }
 }

@@ -9,7 +9,7 @@ use warpwright_events::{AccessKind, GRANULE, LANES, PAGE, Proxy, Strength, Value
 
 use crate::state::clock::{Agent, Time};
 
-/// Accesses that a granule remembers at most.
+/// Maximum number of accesses that a granule keeps.
 const MOST_ACCESSES: usize = 16;
 
 /// An access of some bytes of a granule.
@@ -25,10 +25,10 @@ pub(crate) struct Access {
     pub(crate) lanes: u32,
     /// The bytes, as a mask.
     pub(crate) bytes: u16,
-    /// Bytes a lane, from `start` on and lane by lane; 0 if every lane touches all bytes.
+    /// Bytes per lane, from `start` on, lane by lane; 0 if every lane accesses all bytes.
     pub(crate) spread: u8,
     pub(crate) start: u8,
-    pub(crate) touch: AccessKind,
+    pub(crate) kind: AccessKind,
     pub(crate) strength: Strength,
     /// The proxy, if it is asynchronous work.
     pub(crate) proxy: Option<Proxy>,
@@ -40,7 +40,7 @@ impl Access {
         (cta, agent, time): (u32, Agent, Time),
         pc: u32,
         serial: u32,
-        touch: AccessKind,
+        kind: AccessKind,
     ) -> Self {
         let strength = Strength::Weak;
         Self {
@@ -53,13 +53,13 @@ impl Access {
             bytes: 0,
             spread: 0,
             start: 0,
-            touch,
+            kind,
             strength,
             proxy: None,
         }
     }
 
-    /// The lanes that touch any of some bytes of the granule.
+    /// The lanes that kind any of some bytes of the granule.
     pub(crate) fn lanes_of(&self, bytes: u16) -> u32 {
         let bytes = bytes & self.bytes;
         if self.spread == 0 {
@@ -76,13 +76,13 @@ impl Access {
         result
     }
 
-    /// Whether the same lanes touch the same bytes of both.
+    /// Whether the same lanes kind the same bytes of both.
     fn is_alike(&self, other: &Access) -> bool {
         (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start)
             && (self.spread != 0 || self.lanes.is_power_of_two())
     }
 
-    /// Whether every lane touches all bytes of the granule in this access that it touches in the
+    /// Whether each lane of this access covers all bytes of the granule that it accesses in the
     /// other one.
     fn includes(&self, other: &Access) -> bool {
         let same = (self.lanes, self.spread, self.start) == (other.lanes, other.spread, other.start);
@@ -92,7 +92,7 @@ impl Access {
 
     /// The lanes of this access that share bytes with another lane of the other access. For the
     /// same lane, program order applies.
-    pub(crate) fn strangers(&self, other: &Access) -> u32 {
+    pub(crate) fn other_lanes(&self, other: &Access) -> u32 {
         let mut common = self.bytes & other.bytes;
         if self.is_alike(other) {
             return 0;
@@ -100,14 +100,14 @@ impl Access {
         if self.spread == 0 && other.spread == 0 {
             return if other.lanes.is_power_of_two() { self.lanes & !other.lanes } else { self.lanes };
         }
-        let mut strangers = 0;
+        let mut other_lanes = 0;
         while common != 0 {
             let byte = common & common.wrapping_neg();
             common &= !byte;
             let (own, others) = (self.lanes_of(byte), other.lanes_of(byte));
-            strangers |= if others.is_power_of_two() { own & !others } else { own };
+            other_lanes |= if others.is_power_of_two() { own & !others } else { own };
         }
-        strangers
+        other_lanes
     }
 }
 
@@ -127,9 +127,9 @@ pub(crate) struct Granule {
 pub(crate) enum Verdict {
     /// It happens before.
     Before,
-    /// It did not, and that is all right.
+    /// Not ordered, and harmless.
     Tolerated,
-    /// It did not, and that is wrong.
+    /// Not ordered, and a conflict.
     Wrong,
 }
 
@@ -147,17 +147,17 @@ impl Granule {
         knows: impl Fn(&Access) -> bool,
         mut judge: impl FnMut(&Access, u16) -> Verdict,
     ) -> u16 {
-        let writes = access.touch.writes();
-        let reads = !matches!(access.touch, AccessKind::Write | AccessKind::Object);
+        let writes = access.kind.writes();
+        let reads = !matches!(access.kind, AccessKind::Write | AccessKind::Object);
         let uninitialized = if reads { access.bytes & !self.initialized } else { 0 };
         let unchanged = written.map_or(0, |written| self.known & equal_bytes(&written, &self.value));
-        let is_seen = |earlier: &&Access| earlier.touch == AccessKind::Read && earlier.proxy.is_none();
+        let is_seen = |earlier: &&Access| earlier.kind == AccessKind::Read && earlier.proxy.is_none();
         let seen = self.accesses.iter().filter(is_seen).fold(0, |bytes, earlier| bytes | earlier.bytes);
         let mut subsumed = false;
         // Atomic operations on the same bytes are ordered: a thread that knows of one follows those
         // before it (PTX ISA, "Coherence").
         let is_atomic = |earlier: &Access| {
-            earlier.touch == AccessKind::Atomic
+            earlier.kind == AccessKind::Atomic
                 && earlier.proxy.is_none()
                 && access.bytes & !earlier.bytes == 0
         };
@@ -174,13 +174,13 @@ impl Granule {
                 return true;
             }
             let mut common = earlier.bytes & access.bytes;
-            if earlier.touch == AccessKind::Write && access.touch == AccessKind::Write {
+            if earlier.kind == AccessKind::Write && access.kind == AccessKind::Write {
                 common &= !unchanged;
             }
             if common == 0 {
                 return true;
             }
-            if !writes && !earlier.touch.writes() {
+            if !writes && !earlier.kind.writes() {
                 let same =
                     (earlier.cta, earlier.agent, earlier.time) == (access.cta, access.agent, access.time);
                 if same && earlier.includes(&access) {
@@ -191,7 +191,7 @@ impl Granule {
                     return true;
                 }
             } else {
-                let replaces = writes || !earlier.touch.writes();
+                let replaces = writes || !earlier.kind.writes();
                 if judge(earlier, seen) == Verdict::Tolerated || !replaces {
                     return true;
                 }
@@ -243,9 +243,9 @@ fn bytes_in(granule: u64, first: u64, end: u64) -> u16 {
     (((1u32 << to) - 1) & !((1u32 << from) - 1)) as u16
 }
 
-/// What lanes touch of one granule.
+/// The bytes of one granule that lanes access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Part {
     /// The address of the granule.
     pub(crate) granule: u64,
     pub(crate) lanes: u32,
@@ -254,7 +254,7 @@ pub(crate) struct Piece {
     pub(crate) start: u8,
 }
 
-impl Piece {
+impl Part {
     /// The bytes that lanes write to the granule, given what each writes. If several lanes write
     /// the same bytes, the last one wins.
     pub(crate) fn value(&self, values: &[Value; LANES]) -> Value {
@@ -275,28 +275,29 @@ impl Piece {
     }
 }
 
-/// Cuts a range that lanes touch all of into granules.
-pub(crate) fn cut_range(first: u64, bytes: u64, lanes: u32, mut act: impl FnMut(Piece)) {
+/// Cuts a range that all lanes access into granules.
+pub(crate) fn cut_range(first: u64, bytes: u64, lanes: u32, mut act: impl FnMut(Part)) {
     let end = first + bytes;
     let mut granule = first & !(GRANULE - 1);
     while granule < end {
-        act(Piece { granule, lanes, bytes: bytes_in(granule, first, end), spread: 0, start: 0 });
+        act(Part { granule, lanes, bytes: bytes_in(granule, first, end), spread: 0, start: 0 });
         granule += GRANULE;
     }
 }
 
-/// The lanes of a mask that follow its first one and have its address: they touch the same bytes.
+/// The lanes of a mask that follow its first lane and have the same address: they access the same
+/// bytes.
 fn alike(addresses: &[u64; LANES], mask: u32) -> u32 {
     let first = addresses[mask.trailing_zeros() as usize & 31];
     let differing = lanes(mask).find(|&lane| addresses[lane] != first);
     differing.map_or(mask, |lane| mask & ((1 << lane) - 1))
 }
 
-/// Divides an access into granules. Neighboring lanes that touch the same or consecutive bytes form
+/// Divides an access into granules. Neighboring lanes that kind the same or consecutive bytes form
 /// one part.
-pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Piece)) {
+pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl FnMut(Part)) {
     let mut left = mask;
-    let mut open: Option<(Piece, usize, u64)> = None;
+    let mut open: Option<(Part, usize, u64)> = None;
     while left != 0 {
         let lane = left.trailing_zeros() as usize;
         let address = addresses[lane];
@@ -304,29 +305,29 @@ pub(crate) fn cut(addresses: &[u64; LANES], mask: u32, size: u64, mut act: impl 
         left &= !group;
         // Addresses are multiples of the size, so no access below a granule's size spans two.
         if size >= GRANULE || group != 1 << lane {
-            if let Some((piece, ..)) = open.take() {
-                act(piece);
+            if let Some((part, ..)) = open.take() {
+                act(part);
             }
             cut_range(address, size, group, &mut act);
             continue;
         }
         let granule = address & !(GRANULE - 1);
         let bytes = bytes_in(granule, address, address + size);
-        if let Some((piece, last, next)) = &mut open {
-            if piece.granule == granule && *last + 1 == lane && *next == address {
-                piece.bytes |= bytes;
-                piece.lanes |= 1 << lane;
-                piece.spread = size as u8;
+        if let Some((part, last, next)) = &mut open {
+            if part.granule == granule && *last + 1 == lane && *next == address {
+                part.bytes |= bytes;
+                part.lanes |= 1 << lane;
+                part.spread = size as u8;
                 (*last, *next) = (lane, address + size);
                 continue;
             }
-            act(*piece);
+            act(*part);
         }
         let start = (address - granule) as u8;
-        open = Some((Piece { granule, lanes: 1 << lane, bytes, spread: 0, start }, lane, address + size));
+        open = Some((Part { granule, lanes: 1 << lane, bytes, spread: 0, start }, lane, address + size));
     }
-    if let Some((piece, ..)) = open {
-        act(piece);
+    if let Some((part, ..)) = open {
+        act(part);
     }
 }
 
@@ -335,7 +336,7 @@ mod tests {
     use super::*;
     use warpwright_events::FULL;
 
-    /// The lanes that touch each byte, by brute force.
+    /// The lanes that kind each byte, by brute force.
     fn touched(addresses: &[u64; LANES], mask: u32, size: u64) -> Vec<(u64, u32)> {
         let mut bytes = std::collections::BTreeMap::new();
         for lane in lanes(mask) {
@@ -346,18 +347,18 @@ mod tests {
         bytes.into_iter().collect()
     }
 
-    fn access(piece: Piece) -> Access {
+    fn access(part: Part) -> Access {
         Access {
             cta: 0,
             agent: Agent(0),
             time: 1,
             pc: 0,
             serial: 0,
-            lanes: piece.lanes,
-            bytes: piece.bytes,
-            spread: piece.spread,
-            start: piece.start,
-            touch: AccessKind::Read,
+            lanes: part.lanes,
+            bytes: part.bytes,
+            spread: part.spread,
+            start: part.start,
+            kind: AccessKind::Read,
             strength: Strength::Weak,
             proxy: None,
         }
@@ -382,12 +383,12 @@ mod tests {
             for mask in [FULL, 0x0000_ff0f, 1 << 7, 0xaaaa_aaaa] {
                 let addresses = std::array::from_fn(|lane| address(lane as u64));
                 let mut found = std::collections::BTreeMap::new();
-                cut(&addresses, mask, size, |piece| {
-                    let access = access(piece);
+                cut(&addresses, mask, size, |part| {
+                    let access = access(part);
                     for byte in 0..GRANULE {
                         let lanes = access.lanes_of(1 << byte);
                         if lanes != 0 {
-                            *found.entry(piece.granule + byte).or_insert(0) |= lanes;
+                            *found.entry(part.granule + byte).or_insert(0) |= lanes;
                         }
                     }
                 });
@@ -399,14 +400,14 @@ mod tests {
 
     #[test]
     fn strangers_are_the_lanes_that_another_lane_meets() {
-        let piece = |lanes, bytes, spread, start| access(Piece { granule: 0, lanes, bytes, spread, start });
-        let words = piece(0b1111, 0xffff, 4, 0);
-        assert_eq!(words.strangers(&words), 0);
-        assert_eq!(words.strangers(&piece(0b0010, 0x00f0, 0, 0)), 0);
-        assert_eq!(words.strangers(&piece(0b0100, 0x00f0, 0, 0)), 0b0010);
-        assert_eq!(words.strangers(&piece(0b11_1100, 0xffff, 4, 0)), 0b1111);
-        let all = piece(FULL, 0x000f, 0, 0);
-        assert_eq!(all.strangers(&piece(1, 0x000f, 0, 0)), FULL & !1);
-        assert_eq!(piece(1, 0x000f, 0, 0).strangers(&all), 1);
+        let part = |lanes, bytes, spread, start| access(Part { granule: 0, lanes, bytes, spread, start });
+        let words = part(0b1111, 0xffff, 4, 0);
+        assert_eq!(words.other_lanes(&words), 0);
+        assert_eq!(words.other_lanes(&part(0b0010, 0x00f0, 0, 0)), 0);
+        assert_eq!(words.other_lanes(&part(0b0100, 0x00f0, 0, 0)), 0b0010);
+        assert_eq!(words.other_lanes(&part(0b11_1100, 0xffff, 4, 0)), 0b1111);
+        let all = part(FULL, 0x000f, 0, 0);
+        assert_eq!(all.other_lanes(&part(1, 0x000f, 0, 0)), FULL & !1);
+        assert_eq!(part(1, 0x000f, 0, 0).other_lanes(&all), 1);
     }
 }

@@ -7,12 +7,12 @@ use crate::state::shadow::Access;
 pub(crate) struct Unwritten {
     /// Ranges, by address and length, and the lanes that read them.
     found: Vec<(u64, u64, u32)>,
-    /// Whether anything it reads was written.
+    /// Whether any of the bytes were written.
     any_written: bool,
-    /// Whether it reads a tile, of which parts may stay unused. Then any written part is
-    /// sufficient.
+    /// Whether the instruction reads a tile, parts of which may stay unused. Then any written part
+    /// is sufficient.
     of_tile: bool,
-    /// Instructions that have read something which was written, a bit each.
+    /// Instructions that have read written bytes, one bit each.
     good: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Unwritten {
         }
     }
 
-    /// An instruction has read something which was written.
+    /// An instruction has read written bytes.
     pub(crate) fn note_good(&mut self, pc: u32) {
         let word = (pc / 64) as usize;
         if self.good.len() <= word {
@@ -39,14 +39,14 @@ impl Unwritten {
         self.good[word] |= 1 << (pc % 64);
     }
 
-    /// The instructions that have read something which was written.
+    /// The instructions that have read written bytes.
     pub(crate) fn good(&self) -> impl Iterator<Item = u32> {
         let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 != 0);
         self.good.iter().zip(0..).flat_map(move |(&word, index)| bits(word).map(move |bit| index * 64 + bit))
     }
 
     /// An access of a granule found bytes unwritten. Elements of a vector load may be unused
-    /// padding: a lane is reported only if all it reads is unwritten.
+    /// padding: a lane is reported only if everything it reads is unwritten.
     pub(crate) fn note(&mut self, access: &Access, granule: u64, unwritten: u16) {
         if unwritten == 0 {
             self.any_written = true;

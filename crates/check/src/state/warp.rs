@@ -15,12 +15,13 @@ pub(crate) struct Work {
     time: Time,
     /// Groups committed, by the lanes that did, and the time of their work.
     commits: Vec<(u32, Time)>,
-    /// Up to when each lane knows that its work is done: all of it, and the reading of its sources.
+    /// The time up to which each lane knows its work to be complete: all of it, and the reads of
+    /// its sources.
     done: [[Time; LANES]; 2],
     /// For each lane, the last time at which it issued work, and the instruction.
     issued: [Time; LANES],
     last: u32,
-    /// Whether `done` has changed since it was last passed on.
+    /// Whether `done` has changed since it was last propagated.
     news: bool,
 }
 
@@ -82,7 +83,7 @@ impl Work {
         self.commits.retain(|(mask, time)| lanes(*mask).any(|lane| everything[lane] < *time));
     }
 
-    /// Up to when a lane knows that its work is done.
+    /// The time up to which a lane knows its work to be complete.
     pub(crate) fn done(&self, lane: usize, awaited: Awaited) -> Time {
         self.done[awaited as usize][lane]
     }
@@ -95,7 +96,7 @@ impl Work {
     }
 }
 
-/// Lanes that know the same.
+/// Lanes with the same knowledge.
 #[derive(Clone, Debug)]
 struct Group {
     lanes: u32,
@@ -105,9 +106,9 @@ struct Group {
 /// One warp.
 #[derive(Debug)]
 pub(crate) struct WarpState {
-    /// Advances whenever a lane publishes what it did.
+    /// Advances whenever a lane publishes.
     pub(crate) time: Time,
-    /// Lanes that there were at the start.
+    /// Lanes that existed at the start.
     population: u32,
     groups: Vec<Group>,
     work: [Work; AsyncKind::ALL.len()],
@@ -135,7 +136,7 @@ impl WarpState {
         &mut self.work[kind as usize]
     }
 
-    /// Up to when a lane knows that its own work is done.
+    /// The time up to which a lane knows its own work to be complete.
     pub(crate) fn done(&self, lane: usize, kind: AsyncKind, awaited: Awaited) -> Time {
         self.work[kind as usize].done(lane, awaited)
     }
@@ -151,7 +152,7 @@ impl WarpState {
         })
     }
 
-    /// A lane's knowledge of others.
+    /// A lane's knowledge of other agents.
     pub(crate) fn knowledge(&self, lane: u32) -> &Knowledge {
         let group = self.groups.iter().find(|group| group.lanes >> lane & 1 != 0);
         &group.expect("every lane is in a group").knowledge
@@ -165,7 +166,7 @@ impl WarpState {
             .filter(|(lanes, _)| *lanes != 0)
     }
 
-    /// What lanes publish: all they know, and what they did up to now.
+    /// What lanes publish: their knowledge, and what they have done so far.
     pub(crate) fn release(&mut self, cta: u32, warp: u32, mask: u32) -> Knowledge {
         let mut released = Knowledge::default();
         for (_, knowledge) in self.parts(mask) {
@@ -219,7 +220,7 @@ impl WarpState {
 
     /// Gives lanes the same knowledge, which includes what they knew.
     pub(crate) fn agree(&mut self, mask: u32, knowledge: Knowledge) {
-        // Lanes that never were, or have exited, know whatever is convenient.
+        // The knowledge of lanes that never existed or have exited is irrelevant.
         let mask = if mask | !self.population == FULL { FULL } else { mask };
         self.groups.retain_mut(|group| {
             group.lanes &= !mask;
@@ -228,8 +229,8 @@ impl WarpState {
         self.groups.push(Group { lanes: mask, knowledge });
     }
 
-    /// Lanes execute a fence: their next strong stores release what they know now, and what they
-    /// have read is acquired.
+    /// Lanes execute a fence: their next strong stores release what they know now, and they acquire
+    /// what they have read.
     pub(crate) fn fence(&mut self, cta: u32, warp: u32, mask: u32, scope: Scope) {
         let mut acquired = Vec::new();
         self.read.retain_mut(|(lanes, release)| {

@@ -20,7 +20,7 @@ pub(crate) struct BarrierState {
     expected: Option<u32>,
     /// Whether any thread has arrived since it last completed.
     open: bool,
-    /// How often it has completed.
+    /// The number of completions.
     pub(crate) generation: u32,
     running: BarrierResult,
     /// Results of the last completions, by generation.
@@ -39,7 +39,7 @@ impl BarrierState {
         }
     }
 
-    /// Forgets everything, for another CTA.
+    /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self) {
         self.arrived.fill(0);
         (self.expected, self.open, self.generation) = (None, false, 0);
@@ -55,7 +55,7 @@ impl BarrierState {
         self.results[generation as usize % self.results.len()]
     }
 
-    /// Lanes of a warp arrive. Returns the generation they wait to see the end of.
+    /// Lanes of a warp arrive. Returns the generation whose end they wait for.
     pub(crate) fn arrive(
         &mut self,
         id: usize,
@@ -87,8 +87,8 @@ impl BarrierState {
         Ok(self.generation)
     }
 
-    /// Threads counted so far and threads wanted. A thread that has exited, or that a warp's last
-    /// lanes lack, counts with the rest of its warp.
+    /// Threads counted so far and threads required. A thread that has exited, or that is missing in
+    /// the last warp, counts with the rest of its warp.
     pub(crate) fn progress(&self, alive: &[u32]) -> (u32, u32) {
         let counted = |(arrived, alive): (&u32, &u32)| match self.expected {
             Some(_) if *arrived == 0 => 0,

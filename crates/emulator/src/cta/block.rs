@@ -33,7 +33,8 @@ pub(crate) struct Block {
     pub(crate) mbarriers: MbarrierRecords,
     /// The registers its warps hold.
     pub(crate) registers: RegisterBudget,
-    /// Whether any of its threads has run: before, other CTAs must leave its shared memory alone.
+    /// Whether any of its threads has run. Before that, other CTAs must not access its shared
+    /// memory.
     pub(crate) started: bool,
     /// Lanes that have not exited, by warp.
     pub(crate) alive: Vec<u32>,
@@ -53,7 +54,7 @@ pub(crate) struct Block {
     pub(crate) time_stands_at: Option<Duration>,
 }
 
-/// The lanes of a warp that exist: the last warp of a CTA may be short.
+/// The lanes of a warp that exist: the last warp of a CTA may be partial.
 fn lanes_of(threads: u32, warp: u32) -> u32 {
     let left = threads - warp * LANES as u32;
     if left >= LANES as u32 { u32::MAX } else { (1 << left) - 1 }
@@ -87,7 +88,7 @@ impl Block {
         }
     }
 
-    /// Makes it the block of another CTA of the same launch and rank, at its start.
+    /// Reuses it as the block of another CTA of the same launch and rank, at its start.
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, index: [u32; 3]) {
         let threads = launch.threads_per_cta();
         self.index = index;
@@ -131,7 +132,7 @@ impl Block {
         self.alive.iter().all(|&lanes| lanes == 0)
     }
 
-    /// Whether other CTAs may reach its shared memory.
+    /// Whether other CTAs may access its shared memory.
     pub(crate) fn is_running(&self) -> bool {
         self.started && !self.has_exited()
     }
@@ -152,7 +153,7 @@ impl<'a> Peers<'a> {
         (own, Peers { before, after })
     }
 
-    /// The same peers for a shorter time.
+    /// The same peers with a shorter lifetime.
     pub(crate) fn reborrow(&mut self) -> Peers<'_> {
         Peers { before: self.before, after: self.after }
     }

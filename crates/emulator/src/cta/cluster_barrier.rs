@@ -35,7 +35,7 @@ impl ClusterBarrier {
         self.arrived.fill(0);
     }
 
-    /// Lanes of a warp that are still to arrive in the open phase.
+    /// Lanes of a warp that have yet to arrive in the open phase.
     pub(crate) fn missing(&self, alive: &[u32]) -> u32 {
         self.arrived.iter().zip(alive).map(|(arrived, alive)| (alive & !arrived).count_ones()).sum()
     }
@@ -56,7 +56,8 @@ impl ClusterBarrier {
         Ok(())
     }
 
-    /// Lanes of a warp begin to wait. Whether the phase they arrived in has completed already.
+    /// Lanes of a warp begin to wait. Returns whether the phase they arrived in has completed
+    /// already.
     pub(crate) fn wait(&mut self, warp: u32, lanes: u32) -> Result<bool, Box<Failure>> {
         let warp = warp as usize;
         let strangers = lanes & !self.unwaited[warp];

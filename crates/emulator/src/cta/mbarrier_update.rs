@@ -7,13 +7,13 @@ use crate::cta::mbarrier::{Arrivals, Change, MOST_BYTES, Mbarrier, MbarrierRecor
 use crate::launch::failure::Failure;
 
 impl Block {
-    /// Makes an mbarrier for a number of arrivals.
+    /// Initializes an mbarrier for a number of arrivals.
     pub(crate) fn initialize_mbarrier(&mut self, offset: u64, count: u32) {
         self.mbarriers.insert(offset, MbarrierRecord::default());
         self.shared.write_u64(offset, Mbarrier::new(count).to_bits());
     }
 
-    /// Ends an mbarrier.
+    /// Invalidates an mbarrier.
     pub(crate) fn invalidate_mbarrier(&mut self, offset: u64) -> Result<(), Box<Failure>> {
         self.mbarrier(offset)?;
         self.mbarriers.remove(&offset);
@@ -37,7 +37,7 @@ impl Block {
         }
     }
 
-    /// Changes an mbarrier. Returns its previous state.
+    /// Updates an mbarrier. Returns its previous state.
     pub(crate) fn change_mbarrier(&mut self, offset: u64, change: Change) -> Result<Mbarrier, Box<Failure>> {
         let before = self.mbarrier(offset)?;
         let after = match change {
@@ -97,7 +97,7 @@ impl Block {
     }
 }
 
-/// The fault for an impossible change.
+/// The fault for an impossible update.
 fn refused(address: u64, before: Mbarrier, change: Change) -> Box<Failure> {
     let bytes_of = |bytes: i32| match bytes {
         0 => String::new(),

@@ -1,7 +1,7 @@
-//! Registers that warps hand to each other (PTX ISA, "setmaxnreg").
+//! Registers that warps exchange through the CTA's pool (PTX ISA, "setmaxnreg").
 //!
-//! A CTA starts with as many registers as its kernel may use in every thread. A warp that lowers
-//! its limit leaves the rest in the CTA's pool, and one that raises it waits until the pool has
+//! A CTA starts with the registers of its kernel for every thread. A warp that lowers its limit
+//! returns the difference to the CTA's pool, and a warp that raises it waits until the pool has
 //! enough.
 
 use warpwright_arch::limits::SETMAXNREG_STEP;
@@ -13,7 +13,7 @@ use crate::launch::failure::Failure;
 
 /// Warps of a warpgroup.
 const WARPS: usize = 4;
-/// Parts of an SM, each with a quarter of its registers, that warps are dealt out to.
+/// Partitions of an SM, each with a quarter of its registers, that warps are distributed over.
 const PARTITIONS: u32 = 4;
 
 /// The registers of a CTA's warps.
@@ -22,7 +22,7 @@ pub(crate) struct RegisterBudget {
     /// Registers per thread at the start; `None` if the kernel's directives do not determine them:
     /// `setmaxnreg` is ignored then.
     initial: Option<u32>,
-    /// Registers of a thread, by warp.
+    /// Registers per thread, by warp.
     held: Vec<u32>,
     /// Registers of the CTA that no warp holds.
     free: u32,
@@ -57,7 +57,7 @@ impl RegisterBudget {
         }
     }
 
-    /// Forgets everything, for another CTA of the same launch.
+    /// Resets the state, for another CTA of the same launch.
     pub(crate) fn reset(&mut self) {
         self.held.fill(self.initial.unwrap_or(0));
         self.free = 0;
@@ -69,7 +69,7 @@ impl RegisterBudget {
         self.free
     }
 
-    /// Registers that a warp lacks to have `count` a thread.
+    /// Registers that a warp lacks for `count` per thread.
     pub(crate) fn lacking(&self, warp: u32, count: u32) -> u32 {
         let more = count.saturating_sub(self.held[warp as usize]) * LANES as u32;
         more.saturating_sub(self.free)
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_one_warpgroup_leaves_others_may_take() {
-        // 168 registers in 3 warpgroups: two take 72 more when one has left 144.
+        // 168 registers in 3 warpgroups: two take 72 more after one has released 144.
         let mut budget = budget(12, 168);
         assert!(!budget.ask(4, 240, true).unwrap());
         assert_eq!(budget.lacking(4, 240), 72 * 32);

@@ -3,8 +3,8 @@
 //! The four warps of a warpgroup issue an MMA each at its own time. Once all four have, it can
 //! execute for all of them, after those issued before it. The schedule determines when: as early as
 //! possible (`eager`), when each warp of the group waits for it or nothing else in the CTA can
-//! proceed (`latest`), or at a drawn moment. It reads shared memory and registers, and writes the
-//! accumulators, at that moment.
+//! proceed (`latest`), or at a random moment (`random`). It reads shared memory and registers, and
+//! writes the accumulators, at that moment.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub(crate) struct IssueOperands {
     pub(crate) a: Option<u64>,
     /// The descriptor of B.
     pub(crate) b: u64,
-    /// Whether the accumulator counts.
+    /// Whether the accumulator is added to the product (scale-d).
     pub(crate) accumulates: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct IssueOperands {
 struct WarpState {
     /// MMAs that have not executed, oldest first.
     issues: VecDeque<Issue>,
-    /// How many it has issued.
+    /// The number of MMAs it has issued.
     issued: u64,
     /// The number of issued MMAs at each committed group, oldest first.
     groups: VecDeque<u64>,
@@ -78,7 +78,7 @@ impl Warpgroups {
         warpgroups
     }
 
-    /// Forgets everything, for another CTA.
+    /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
         for (index, group) in self.groups.iter_mut().enumerate() {
             let random = Random::new(schedule, cta, (index as u64 + 1) << 40);
@@ -87,7 +87,7 @@ impl Warpgroups {
         self.pending = 0;
     }
 
-    /// Memory for the operands of an MMA that executes at once.
+    /// Memory for the operands of an MMA that executes immediately.
     pub(crate) fn operands(&mut self) -> &mut Operands {
         &mut self.operands
     }
@@ -135,7 +135,7 @@ impl Warpgroups {
         self.pending > 0 && !self.groups[warp as usize / WARPS].warps[warp as usize % WARPS].issues.is_empty()
     }
 
-    /// A warp waits for all it has issued, in groups or not. Whether it has to.
+    /// A warp waits for all it has issued, in groups or not. Returns whether it has to wait.
     pub(crate) fn wait_for_all(&mut self, warp: u32) -> bool {
         let (group, own) = self.of(warp);
         let state = &mut group.warps[own];
@@ -178,7 +178,8 @@ impl Warpgroup {
                 FaultKind::Warpgroup,
                 FULL,
                 format!(
-                    "The four warps of a warpgroup execute the same wgmma with the same operands; for this one, warp {other} came with {what}."
+                    "The four warps of a warpgroup must execute the same wgmma with the same operands; \
+                     warp {other} has {what} instead."
                 ),
             ));
         }

@@ -39,7 +39,7 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     pub(crate) accumulators: HashSet<String>,
     /// Registers that `tcgen05.ld` writes.
     pub(crate) loaded: HashSet<Slot>,
-    /// Where the code continues after a `mov` of an accumulator, from which no MMA can be in
+    /// Where the code continues after a `mov` of an accumulator, after which no MMA can be in
     /// flight.
     pub(crate) settled: Option<usize>,
     /// The uses of registers of up to 32 bits by the instruction.

@@ -57,7 +57,7 @@ impl<'a> Words<'a> {
             return Ok(());
         }
         Err(DecodeError::new(format!(
-            "The emulator does not support this form of the instruction: {} is not understood here.",
+            "The emulator does not support this form of the instruction: it does not know the modifier {}.",
             left.join(" ")
         )))
     }

@@ -34,7 +34,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) pc: u32,
     /// Set by operations that a waiting thread repeats.
     pub(crate) polled: bool,
-    /// The location it last read in doing so.
+    /// The location that a waiting thread last read.
     pub(crate) watched: Option<Watched>,
     /// The number of operations that may have changed what other threads observe.
     pub(crate) changes: u32,
@@ -67,7 +67,7 @@ pub(crate) trait Effect: Send + Sync {
 
 /// An operation that may have to wait.
 pub(crate) trait Attempt: Send + Sync {
-    /// Executes in the lanes of `mask`; whether it could. If not, it is tried again later.
+    /// Executes in the lanes of `mask`. Returns whether it could; if not, it is retried later.
     fn attempt(&self, execution: &mut Execution<'_>, mask: u32) -> Result<bool, Box<Failure>>;
     /// What it waits for.
     fn reason(&self, block: &Block, warp: u32) -> String;

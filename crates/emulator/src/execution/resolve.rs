@@ -73,7 +73,7 @@ pub(crate) fn addresses(execution: &Execution<'_>, operand: &AddressOperand) -> 
     result
 }
 
-/// The host's pointer to a range of a space that is one piece of memory.
+/// The host's pointer to a range of a contiguous space.
 #[inline(always)]
 fn locate(
     execution: &mut Execution<'_>,
@@ -111,9 +111,9 @@ fn locate_in_peer(execution: &mut Execution<'_>, first: u64, end: u64) -> Option
 
 /// The lanes' bytes on the host.
 pub(crate) enum Located {
-    /// All in one piece of memory: lane `i` at `host + (addresses[i] - first)`.
+    /// All in one allocation: lane `i` at `host + (addresses[i] - first)`.
     Together { host: *mut u8, first: u64, contiguous: bool, uniform: bool },
-    /// Each somewhere.
+    /// Each at its own pointer.
     Apart(Box<[*mut u8; LANES]>),
 }
 
@@ -334,7 +334,8 @@ fn explain_access(
             }
             // Measured on H200: such an access ends the launch with an illegal instruction.
             failure.note(format!(
-                "the address is that of the CTA of rank {rank}, and this is the CTA of rank {own}: an access to another CTA names .shared::cluster"
+                "the address is in the shared memory of the CTA of rank {rank}, and this is the CTA of \
+                 rank {own}: use .shared::cluster to access another CTA"
             ))
         }
         Space::ClusterShared => bad_cluster_access(execution, address, bad, &what),

@@ -18,7 +18,7 @@ use crate::memory::{AddressOperand, Space};
 use crate::operation::kind::Kind;
 use crate::registers::Slot;
 
-/// `cp.async.bulk...` and `cp.reduce.async.bulk...`, the words `async` and `bulk` taken.
+/// `cp.async.bulk...` and `cp.reduce.async.bulk...`, after the words `async` and `bulk`.
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     if w.take("commit_group") {
         d.emit(Kind::Effect(Box::new(Commit)));
@@ -103,7 +103,12 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
         (Space::ClusterShared | Space::Shared, Space::Global, true) if !reduces => Route::Load,
         (Space::Global, Space::Shared, false) => Route::Store,
         (Space::ClusterShared, Space::Shared, true) => Route::Peer,
-        _ => return Err(DecodeError::new("A bulk copy between these spaces, completed so, does not exist.")),
+        _ => {
+            return Err(DecodeError::new(
+                "A bulk copy between these spaces with this completion does not \
+         exist.",
+            ));
+        }
     };
     let mut reduction = None;
     if reduces {

@@ -37,8 +37,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
         let Some(Operand::Number(Number::Integer(latest))) = i.operands.first() else {
             return Err(DecodeError::new("`cp.async.wait_group` takes a number."));
         };
-        let latest =
-            u32::try_from(*latest).map_err(|_| DecodeError::new("A number of groups is not negative."))?;
+        let latest = u32::try_from(*latest)
+            .map_err(|_| DecodeError::new("A number of groups must not be negative."))?;
         d.emit(Kind::Effect(Box::new(Wait { latest: Some(latest) })));
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 /// that ignores the source.
 fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     w.choose(&[("shared", ()), ("shared::cta", ())])
-        .ok_or_else(|| DecodeError::new("`cp.async` writes shared memory, which it must name."))?;
+        .ok_or_else(|| DecodeError::new("`cp.async` must name .shared as its destination."))?;
     w.take("global");
     let only_l2 = i.opcode.has("cg");
     let hinted = cache_hints(w);
@@ -63,7 +63,7 @@ fn copy(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<()
     };
     if !matches!((bytes, only_l2), (16, _) | (4 | 8, false)) {
         return Err(DecodeError::new(format!(
-            "A copy of {bytes} bytes does not exist here: .ca takes 4, 8 or 16, and .cg takes 16."
+            "A copy of {bytes} bytes does not exist: .ca copies 4, 8 or 16 bytes, and .cg copies 16."
         )));
     }
     let mut rest = &i.operands[3..];
@@ -94,7 +94,7 @@ struct Copy {
     target: AddressOperand,
     source: AddressOperand,
     bytes: u8,
-    /// How many bytes are read; the rest of the target is filled with zeros.
+    /// The number of bytes that are read; the rest of the target is filled with zeros.
     source_bytes: Option<Slot>,
     /// If it holds, nothing is read.
     ignored: Option<(Slot, bool)>,
@@ -308,7 +308,7 @@ fn arrive(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<
 struct ArriveAfterCopies {
     address: AddressOperand,
     space: Space,
-    /// Whether the barrier's count has this arrival in it already (`.noinc`).
+    /// Whether the mbarrier's count already includes this arrival (`.noinc`).
     counted: bool,
 }
 

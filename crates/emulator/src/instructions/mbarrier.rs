@@ -221,14 +221,14 @@ pub(super) fn offsets(
     Ok(objects.map(|object| object.offset))
 }
 
-/// Counts one more arrival in the present phase.
+/// Adds one pending arrival to the current phase.
 pub(super) fn expect_one_more(block: &mut Block, lane: usize, offset: u64) -> Result<(), Box<Failure>> {
     let barrier = block.mbarrier(offset).map_err(at(lane))?;
     block.shared.write_u64(offset, Mbarrier { pending: barrier.pending + 1, ..barrier }.to_bits());
     Ok(())
 }
 
-/// Makes the arrivals that waited for copies which are made now.
+/// Performs the arrivals whose copies are now complete.
 pub(crate) fn settle(block: &mut Block, warp: u32) -> Result<(), Box<Failure>> {
     if block.copies[warp as usize].is_empty() {
         return Ok(());

@@ -20,7 +20,7 @@ pub(super) struct Ordered {
     pub(super) acquire: bool,
     /// Earlier accesses are ordered before it.
     pub(super) release: bool,
-    /// It may be repeated until another thread's store is seen.
+    /// Whether it may be repeated until another thread's store is visible.
     pub(super) polls: bool,
     /// Its strength for observers.
     pub(super) strength: Strength,
@@ -120,7 +120,7 @@ pub(super) fn ordered(w: &mut Words<'_>, unnamed: Semantics) -> Ordered {
     let release = matches!(semantics, Semantics::Release | Semantics::AcquireRelease);
     let scope = match semantics {
         Semantics::Volatile => Scope::System,
-        // PTX ISA, "atom": without a scope, .gpu is meant.
+        // PTX ISA, "atom": without a scope, .gpu applies.
         _ => scope.unwrap_or(Scope::Gpu),
     };
     let strength = match semantics {

@@ -123,7 +123,7 @@ fn read(
         Failure::new(
             FaultKind::OutOfBounds,
             1 << lane,
-            format!("An argument of printf or assert lies at {address:#x}, where nothing is allocated."),
+            format!("An argument of printf or assert is at {address:#x}, where nothing is allocated."),
         )
     })
 }

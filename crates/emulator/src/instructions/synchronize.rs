@@ -26,7 +26,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
             if let [address, size] = i.operands.as_slice() {
                 d.memory(address)?;
                 if *size != Operand::Number(Number::Integer(128)) {
-                    return Err(DecodeError::new("A fence of a tensor map is of 128 bytes."));
+                    return Err(DecodeError::new("A fence of a tensor map covers 128 bytes."));
                 }
             }
             d.emit(Kind::Effect(Box::new(FenceOperation(kind))));
@@ -69,7 +69,7 @@ fn fence(w: &mut Words<'_>, is_membar: bool) -> Fence {
     let mut scope = Scope::Gpu;
     loop {
         if let Some(named) = w.choose(FENCE_WORDS) {
-            // `fence.proxy.tensormap::generic.acquire` is of the proxy, not of the memory.
+            // `fence.proxy.tensormap::generic.acquire` applies to the proxy, not to memory.
             kind = kind.filter(|kind| !matches!(kind, Fence::Memory(..))).or(Some(named));
         } else if let Some(named) = w.choose(SCOPES) {
             scope = named;
@@ -86,7 +86,7 @@ fn fence(w: &mut Words<'_>, is_membar: bool) -> Fence {
     }
 }
 
-/// The host's own fence orders everything, so that it serves for all of them.
+/// The host's fence orders everything, so it implements all of them.
 pub(super) struct FenceOperation(pub(super) Fence);
 
 impl Effect for FenceOperation {

@@ -217,7 +217,7 @@ pub(super) fn read_map(
             .nearest(address)
             .is_some_and(|region| is_global && !region.is_live() && address < region.base + region.size);
         let kind = if freed { FaultKind::UseAfterFree } else { FaultKind::OutOfBounds };
-        let message = format!("There is no tensor map at {} address {address:#x}.", space.name());
+        let message = format!("No tensor map exists at {} address {address:#x}.", space.name());
         let failure = Failure::new(kind, 1 << lane, message);
         return Err(if is_global { failure.note(memory.describe(address)) } else { failure });
     };
@@ -248,7 +248,7 @@ impl TensorOperand {
         let refuse = |message: String| Failure::new(FaultKind::IllegalInstruction, 1 << lane, message);
         let encoded = read_map(execution, &self.map, lane)?;
         let tensor = execution.block.transfers.tensor(&encoded).map_err(|reason| {
-            refuse("The tensor map breaks a rule, so that no copy can use it.".to_owned()).note(reason)
+            refuse("The tensor map breaks a rule, so no copy can use it.".to_owned()).note(reason)
         })?;
         let mut start = Start { is_four_rows: self.mode == Mode::FourRows, is_store, ..Start::default() };
         for (coordinate, slot) in start.coordinates.iter_mut().zip(&self.coordinates) {

@@ -75,7 +75,10 @@ fn replace(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result
     };
     let axes = if field == Field::Stride { MOST_AXES - 1 } else { MOST_AXES };
     if axis >= axes {
-        return Err(DecodeError::new(format!("The field has axes 0 to {}; {axis} is none.", axes - 1)));
+        return Err(DecodeError::new(format!(
+            "The field has axes 0 to {}; axis {axis} does not exist.",
+            axes - 1
+        )));
     }
     let value = match &i.operands[1 + usize::from(is_by_axis)] {
         Operand::Number(Number::Integer(number)) => Value::Number(*number as u64),
@@ -111,7 +114,7 @@ impl Effect for Replace {
                         self.space.name()
                     ),
                 )
-                .note("a tensor map is made from a copy of another one, or from 128 bytes of zeros"));
+                .note("make a tensor map from a copy of another one, or from 128 bytes of zeros"));
             }
             let value = match self.value {
                 Value::Word(slot) => execution.registers.word(slot)[lane].into(),
@@ -180,7 +183,7 @@ fn map_bytes(
         Some(host) => Ok(host),
         None => failure(
             FaultKind::OutOfBounds,
-            format!("There are no 128 bytes that may be written at {} address {address:#x}.", space.name()),
+            format!("The {} address {address:#x} does not start 128 writable bytes.", space.name()),
         ),
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
 fn multiply(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) -> Result<(), DecodeError> {
     let (shape, _) = matrix::header(w)?;
     let integers = matrix::integer_sum(w);
-    // MMAs of f64 may name their rounding, which is to nearest in any case.
+    // MMAs of f64 may name a rounding mode; they always round to nearest.
     w.take("rn");
     let (first, second) = (matrix::element(w)?, matrix::element(w)?);
     // Of f16 only the types of D and C are named.
@@ -86,12 +86,12 @@ struct Move {
 }
 
 impl Move {
-    /// Bytes of the least piece of a fragment.
+    /// Size of the smallest unit of a fragment, in bytes.
     fn bytes(&self) -> u64 {
         u64::from(self.element.bits().max(8) / 8).max(if self.element.bits() < 8 { 4 } else { 1 })
     }
 
-    /// The addresses of one piece of each lane.
+    /// The addresses of one unit of each lane.
     fn pieces(&self, execution: &Execution<'_>, bases: &[u64; LANES], index: usize) -> [u64; LANES] {
         let dense = match self.order {
             Order::Row => self.fragment.columns(),
@@ -112,7 +112,7 @@ impl Move {
         })
     }
 
-    /// The host's bytes of one piece of each lane.
+    /// The host's bytes of one unit of each lane.
     fn locate(
         &self,
         execution: &mut Execution<'_>,

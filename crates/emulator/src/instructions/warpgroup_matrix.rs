@@ -41,8 +41,8 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>)
     } else if w.take("wait_group") {
         d.expect_operands(i, 1)?;
         let count = constant(&i.operands[0], "The count of groups that wgmma.wait_group leaves")?;
-        let most =
-            usize::try_from(count).map_err(|_| DecodeError::new("A count of groups is not negative."))?;
+        let most = usize::try_from(count)
+            .map_err(|_| DecodeError::new("A number of groups must not be negative."))?;
         WarpgroupOperation::Wait(most)
     } else if w.take("mma_async") {
         WarpgroupOperation::Multiply(Box::new(multiplication(d, i, w)?))
@@ -77,7 +77,7 @@ fn multiplication(
         return Err(DecodeError::new("wgmma combines matrices of .b1 by .and.popc only."));
     }
     if saturating && types.0 != DataType::S32 {
-        return Err(DecodeError::new("Only sums of integers may be clamped (.satfinite)."));
+        return Err(DecodeError::new("Only integer accumulators may saturate (.satfinite)."));
     }
     let in_shared = !matches!(i.operands.get(1), Some(Operand::Vector(_)));
     let floats = types.0 != DataType::S32;
@@ -146,7 +146,7 @@ fn multiplication(
         let slots: Result<Vec<Slot>, _> =
             registers.iter().map(|register| d.source(register, Type::B32)).collect();
         let slots = slots?.try_into().map_err(|slots: Vec<Slot>| {
-            DecodeError::new(format!("A matrix A in registers takes {LEFT_REGISTERS}, not {}.", slots.len()))
+            DecodeError::new(format!("A fragment of A has {LEFT_REGISTERS} registers, not {}.", slots.len()))
         })?;
         LeftSource::Registers(slots)
     };

@@ -13,7 +13,7 @@ use crate::launch::context::LaunchContext;
 use crate::memory::Region;
 use crate::tensor_map::Encoded;
 
-/// The most objects named for one address; tiles may share memory.
+/// Maximum number of objects named for one address; tiles may share memory.
 const MOST_OBJECTS: usize = 2;
 
 /// Elements of a layout that is searched for an address.

@@ -29,14 +29,14 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) schedule: Schedule,
     pub(crate) observers: &'a [&'a dyn LaunchObserver],
-    /// Held by the CTA that is within a strong access to global memory, if an observer orders them.
+    /// Held by the CTA that performs a strong access to global memory, if an observer orders them.
     pub(crate) strong_accesses: Option<Mutex<()>>,
     pub(crate) grid_id: u64,
     /// The value of its clocks.
     pub(crate) clock: LaunchClock,
-    /// Visits to clusters in which something changed that other threads may see.
+    /// The number of visits to clusters that changed something visible to other threads.
     pub(crate) changes: AtomicU64,
-    /// Another cluster has failed.
+    /// Whether another cluster has failed.
     pub(crate) stop: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl LaunchContext<'_> {
         u64::from(x) + width * (u64::from(y) + height * u64::from(z))
     }
 
-    /// A parameter of up to eight bytes. It is inside the parameters: the decoder saw to it.
+    /// A parameter of up to eight bytes. The decoder ensures that it is inside the parameters.
     pub(crate) fn parameter(&self, offset: u32, bytes: u32, signed: bool) -> u64 {
         let mut value = [0; 8];
         let source = self.parameters.get(offset as usize..(offset + bytes) as usize).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! When asynchronous work happens.
+//! When asynchronous work executes.
 
-/// When asynchronous copies move their data, between the earliest and the latest moment the program
+/// When asynchronous copies execute, between the earliest and the latest moment that the program
 /// allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
@@ -9,7 +9,7 @@ pub enum Schedule {
     Eager,
     /// When something waits for them and nothing else can proceed, so that a missing wait shows.
     Latest,
-    /// At moments drawn from a generator with this seed. The same seed gives the same run.
+    /// At random moments from a generator with this seed. The same seed gives the same run.
     Random(u64),
 }
 

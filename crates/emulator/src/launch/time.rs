@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far clocks leap one after the other, in nanoseconds: 1 ms to 12 days. No power of two, so
+/// The successive leaps of the clocks, in nanoseconds: 1 ms to 12 days. None is a power of two, so
 /// that short clocks move as well.
 const LEAPS: [u64; 4] = [1_000_003, 1_000_000_007, 1_000_000_000_039, 1_000_000_000_000_037];
 
@@ -18,9 +18,9 @@ const LEAPS: [u64; 4] = [1_000_003, 1_000_000_007, 1_000_000_000_039, 1_000_000_
 #[derive(Debug)]
 pub(crate) struct LaunchClock {
     started: Instant,
-    /// When that was, since 1970.
+    /// The start of the launch, since 1970.
     date: Duration,
-    /// How far the clocks have leapt, in nanoseconds.
+    /// The sum of the leaps, in nanoseconds.
     ahead: AtomicU64,
     /// Whether any thread reads it.
     is_read: AtomicBool,
@@ -40,7 +40,7 @@ impl LaunchClock {
         }
     }
 
-    /// How long the launch has run, as its clocks have it.
+    /// The time since the start of the launch, including leaps.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed() + Duration::from_nanos(self.ahead.load(Ordering::Relaxed))
     }

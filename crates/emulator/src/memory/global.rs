@@ -39,7 +39,7 @@ pub enum MemoryError {
         /// The address.
         address: u64,
     },
-    /// A copy, or a fill, touches bytes outside every live allocation.
+    /// A copy or a fill accesses bytes outside every live allocation.
     #[error("bytes {address:#x} to {end:#x} are not inside a live allocation: {near}")]
     OutOfBounds {
         /// First byte of the range.
@@ -224,7 +224,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The region an address is in, or else the one before it, freed ones included.
+    /// The region that contains an address, or the one before it, freed regions included.
     pub(crate) fn nearest(&self, address: u64) -> Option<&Region> {
         let after = self.regions.partition_point(|region| region.base <= address);
         after.checked_sub(1).map(|index| &self.regions[index])

@@ -8,7 +8,7 @@ use warpwright_events::{LANES, lanes};
 use super::global::POISON;
 use crate::registers::Column;
 
-/// The local memory of 32 threads, grown as their stacks grow.
+/// The local memory of 32 threads; it grows with their stacks.
 #[derive(Debug, Default, Hash)]
 pub(crate) struct LocalMemory {
     words: Vec<Column<u32>>,
@@ -18,7 +18,7 @@ pub(crate) struct LocalMemory {
 }
 
 impl LocalMemory {
-    /// Makes room for `bytes` a thread.
+    /// Reserves `bytes` per thread.
     pub(crate) fn reserve(&mut self, bytes: u32) {
         let words = (bytes as usize).div_ceil(4);
         if self.words.len() < words {
@@ -26,7 +26,7 @@ impl LocalMemory {
         }
     }
 
-    /// Bytes a thread.
+    /// Bytes per thread.
     pub(crate) fn size(&self) -> u64 {
         self.words.len() as u64 * 4
     }
@@ -47,8 +47,7 @@ impl LocalMemory {
         }
     }
 
-    /// Of lanes that read `size` bytes at their addresses, which are valid: those of which none was
-    /// written.
+    /// The lanes that read `size` unwritten bytes at their addresses, which are valid.
     #[cold]
     pub(crate) fn unwritten(&self, addresses: &[u64; LANES], mask: u32, size: u64) -> u32 {
         let is_written = |lane: usize, at: u64| {

@@ -1,4 +1,4 @@
-//! Shared memory of a CTA, and the addresses that the CTAs of a cluster have of it.
+//! Shared memory of a CTA, and its addresses in the cluster.
 
 use warpwright_events::shared_base;
 

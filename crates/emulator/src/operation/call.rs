@@ -10,7 +10,7 @@ use crate::memory::{ADDRESS_STEP, CODE_WINDOW, function_address};
 use crate::registers::{FrameBase, Slot, blend};
 use crate::scheduling::path::{Caller, Path, Wait};
 
-/// How deep calls may nest.
+/// Maximum depth of nested calls.
 const CALL_DEPTH: usize = 4096;
 /// A decoded call.
 #[derive(Clone, Debug)]

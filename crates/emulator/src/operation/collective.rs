@@ -1,8 +1,8 @@
 //! Exchanges between the lanes of a warp: `shfl`, `vote`, `match`, `redux`, `bar.warp.sync`.
 //!
-//! Each names the lanes that take part. They need not be on the same path: an exchange happens once
-//! every live lane of the member mask waits at the same kind of exchange with the same mask,
-//! wherever in the program each of them is (PTX ISA, "Parallel Synchronization and Communication
+//! Each names the lanes that take part. They need not be on the same path: an exchange executes
+//! once every live lane of the member mask waits at the same kind of exchange with the same mask,
+//! at any position in the program (PTX ISA, "Parallel Synchronization and Communication
 //! Instructions").
 
 use warpwright_events::{LANES, lanes};

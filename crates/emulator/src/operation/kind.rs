@@ -32,7 +32,7 @@ impl Guard {
         Self { slot, negated }
     }
 
-    /// The lanes of `mask` that it lets through.
+    /// The lanes of `mask` for which the guard holds.
     #[inline(always)]
     pub(crate) fn apply(self, registers: &Registers, mask: u32) -> u32 {
         if self.slot == Slot::MAX {
@@ -47,9 +47,9 @@ impl Guard {
 pub(crate) enum Kind {
     /// Registers to registers, each lane by itself.
     Lanes(Box<dyn LaneOperation>),
-    /// Something that reaches beyond the registers, each lane by itself.
+    /// An effect beyond the registers, each lane by itself.
     Effect(Box<dyn Effect>),
-    /// Something that all live lanes of the warp do together.
+    /// An effect that all live lanes of the warp execute together.
     Aligned(Box<dyn Effect>),
     /// An operation of a warp with the others of its warpgroup.
     Warpgroup(Box<WarpgroupOperation>),
@@ -59,7 +59,7 @@ pub(crate) enum Kind {
     Barrier(Box<BarrierOperation>),
     /// The wait for the barrier of the cluster.
     ClusterWait,
-    /// Something that all live lanes of the warp do together once it is possible.
+    /// An effect that all live lanes of the warp execute together, once it is possible.
     Attempt(Box<dyn Attempt>),
     /// A branch.
     Branch { target: u32 },
@@ -67,7 +67,7 @@ pub(crate) enum Kind {
     BranchTable { index: Slot, targets: Box<[u32]> },
     /// A call, direct or not.
     Call(Box<Call>),
-    /// Back to the caller; of a kernel, the end.
+    /// Return to the caller; in a kernel, the end.
     Return,
     /// The end of the thread.
     Exit,

@@ -137,7 +137,7 @@ fn whole(execution: &Execution<'_>, mask: u32) -> Result<(), Box<Failure>> {
     }
     if mask != FULL {
         return failure(format!(
-            "wgmma needs all 32 lanes of the warp, and {} of them have exited or are left out by a predicate.",
+            "wgmma needs all 32 lanes of the warp, and {} of them have exited or are predicated off.",
             (!mask).count_ones()
         ));
     }
@@ -237,7 +237,8 @@ impl WarpgroupMultiplication {
             FaultKind::OutOfBounds,
             FULL,
             format!(
-                "A matrix of wgmma reaches beyond the CTA's shared memory, which is {size} bytes long: 16 bytes at {address:#x} are not there."
+                "A matrix of wgmma extends beyond the CTA's shared memory of {size} bytes: the 16 bytes \
+                 at {address:#x} are outside it."
             ),
         );
         let named = [("A", operands.a), ("B", Some(operands.b))];
@@ -318,7 +319,7 @@ fn uniform(column: &[u64; LANES], what: &str) -> Result<u64, Box<Failure>> {
         FaultKind::Warpgroup,
         differing,
         format!(
-            "The {what} of wgmma must be the same in all lanes: in lane 0 it is {:#x}, in these another.",
+            "The {what} of wgmma must be the same in all lanes: it is {:#x} in lane 0, and another in these.",
             column[0]
         ),
     ))

@@ -23,17 +23,17 @@ use crate::scheduling::step::Counts;
 use crate::scheduling::stillness::Stillness;
 use crate::scheduling::warp::Warp;
 
-/// Iterations in which every warp only polls, before another cluster gets the thread.
+/// Iterations in which every warp only polls, before the thread runs another cluster.
 const WAITING_ROUNDS: u32 = 4;
-/// Iterations without a change, polling or not, before another cluster gets the thread.
+/// Iterations without a change, polling or not, before the thread runs another cluster.
 const QUIET_ROUNDS: u32 = 8;
 
 /// The proof that nothing can proceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// No thread of the cluster can move.
+    /// No thread of the cluster can proceed.
     Blocked,
-    /// Threads of all resident clusters run, but only poll what nothing changes.
+    /// Threads of all resident clusters run, but only poll memory that nothing changes.
     Still { others: u64 },
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Proof {
 pub(crate) enum ClusterPause {
     /// All its threads have exited.
     Done,
-    /// It waits for something another cluster does.
+    /// It waits for another cluster.
     Waiting,
     /// It waits until another cluster makes a change.
     Still,
@@ -74,7 +74,7 @@ impl Cluster {
         cluster
     }
 
-    /// Makes a finished cluster another one of the same launch, at its start.
+    /// Reuses a finished cluster for another one of the same launch, at its start.
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, linear: u64) {
         self.linear = linear;
         self.stillness = Stillness::default();
@@ -85,7 +85,7 @@ impl Cluster {
         self.observe(launch);
     }
 
-    /// Lets the launch's observers watch.
+    /// Attaches the launch's observers.
     fn observe(&mut self, launch: &LaunchContext<'_>) {
         if launch.observers.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl Cluster {
         self.ctas.iter_mut().map(Cta::take_counts).sum()
     }
 
-    /// Runs until all threads have exited, or all that can move only poll.
+    /// Runs until all threads have exited, or all runnable threads only poll.
     pub(crate) fn run(
         &mut self,
         launch: &LaunchContext<'_>,
@@ -161,8 +161,8 @@ impl Cluster {
         }
     }
 
-    /// Makes some of the copies in flight, as late as possible: no thread can proceed without them.
-    /// Returns whether any were.
+    /// Completes some of the copies in flight, as late as possible: no thread can proceed without
+    /// them. Returns whether there were any.
     fn go_on_with_copies(&mut self, launch: &LaunchContext<'_>) -> Result<bool, Box<Fault>> {
         let mut awaited = Vec::new();
         self.each_cta(launch, |blocks| {

@@ -23,7 +23,7 @@ pub(crate) struct Round {
     pub(crate) moved: bool,
     /// Something was done besides polling.
     pub(crate) worked: bool,
-    /// Something changed that other threads may see.
+    /// Something changed that other threads may observe.
     pub(crate) changed: bool,
 }
 
@@ -49,7 +49,7 @@ impl Cta {
         Self { warps: warps.map(|(warp, &mask)| Warp::new(launch, block.index, warp as u32, mask)).collect() }
     }
 
-    /// Makes a finished CTA another one of the same launch, at its start.
+    /// Reuses a finished CTA for another one of the same launch, at its start.
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, block: &Block) {
         for warp in &mut self.warps {
             warp.restart(launch, block.index, block.alive[warp.index as usize]);
@@ -104,7 +104,7 @@ impl Cta {
     }
 }
 
-/// Makes the lanes' copies that nothing has waited for. Returns whether any were.
+/// Completes the lanes' copies that nothing has waited for. Returns whether there were any.
 pub(crate) fn complete_copies(block: &mut Block, launch: &LaunchContext<'_>) -> Result<bool, LocatedFailure> {
     let mut any = false;
     for warp in 0..block.copies.len() as u32 {

@@ -13,9 +13,9 @@ use crate::scheduling::cluster::{Cluster, Proof};
 use crate::scheduling::path::{Path, Wait};
 use crate::scheduling::warp::Warp;
 
-/// The most locations listed; most threads of a grid wait for the same.
+/// Maximum number of listed locations; most threads of a grid wait for the same thing.
 const MOST_PLACES: usize = 24;
-/// The most further locations with a label.
+/// Maximum number of further locations with a label.
 const MOST_LABELS: usize = 3;
 
 /// Warps of a CTA that wait at the same instruction for the same reason.
@@ -162,11 +162,16 @@ impl Cluster {
     fn help(&self, first: &Waiting<'_>) -> Option<String> {
         if let Wait::Barrier { id, .. } = first.path.wait {
             return Some(format!(
-                "let every thread that barrier {id} counts execute it, in the same order; or count only the threads that do"
+                "let every thread that barrier {id} counts execute it, in the same order; or count only \
+                 the threads that execute it"
             ));
         }
         if matches!(first.path.wait, Wait::Together | Wait::Members(_)) {
-            return Some("let all lanes that the instruction needs execute it: move it out of the branch, or name in its member mask only the lanes that do".to_owned());
+            return Some(
+                "let all lanes that the instruction needs execute it: move it out of the branch, \
+             or name in its member mask only the lanes that execute it"
+                    .to_owned(),
+            );
         }
         let Some(Watched::Mbarrier { address, .. }) = first.path.watched else { return None };
         let barrier = self.blocks[address.rank as usize].mbarrier(address.offset).ok()?;

@@ -97,28 +97,32 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result
         && required != launch.block
     {
         return refuse(format!(
-            "The kernel requires a block of {required:?} (.reqntid); {:?} was given.",
+            "The kernel requires a block of {required:?} (.reqntid); the launch has {:?}.",
             launch.block
         ));
     }
     if let Some(most) = kernel.bounds.most_threads
         && threads > most
     {
-        return refuse(format!("The kernel allows {most} threads a block (.maxntid); {threads} were given."));
+        return refuse(format!(
+            "The kernel allows {most} threads per CTA (.maxntid); the launch has \
+         {threads}."
+        ));
     }
     check_cluster(kernel, launch, arch)?;
     let shared = u64::from(kernel.dynamic_shared_offset.max(kernel.static_shared_bytes))
         + u64::from(launch.dynamic_shared_bytes);
     if shared > u64::from(limits.shared_bytes_per_cta_opt_in) {
         return refuse(format!(
-            "The kernel's variables take {} bytes of shared memory and the launch requests {} more; a CTA may have {}.",
+            "The kernel's variables take {} bytes of shared memory and the launch requests {} more; a CTA \
+             may have {}.",
             kernel.static_shared_bytes, launch.dynamic_shared_bytes, limits.shared_bytes_per_cta_opt_in
         ));
     }
     let wanted = kernel.parameter_bytes() as usize;
     if launch.parameters.len() != wanted {
         return refuse(format!(
-            "The kernel takes {wanted} bytes of parameters ({} of them); {} bytes were given.",
+            "The kernel takes {wanted} bytes of parameters ({} of them); the launch passes {} bytes.",
             kernel.parameters.len(),
             launch.parameters.len()
         ));
@@ -136,20 +140,20 @@ fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<()
     let ctas = extents.iter().fold(1u32, |product, &extent| product.saturating_mul(extent));
     let most = arch.capability.ctas_per_cluster_opt_in.max(1);
     if ctas > most {
-        return refuse(format!("A cluster of {ctas} CTAs was requested; {} allows {most}.", arch.product));
+        return refuse(format!("The launch has clusters of {ctas} CTAs; {} allows {most}.", arch.product));
     }
     if let Some(most) = kernel.bounds.most_cluster_ctas
         && ctas > most
     {
         return refuse(format!(
-            "The kernel allows {most} CTAs a cluster (.maxclusterrank); {ctas} were given."
+            "The kernel allows {most} CTAs per cluster (.maxclusterrank); the launch has {ctas}."
         ));
     }
     if let Some(required) = kernel.bounds.required_cluster
         && required != extents
     {
         return refuse(format!(
-            "The kernel requires clusters of {required:?} (.reqnctapercluster); {extents:?} was given."
+            "The kernel requires clusters of {required:?} (.reqnctapercluster); the launch has {extents:?}."
         ));
     }
     if (0..3).any(|axis| !launch.grid[axis].is_multiple_of(extents[axis])) {

@@ -8,7 +8,7 @@ use crate::registers::FrameBase;
 /// Why a path does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
-    /// It can move.
+    /// It is runnable.
     Ready,
     /// Its instruction needs all live lanes of the warp.
     Together,
@@ -50,8 +50,7 @@ pub(crate) struct Path {
     pub(crate) wait: Wait,
     /// It has run in this iteration, and lets other paths run first.
     pub(crate) yielded: bool,
-    /// Whether it has done something since its last backward branch that threads do while they
-    /// wait.
+    /// Whether it has done something typical of a waiting thread since its last backward branch.
     pub(crate) polled: bool,
     /// The location it last read while it waits.
     pub(crate) watched: Option<Watched>,

@@ -19,7 +19,7 @@ const POLLS_PER_TURN: u32 = 16;
 /// Iterations of any loop before a path yields.
 const LOOPS_PER_TURN: u32 = 1 << 16;
 
-/// How much was executed.
+/// Numbers of executed operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) warp_instructions: u64,
@@ -60,12 +60,12 @@ struct Reported {
     registers: bool,
 }
 
-/// A path of a warp that moves.
+/// A running path of a warp.
 pub(crate) struct Step<'w> {
     /// The paths of the warp.
     pub(crate) paths: &'w mut Vec<Path>,
     pub(crate) code: &'w [Operation],
-    /// The one that moves.
+    /// The running path.
     pub(crate) index: usize,
     /// Its lanes.
     pub(crate) mask: u32,
@@ -249,7 +249,7 @@ impl Step<'_> {
             && (active != FULL || !self.execution.block.warpgroups.has_issued(self.execution.warp))
         {
             if active == FULL {
-                // Nothing to wait for: it has already happened.
+                // Nothing to wait for: it has already completed.
                 self.execution
                     .block
                     .observer
@@ -289,7 +289,7 @@ impl Step<'_> {
         Ok(Next::Stop(self.stop(pc)))
     }
 
-    /// Lanes part at this instruction.
+    /// Lanes diverge at this instruction.
     fn diverged(&self) {
         if self.execution.block.observer.wants_instructions() {
             let actor = self.execution.actor(self.mask);
@@ -475,6 +475,9 @@ fn check_members(collective: &Collective, members: &[u32; LANES], active: u32) -
     Err(Failure::new(
         FaultKind::LaneMask,
         missing,
-        format!("These lanes execute a warp-wide {what} whose member mask {mask:#010x} leaves them out."),
+        format!(
+            "These lanes execute a warp-wide {what} whose member mask {mask:#010x} does not include \
+         them."
+        ),
     ))
 }

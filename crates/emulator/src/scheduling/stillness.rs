@@ -1,4 +1,4 @@
-//! How one knows that threads wait in vain.
+//! Detection of threads that wait in vain.
 //!
 //! A polling thread depends only on its registers, its local memory and what others may change.
 //! While nothing changes, and clocks stand still ([`time`](crate::launch::time)), a warp that
@@ -10,15 +10,15 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Visits without a change before states are compared: most waits are over by then.
+/// Visits without a change before states are compared: most waits end earlier.
 const PATIENCE: u32 = 16;
-/// Visits from one comparison to the next: states are large, and other clusters want the thread.
+/// Visits from one comparison to the next: states are large, and other clusters need the thread.
 const COMPARE_EVERY: u32 = 4;
 
 /// The record of a cluster in which nothing changes.
 #[derive(Debug, Default)]
 pub(crate) struct Stillness {
-    /// The launch's number of changes at the start of the present quiet period.
+    /// The launch's number of changes at the start of the current quiet period.
     epoch: u64,
     /// Visits since then.
     visits: u32,
@@ -61,7 +61,7 @@ impl Stillness {
         for ((repeats, kept), now) in self.repeats.iter_mut().zip(&self.kept).zip(&now) {
             *repeats |= kept == now;
         }
-        // Kept at longer and longer distances (Brent), states are found again whatever the length
+        // The intervals between records grow (Brent), so states are found again whatever the length
         // of their cycle.
         if self.visits >= self.keep_at {
             self.keep_at = 2 * self.visits;
@@ -76,7 +76,7 @@ impl Stillness {
 pub(crate) struct StillClusters(Mutex<(u64, BTreeSet<u64>)>);
 
 impl StillClusters {
-    /// Adds a cluster. How many are still since the same change.
+    /// Adds a cluster. Returns how many are still since the same change.
     pub(crate) fn add(&self, cluster: u64, epoch: u64) -> u64 {
         let mut still = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if still.0 < epoch {

@@ -73,7 +73,7 @@ impl Warp {
         warp
     }
 
-    /// Puts a warp that has exited at the start of the kernel, in another CTA of the same launch.
+    /// Restarts a warp that has exited, in another CTA of the same launch.
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, cta: [u32; 3], mask: u32) {
         self.paths.clear();
         self.paths.push(Path::start(mask));
@@ -243,7 +243,7 @@ impl Warp {
         (self.paths.len() == before).then_some(merged)
     }
 
-    /// Carries out an exchange if all its members are waiting for it.
+    /// Executes an exchange if all its members wait for it.
     fn meet(&mut self, index: usize, members: u32, code: &[Operation], block: &Block) {
         let collective = |path: &Path| match &code[path.pc as usize].kind {
             Kind::Collective(collective) => collective,

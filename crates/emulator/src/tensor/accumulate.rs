@@ -27,7 +27,7 @@ const OVERFLOW: f64 = power_of_two(128);
 /// An exponent below that of every value.
 const NO_EXPONENT: i32 = -10_000;
 
-/// Which products are added at once, and when C is added.
+/// Which products are added together, and when C is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grouping {
     /// `count` consecutive products at once, starting from C.
@@ -36,7 +36,7 @@ enum Grouping {
     /// order for 8-bit floats that are widened to f16 registers: `mma` of 8-bit floats has no
     /// hardware of its own.
     AlternatePairs,
-    /// One by one in f32, starting from zero; then C. m8n8k4 is not done by tensor cores any more.
+    /// One by one in f32, starting from zero; then C. Current tensor cores do not execute m8n8k4.
     OneByOne,
 }
 
@@ -191,7 +191,7 @@ pub fn multiply_f64(a: &Tile<f64>, b: &Tile<f64>, c: &Tile<f64>) -> Tile<f64> {
     d
 }
 
-/// A fused multiply-add. A NaN keeps its payload, the addend's before those of the factors.
+/// A fused multiply-add. A NaN keeps its payload: the addend's, or else that of an operand.
 #[inline(always)]
 fn fused(a: f64, b: f64, c: f64) -> f64 {
     if c.is_nan() { c } else { a.mul_add(b, c) }

@@ -25,7 +25,7 @@ pub struct MatrixDescriptor {
     pub stride: u32,
     /// The phase of the swizzle's pattern at an address that is a multiple of 1024.
     pub base: u32,
-    /// Pieces in a row of the swizzle's pattern: 1 (none), 2, 4 or 8.
+    /// 16-byte parts in a row of the swizzle's pattern: 1 (none), 2, 4 or 8.
     pub span: u32,
 }
 
@@ -61,7 +61,7 @@ impl MatrixDescriptor {
     pub fn from_tensor_core_bits(bits: u64) -> Result<MatrixDescriptor, String> {
         if bits >> 46 & 7 > 1 {
             return Err(format!(
-                "bits 46 to 48 of the descriptor {bits:#018x} are {}; in one of tcgen05 they are 1",
+                "bits 46 to 48 of the descriptor {bits:#018x} are {}; a tcgen05 descriptor has 1",
                 bits >> 46 & 7
             ));
         }
@@ -101,9 +101,9 @@ impl MatrixDescriptor {
         MatrixDescriptor { start: self.start.wrapping_add(self.offset(major, along, 0)), ..self }
     }
 
-    /// The address of a piece: of the `along`-th row of A (column of B) and the `deep`-th piece of
-    /// its depth, for a K-major matrix; of the `along`-th piece of columns and the `deep`-th step
-    /// of the depth, for an MN-major one.
+    /// The address of a 16-byte part: for a K-major matrix, the `deep`-th part along k of the
+    /// `along`-th row of A (column of B); for an MN-major matrix, the `along`-th part along m or n
+    /// at the `deep`-th step along k.
     #[inline(always)]
     pub fn address(self, major: Major, along: u32, deep: u32) -> u32 {
         self.swizzled(self.start.wrapping_add(self.offset(major, along, deep)))
@@ -128,8 +128,8 @@ impl MatrixDescriptor {
         }
     }
 
-    /// Bits 4 and up of an address change by bits 7 and up, with the pattern starting at the base
-    /// offset.
+    /// Bits 4 and up of an address are XORed with bits 7 and up, with the pattern starting at the
+    /// base offset.
     #[inline(always)]
     fn swizzled(self, address: u32) -> u32 {
         let phase = (address >> 7).wrapping_sub(self.base) & (self.span - 1);
@@ -141,12 +141,12 @@ impl MatrixDescriptor {
 mod tests {
     use super::*;
 
-    /// A swizzle exchanges pieces; it neither loses nor doubles any.
+    /// A swizzle permutes the parts.
     #[test]
     fn every_piece_has_its_own_place() {
         for (mode, span) in [(0u64, 1u32), (3, 2), (2, 4), (1, 8)] {
             for base in 0..8u64 {
-                // 64 rows of one span, eight rows after eight rows.
+                // 64 rows of one k-block, eight rows after eight rows.
                 let stride = u64::from(span * 8);
                 let bits = mode << 62 | base << 49 | stride << 32 | 512 << 16 | 0x40;
                 let descriptor = MatrixDescriptor::from_bits(bits);

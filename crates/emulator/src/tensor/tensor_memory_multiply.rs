@@ -92,7 +92,8 @@ impl TensorMemoryMultiply {
         let (step, most) = (tcgen05::column_step(all_rows as u32) as usize, tcgen05::MAX_COLUMNS as usize);
         if columns < step || columns > most || !columns.is_multiple_of(step) {
             return Err(format!(
-                "D of {all_rows} rows has {step} to {most} columns, a multiple of {step}, and not {columns}"
+                "D of {all_rows} rows has {step} to {most} columns in multiples of {step}; {columns} is \
+                 not possible"
             ));
         }
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {
@@ -110,7 +111,7 @@ impl TensorMemoryMultiply {
             saturating: field(3, 1) != 0,
         };
         if a.bits() == 16 && a != b {
-            return Err("A and B of .kind::f16 are of one type".to_owned());
+            return Err("A and B of .kind::f16 must have the same type".to_owned());
         }
         Ok(Self { ctas, rows: all_rows / ctas as usize, columns, run })
     }

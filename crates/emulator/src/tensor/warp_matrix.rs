@@ -1,8 +1,8 @@
 //! Fragment layouts of `wmma`. PTX does not specify them; these are those of H200, as recorded.
 //!
-//! They are core matrices in another order, and m8n32 is m32n8 turned over: its A is held as a B
-//! would be, its B as an A, and its accumulator by columns. A and B of f16 fill eight registers
-//! whatever their size, by repeating themselves.
+//! They are core matrices in another order, and m8n32 is the transpose of m32n8: its A is held as a
+//! B would be, its B as an A, and its accumulator by columns. A and B of f16 fill eight registers
+//! regardless of their size, by repetition.
 
 use warpwright_arch::DataType;
 use warpwright_arch::mma::Types;
@@ -40,7 +40,7 @@ pub fn in_memory(shape: Shape, operand: Operand, element: DataType) -> Fragment 
     of_units(shape, operand, element, units(element))
 }
 
-/// Elements in the least piece of memory that a fragment is loaded by.
+/// Elements in the smallest unit of memory that a fragment is loaded by.
 pub fn units(element: DataType) -> usize {
     if element.bits() < 8 { 32 / element.bits() as usize } else { 1 }
 }

@@ -59,12 +59,13 @@ impl WarpgroupMultiply {
         let mut rows =
             MMA_TABLE.iter().filter(|row| row.family == family && row.types().any(|own| own == types));
         let Some(row) = rows.next() else {
-            return unknown(format!("There is no wgmma from .{a} and .{b} into .{d}."));
+            return unknown(format!("wgmma from .{a} and .{b} into .{d} does not exist."));
         };
         let shape = mma::Shape::from(self.shape);
         if !row.shapes().any(|own| own == shape) {
             return unknown(format!(
-                "There is no wgmma of {shape} for .{a}: m is {}, k is {}, and n a multiple of {} up to {}.",
+                "wgmma of {shape} for .{a} does not exist: m is {}, k is {}, and n is a multiple of {} up \
+                 to {}.",
                 row.shape.m,
                 row.shape.k,
                 if a.is_float() { "8" } else { "16 (or 8 or 24)" },
@@ -73,7 +74,7 @@ impl WarpgroupMultiply {
         }
         if self.majors != (Major::K, Major::K) && self.a.bits() != 16 {
             return unknown(format!(
-                "Matrices of .{} lie with their depth contiguous; only those of 16 bits may be transposed.",
+                "Matrices of .{} are K-major; only those of 16 bits may be transposed.",
                 self.a.ptx()
             ));
         }
@@ -94,7 +95,7 @@ impl WarpgroupMultiply {
         self.shape.n * self.d.bits() as usize / 64
     }
 
-    /// Visits the addresses of the pieces of 16 bytes of shared memory that it reads.
+    /// Visits the addresses of the 16-byte parts of shared memory that it reads.
     pub(crate) fn pieces(
         &self,
         a: Option<MatrixDescriptor>,
@@ -190,7 +191,7 @@ pub(super) fn add_to(
     }
 }
 
-/// The sums of two blocks' products; for words of bits, the number of bits set in both.
+/// The products of two blocks, summed; for words of bits, the number of bits set in both.
 #[inline(always)]
 fn integer_sums<const BITS: bool>(left: &[[i32; BLOCK]], right: &[[i32; 2 * COLUMNS]]) -> [[i32; BLOCK]; 2] {
     let mut sums = [[0; BLOCK]; 2];

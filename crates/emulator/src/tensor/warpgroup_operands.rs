@@ -11,10 +11,10 @@ use super::tile::Tile;
 use super::warpgroup::{LEFT_REGISTERS, WARPS, WarpgroupMultiply};
 use super::{Column, Shape};
 
-/// A matrix reaches beyond shared memory.
+/// A matrix extends beyond shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// The address of the first piece of it that does.
+    /// The address of the first 16-byte part outside.
     pub address: u32,
 }
 
@@ -25,7 +25,7 @@ pub enum LeftOperand<'a> {
     Shared(MatrixDescriptor),
     /// The registers of the four warps.
     Registers(&'a [[Column; LEFT_REGISTERS]; WARPS]),
-    /// Somewhere else: the bits of the element of a row and a step.
+    /// Another source, as a function of row and step.
     Elements(&'a dyn Fn(usize, usize) -> u32),
 }
 

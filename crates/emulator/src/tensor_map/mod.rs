@@ -126,8 +126,8 @@ impl Encoded {
         self.0.starts_with(MARK)
     }
 
-    /// Makes a tensor map of zeros, of which every field is still to be replaced. Whether it is
-    /// zeros.
+    /// Initializes a tensor map of zeros, in which every field has yet to be replaced. Returns
+    /// whether it is zeros.
     pub(crate) fn begin(&mut self) -> bool {
         let is_blank = self.0.iter().all(|&byte| byte == 0);
         if is_blank {

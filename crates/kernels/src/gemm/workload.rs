@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
+use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 use warpwright_harness::{
     Candidate, OptionValue, Options, Prepared, Random, Result, Rounded, Search, Setup, Verified, Work,
@@ -718,7 +718,7 @@ impl GemmWorkload {
         }
         let stream = setup.device().stream()?;
         // Problems of one shape have one algorithm.
-        let mut known: Vec<(Batch, Arc<CublasProduct<A, C>>)> = Vec::new();
+        let mut known: Vec<(Batch, Arc<CublasMatmul<A, C>>)> = Vec::new();
         for Call { batch, .. } in &calls {
             if known.iter().all(|(other, _)| other != batch) {
                 let [a, b, c] = batch.lengths();
@@ -728,12 +728,12 @@ impl GemmWorkload {
                 let Problem { m, n, k, a: a_layout, b: b_layout } = batch.problem;
                 let [m, n, k] = [m, n, k].map(|extent| extent as usize);
                 let order = |layout| match layout {
-                    MatrixLayout::RowMajor => cublas::Order::RowMajor,
-                    MatrixLayout::ColumnMajor => cublas::Order::ColumnMajor,
+                    MatrixLayout::RowMajor => cublas::MatrixLayout::RowMajor,
+                    MatrixLayout::ColumnMajor => cublas::MatrixLayout::ColumnMajor,
                 };
                 let (a_order, b_order, count) = (order(a_layout), order(b_layout), batch.count as usize);
-                let shape = ProductShape { m, n, k, a: a_order, b: b_order, batch: count };
-                known.push((*batch, Arc::new(CublasProduct::new(&stream, shape, &a, &b, &mut c)?)));
+                let shape = MatmulShape { m, n, k, a: a_order, b: b_order, batch: count };
+                known.push((*batch, Arc::new(CublasMatmul::new(&stream, shape, &a, &b, &mut c)?)));
             }
         }
         let of = |call: &Call| {

@@ -166,7 +166,7 @@ impl Plan {
         if !self.is_persistent() {
             return Ok(all);
         }
-        let fit = kernel.function().clusters_at_once(&all)?;
+        let fit = kernel.function().resident_clusters(&all)?;
         let wanted = if self.clusters == 0 { fit } else { self.clusters.min(fit) };
         Ok(shape(wanted.min(rows) * self.ctas))
     }

@@ -2,7 +2,7 @@
 
 use warpwright::arch::Capability;
 use warpwright::prelude::*;
-use warpwright::runtime::cublas::{self, CublasProduct, ProductShape};
+use warpwright::runtime::cublas::{self, CublasMatmul, MatmulShape};
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap as Map};
 use warpwright_harness::{
     Ladder, Measure, OptionValue, Options, Prepared, Result, Rounded, Setup, Work, Workload, data_types,
@@ -126,12 +126,18 @@ impl HopperLadder {
     fn cublas<C: Storable + Rounded>(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
         let extents = self.extents();
         let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
-        let shape =
-            ProductShape { m, n, k, a: cublas::Order::RowMajor, b: cublas::Order::ColumnMajor, batch: 1 };
+        let shape = MatmulShape {
+            m,
+            n,
+            k,
+            a: cublas::MatrixLayout::RowMajor,
+            b: cublas::MatrixLayout::ColumnMajor,
+            batch: 1,
+        };
         let matrices =
             |seed| -> Result<_> { Ok((self.a(setup, seed)?, self.b(setup, seed)?, self.c::<C>(setup)?)) };
         let (a, b, mut c) = matrices(setup.seed())?;
-        let product = CublasProduct::new(&setup.device().stream()?, shape, &a, &b, &mut c)?;
+        let product = CublasMatmul::new(&setup.device().stream()?, shape, &a, &b, &mut c)?;
         drop((a, b, c));
         let buffers = setup.buffers(self.work(), |seed| Ok((seed, matrices(seed)?)))?;
         Ok(buffers

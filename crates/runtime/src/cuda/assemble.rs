@@ -1,10 +1,9 @@
-//! From PTX to a loaded module, by the driver's own assembler.
+//! Loads PTX with the driver's assembler.
 //!
-//! The text is given to the driver whole (`cuModuleLoadDataEx`), not through its linker: that
-//! assembles for more than one compilation unit and so ignores `setmaxnreg`, whereupon a kernel
-//! whose roles share out the registers spills its accumulators (measured on an H200: a GEMM with
-//! 192 sums a thread fell from 680 to 41 TFLOP/s). The driver keeps what it has assembled in a
-//! cache of its own on disk.
+//! The text goes to `cuModuleLoadDataEx` directly, not through the driver's linker. The linker
+//! compiles for several compilation units and therefore ignores `setmaxnreg`, so warp-specialized
+//! kernels spill their accumulators. Measured on an H200: a GEMM with 192 accumulator registers per
+//! thread falls from 680 to 41 TFLOP/s. The driver caches what it assembles on disk.
 
 use std::ffi::c_void;
 use std::fmt::Write as _;
@@ -14,13 +13,13 @@ use super::Context;
 use super::driver::{self, jit_option};
 use crate::error::{Error, Result};
 
-/// Room for what the assembler has to say.
+/// Size of the assembler's log buffer.
 const LOG_BYTES: usize = 64 << 10;
 
-/// Assembles PTX for the GPU, or has the driver take it from its cache, and loads it.
+/// Assembles PTX for the GPU, or takes it from the driver's cache, and loads it.
 pub(super) fn load(context: &Context, ptx: &str, target: &str) -> Result<driver::Handle> {
     let driver = context.enter()?;
-    // The driver reads the text up to a zero.
+    // The driver expects a NUL-terminated string.
     let mut text = ptx.as_bytes().to_vec();
     text.push(0);
     let mut log = vec![0u8; LOG_BYTES];
@@ -48,13 +47,13 @@ pub(super) fn load(context: &Context, ptx: &str, target: &str) -> Result<driver:
     })
 }
 
-/// A number as the driver's option lists hold it.
+/// A number, as the driver's option list stores it.
 fn word(value: usize) -> *mut c_void {
     std::ptr::without_provenance_mut(value)
 }
 
-/// The assembler's log with, under each line that names a line of the PTX, that line, and the
-/// source it came from where the PTX tells.
+/// The assembler's log. Each entry that names a PTX line is followed by that line, and by its
+/// source location if the PTX has one.
 fn with_source_lines(log: &str, ptx: &str) -> String {
     let lines: Vec<&str> = ptx.lines().collect();
     let mut text = String::new();
@@ -79,11 +78,11 @@ fn line_number(entry: &str) -> Option<usize> {
     rest[..digits].parse().ok()
 }
 
-/// The `.loc` in force at a line, as `file:line:column`.
+/// The `.loc` that applies to a line, as `file:line:column`.
 fn source_of(lines: &[&str], number: usize) -> Option<String> {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let before = lines[..number].iter().rev().map(|line| words(line));
-    // A kernel's positions end where it begins.
+    // The locations of a kernel end at its first line.
     let mut inside = before.take_while(|words| !words.iter().any(|word| word == ".entry" || word == ".func"));
     let location = inside.find(|words| words.first().is_some_and(|word| word == ".loc"))?;
     let [_, file, line, column, ..] = location.as_slice() else { return None };

@@ -1,5 +1,5 @@
-//! Matrix products by NVIDIA's cuBLASLt, to time our own against. Opened at run time, and needed
-//! for nothing else.
+//! Matrix multiplication by NVIDIA's cuBLASLt, as a baseline for benchmarks. The library is loaded
+//! at run time and is optional.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -13,14 +13,14 @@ use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
-/// The names the library goes by, newest first; a path in `WARPWRIGHT_CUBLAS` comes before them.
+/// Names of the library, newest first. A path in `WARPWRIGHT_CUBLAS` is tried before them.
 const LIBRARIES: [&str; 4] =
     ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"];
-/// Memory that algorithms may work in, in bytes: what cuBLAS itself takes on Hopper.
+/// Workspace in bytes; cuBLAS itself uses this size on Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
-/// Algorithms tried; the fastest is kept.
+/// Number of algorithms that are timed; the fastest is kept.
 const CANDIDATES: usize = 16;
-/// Launches by which an algorithm's time is told.
+/// Launches per timed algorithm.
 const TRIAL_LAUNCHES: u32 = 5;
 
 /// `cublasOperation_t`
@@ -33,8 +33,8 @@ const F32: c_int = 0;
 /// `CUBLASLT_MATMUL_DESC_TRANSA`, `CUBLASLT_MATMUL_DESC_TRANSB`
 const TRANSPOSE_A: c_int = 3;
 const TRANSPOSE_B: c_int = 4;
-/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, an `int8_t`: 8-bit floats are summed by the tensor cores
-/// alone, as `wgmma` does.
+/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`, an `int8_t`: the tensor cores accumulate 8-bit floats without
+/// promotion to CUDA cores, as `wgmma` does.
 const FAST_ACCUMULATION: c_int = 25;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const MOST_WORKSPACE: c_int = 1;
@@ -58,7 +58,7 @@ type Handle = *mut c_void;
 
 macro_rules! library {
     ($($symbol:ident ($($argument:ident: $ty:ty),* $(,)?);)*) => {
-        /// The library, opened.
+        /// The loaded library.
         #[allow(non_snake_case)] // The names are those of the library's documentation.
         struct Lt {
             $($symbol: unsafe extern "C" fn($($ty),*) -> c_int,)*
@@ -80,10 +80,10 @@ macro_rules! library {
 
             $(
                 /// # Safety
-                /// As the library's documentation asks of the function of this name.
+                /// As required by the library's documentation of this function.
                 #[allow(non_snake_case, clippy::too_many_arguments)]
                 unsafe fn $symbol(&self, $($argument: $ty),*) -> Result<()> {
-                    // SAFETY: the caller upholds what the library asks.
+                    // SAFETY: the caller upholds the library's requirements.
                     match unsafe { (self.$symbol)($($argument),*) } {
                         0 => Ok(()),
                         code => Err(Error::Driver {
@@ -162,92 +162,89 @@ impl Lt {
     }
 }
 
-/// The version of the cuBLASLt that products run with, such as `13.1.0`.
+/// The version of cuBLASLt, such as `13.1.0`.
 ///
 /// # Errors
-/// There is no cuBLASLt.
+/// cuBLASLt is not installed.
 pub fn version() -> Result<String> {
     let lt = Lt::get()?;
-    // SAFETY: the type is the one cublasLt.h gives for this symbol, the only one that answers with
-    // something else than a status.
+    // SAFETY: the type is the one cublasLt.h gives for this symbol; it does not return a status.
     let symbol = unsafe { lt.library.get::<unsafe extern "C" fn() -> usize>(b"cublasLtGetVersion\0") };
     let symbol = symbol.map_err(|error| Error::NoCublas { reason: error.to_string() })?;
-    // SAFETY: the function takes nothing, and needs no GPU.
+    // SAFETY: the function takes no arguments and needs no GPU.
     Ok(version_text(unsafe { symbol() }))
 }
 
-/// The text of a version as the library has it: major * 10,000 + minor * 100 + patch
-/// (`CUBLAS_VERSION`).
+/// Formats a version number: major * 10,000 + minor * 100 + patch (`CUBLAS_VERSION`).
 fn version_text(number: usize) -> String {
     format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
 
-/// A description that the library made, given back when dropped.
-struct Made {
+/// A descriptor of the library, destroyed when dropped.
+struct Descriptor {
     handle: Handle,
-    give_back: unsafe fn(&Lt, Handle) -> Result<()>,
+    destroy: unsafe fn(&Lt, Handle) -> Result<()>,
 }
 
-impl Drop for Made {
+impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Ok(lt) = Lt::get() {
-            // SAFETY: the handle is of the kind that this function gives back, and is given back
-            // once.
-            let _ = unsafe { (self.give_back)(lt, self.handle) };
+            // SAFETY: `destroy` is the function for this kind of handle, and is called once.
+            let _ = unsafe { (self.destroy)(lt, self.handle) };
         }
     }
 }
 
-/// How a matrix lies in memory.
+/// The layout of a matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The elements of a row are neighbors.
+pub enum MatrixLayout {
+    /// The elements of a row are contiguous.
     RowMajor,
-    /// The elements of a column are neighbors.
+    /// The elements of a column are contiguous.
     ColumnMajor,
 }
 
-/// The shape of a matrix product `C = A B` with a row-major `C`, packed without gaps.
+/// The shape of `C = A B`, with a row-major `C` and packed matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProductShape {
+pub struct MatmulShape {
     /// Rows of `A` and `C`.
     pub m: usize,
     /// Columns of `B` and `C`.
     pub n: usize,
     /// Columns of `A`, rows of `B`.
     pub k: usize,
-    /// How `A` lies.
-    pub a: Order,
-    /// How `B` lies.
-    pub b: Order,
-    /// How many of them, the matrices one after another.
+    /// Layout of `A`.
+    pub a: MatrixLayout,
+    /// Layout of `B`.
+    pub b: MatrixLayout,
+    /// Number of matrices, stored one after another.
     pub batch: usize,
 }
 
-/// cuBLASLt's own way to do one matrix product, accumulated in f32: the fastest of the algorithms
-/// it proposes.
-pub struct CublasProduct<In, Out> {
+/// A matrix multiplication by cuBLASLt with f32 accumulation. It uses the fastest of the algorithms
+/// that the library proposes.
+pub struct CublasMatmul<In, Out> {
     lt: &'static Lt,
-    handle: Made,
-    operation: Made,
-    layouts: [Made; 3],
+    handle: Descriptor,
+    operation: Descriptor,
+    layouts: [Descriptor; 3],
     algorithm: Candidate,
     workspace: Arc<Allocation>,
-    shape: ProductShape,
+    shape: MatmulShape,
     backend: Arc<dyn Backend>,
     elements: std::marker::PhantomData<(In, Out)>,
 }
 
-impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
-    /// Prepares the product, and times the algorithms proposed on these buffers; `c` is
+impl<In: Storable, Out: Storable> CublasMatmul<In, Out> {
+    /// Prepares the multiplication and times the proposed algorithms on these buffers; `c` is
     /// overwritten.
     ///
     /// # Errors
-    /// There is no GPU or no cuBLASLt, it does not know the types, or a buffer has another length
-    /// than the shape asks for.
+    /// There is no GPU or no cuBLASLt, the library does not support the types, or the length of a
+    /// buffer does not match the shape.
     pub fn new(
         stream: &Stream,
-        shape: ProductShape,
+        shape: MatmulShape,
         a: &Buffer<In>,
         b: &Buffer<In>,
         c: &mut Buffer<Out>,
@@ -256,16 +253,16 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
         if backend.properties().is_emulated {
             return Err(Error::NoCublas { reason: "it needs a GPU, and the device is emulated".to_owned() });
         }
-        // Makes the device's context current on this thread, which is where the library works.
+        // The library works in the context that is current on this thread.
         backend.synchronize()?;
         let lt = Lt::get()?;
-        let ProductShape { m, n, k, .. } = shape;
+        let MatmulShape { m, n, k, .. } = shape;
         let (input, output) = (data_type::<In>()?, data_type::<Out>()?);
-        let make = |give_back: unsafe fn(&Lt, Handle) -> Result<()>,
+        let make = |destroy: unsafe fn(&Lt, Handle) -> Result<()>,
                     made: &dyn Fn(*mut Handle) -> Result<()>| {
             let mut handle = null_mut();
             made(&mut handle)?;
-            Ok::<_, Error>(Made { handle, give_back })
+            Ok::<_, Error>(Descriptor { handle, destroy })
         };
         // Each maker is paired with its own destroyer.
         // SAFETY: `make` passes an out-pointer that is valid for the call.
@@ -292,16 +289,16 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             Ok::<_, Error>(layout)
         };
         // The library's matrices are column-major. A row-major C is Cᵀ to it, so it multiplies Bᵀ
-        // (first) by Aᵀ (second): a row-major factor is already the transpose it needs.
+        // (first) by Aᵀ (second): a row-major operand is already the transpose it needs.
         let stored = |order, rows, columns| match order {
-            Order::RowMajor => (columns, rows),
-            Order::ColumnMajor => (rows, columns),
+            MatrixLayout::RowMajor => (columns, rows),
+            MatrixLayout::ColumnMajor => (rows, columns),
         };
         let (first, second) = (stored(shape.b, k, n), stored(shape.a, m, k));
         let layouts =
             [layout(input, first.0, first.1)?, layout(input, second.0, second.1)?, layout(output, n, m)?];
         for (attribute, order) in [(TRANSPOSE_A, shape.b), (TRANSPOSE_B, shape.a)] {
-            if order == Order::ColumnMajor {
+            if order == MatrixLayout::ColumnMajor {
                 let transpose = TRANSPOSE;
                 let value = (&raw const transpose).cast();
                 // SAFETY: the attribute is an int.
@@ -334,8 +331,7 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             Candidate { algorithm: [0; 8], workspace_bytes: 0, state: 0, waves: 0.0, reserved: [0; 4] };
         let mut candidates = [none; CANDIDATES];
         let mut count = 0;
-        // SAFETY: the descriptions are alive, and there is room for as many candidates as are
-        // wanted.
+        // SAFETY: the descriptors are alive, and `found` has room for all requested candidates.
         unsafe {
             lt.cublasLtMatmulAlgoGetHeuristic(
                 handle.handle,
@@ -403,14 +399,14 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
         Ok(())
     }
 
-    /// Starts the product on a stream.
+    /// Starts the multiplication on a stream.
     ///
     /// # Errors
-    /// A buffer has another length than the shape asks for, or belongs to another device; the
-    /// library refuses.
+    /// The length of a buffer does not match the shape, a buffer belongs to another device, or the
+    /// library returns an error.
     pub fn launch(&self, stream: &Stream, a: &Buffer<In>, b: &Buffer<In>, c: &mut Buffer<Out>) -> Result<()> {
-        let ProductShape { m, n, k, batch, .. } = self.shape;
-        same_device("the product", &self.backend, &stream.backend)?;
+        let MatmulShape { m, n, k, batch, .. } = self.shape;
+        same_device("the cuBLAS matmul", &self.backend, &stream.backend)?;
         let buffers =
             [("A", a.len(), batch * m * k), ("B", b.len(), batch * k * n), ("C", c.len(), batch * m * n)];
         for (what, given, expected) in buffers {
@@ -419,12 +415,12 @@ impl<In: Storable, Out: Storable> CublasProduct<In, Out> {
             }
         }
         for allocation in [&a.allocation, &b.allocation, &c.allocation] {
-            same_device("a buffer of the product", allocation.backend(), &self.backend)?;
+            same_device("a buffer of the cuBLAS matmul", allocation.backend(), &self.backend)?;
             allocation.check()?;
         }
         let (alpha, beta) = (1f32, 0f32);
-        // SAFETY: the descriptions are alive, the matrices have the sizes they describe, and so
-        // does the workspace; alpha and beta are read before the call returns.
+        // SAFETY: the descriptors are alive, the matrices and the workspace have the described
+        // sizes; alpha and beta are read before the call returns.
         unsafe {
             self.lt.cublasLtMatmul(
                 self.handle.handle,
@@ -466,7 +462,7 @@ fn data_type<T: Storable>() -> Result<c_int> {
         "bf16" => Ok(14),
         "e4m3" => Ok(28),
         "e5m2" => Ok(29),
-        other => Err(Error::NoCublas { reason: format!("products of {other} are not offered") }),
+        other => Err(Error::NoCublas { reason: format!("elements of type {other} are not supported") }),
     }
 }
 
@@ -492,8 +488,9 @@ mod tests {
         let stream = device.stream().expect("a stream");
         let a = device.zeros::<half::bf16>(4).expect("it fits");
         let mut c = device.zeros::<f32>(4).expect("it fits");
-        let shape = ProductShape { m: 2, n: 2, k: 2, a: Order::RowMajor, b: Order::RowMajor, batch: 1 };
-        let refused = CublasProduct::new(&stream, shape, &a, &a, &mut c).map(|_| ()).expect_err("no GPU");
+        let shape =
+            MatmulShape { m: 2, n: 2, k: 2, a: MatrixLayout::RowMajor, b: MatrixLayout::RowMajor, batch: 1 };
+        let refused = CublasMatmul::new(&stream, shape, &a, &a, &mut c).map(|_| ()).expect_err("no GPU");
         assert!(refused.to_string().contains("emulated"), "{refused}");
     }
 }

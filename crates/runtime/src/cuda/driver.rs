@@ -1,11 +1,10 @@
-//! The functions of the CUDA driver that the runtime calls, found in `libcuda.so.1` when first
-//! asked for.
+//! The functions of the CUDA driver that the runtime calls. `libcuda.so.1` is loaded on first use.
 //!
-//! This is the whole foreign interface: types as `cuda.h` lays them out, one table of functions,
-//! and constants. Each method of [`Driver`] is one driver function with its status turned into a
+//! This is the whole foreign interface: types as in `cuda.h`, one table of functions, and
+//! constants. Each method of [`Driver`] is one driver function, with its status turned into a
 //! `Result`.
 
-// The names are those of the driver's documentation, which says what each does.
+// The names are those of the driver's documentation.
 #![allow(clippy::too_many_arguments)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -31,8 +30,8 @@ pub(super) struct LaunchConfig {
     pub(super) attribute_count: c_uint,
 }
 
-/// `CUlaunchAttribute`: an identifier padded to 8 bytes, then a union of 64 that begins with three
-/// extents, or with a flag.
+/// `CUlaunchAttribute`: an identifier padded to 8 bytes, then a 64-byte union that begins with
+/// three extents or a flag.
 #[repr(C)]
 pub(super) struct LaunchAttribute {
     pub(super) id: c_uint,
@@ -98,21 +97,21 @@ pub(super) mod jit_option {
     pub(in super::super) const LINE_INFO: c_int = 13;
 }
 
-/// `CUresult` values the runtime tells apart.
+/// `CUresult` values that the runtime distinguishes.
 pub(super) mod status {
     use std::ffi::c_int;
     pub(in super::super) const OUT_OF_MEMORY: c_int = 2;
     pub(in super::super) const INVALID_HANDLE: c_int = 400;
     pub(in super::super) const NOT_FOUND: c_int = 500;
     pub(in super::super) const NOT_READY: c_int = 600;
-    /// Faults after which the context can do nothing more: uncorrectable memory, illegal and
-    /// misaligned addresses, timeouts, failed assertions, hardware stack errors, illegal
-    /// instructions, wrong spaces and program counters, failed launches, tensor memory leaks.
+    /// Faults that make the context unusable: uncorrectable memory errors, illegal and misaligned
+    /// addresses, timeouts, failed assertions, hardware stack errors, illegal instructions, wrong
+    /// address spaces and program counters, failed launches, tensor memory leaks.
     pub(in super::super) const STICKY: [c_int; 12] =
         [214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721];
 }
 
-/// A driver function that did not answer `CUDA_SUCCESS`.
+/// A driver function that did not return `CUDA_SUCCESS`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failure {
     /// The driver function.
@@ -123,7 +122,7 @@ pub(super) struct Failure {
 
 macro_rules! driver {
     ($($symbol:ident ($($argument:ident: $ty:ty),* $(,)?);)*) => {
-        /// The driver, opened.
+        /// The loaded driver.
         #[allow(non_snake_case)]
         pub(super) struct Driver {
             $($symbol: unsafe extern "C" fn($($ty),*) -> c_int,)*
@@ -146,7 +145,7 @@ macro_rules! driver {
                             )
                         };
                         *symbol.map_err(|_| {
-                            format!("the driver has no `{}`; it needs to be of CUDA 12 or later", stringify!($symbol))
+                            format!("the driver lacks `{}`; install a driver for CUDA 12 or later", stringify!($symbol))
                         })?
                     },)*
                     _library: library,
@@ -155,9 +154,9 @@ macro_rules! driver {
 
             $(
                 /// # Safety
-                /// As the driver's documentation asks of the function of this name.
+                /// As required by the driver's documentation of this function.
                 pub(super) unsafe fn $symbol(&self, $($argument: $ty),*) -> Result<(), Failure> {
-                    // SAFETY: the caller upholds what the driver asks.
+                    // SAFETY: the caller upholds the driver's requirements.
                     match unsafe { (self.$symbol)($($argument),*) } {
                         0 => Ok(()),
                         code => Err(Failure { call: stringify!($symbol), code }),
@@ -257,7 +256,7 @@ driver! {
 }
 
 impl Driver {
-    /// The driver, opened and initialized once in the life of the process; or why it cannot be.
+    /// The driver, loaded and initialized once per process, or the reason why it cannot be.
     pub(super) fn get() -> Result<&'static Self, &'static str> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(|| {

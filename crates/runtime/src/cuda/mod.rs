@@ -1,4 +1,4 @@
-//! A GPU, through the driver.
+//! A GPU, accessed through the CUDA driver.
 
 mod assemble;
 pub(crate) mod cublas;
@@ -34,29 +34,28 @@ pub(crate) struct Cuda {
     properties: DeviceProperties,
 }
 
-/// The primary context of a GPU, which modules share with their device.
+/// The primary context of a GPU, shared by the device and its modules.
 struct Context {
     driver: &'static Driver,
     device: driver::DeviceHandle,
     handle: driver::Handle,
-    /// The fault that ended it.
+    /// The fault that made the context unusable.
     lost: OnceLock<Error>,
-    /// Kernels launched since the device was last known to be well: one of them is at fault when it
-    /// is not.
+    /// Kernels launched since the last successful synchronization. If the device has failed, one of
+    /// them is the cause.
     launched: Mutex<BTreeSet<String>>,
-    /// How often the device was known to be well: a kernel that was noted since then need not be
-    /// noted again.
+    /// Number of successful synchronizations. A kernel is noted once between two of them.
     wells: AtomicU64,
 }
 
 // SAFETY: the driver's functions may be called from any thread, and contexts, streams, events and
-// modules used from any.
+// modules may be used from any thread.
 unsafe impl Send for Context {}
 // SAFETY: as above; what Rust itself shares is behind a lock.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Makes the context current on this thread, unless a fault ended it.
+    /// Makes the context current on this thread, unless a fault made it unusable.
     fn enter(&self) -> Result<&'static Driver> {
         if let Some(error) = self.lost.get() {
             return Err(error.clone());
@@ -66,7 +65,7 @@ impl Context {
         Ok(self.driver)
     }
 
-    /// Turns a driver's status into an error, and remembers a fault that ended the context.
+    /// Converts a driver status to a result, and records a fault that makes the context unusable.
     fn check(&self, outcome: std::result::Result<(), Failure>) -> Result<()> {
         outcome.map_err(|failure| self.error(failure))
     }
@@ -81,7 +80,7 @@ impl Context {
         self.lost.get_or_init(|| Error::DeviceLost { call, name, description, kernels }).clone()
     }
 
-    /// As [`check`](Self::check), after which everything launched before is known to be well.
+    /// As [`check`](Self::check). On success, all earlier launches have succeeded.
     fn check_all_done(&self, outcome: std::result::Result<(), Failure>) -> Result<()> {
         self.check(outcome)?;
         let mut launched = self.launched();
@@ -90,7 +89,7 @@ impl Context {
         Ok(())
     }
 
-    /// As [`check`](Self::check), for questions that the driver may answer with "not yet".
+    /// As [`check`](Self::check), for queries whose answer may be "not ready".
     fn check_ready(&self, outcome: std::result::Result<(), Failure>) -> Result<bool> {
         match outcome {
             Err(Failure { code: status::NOT_READY, .. }) => Ok(false),
@@ -98,8 +97,8 @@ impl Context {
         }
     }
 
-    /// Remembers the kernel of a launch, unless `noted` says that it did since the device was last
-    /// known to be well.
+    /// Records the kernel of a launch, unless `noted` shows that it was recorded since the last
+    /// successful synchronization.
     fn note_launch(&self, kernel: &str, noted: &AtomicU64) {
         let wells = self.wells.load(Ordering::Relaxed);
         if noted.load(Ordering::Relaxed) != wells {
@@ -120,7 +119,7 @@ impl Drop for Context {
     }
 }
 
-/// A driver's function that failed before there was a context.
+/// A driver call that failed before a context existed.
 fn start_error(driver: &Driver, failure: Failure) -> Error {
     let (name, description) = driver.describe(failure.code);
     Error::Driver { call: failure.call, name, description }
@@ -131,7 +130,7 @@ fn open_driver() -> Result<&'static Driver> {
 }
 
 impl Cuda {
-    /// How many GPUs the driver knows.
+    /// The number of GPUs that the driver reports.
     pub(crate) fn count() -> Result<u32> {
         let driver = open_driver()?;
         let mut count = 0;
@@ -177,8 +176,8 @@ impl Cuda {
     }
 }
 
-/// What the driver says of a device, and its compute capability. The limits are filled in by the
-/// caller.
+/// The driver's description of a device, and its compute capability. The caller fills in the
+/// limits.
 fn properties(
     driver: &Driver,
     ordinal: u32,
@@ -215,20 +214,20 @@ fn properties(
         global_bytes: global_bytes as u64,
         l2_bytes: u64::from(attribute(device_attribute::L2_BYTES)?),
         boost_mhz: attribute(device_attribute::CLOCK_KHZ)? / 1000,
-        // The memory moves data on both edges of its clock.
+        // The memory transfers data on both clock edges.
         bytes_per_second: 2.0 * memory_hertz * bus_bytes,
         driver: Some((version / 1000, version % 1000 / 10)),
     };
     Ok((properties, (major, minor)))
 }
 
-/// The `.target` of a compute capability, with its architecture's own instructions from 9.0 on.
+/// The `.target` of a compute capability, with architecture-specific instructions from 9.0 on.
 fn target(major: u32, minor: u32) -> String {
     let suffix = if major >= 9 { "a" } else { "" };
     format!("sm_{major}{minor}{suffix}")
 }
 
-/// The row of the table for a capability; for one the table lacks, the nearest before it.
+/// The table row of a capability, or of the nearest earlier one if the table lacks it.
 fn nearest_capability(major: u32, minor: u32) -> Option<&'static Capability> {
     CAPABILITIES.iter().rev().find(|row| row.compute_capability <= (major, minor))
 }
@@ -283,7 +282,7 @@ impl Backend for Cuda {
     }
 
     fn free(&self, address: u64) {
-        // A lost context has nothing left to free.
+        // After a fault the context has nothing left to free.
         let Ok(driver) = self.context.enter() else { return };
         // SAFETY: the address is from `allocate` and is freed once; the driver waits for work that
         // uses it.
@@ -296,8 +295,8 @@ impl Backend for Cuda {
         // SAFETY: the caller owns `bytes.len()` bytes at `address`; the call returns once the
         // host's bytes were read.
         self.context.check(unsafe { driver.cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) })?;
-        // What is asked of other streams next must see the copy, which may still be on its way from
-        // a staging area.
+        // Later work on other streams must see the copy, which may still be in flight from a
+        // staging buffer.
         self.synchronize()
     }
 
@@ -326,8 +325,7 @@ impl Backend for Cuda {
 
     unsafe fn free_host(&self, pointer: NonNull<u8>, _bytes: usize) {
         let Ok(driver) = self.context.enter() else { return };
-        // SAFETY: the caller passes a pointer from `allocate_host`, once, that nothing uses any
-        // more.
+        // SAFETY: the caller passes a pointer from `allocate_host`, once, that is no longer used.
         let _ = self.context.check(unsafe { driver.cuMemFreeHost(pointer.as_ptr().cast()) });
     }
 
@@ -380,16 +378,15 @@ impl Backend for Cuda {
 
     unsafe fn copy_to_device(&self, stream: Handle, to: u64, from: NonNull<u8>, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller keeps the host's bytes alive and unwritten until the stream has done
-        // the copy.
+        // SAFETY: the caller keeps the host's bytes alive and unwritten until the copy is complete.
         self.context
             .check(unsafe { driver.cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, raw(stream)) })
     }
 
     unsafe fn copy_to_host(&self, stream: Handle, to: NonNull<u8>, from: u64, bytes: usize) -> Result<()> {
         let driver = self.context.enter()?;
-        // SAFETY: the caller keeps the host's bytes alive and untouched until the stream has done
-        // the copy.
+        // SAFETY: the caller keeps the host's bytes alive and does not access them until the copy
+        // is complete.
         self.context
             .check(unsafe { driver.cuMemcpyDtoHAsync_v2(to.as_ptr().cast(), from, bytes, raw(stream)) })
     }
@@ -431,7 +428,7 @@ impl Backend for Cuda {
         let mut milliseconds = 0f32;
         // SAFETY: the out-pointer is valid for the call, and the events are alive.
         match unsafe { driver.cuEventElapsedTime(&mut milliseconds, raw(start), raw(end)) } {
-            // Not reached yet, or (an invalid handle to the driver) never recorded.
+            // Either not reached yet, or never recorded (the driver reports an invalid handle).
             Err(Failure { code: status::NOT_READY | status::INVALID_HANDLE, .. }) => {
                 Err(Error::EventNotReached)
             }

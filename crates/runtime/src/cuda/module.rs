@@ -29,17 +29,17 @@ unsafe impl Send for CudaModule {}
 // SAFETY: as above.
 unsafe impl Sync for CudaModule {}
 
-/// A kernel of a module, so that a launch asks the driver for nothing that is known.
+/// A kernel of a module. What a launch needs is cached, so that a launch makes no driver queries.
 struct CudaKernel {
     module: Arc<CudaModule>,
     name: String,
     function: driver::Handle,
     attributes: KernelAttributes,
-    /// Whether launches may ask for more shared memory than fits without opting in.
+    /// Whether the kernel has opted in to more than 48 KB of shared memory.
     takes_large_shared: AtomicBool,
-    /// Whether launches may ask for clusters beyond the portable size.
+    /// Whether the kernel has opted in to clusters beyond the portable size.
     takes_large_clusters: AtomicBool,
-    /// When the context last noted a launch of it.
+    /// The synchronization count when the context last noted a launch of this kernel.
     noted: AtomicU64,
 }
 
@@ -55,7 +55,7 @@ impl CudaModule {
         Ok(Self { context, handle, limits: properties.capability })
     }
 
-    /// The function of that name; `None` if there is none.
+    /// The function of that name, or `None`.
     fn find(&self, name: &str) -> Result<Option<driver::Handle>> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
         let driver = self.context.enter()?;
@@ -115,8 +115,8 @@ impl CudaKernel {
         self.module.context.check(outcome)
     }
 
-    /// Opts in to what a launch asks for beyond what every kernel may have. All opt in to the same,
-    /// so that it does not matter who did so last.
+    /// Opts in to large shared memory and non-portable clusters if the launch needs them. The
+    /// opt-in is always to the maximum, so concurrent calls agree.
     fn opt_in(&self, driver: &Driver, launch: &Launch) -> Result<()> {
         let static_bytes = self.attributes.shared_bytes;
         let is_large = static_bytes + launch.dynamic_shared_bytes > STATIC_SHARED_BYTES;
@@ -139,7 +139,7 @@ impl LoadedKernel for CudaKernel {
         &self.attributes
     }
 
-    fn clusters_at_once(&self, launch: &Launch) -> Result<Option<u32>> {
+    fn resident_clusters(&self, launch: &Launch) -> Result<Option<u32>> {
         let driver = self.module.context.enter()?;
         self.opt_in(driver, launch)?;
         let mut cluster = LaunchAttribute::cluster(launch.cluster.0);
@@ -176,13 +176,12 @@ impl LoadedKernel for CudaKernel {
             attributes: attributes.as_mut_ptr(),
             attribute_count: attributes.len() as u32,
         };
-        // The driver reads as many bytes there as the parameter has, wherever they lie.
+        // For each pointer the driver reads the size of the parameter.
         let mut pointers: SmallVec<[*mut c_void; MANY_ARGUMENTS]> =
             arguments.iter().map(|argument| argument.bytes.as_ptr().cast_mut().cast()).collect();
         context.note_launch(&self.name, &self.noted);
-        // SAFETY: `arguments` were checked against the kernel's parameters where those are known;
-        // the driver copies them before it returns. What the kernel does with them on the device is
-        // the kernel's own business: it cannot touch the host.
+        // SAFETY: `arguments` were checked against the kernel's parameters if those are known; the
+        // driver copies them before it returns. The kernel cannot access the host.
         let outcome =
             unsafe { driver.cuLaunchKernelEx(&config, self.function, pointers.as_mut_ptr(), null_mut()) };
         context.check(outcome)?;

@@ -1,6 +1,6 @@
-//! Clocks, power and heat from NVIDIA's management library, which comes with the driver. Opened
-//! when first asked for, and never needed: where it is missing or does not know something, the
-//! answer is `None`.
+//! Clocks, power and temperature from NVIDIA's management library (NVML), which comes with the
+//! driver. It is loaded on first use and is optional: without it, or for a value it does not
+//! report, the answer is `None`.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -21,8 +21,8 @@ const OF_THE_CHIP: c_int = 0;
 /// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`
 const VERSION_BYTES: usize = 80;
 
-/// The functions that are called, with the types `nvml.h` gives them, where the library has them;
-/// each answers 0 where it succeeded.
+/// The NVML functions in use, with their types from `nvml.h`; `None` if the library lacks one. Each
+/// returns 0 on success.
 pub(super) struct Nvml {
     driver_version: Option<unsafe extern "C" fn(*mut c_char, c_uint) -> c_int>,
     device_at: Option<unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int>,
@@ -36,23 +36,23 @@ pub(super) struct Nvml {
 }
 
 impl Nvml {
-    /// The library, opened and started once in the life of the process.
+    /// The library, loaded and initialized once per process.
     pub(super) fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
     }
 
     fn open() -> Option<Self> {
-        // SAFETY: the initializers are those of the installed driver's library, which any tool that
-        // watches a GPU runs.
+        // SAFETY: the initializers are those of the installed driver's library, which any GPU
+        // monitor runs.
         let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
-        // SAFETY: `nvmlInit_v2` takes nothing and may be called at any time.
+        // SAFETY: `nvmlInit_v2` takes no arguments and may be called at any time.
         let status = unsafe { function::<unsafe extern "C" fn() -> c_int>(&library, b"nvmlInit_v2\0")?() };
         if status != 0 {
             return None;
         }
-        // SAFETY: each field has the type that nvml.h declares its function with. The reasons for a
-        // clock go by their old name, which drivers before CUDA 12.2 have too.
+        // SAFETY: each field has the type that nvml.h declares for its function. The clock reasons
+        // use their old name, which drivers before CUDA 12.2 also have.
         unsafe {
             Some(Self {
                 driver_version: function(&library, b"nvmlSystemGetDriverVersion\0"),
@@ -73,11 +73,11 @@ impl Nvml {
         let mut text = [0; VERSION_BYTES];
         // SAFETY: the buffer has the length passed.
         let status = unsafe { ask(text.as_mut_ptr(), VERSION_BYTES as c_uint) };
-        // SAFETY: where it succeeded, the library ended the text with a zero inside the buffer.
+        // SAFETY: on success the library wrote a NUL-terminated string into the buffer.
         (status == 0).then(|| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
     }
 
-    /// What the GPU at an address of the PCI bus runs at.
+    /// The current state of the GPU at a PCI bus address.
     pub(super) fn reading(&self, bus_id: &CStr) -> Reading {
         let Some(device) = self.device(bus_id) else { return Reading::default() };
         // `answer` passes an out-pointer that is valid for the call.
@@ -104,24 +104,24 @@ impl Nvml {
 
     fn device(&self, bus_id: &CStr) -> Option<Handle> {
         let mut device = null_mut();
-        // SAFETY: the text ends with a zero, and the out-pointer is valid for the call.
+        // SAFETY: the text is NUL-terminated, and the out-pointer is valid for the call.
         let status = unsafe { self.device_at?(bus_id.as_ptr(), &mut device) };
         (status == 0).then_some(device)
     }
 }
 
-/// A function of the library, if it has it.
+/// A function of the library, if the library has it.
 ///
 /// # Safety
-/// `F` is the type that nvml.h declares the function of this name with, and it is called only while
-/// the library is open.
+/// `F` is the type that nvml.h declares for this function, and the function is called only while
+/// the library is loaded.
 unsafe fn function<F: Copy>(library: &Library, name: &[u8]) -> Option<F> {
     // SAFETY: the caller vouches for the type.
     unsafe { library.get::<F>(name) }.ok().map(|function| *function)
 }
 
-/// What a function of the library wrote through the pointer that it was passed, where there is one
-/// and it succeeded.
+/// The value that a library function wrote through its out-pointer, if the function exists and
+/// succeeded.
 fn answer<T: Default>(ask: impl FnOnce(*mut T) -> Option<c_int>) -> Option<T> {
     let mut value = T::default();
     (ask(&mut value)? == 0).then_some(value)

@@ -1,4 +1,4 @@
-//! Tensor maps as the driver encodes them.
+//! Tensor maps encoded by the driver.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -8,16 +8,16 @@ use warpwright_arch::tensor_map::{
 
 use super::driver::{Driver, Failure};
 
-/// `CUtensorMap`, which the driver wants aligned.
+/// `CUtensorMap`, with the alignment that the driver requires.
 #[repr(C, align(64))]
 struct Encoded([u8; TENSOR_MAP_BYTES]);
 
-/// The driver's number of a value: its place in a list that is in the driver's order.
+/// The driver's number of a value: its index in `all`, which is in the driver's order.
 fn number<T: PartialEq>(all: &[T], value: &T) -> c_uint {
     all.iter().position(|it| it == value).expect("the list has every value") as c_uint
 }
 
-/// What the driver makes of a description that keeps the rules.
+/// The driver's encoding of a valid description.
 pub(super) fn encode(driver: &Driver, map: &Description) -> ([u8; TENSOR_MAP_BYTES], Result<(), Failure>) {
     let mut encoded = Encoded([0; TENSOR_MAP_BYTES]);
     let target: *mut c_void = encoded.0.as_mut_ptr().cast();
@@ -31,8 +31,8 @@ pub(super) fn encode(driver: &Driver, map: &Description) -> ([u8; TENSOR_MAP_BYT
     let (extents, strides) = (map.extents.as_ptr(), map.strides.as_ptr());
     let element_strides = map.element_strides.as_ptr();
     let outcome = match &map.access {
-        // SAFETY: `target` is 64-byte aligned, and every list has the length that the rules hold it
-        // to.
+        // SAFETY: `target` is 64-byte aligned, and the description's rules fix the length of every
+        // list.
         Access::Tiled { box_extents } => unsafe {
             driver.cuTensorMapEncodeTiled(
                 target,

@@ -1,4 +1,4 @@
-//! The pages of `--explain CODE`: one file a family of findings, one section a code.
+//! The pages of `--explain CODE`: one file per family of findings, one section per code.
 
 const FAMILIES: [&str; 4] = [
     include_str!("sharing.md"),
@@ -37,7 +37,7 @@ mod tests {
             assert!(explain(code).is_some_and(|page| page.len() > 100), "`{code}` has no page");
         }
         for code in codes() {
-            assert!(kinds.contains(&code), "`{code}` is the code of nothing");
+            assert!(kinds.contains(&code), "`{code}` is not the code of a finding");
         }
     }
 }

@@ -1,7 +1,6 @@
-//! Copies that move their data some time between their issue and the moment the program waits for
-//! them.
+//! Copies that move their data at some time between their issue and the wait for them.
 //!
-//! Under [`Schedule::Eager`] a copy is made when it is issued. Under `Latest` it is made when its
+//! Under [`Schedule::Eager`] a copy executes when it is issued. Under `Latest` it executes when its
 //! thread waits for its group, or when nothing else in the CTA can proceed. Under `Random` a seeded
 //! generator selects copies in flight at each copy instruction of the thread.
 
@@ -42,7 +41,7 @@ impl PendingCopy {
     }
 }
 
-/// A thread's arrival at an mbarrier, once its copies so far are made.
+/// A thread's arrival at an mbarrier, delayed until its copies so far are complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingArrival {
     pub(crate) lane: u8,
@@ -67,7 +66,7 @@ impl CopyQueue {
         queue
     }
 
-    /// Forgets everything, for a warp of another CTA.
+    /// Resets the state, for a warp of another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64, warp: u32) {
         self.random = Random::new(schedule, cta, u64::from(warp) << 48);
         self.copies.clear();
@@ -84,7 +83,7 @@ impl CopyQueue {
         self.copies.push(copy);
     }
 
-    /// The open groups of the lanes of a mask are closed, and new ones opened.
+    /// Closes the open groups of the lanes of a mask, and opens new ones.
     pub(crate) fn commit(&mut self, mask: u32) {
         for lane in lanes(mask) {
             self.committed[lane] += 1;
@@ -95,8 +94,8 @@ impl CopyQueue {
         self.arrivals.push(arrival);
     }
 
-    /// Makes the copies of the lanes of a mask except those of the `latest` groups committed last;
-    /// all of them, and those of the open group, if `latest` is `None`.
+    /// Completes the copies of the lanes of a mask except those of the `latest` groups committed
+    /// last. If `latest` is `None`, completes all, including those of the open group.
     pub(crate) fn wait(
         &mut self,
         mask: u32,
@@ -113,7 +112,7 @@ impl CopyQueue {
         });
     }
 
-    /// Makes some of the copies in flight, if the schedule is random.
+    /// Completes some of the copies in flight, if the schedule is random.
     pub(crate) fn drift(&mut self, schedule: Schedule, memory: &Memory, shared: &mut SharedMemory) {
         if !matches!(schedule, Schedule::Random(_)) {
             return;
@@ -123,7 +122,7 @@ impl CopyQueue {
         self.complete(memory, shared, |_| chosen.next().unwrap_or(false));
     }
 
-    /// Makes all copies in flight. Returns whether any were.
+    /// Completes all copies in flight. Returns whether there were any.
     pub(crate) fn drain(&mut self, memory: &Memory, shared: &mut SharedMemory) -> bool {
         let any = !self.copies.is_empty() || !self.arrivals.is_empty();
         self.complete(memory, shared, |_| true);
@@ -145,7 +144,7 @@ impl CopyQueue {
         });
     }
 
-    /// Takes the arrivals of lanes without copies in flight.
+    /// Removes and returns the arrivals of lanes without copies in flight.
     pub(crate) fn take_arrivals(&mut self) -> Vec<PendingArrival> {
         let busy = self.copies.iter().fold(0u32, |mask, copy| mask | 1 << copy.lane);
         let (waiting, ready) =

@@ -1,4 +1,4 @@
-//! Copies as they move their data.
+//! The execution of copies.
 
 use std::ops::Range;
 
@@ -85,7 +85,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Refuses a copy with invalid rows, so that moving them later cannot fail.
+    /// Rejects a copy with invalid rows, so that executing them later cannot fail.
     pub(super) fn check(&self, blocks: &mut Blocks<'_>, memory: &Memory) -> Result<(), Box<Failure>> {
         let lane = 1 << self.issuer.lane;
         let (global, writes) = match &self.motion {
@@ -187,7 +187,7 @@ fn check_shared(
         .at(MemorySpace::Shared, address.into()))
 }
 
-/// The host's bytes of a CTA's shared memory. `check` found them there.
+/// The host's bytes of a CTA's shared memory, which `check` has validated.
 fn shared(blocks: &mut Blocks<'_>, rank: u32, address: u32, bytes: u32) -> *mut u8 {
     let block = blocks.get(rank).expect("the copy was held to ranks of the cluster");
     let first = block.shared.base() + u64::from(address);
@@ -229,7 +229,8 @@ fn load(
     });
 }
 
-/// Elements as they are in shared memory: most as they are; tf32 rounded; padded ones spread.
+/// Elements as they are in shared memory: most are unchanged, tf32 is rounded, padded elements are
+/// spread.
 ///
 /// # Safety
 /// `data` points to the bytes in global memory of `length` bytes in shared memory, which is at most

@@ -53,7 +53,7 @@ fn advance(
     failure.map_or(Ok(any), Err)
 }
 
-/// Moves some of the CTA's own transfers on, if the schedule is random.
+/// Advances some of the CTA's own transfers, if the schedule is random.
 pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Failure>> {
     if !matches!(launch.schedule, Schedule::Random(_)) || blocks.own.transfers.pending.is_empty() {
         return Ok(());
@@ -66,7 +66,7 @@ pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Resu
     .map(|_| ())
 }
 
-/// Makes the transfers of a warp's lanes in bulk groups, except those of the `latest` groups
+/// Completes the transfers of a warp's lanes in bulk groups, except those of the `latest` groups
 /// committed last; or only reads their sources.
 pub(crate) fn wait_group(
     blocks: &mut Blocks<'_>,
@@ -97,12 +97,12 @@ pub(crate) fn wait_group(
     .map(|_| ())
 }
 
-/// Makes all transfers of the CTA. Whether there were any.
+/// Completes all transfers of the CTA. Returns whether there were any.
 pub(crate) fn finish(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<bool, LocatedFailure> {
     located(blocks, |blocks| advance(blocks, launch, |_, _| u32::MAX))
 }
 
-/// Makes the transfers of the CTA that complete on an mbarrier of a list. Whether there were any.
+/// Completes the transfers of the CTA whose mbarrier is in a list. Returns whether there were any.
 pub(crate) fn finish_awaited(
     blocks: &mut Blocks<'_>,
     launch: &LaunchContext<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn finish_awaited(
     })
 }
 
-/// Makes the oldest transfer of the CTA. Returns whether one existed.
+/// Completes the oldest transfer of the CTA. Returns whether there was one.
 pub(crate) fn finish_oldest(
     blocks: &mut Blocks<'_>,
     launch: &LaunchContext<'_>,
@@ -136,7 +136,7 @@ pub(crate) fn awaited(blocks: &Blocks<'_>) -> Vec<(u32, u64)> {
     blocks.own.transfers.awaited.iter().map(|&offset| (rank, offset)).collect()
 }
 
-/// A fault of a delayed copy is attributed to the instruction that issued the first one.
+/// Attributes a fault of a delayed copy to the instruction that issued it.
 fn located(
     blocks: &mut Blocks<'_>,
     work: impl FnOnce(&mut Blocks<'_>) -> Result<bool, Box<Failure>>,

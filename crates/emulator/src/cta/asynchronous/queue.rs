@@ -8,7 +8,7 @@ use super::transfer::Transfer;
 use crate::launch::schedule::{Random, Schedule};
 use crate::tensor_map::{Encoded, Tensor};
 
-/// Tensor maps that a CTA keeps decoded.
+/// Number of decoded tensor maps that a CTA caches.
 const KEPT_MAPS: usize = 8;
 
 /// The bulk and tensor copies in flight of a CTA's threads.
@@ -19,7 +19,7 @@ pub(crate) struct Transfers {
     committed: Vec<[u32; LANES]>,
     /// Mbarriers of the CTA whose phase a thread has last found open.
     pub(super) awaited: Vec<u64>,
-    /// Tensor maps decoded lately.
+    /// Recently decoded tensor maps.
     maps: Vec<(Encoded, Arc<Tensor>)>,
     pub(super) random: Random,
 }
@@ -31,7 +31,7 @@ impl Transfers {
         transfers
     }
 
-    /// Forgets everything, for another CTA.
+    /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
         self.random = Random::new(schedule, cta, 0x5851_f42d_4c95_7f2d);
         self.pending.clear();
@@ -49,7 +49,7 @@ impl Transfers {
         self.groups(warp)[lane]
     }
 
-    /// The open bulk groups of the lanes of a mask are closed, and new ones opened.
+    /// Closes the open bulk groups of the lanes of a mask, and opens new ones.
     pub(crate) fn commit(&mut self, warp: u32, mask: u32) {
         let groups = self.groups(warp);
         lanes(mask).for_each(|lane| groups[lane] += 1);

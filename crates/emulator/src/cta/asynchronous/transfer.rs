@@ -10,7 +10,7 @@ use super::reduction::Reduction;
 use super::shared_tile::SharedTile;
 use crate::tensor_map::{Row, Start, Tensor};
 
-/// Rows of a copy that has no tensor map are cut to this many bytes.
+/// Rows of a copy without a tensor map have at most this many bytes.
 pub(super) const LINEAR_ROW: u32 = 2048;
 
 /// The issuer of a copy.
@@ -158,12 +158,12 @@ impl Transfer {
         }
     }
 
-    /// How far it has to get until its source may be overwritten.
+    /// The number of rows after which its source may be overwritten.
     pub(super) fn read_steps(&self) -> u32 {
         self.rows()
     }
 
-    /// How far it has to get until it is made.
+    /// The number of rows after which it is complete.
     pub(super) fn steps(&self) -> u32 {
         match self.motion {
             Motion::Store { .. } => 2 * self.rows(),

@@ -5,7 +5,7 @@ use warpwright_events::{Cell, FULL, FaultKind, TENSOR_COLUMNS, TENSOR_ROWS};
 use super::columns::Columns;
 use crate::launch::failure::Failure;
 
-/// Rows that a warp of a warpgroup reaches: the first warp the first 32, and so on (PTX ISA,
+/// Rows that a warp of a warpgroup accesses: the first warp the first 32, and so on (PTX ISA,
 /// "Access restrictions").
 pub(crate) const ROWS_OF_WARP: u32 = 32;
 /// The content of columns that nothing has written.
@@ -19,7 +19,7 @@ pub(crate) struct Area {
     pub(crate) columns: u32,
 }
 
-/// The tensor memory of a CTA. Its cells exist from the first allocation on.
+/// The tensor memory of a CTA. Its cells are allocated with the first columns.
 #[derive(Debug, Default)]
 pub(crate) struct TensorMemory {
     cells: Vec<u32>,
@@ -27,7 +27,7 @@ pub(crate) struct TensorMemory {
 }
 
 impl TensorMemory {
-    /// Forgets everything, for another CTA.
+    /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self) {
         self.columns = Columns::default();
     }
@@ -72,7 +72,7 @@ impl TensorMemory {
         self.cells[(row * TENSOR_COLUMNS + column) as usize]
     }
 
-    /// Writes a cell that was checked.
+    /// Writes a checked cell.
     #[inline(always)]
     pub(crate) fn set(&mut self, row: u32, column: u32, value: u32) {
         self.cells[(row * TENSOR_COLUMNS + column) as usize] = value;

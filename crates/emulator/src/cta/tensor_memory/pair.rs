@@ -30,7 +30,8 @@ pub(crate) fn partner<'b>(blocks: &'b mut Blocks<'_>, rank: u32) -> Result<&'b m
 
 pub(super) fn outside(outside: Outside, size: u64) -> Box<Failure> {
     let message = format!(
-        "A matrix of tcgen05 reaches beyond the CTA's shared memory, which is {size} bytes long: 16 bytes at {:#x} are not there.",
+        "A matrix of tcgen05 extends beyond the CTA's shared memory of {size} bytes: the 16 bytes at \
+         {:#x} are outside it.",
         outside.address
     );
     Failure::new(FaultKind::OutOfBounds, FULL, message)

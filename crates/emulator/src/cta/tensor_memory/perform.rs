@@ -14,7 +14,7 @@ use crate::tensor::tensor_memory_multiply::{Accumulator, RUN, RowLayout};
 use crate::tensor::warpgroup_operands::{LeftOperand, Operands, Outside};
 
 impl Copy {
-    /// It happens.
+    /// Executes the copy.
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
         let Copy { shape, to, from, ctas } = self;
         for rank in ranks(blocks.own.rank, *ctas) {
@@ -41,7 +41,7 @@ impl Copy {
 }
 
 impl Multiply {
-    /// It happens.
+    /// Executes the MMA.
     pub(super) fn perform(&self, blocks: &mut Blocks<'_>) -> Result<(), Box<Failure>> {
         let mut operands = std::mem::take(&mut blocks.own.tensor_pipeline.operands);
         let happened = self.perform_with(blocks, &mut operands);

@@ -2,9 +2,9 @@
 //!
 //! The PTX ISA ("Pipelined tcgen05 Instructions") orders a copy and the MMAs after it, and MMAs
 //! into the same accumulator; here everything that a CTA issues executes in order. The schedule
-//! determines when: at once (`eager`), when nothing else in the cluster can proceed (`latest`), or
-//! at a drawn moment. A commit is an entry of the same queue, and arrives at its mbarriers when
-//! everything before it has executed.
+//! determines when: at issue (`eager`), when nothing else in the cluster can proceed (`latest`), or
+//! at a random moment (`random`). A commit is an entry of the same queue, and arrives at its
+//! mbarriers when everything before it has executed.
 
 use warpwright_events::MbarrierAddress;
 
@@ -17,7 +17,7 @@ use crate::launch::context::LaunchContext;
 use crate::launch::failure::{Failure, LocatedFailure};
 use crate::launch::schedule::Schedule;
 
-/// Whether newly issued work executes at once.
+/// Whether newly issued work executes immediately.
 pub(crate) fn is_at_once(pipeline: &mut Pipeline, schedule: Schedule) -> bool {
     match schedule {
         Schedule::Eager => true,
@@ -40,7 +40,7 @@ pub(crate) fn issue(
     drift(blocks, launch)
 }
 
-/// Lets some of the work happen, if the schedule is random.
+/// Executes some of the work, if the schedule is random.
 pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Result<(), Box<Failure>> {
     if !matches!(launch.schedule, Schedule::Random(_)) {
         return Ok(());
@@ -51,7 +51,7 @@ pub(crate) fn drift(blocks: &mut Blocks<'_>, launch: &LaunchContext<'_>) -> Resu
     Ok(())
 }
 
-/// Lets work happen up to the last commit to an mbarrier of a list. Whether there was any.
+/// Executes work up to the last commit to an mbarrier of a list. Returns whether there was any.
 pub(crate) fn finish_awaited(
     blocks: &mut Blocks<'_>,
     awaited: &[(u32, u64)],
@@ -66,7 +66,7 @@ pub(crate) fn finish_awaited(
     advance(blocks, last.map_or(0, |last| last + 1))
 }
 
-/// Lets all work of the CTA happen, stores included. Whether there was any.
+/// Executes all work of the CTA, including stores. Returns whether there was any.
 pub(crate) fn finish(blocks: &mut Blocks<'_>) -> Result<bool, LocatedFailure> {
     let Block { tensor_pipeline, tensor_memory, .. } = &mut *blocks.own;
     for store in tensor_pipeline.stores.iter_mut().flat_map(|stores| stores.drain(..)) {
@@ -75,7 +75,7 @@ pub(crate) fn finish(blocks: &mut Blocks<'_>) -> Result<bool, LocatedFailure> {
     advance(blocks, usize::MAX)
 }
 
-/// Lets the first pieces of work happen. Whether there were any.
+/// Executes the first entries of the queue. Returns whether there were any.
 fn advance(blocks: &mut Blocks<'_>, count: usize) -> Result<bool, LocatedFailure> {
     let mut any = false;
     for _ in 0..count {

@@ -46,7 +46,7 @@ impl Pipeline {
         pipeline
     }
 
-    /// Forgets everything, for another CTA.
+    /// Resets the state, for another CTA.
     pub(crate) fn reset(&mut self, schedule: Schedule, cta: u64) {
         self.random = random_of(schedule, cta);
         self.issued.clear();

@@ -4,13 +4,13 @@ use warpwright_events::{Cell, LANES};
 
 use super::cells::Area;
 
-/// How `tcgen05.ld` and `tcgen05.st` deal cells out to the lanes of a warp.
+/// How `tcgen05.ld` and `tcgen05.st` distribute cells over the lanes of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// `.32x32b`: a row each, a column a register.
+    /// `.32x32b`: a row per lane, a column per register.
     Rows,
-    /// `.16x64b`, `.16x128b` and `.16x256b`: two, four or eight columns of 16 rows at a time, dealt
-    /// out like fragments of matrices.
+    /// `.16x64b`, `.16x128b` and `.16x256b`: two, four or eight columns of 16 rows at a time,
+    /// distributed like fragments of matrices.
     Fragments { columns: u32 },
     /// `.16x32bx2`: as `.32x32b`, but the upper 16 lanes access the same rows as the lower ones, at
     /// a column offset.
@@ -47,7 +47,7 @@ impl Shape {
 }
 
 impl Move {
-    /// The row and the column, from the first ones on, of a lane's register; of two columns the
+    /// The row and the column, relative to the first ones, of a lane's register; of two columns the
     /// first.
     pub(crate) fn place(self, lane: u32, register: u32) -> (u32, u32) {
         let cells = if self.packed { 2 } else { 1 };

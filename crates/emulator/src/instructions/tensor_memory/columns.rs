@@ -70,7 +70,7 @@ impl Attempt for Allocate {
 
     fn reason(&self, block: &Block, _: u32) -> String {
         format!(
-            "waits for columns of tensor memory, of which {} are free: {}",
+            "waits for tensor-memory columns, of which {} are free: {}",
             block.tensor_memory.columns.free_columns(),
             block.tensor_memory.columns.in_words()
         )
@@ -94,7 +94,7 @@ impl Effect for Free {
         let held = &mut execution.block.tensor_memory.columns;
         if first.row != 0 || !held.free(first.column, columns) {
             let message = format!(
-                "{columns} columns from column {} on are freed, which were not allocated together.",
+                "{columns} columns from column {} are freed, which were not allocated together.",
                 first.column
             );
             return Err(Failure::new(FaultKind::TensorMemory, FULL, message).note(held.in_words()));

@@ -111,7 +111,7 @@ fn whole(mask: u32) -> Result<(), Box<Failure>> {
         FULL => Ok(()),
         _ => failure(
             !mask,
-            "tcgen05 needs all 32 lanes of the warp here: these have exited or are left out by a predicate.",
+            "tcgen05 needs all 32 lanes of the warp here: these have exited or are predicated off.",
         ),
     }
 }
@@ -122,8 +122,10 @@ fn agree(block: &mut Block, group: u8, pc: u32) -> Result<(), Box<Failure>> {
     if first == group {
         return Ok(());
     }
-    let message =
-        format!("This is for .cta_group::{group}, and the kernel has used .cta_group::{first} before.");
+    let message = format!(
+        "This instruction has .cta_group::{group}, and the kernel has used .cta_group::{first} \
+         before."
+    );
     let mut found = Failure::new(FaultKind::TensorMemory, 0, message)
         .note("all tcgen05 instructions of a kernel name the same .cta_group (PTX ISA, \"tcgen05.alloc\")");
     found.also.push((at, format!(".cta_group::{first} is used here")));

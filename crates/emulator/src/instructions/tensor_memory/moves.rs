@@ -62,7 +62,7 @@ pub(super) fn store(d: Decoder<'_, '_, '_>, i: &Instruction, w: &mut Words<'_>) 
     Ok(Kind::Aligned(Box::new(StoreCells { moves, to, slots: slots? })))
 }
 
-/// `tcgen05.fence`. Synchronizing threads report what precedes it; what follows may observe that.
+/// `tcgen05.fence`. A synchronizing thread reports what precedes it; what follows may observe that.
 pub(super) struct ThreadFence {
     pub(super) after: bool,
 }
@@ -95,7 +95,7 @@ fn check_move(execution: &Execution<'_>, what: &str, moves: Move, first: Cell) -
             own + ROWS_OF_WARP - 1
         );
         let mut found = Failure::new(FaultKind::TensorMemory, FULL, message).note(format!(
-            "each warp of a warpgroup has a quarter of the rows, by its number modulo 4{}",
+            "each warp of a warpgroup accesses a quarter of the rows, given by its index modulo 4{}",
             if moves.shape == Shape::Rows {
                 ""
             } else {

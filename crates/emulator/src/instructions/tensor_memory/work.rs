@@ -235,7 +235,8 @@ impl Effect for IssueMultiply {
                     mask.count_ones()
                 ),
             );
-            found.help = Some("let one lane issue it, as `elect.sync` says".to_owned());
+            found.help =
+                Some("let one lane issue it, for example the lane that `elect.sync` selects".to_owned());
             return Err(found);
         }
         let lane = mask.trailing_zeros() as usize;

@@ -1,7 +1,7 @@
 //! SGEMM as a workload.
 
 use warpwright::runtime::LaunchCounts;
-use warpwright::runtime::cublas::{CublasProduct, Order, ProductShape};
+use warpwright::runtime::cublas::{CublasMatmul, MatmulShape, MatrixLayout};
 use warpwright_harness::{OptionValue, Options, Prepared, Result, Setup, Work, Workload};
 
 use super::super::problem::Scale;
@@ -80,10 +80,10 @@ impl SgemmWorkload {
             return Err("cublas computes A·B: time it with --alpha 1 --beta 0".into());
         }
         let (m, n, k) = self.problem.sizes();
-        let shape = ProductShape { m, n, k, a: Order::RowMajor, b: Order::RowMajor, batch: 1 };
+        let shape = MatmulShape { m, n, k, a: MatrixLayout::RowMajor, b: MatrixLayout::RowMajor, batch: 1 };
         let mut first = self.problem.buffers(setup, setup.seed())?;
         let stream = setup.device().stream()?;
-        let product = CublasProduct::new(&stream, shape, &first.a, &first.b, &mut first.c)?;
+        let product = CublasMatmul::new(&stream, shape, &first.a, &first.b, &mut first.c)?;
         drop(first);
         self.problem.prepare(setup, move |stream, matrices, _| {
             product.launch(stream, matrices.a, matrices.b, matrices.c)?;
