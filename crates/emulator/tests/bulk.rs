@@ -179,7 +179,7 @@ fn bulk_copies_are_held_to_their_rules() {
 }
 
 #[test]
-fn what_is_no_tensor_map_is_told() {
+fn what_is_no_tensor_map_is_reported() {
     let load = |map: &str| {
         kernel(
             2,
@@ -206,7 +206,7 @@ fn what_is_no_tensor_map_is_told() {
         &load("mov.u32 %r5, 0; mov.b64 %d0, 64;"),
         &arguments,
         FaultKind::OutOfBounds,
-        "There is no tensor map",
+        "No tensor map exists",
     );
     // A map whose rank is not the copy's; one that was changed into nonsense; one whose buffer is
     // gone.

@@ -217,7 +217,7 @@ fn fault_of(body: &str, shape: Shape) -> (FaultKind, String) {
 }
 
 #[test]
-fn wrong_accesses_to_peers_are_told() {
+fn wrong_accesses_to_peers_are_reported() {
     let touch = |rank: &str, then: &str| {
         format!(
             ".shared .b32 s[4]; mov.u32 %r0, s; mapa.shared::cluster.u32 %r1, %r0, {rank};
@@ -246,11 +246,11 @@ fn wrong_accesses_to_peers_are_told() {
     let (kind, text) =
         fault_of(&touch("1", &format!("{SYNC} @!%q0 ld.shared.u32 %r3, [%r1]; {SYNC}")), shape);
     assert_eq!(kind, FaultKind::OutOfBounds);
-    assert!(text.contains("an access to another CTA names .shared::cluster"), "{text}");
+    assert!(text.contains("use .shared::cluster to access another CTA"), "{text}");
 }
 
 #[test]
-fn misuse_of_the_cluster_barrier_is_told() {
+fn misuse_of_the_cluster_barrier_is_reported() {
     let shape = cluster_shape(1, 2, 32);
     let (kind, text) = fault_of("barrier.cluster.wait;", shape);
     assert_eq!(kind, FaultKind::Barrier);
@@ -286,7 +286,7 @@ fn launches_ask_for_whole_clusters_the_device_allows() {
     let refused = |text: &str, shape: Shape| try_run(text, shape, &[]).err().expect("refused").message;
     let plain = kernel(0, "");
     let message = refused(&plain, cluster_shape(1, 17, 32));
-    assert!(message.contains("A cluster of 17 CTAs was requested; NVIDIA H200 allows 16"), "{message}");
+    assert!(message.contains("The launch has clusters of 17 CTAs; NVIDIA H200 allows 16"), "{message}");
     let message = refused(&plain, Shape { cluster: [2, 1, 1], ..shape(3, 32) });
     assert!(message.contains("not made of whole clusters"), "{message}");
     let message = refused(&plain, Shape { cluster: [0, 1, 1], ..shape(3, 32) });

@@ -106,7 +106,7 @@ fn waits_may_give_a_time_and_name_generic_addresses() {
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_reported() {
     let text = fault(1, "mbarrier.arrive.shared.b64 _, [%r9], 2;");
     assert!(text.contains("waits for 1 more arrivals in this phase, and 2 arrive"), "{text}");
     let text =
@@ -203,7 +203,7 @@ fn peers_hand_work_round_a_ring() {
 }
 
 #[test]
-fn arrivals_at_peers_that_are_gone_are_told() {
+fn arrivals_at_peers_that_are_gone_are_reported() {
     let body = |action: &str| {
         format!(
             ".shared .align 8 .b64 bar; mov.u32 %r9, bar; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %q0, %r1, 1;

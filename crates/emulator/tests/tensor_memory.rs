@@ -535,7 +535,7 @@ fn fault(body: &str) -> Fault {
 
 /// What a body does wrong, and a part of what is said of it.
 #[test]
-fn wrong_uses_are_told() {
+fn wrong_uses_are_reported() {
     let cases = [
         ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r100];", FaultKind::TensorMemory, "add 96 << 16"),
         (
@@ -584,7 +584,7 @@ fn wrong_uses_are_told() {
     assert!(fault.to_string().contains("powers of two from 32 to 512"), "{fault}");
 }
 
-/// Who asks for more than is free waits for ever, and is told of.
+/// A warp that requests more columns than are free waits forever; the deadlock is reported.
 #[test]
 fn columns_that_never_come_are_a_deadlock() {
     let body = "
@@ -593,7 +593,7 @@ fn columns_that_never_come_are_a_deadlock() {
         tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;";
     let fault = try_run(&blackwell(1, body), shape(1, 32), &[words([0; 1])]).err().unwrap();
     assert_eq!(fault.kind, FaultKind::Deadlock);
-    assert!(fault.to_string().contains("columns of tensor memory, of which 0 are free"), "{fault}");
+    assert!(fault.to_string().contains("tensor-memory columns, of which 0 are free"), "{fault}");
 }
 
 /// Pairs of f32, half by half as single ones are computed.

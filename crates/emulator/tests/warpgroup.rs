@@ -147,15 +147,15 @@ fn wrong_uses_are_faults() {
     let wrong: [(&str, u32, FaultKind, &str); 6] = [
         ("", 96, FaultKind::Warpgroup, "the CTA has 3 warps"),
         ("setp.lt.u32 %q0, %t, 5;", 128, FaultKind::Warpgroup, "scale-d"),
-        ("setp.lt.u32 %q0, %t, 64;", 128, FaultKind::Warpgroup, "came with scale-d"),
+        ("setp.lt.u32 %q0, %t, 64;", 128, FaultKind::Warpgroup, "has scale-d"),
         ("cvt.u64.u32 %d1, %t; add.u64 %d0, %d0, %d1;", 128, FaultKind::Warpgroup, "the same in all lanes"),
         (
             "shr.u32 %r3, %t, 5; cvt.u64.u32 %d1, %r3; add.u64 %d0, %d0, %d1;",
             128,
             FaultKind::Warpgroup,
-            "came with the descriptor",
+            "has the descriptor",
         ),
-        ("add.u64 %d0, %d0, 255;", 128, FaultKind::OutOfBounds, "4096 bytes long"),
+        ("add.u64 %d0, %d0, 255;", 128, FaultKind::OutOfBounds, "of 4096 bytes"),
     ];
     for (change, threads, kind, words) in wrong {
         let fault = fault(&ones(&format!("{change}\n{MULTIPLY}\n{COMMIT}\n{WAIT}")), threads);
@@ -171,7 +171,10 @@ fn wrong_uses_are_faults() {
 fn what_does_not_exist_does_not_load() {
     let wrong = [
         ("m64n12k16.f32.bf16.bf16 {%f0, %f1}, %d0, %d0, %q0, 1, 1, 0, 0;", "a multiple of 8"),
-        ("m64n8k16.f16.bf16.bf16 {%r0, %r1}, %d0, %d0, %q0, 1, 1, 0, 0;", "no wgmma from .bf16"),
+        (
+            "m64n8k16.f16.bf16.bf16 {%r0, %r1}, %d0, %d0, %q0, 1, 1, 0, 0;",
+            "wgmma from .bf16 and .bf16 into .f16 does not exist",
+        ),
         ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2}, %d0, %d0, %q0, 1, 1, 0, 0;", "takes 4"),
         ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 2, 1, 0, 0;", "1 or -1"),
         ("m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d0, %q0, 1, 1, 0;", "8 operands"),

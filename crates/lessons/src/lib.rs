@@ -1,5 +1,5 @@
-//! Lessons and demonstrations: ladders whose first step is the simplest kernel and whose last is
-//! the library's, one step a file.
+//! Lessons and demonstrations: ladders that lead from the simplest kernel to the library's, one
+//! step per file.
 
 pub mod demonstrations;
 pub mod hopper;
@@ -15,7 +15,7 @@ pub mod vector_add;
 
 use warpwright_harness::Entry;
 
-/// Every lesson, in the order in which a reader best meets them.
+/// Every lesson, in reading order.
 pub const WORKLOADS: &[Entry] = &[
     Entry::of::<vector_add::VectorAddWorkload>(),
     Entry::of::<map2d::Map2dWorkload>(),

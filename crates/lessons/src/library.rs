@@ -1,9 +1,10 @@
-//! The last step of a ladder: the workload of the library.
+//! The last step of a ladder: the library's workload.
 
 use warpwright_harness::{DynWorkload, Options, Prepared, Result, Setup};
 use warpwright_kernels::workloads::workload;
 
-/// The library's workload of that name, with the options that the lesson has too, and `more`.
+/// The library's workload of that name, with the options that the lesson shares with it, and
+/// `more`.
 pub(crate) fn library(
     name: &str,
     lesson: &impl Options,

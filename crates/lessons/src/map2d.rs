@@ -1,16 +1,16 @@
-//! The notes' `map2d`: a two-dimensional grid over a matrix, each thread adding ten to one element.
+//! `map2d`: a two-dimensional grid over a matrix; each thread adds ten to one element.
 
 use warpwright::prelude::*;
 use warpwright_harness::{Compared, Options, Prepared, Result, Setup, Values, Work, Workload, compare};
 
 /// output = input + 10 over an (m, n) row-major matrix.
 pub struct Map2d {
-    /// The CTA is a square of this many threads a side.
+    /// The block is a square with this many threads per side.
     pub side: u32,
 }
 
 impl Map2d {
-    /// Threads of one row are neighbors in x, so that a warp's accesses are neighbors in memory.
+    /// Threads of one row are neighbors in x, so the accesses of a warp are coalesced.
     #[kernel]
     pub fn run(&self, input: &Global<f32>, output: &mut Global<f32>, m: u32, n: u32) {
         launch::required_block(self.side, self.side, 1);
@@ -27,10 +27,10 @@ const KERNEL: Map2d = Map2d { side: 16 };
 /// Adds 10 to each element of a matrix: a two-dimensional grid.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct Map2dWorkload {
-    /// Rows.
+    /// Number of rows.
     #[option(default = 1000, min = 1)]
     m: u32,
-    /// Columns.
+    /// Number of columns.
     #[option(default = 777, min = 1)]
     n: u32,
 }

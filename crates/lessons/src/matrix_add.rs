@@ -1,12 +1,12 @@
-//! C = A + B over matrices through tensors: one coordinate, three layouts.
+//! C = A + B over matrices as tensors: one coordinate, three layouts.
 
 use warpwright::prelude::*;
 use warpwright_harness::{Compared, Options, Prepared, Result, Setup, Values, Work, Workload, compare};
 
-/// C = A + B, all (m, n); A and C are row-major, B is column-major: the kernel's text does not
-/// know.
+/// C = A + B, all (m, n). A and C are row-major, B is column-major; the kernel's text is
+/// independent of that.
 pub struct MatrixAdd {
-    /// The CTA is a square of this many threads a side.
+    /// The block is a square with this many threads per side.
     pub side: u32,
 }
 
@@ -31,10 +31,10 @@ const KERNEL: MatrixAdd = MatrixAdd { side: 16 };
 /// C = A + B over matrices of different layouts: tensors and layouts.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct MatrixAddWorkload {
-    /// Rows.
+    /// Number of rows.
     #[option(default = 500, min = 1)]
     m: u32,
-    /// Columns.
+    /// Number of columns.
     #[option(default = 300, min = 1)]
     n: u32,
 }

@@ -1,11 +1,11 @@
-//! C = A + B: a thread an element.
+//! C = A + B, one thread per element.
 
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
 /// C = A + B, elementwise.
 pub struct VectorAdd {
-    /// Threads of a CTA.
+    /// Threads per CTA.
     pub threads: u32,
 }
 
@@ -26,7 +26,7 @@ const KERNEL: VectorAdd = VectorAdd { threads: 256 };
 /// C = A + B, elementwise: one thread per element.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct VectorAddWorkload {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1 << 20, min = 1)]
     length: u32,
 }

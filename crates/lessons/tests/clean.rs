@@ -1,5 +1,5 @@
-//! The checkers find nothing in the lessons: every kernel, at shapes that fill no tile, at every
-//! schedule.
+//! The checkers report no findings in the lessons: every kernel, at shapes that are no multiple of
+//! a tile, under every schedule.
 
 use warpwright::emulator::Schedule;
 

@@ -6,8 +6,8 @@ use warpwright_lessons::demonstrations::{BankConflicts, Coalescing};
 
 use crate::named;
 
-/// What a launch of a kernel with options given as flags did, in all and by the line that holds
-/// `text`.
+/// The counters of a launch of a kernel, given its options as flags: in total, and for the line
+/// that contains `text`.
 struct Counted {
     total: LineCounts,
     lines: Vec<LineCounts>,
@@ -30,7 +30,7 @@ impl Counted {
         Self { total: counters.total(), lines: counters.lines() }
     }
 
-    /// The one line of the source that holds these words.
+    /// The one line of the source that contains these words.
     fn line(&self, words: &str) -> &LineCounts {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let holds = |line: &&LineCounts| {
@@ -107,11 +107,11 @@ fn transposes_conflict_as_their_tiles_do() {
     }
 }
 
-/// Passes that bank conflicts of a tree of `length` elements cost, whose neighboring lanes take
+/// Passes lost to bank conflicts in a tree of `length` elements whose neighboring lanes process
 /// neighboring pairs: `up` accesses of all pairs at each step up, and `down` at each step down,
-/// whose first `idle` pairs have nothing to do.
+/// whose first `idle` pairs do nothing.
 fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down: u32) -> u64 {
-    // Lanes whose words are d apart, a power of two, fall on 32 / d banks.
+    // Lanes whose words are d apart, a power of two, use 32 / d banks.
     let of_warp = |lanes: u64, apart: u64| (lanes * apart.min(32)).div_ceil(32).max(1) - 1;
     let of_step = |stride: u64, idle: u64| -> u64 {
         let pairs = length / (2 * stride);
@@ -131,16 +131,15 @@ fn conflicts_of_tree(length: u64, up: u64, (down, idle): (u64, u64), steps_down:
 #[test]
 fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() {
     for threads in [256u64, 512, 1024] {
-        // One section, and one of totals, of which there is one: two launches would count for two
-        // kernels.
+        // One section, and one of totals: two launches would count for two kernels.
         let section = 2 * threads;
         let conflicts = |step: &str, length: u64| {
             let command = format!("scan-ladder --step {step} --threads {threads} --length {length}");
             Counted::of(&command).total.counts.shared.conflicts()
         };
         let log = section.ilog2();
-        // A pair loads both ends and stores one; up and down alike, but that down nothing stands
-        // before the first pair.
+        // A pair loads both ends and stores one, up and down, except that down the first pair does
+        // nothing.
         let brent_kung = conflicts_of_tree(section, 3, (3, 1), log - 1);
         assert_eq!(conflicts("brent-kung", section), brent_kung, "{threads} threads");
         // Down, a pair stores both.
@@ -153,19 +152,20 @@ fn trees_of_scans_conflict_as_the_closed_form_says_and_padded_ones_not_at_all() 
     }
 }
 
-/// The kernel's own count of the CTAs that were there at once is compared by `verify` with what is
-/// computed of the device; here the latter is held to what the programming guide's tables give by
-/// hand.
+/// The kernel's own count of resident CTAs is compared by `verify` with the computed occupancy;
+/// here the occupancy is compared with values derived by hand from the tables of the programming
+/// guide.
 #[test]
 fn as_many_ctas_are_there_as_an_sm_has_room_for() {
     for (gpu, sms, options, by_hand) in [
         // 32 CTA slots.
         ("emu:h200", 132, "--threads 32", 32),
-        // 64 warp slots, 32 warps a CTA.
+        // 64 warp slots, 32 warps per CTA.
         ("emu:h200", 132, "--threads 1024", 2),
-        // 228 KB of shared memory, 16 KB and the system's one a CTA.
+        // 228 KB of shared memory; 16 KB plus the system's 1 KB per CTA.
         ("emu:h200", 132, "--threads 64 --shared 16384", 13),
-        // 80 registers are 2560 a warp: six warps in each of four files of 16,384, so 24 of 3 each.
+        // 80 registers per thread are 2560 per warp: six warps in each of four register files of
+        // 16,384, so 24 warps, in CTAs of 3.
         ("emu:h200", 132, "--threads 96 --registers 80", 8),
         // 164 KB of shared memory.
         ("emu:a100", 108, "--threads 64 --shared 16384", 9),
@@ -201,7 +201,7 @@ fn parameters_read(kernel: &str) -> u64 {
 }
 
 #[test]
-fn each_unit_and_each_memory_is_told() {
+fn each_unit_and_each_memory_is_reported() {
     let units = Counted::of("hardware-demonstration").total;
     assert_eq!(units.operations[&Unit::Special], 32, "a sine a lane");
     assert_eq!(units.operations[&Unit::F32], 32, "CUDA cores: the input doubled");
@@ -212,12 +212,12 @@ fn each_unit_and_each_memory_is_told() {
     );
     let accesses = units.counts;
     // Loads of the input for the sine and of 8 x 32 elements for the tile; stores of the waves and
-    // of four sums a lane.
+    // of four accumulators per lane.
     assert_eq!(accesses.global.requests, 1 + 8 + 1 + 4, "load/store units");
     assert_eq!(accesses.shared.requests, 8 + 2, "the tile stored, A and B by ldmatrix");
     assert_eq!(units.operations[&Unit::TensorF16], 2 * 16 * 8 * 16);
     let memories = Counted::of("mem-walkthrough").total.counts;
-    // Four warps load and store once each; 32 lanes' words are four sectors.
+    // Four warps load and store once each; the words of 32 lanes are four sectors.
     assert_eq!((memories.global.requests, memories.global.sectors), (2 * 4, 2 * 4 * 4));
     assert_eq!((memories.shared.requests, memories.shared.wavefronts), (2 * 4, 2 * 4));
     // An array with an index that is known only when the kernel runs.

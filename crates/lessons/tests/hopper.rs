@@ -1,5 +1,5 @@
-//! The ladder of Hopper lessons: every step right at every kind of shape and schedule, with no
-//! finding of the checkers, and shapes that a step cannot take refused by name.
+//! The ladder of Hopper lessons: every step is correct at every kind of shape and schedule, without
+//! findings, and each step refuses unsupported shapes by name.
 
 use warpwright::emulator::Schedule;
 use warpwright::runtime::Device;
@@ -40,7 +40,8 @@ fn run(device: &Device, step: &str, shape: (u32, u32, u32), output: &str) {
     assert!(verified.elements > 0, "{step} {shape:?}: nothing was compared");
 }
 
-/// One element; less than a tile; tiles and a rest; more slots than a queue has; a rest along k.
+/// One element; less than a tile; tiles and a remainder; more k-blocks than stages; a remainder
+/// along k.
 const SHAPES: [(u32, u32, u32); 5] =
     [(1, 8, 8), (63, 40, 72), (130, 264, 64), (200, 304, 456), (64, 520, 640)];
 
@@ -69,8 +70,8 @@ fn steps_that_store_from_registers_take_any_columns_and_f32() {
     });
 }
 
-/// More tiles than SMs, so that a CTA that stays computes several, and consumers that take turns do
-/// so.
+/// More tiles than SMs, so that persistent CTAs process several tiles and pingpong consumers
+/// alternate.
 #[test]
 fn steps_that_stay_walk_over_all_tiles() {
     let device = Device::with_schedule("emu:h200", Schedule::Latest).expect("emulators are always there");

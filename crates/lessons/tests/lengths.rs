@@ -1,4 +1,4 @@
-//! Every lesson at the lengths where something begins or ends, with every choice of its options.
+//! Every lesson at boundary lengths, with every choice of its options.
 
 use warpwright::runtime::Device;
 use warpwright_kernels::operations::Operations;
@@ -21,7 +21,7 @@ fn every_type_and_step_over_many_elements() {
     walk_elements(warpwright_lessons::WORKLOADS);
 }
 
-/// What only meets in pairs of options: ways by which not everything could be done at first.
+/// Pairs of options that once failed together.
 #[test]
 fn every_way_with_every_type_and_kind() {
     let device = device("emu:h200");

@@ -1,5 +1,5 @@
-//! Every lesson, every element right: at shapes that fill tiles, at shapes that leave one element
-//! over, and at every schedule of asynchronous copies.
+//! Every lesson computes every element correctly: at shapes that fill tiles, at shapes with one
+//! element left over, and under every schedule of asynchronous copies.
 
 use warpwright::runtime::Device;
 
@@ -55,7 +55,7 @@ fn transposes_are_right_at_every_step() {
     on_emulators(warpwright_lessons::WORKLOADS, &commands);
 }
 
-/// Only where a GPU is: the same kernels give the same answers there.
+/// Only on a GPU: the same kernels give the same results there.
 #[test]
 fn the_gpu_agrees() {
     let Ok(device) = Device::named("cuda:0") else {

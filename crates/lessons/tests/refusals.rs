@@ -1,5 +1,5 @@
-//! Configurations that a lesson's kernels cannot have, and buffers that do not belong together,
-//! refused with a sentence that says what would be right.
+//! Unsupported configurations and mismatched buffers are refused with a sentence that says what is
+//! valid.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
@@ -14,7 +14,7 @@ use warpwright_lessons::sort::merge::{self, Merge};
 
 type Outcome = Result<LaunchCounts, OperationError>;
 
-/// What a call needs: the device's operations, and buffers of any type and length.
+/// The arguments of a call: the device's operations, and buffers of any type and length.
 struct Bench {
     operations: Operations,
     stream: Stream,
@@ -35,10 +35,10 @@ impl Bench {
     }
 }
 
-/// A call that is refused: the operation, the call, and the sentence.
+/// A call that is refused: the operation, the call, and the message.
 type Refusal = (&'static str, fn(&Bench) -> Outcome, &'static str);
 
-/// Calls of an operation, `$bench` being what they need, and the sentences that refuse them.
+/// Calls of an operation with the arguments in `$bench`, and their messages.
 macro_rules! refusals {
     ($($operation:ident, |$bench:ident| $call:expr => $sentence:literal;)*) => {
         &[$((stringify!($operation), |$bench: &Bench| -> Outcome { $call }, $sentence)),*]
@@ -69,7 +69,7 @@ fn in_sections(bench: &Bench, method: SectionMethod, threads: u32) -> Outcome {
     scan.scan(&bench.operations, &bench.stream, &bench.of::<f64>(10), &mut bench.of(10))
 }
 
-/// The later of two elements: it has a place in the order.
+/// The later of two elements: its order matters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Last;
 
@@ -95,7 +95,7 @@ impl Monoid<u32> for Last {
     }
 }
 
-/// What kernels are configured by, and the lengths of buffers.
+/// Configurations of kernels, and lengths of buffers.
 const CONFIGURATIONS: &[Refusal] = refusals! {
     bitonic, |b| by_bitonic(b, 0)
         => "a bitonic sort: its CTAs have 0 threads; give them a power of two from 32 to 1024";

@@ -44,7 +44,7 @@ suite! {
     dynamic_shared_memory_reaches_the_limit
     bad_launches_are_refused_and_harm_nothing
     launch_bounds_are_kept
-    occupancy_is_told
+    occupancy_is_reported
     variables_are_found
     text_that_is_not_ptx_is_refused
     unknown_instructions_are_refused_with_their_line
@@ -239,7 +239,7 @@ fn arguments_that_do_not_fit_are_refused(device: &Device) {
     let launch = Launch::new(1, 32);
     let message = |refused: Result<_, Error>| refused.expect_err("it does not fit").to_string();
     let count = message(add.launch(&stream, launch, (&x, &x, &x)));
-    assert!(count.contains("takes 4 arguments and was given 3") && count.contains("`n`"), "{count}");
+    assert!(count.contains("takes 4 arguments, and the launch passes 3") && count.contains("`n`"), "{count}");
     let address = message(add.launch(&stream, launch, (&x, &x, &x, &x)));
     assert!(address.contains("argument 3") && address.contains("a buffer of f32"), "{address}");
     let float = message(add.launch(&stream, launch, (&x, &x, &x, 1.0f32)));
@@ -301,7 +301,7 @@ fn launch_bounds_are_kept(device: &Device) {
     assert_eq!(out.to_vec().expect("readable"), [1]);
 }
 
-fn occupancy_is_told(device: &Device) {
+fn occupancy_is_reported(device: &Device) {
     let add = kernel(device, "add");
     let occupancy = add.occupancy(&Launch::new(1, 1024)).expect("it fits");
     assert!(

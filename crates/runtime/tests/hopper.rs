@@ -206,7 +206,7 @@ fn all_ctas_of_a_cooperative_grid_are_there_at_once() {
         let refused = meets.launch(&stream, too_many, (&mut arrived, &mut seen)).expect_err("one too many");
         let told = refused.to_string();
         assert!(
-            told.contains(&format!("has {} CTAs, and the device holds {fit} of them", fit + 1)),
+            told.contains(&format!("of {} CTAs exceeds the {fit} CTAs that can be resident", fit + 1)),
             "{told}"
         );
     }

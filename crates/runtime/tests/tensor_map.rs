@@ -79,7 +79,10 @@ fn tensor_maps_fit_their_parameter_only() {
     };
     assert!(launch(64, Argument::tensor_map(&map)).is_ok());
     let refused = launch(8, Argument::tensor_map(&map)).expect_err("not aligned");
-    assert!(refused.to_string().contains("a tensor map (128 bytes, aligned to 64) was given"), "{refused}");
+    assert!(
+        refused.to_string().contains("the launch passes a tensor map (128 bytes, aligned to 64)"),
+        "{refused}"
+    );
     assert!(launch(64, Argument::scalar(1u32)).is_err());
 }
 

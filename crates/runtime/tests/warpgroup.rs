@@ -527,7 +527,7 @@ fn overwrites_a(b: &Global<f16>, c: &mut Global<f32>) {
 }
 
 #[test]
-fn a_written_in_flight_is_told_at_its_line() {
+fn a_written_in_flight_is_reported_at_its_line() {
     let line =
         include_str!("warpgroup.rs").lines().position(|line| line.contains("0x3c00_3c00")).expect("above")
             + 1;

@@ -139,7 +139,7 @@ fn registers_are_fenced_after_they_are_written() {
         InFlight,
         ["wgmma.mma_async", "mov.f32"],
     );
-    assert!(finding.message.contains("no wgmma.fence"), "{finding}");
+    assert!(finding.message.contains("after the last wgmma.fence"), "{finding}");
     found(
         &body(&[&start, WGMMA_FENCE, ZEROS, BARE, COMMIT, DONE]),
         WARPGROUP,

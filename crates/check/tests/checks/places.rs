@@ -5,7 +5,7 @@ use warpwright_check::FindingKind::{Race, Uninitialized};
 use crate::checks::harness::{ONE, found};
 
 #[test]
-fn shared_addresses_are_told_by_the_variable() {
+fn shared_addresses_are_named_by_the_variable() {
     let finding = found("ld.shared.u32 %r1, [tile+128];", ONE, Uninitialized, ["ld.shared"]);
     assert_eq!(finding.notes[1], "shared address 0x80 is `tile`+0x80");
     assert!(finding.memory.is_empty());
@@ -14,7 +14,7 @@ fn shared_addresses_are_told_by_the_variable() {
 }
 
 #[test]
-fn global_addresses_are_told_by_the_parameter() {
+fn global_addresses_are_named_by_the_parameter() {
     let finding = found("st.global.u32 [%buffer+132], %tid;", ONE, Race, ["st.global", "st.global"]);
     assert!(finding.notes[1].ends_with("is 132 bytes past where `buffer` points"), "{finding}");
 }

@@ -92,8 +92,8 @@ impl TensorMemoryMultiply {
         let (step, most) = (tcgen05::column_step(all_rows as u32) as usize, tcgen05::MAX_COLUMNS as usize);
         if columns < step || columns > most || !columns.is_multiple_of(step) {
             return Err(format!(
-                "D of {all_rows} rows has {step} to {most} columns in multiples of {step}; {columns} is \
-                 not possible"
+                "D of {all_rows} rows has {columns} columns; it must have a multiple of {step}, from \
+                 {step} to {most}"
             ));
         }
         if kind == Kind::Tf32 && (major(15), major(16)) != (Major::K, Major::K) {

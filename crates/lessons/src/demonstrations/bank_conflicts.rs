@@ -1,8 +1,8 @@
-//! What lanes of a warp that meet in a bank of shared memory cost.
+//! The cost of bank conflicts in shared memory.
 //!
-//! Shared memory has 32 banks; neighboring 32-bit words are in neighboring banks. Lane l reads
-//! word l·s: with stride s, gcd(s, 32) lanes meet in a bank and are served one after another. With
-//! stride 0 all read one word, which is served at once.
+//! Shared memory has 32 banks; consecutive 32-bit words are in consecutive banks. Lane l reads word
+//! l·s. With stride s, gcd(s, 32) lanes access the same bank and are served one after another. With
+//! stride 0 all lanes read the same word, which is a broadcast: one pass.
 //!
 //! ```text
 //! stride    0 (broadcast)   1    2    8    31    32    33
@@ -12,20 +12,21 @@
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload, exactly};
 
-/// One warp reads shared memory again and again, each time at an address that it has just read.
+/// One warp reads shared memory repeatedly. Each address is the value of the previous read, so that
+/// the reads do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BankConflicts {
-    /// Words from lane to lane.
+    /// Stride between lanes, in words.
     pub stride: u32,
 }
 
-/// Words of shared memory, over which addresses wrap.
+/// Words of shared memory; addresses wrap around at this size.
 const WORDS: u32 = 2048;
-/// Reads of each lane.
+/// Reads per lane.
 const READS: u32 = 64;
 
 impl BankConflicts {
-    /// The passes that a read takes: the closed form.
+    /// The passes of one read, in closed form.
     pub fn passes(&self) -> u32 {
         let (mut a, mut b) = (self.stride % 32, 32);
         while a != 0 {
@@ -34,13 +35,13 @@ impl BankConflicts {
         if self.stride == 0 { 1 } else { b }
     }
 
-    /// Each lane's last word and the cycles that its reads took.
+    /// Stores each lane's last word and the cycles of its reads.
     #[kernel]
     pub fn run(&self, last: &mut Global<u32>, cycles: &mut Global<u32>) {
         launch::threads(32);
         let lane = thread_idx().x;
         let memory = shared_array::<u32>(WORDS);
-        // Each word names itself.
+        // Each word contains its own index.
         for word in (0..WORDS).step_by(32) {
             memory.at(lane + word).store(lane + word);
         }
@@ -55,11 +56,11 @@ impl BankConflicts {
     }
 }
 
-/// Reads shared memory with a stride: lanes whose words are in one bank are served one after
+/// Reads shared memory with a stride: lanes whose words are in the same bank are served one after
 /// another.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct BankConflictsWorkload {
-    /// Words from lane to lane. 0 is a broadcast.
+    /// Stride between lanes, in words. 0 is a broadcast.
     #[option(default = 1)]
     stride: u32,
 }
@@ -95,7 +96,8 @@ mod tests {
         for stride in (0..70).chain([128, 511, 1024]) {
             let lanes: Layout = format!("(32,1):({stride},1)").parse().expect("a layout");
             let memory: Layout = format!("{WORDS}:1").parse().expect("a layout");
-            // Where 32 strides wrap, the layout goes on in a straight line: the banks are the same.
+            // Where 32 strides wrap around, the layout continues in a straight line: the banks are
+            // the same.
             let memory = if 32 * stride > WORDS {
                 format!("{}:1", 64 * 2048).parse().expect("a layout")
             } else {

@@ -1,7 +1,7 @@
-//! What lanes that read apart from one another cost.
+//! The cost of uncoalesced loads.
 //!
-//! Global memory moves in sectors of 32 bytes. Lane l of a warp reads the f32 at l·s: with stride s
-//! a warp touches 4·s sectors, but never more than one a lane.
+//! Global memory moves in sectors of 32 bytes. Lane l of a warp reads the f32 at l·s. With stride s
+//! a warp accesses 4·s sectors, up to one per lane.
 //!
 //! ```text
 //! stride             1     2     4     8    16
@@ -15,15 +15,15 @@ use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workloa
 /// output\[i\] = input\[i·stride\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coalescing {
-    /// Elements from lane to lane.
+    /// Stride between lanes, in elements.
     pub stride: u32,
 }
 
-/// Threads of a CTA.
+/// Threads per CTA.
 const THREADS: u32 = 256;
 
 impl Coalescing {
-    /// The sectors that a warp's read touches: the closed form, for a base aligned to a sector.
+    /// The sectors of a warp's read, in closed form, for a base aligned to a sector.
     pub fn sectors(&self) -> u32 {
         (4 * self.stride).clamp(1, 32)
     }
@@ -42,10 +42,10 @@ impl Coalescing {
 /// Reads global memory with a stride: more sectors for the same elements.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct CoalescingWorkload {
-    /// Elements of the output.
+    /// Number of output elements.
     #[option(default = 1 << 20, min = 1)]
     length: u32,
-    /// Elements from lane to lane.
+    /// Stride between lanes, in elements.
     #[option(default = 1, min = 1)]
     stride: u32,
 }

@@ -1,26 +1,26 @@
-//! What a warp whose lanes go different ways costs.
+//! The cost of divergence in a warp.
 //!
-//! A warp has one instruction at a time. Where its lanes take w ways, it goes each of them in turn,
-//! with the other lanes off: w times as many instructions for the same work, and 1/w of the lanes
-//! at work.
+//! A warp executes one instruction at a time. If its lanes take w branches, it executes the
+//! branches one after another, each with the other lanes inactive: w times as many instructions for
+//! the same work, with 1/w of the lanes active.
 
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
-/// Lane l goes way l % ways; each way is a chain of multiply-adds of its own.
+/// Lane l takes branch l % w. Each branch is a chain of multiply-adds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Divergence {
-    /// Ways: 1 to 32.
+    /// Number of branches: 1 to 32.
     pub ways: u32,
 }
 
-/// Threads of a CTA.
+/// Threads per CTA.
 const THREADS: u32 = 256;
-/// Multiply-adds of each way.
+/// Multiply-adds per branch.
 pub(super) const STEPS: u32 = 64;
 
 impl Divergence {
-    /// What a way multiplies by.
+    /// The multiplier of a branch.
     fn factor(way: u32) -> f32 {
         0.5 + way as f32 / 64.0
     }
@@ -47,7 +47,7 @@ impl Divergence {
 /// Sends lanes of a warp along different branches, which execute one after another.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct DivergenceWorkload {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1 << 20, min = 1)]
     length: u32,
     /// Branches that the lanes of a warp take.
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A warp executes each way's chain once, whatever lanes are in it; every lane executes one
+    /// A warp executes each branch's chain once, whatever lanes take it; every lane executes one
     /// chain.
     #[test]
     fn the_emulator_counts_each_way_once_a_warp() {
@@ -108,11 +108,11 @@ mod tests {
         for ways in [2, 3, 4, 8, 16, 32] {
             let counts = counted(ways);
             let more = counts.warp_instructions - straight.warp_instructions;
-            // A way more is its chain, and a few instructions to choose it.
+            // Each additional branch costs its chain, and a few instructions to select it.
             let chains = warps * (ways - 1) * steps;
             assert!((chains..chains + warps * ways * 8).contains(&more), "{ways} ways: {more}");
             let lanes = counts.lane_operations - straight.lane_operations;
-            assert!(lanes < 32 * warps * ways * 8, "{ways} ways: no lane does the work of two: {lanes}");
+            assert!(lanes < 32 * warps * ways * 8, "{ways} ways: no lane executes two chains: {lanes}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One instruction for each kind of unit of an SM.
 //!
-//! `warpwright ptx hardware-demonstration --annotate` shows which line is which:
+//! `warpwright ptx hardware-demonstration --annotate` shows which PTX each line becomes:
 //!
 //! ```text
 //! load/store unit          ld.global, st.global
@@ -18,20 +18,19 @@ use warpwright_harness::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HardwareDemonstration;
 
-/// The tensor core's instruction: D and C f32, A and B f16; A is (16, 16), B (8, 16), both with k
-/// contiguous.
+/// The MMA instruction: D and C f32, A and B f16; A is (16, 16), B (8, 16), both K-major.
 const ATOM: &str = "SM80_16x8x16_F32F16F16F32_TN";
 const M: u32 = 16;
 const N: u32 = 8;
 const K: u32 = 16;
-/// The shapes as the layout algebra wants them.
+/// The shapes for the layout algebra.
 const A: (u32, u32) = (M, K);
 const B: (u32, u32) = (N, K);
 const C: (u32, u32) = (M, N);
 
 impl HardwareDemonstration {
-    /// The input is A, (16, 16) row-major, whose first 8 rows are B too; waves has 32 elements,
-    /// product is (16, 8) row-major.
+    /// The input is A, (16, 16) row-major; its first 8 rows are also B. `waves` has 32 elements,
+    /// `product` is (16, 8) row-major.
     #[kernel]
     pub fn run(&self, input: &Global<f16>, waves: &mut Global<f32>, product: &mut Global<f32>) {
         launch::threads(32);
@@ -96,7 +95,8 @@ impl Workload for HardwareDemonstrationWorkload {
                 let waves = waves.to_vec()?.into_iter().enumerate().map(|(lane, found)| Compared {
                     found: found.into(),
                     expected: (2.0 * input[lane].value()).sin(),
-                    // PTX ISA, `sin.approx`: 2^-20.5 absolute between -pi and pi, and more beyond.
+                    // PTX ISA, `sin.approx`: the absolute error is 2^-20.5 between -pi and pi, and
+                    // larger outside.
                     tolerance: 2e-6,
                 });
                 let product = product.to_vec()?.into_iter().enumerate().map(|(index, found)| {

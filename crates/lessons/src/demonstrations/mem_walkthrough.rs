@@ -1,4 +1,4 @@
-//! One access to each memory that a thread can reach.
+//! One access to each kind of memory.
 //!
 //! `warpwright ptx mem-walkthrough --annotate` shows what each line becomes:
 //!
@@ -10,23 +10,23 @@
 //! shared        st.shared    the CTA's, on the SM
 //! ```
 //!
-//! Constant memory has no other line, since the language declares no `.const` variables: what is
-//! known when the kernel is built stands in the instructions themselves, and what only the launch
-//! knows comes as a parameter, structs and arrays by value included. Parameters *are* in constant
-//! memory (SASS reads them as `c[0x0][..]`), so `ld.param` is the access to it: every lane reads
-//! one word, through the constant cache.
+//! Constant memory has no line of its own, because the language declares no `.const` variables.
+//! Build-time values are immediates in the instructions. Values known at launch are parameters,
+//! including structs and arrays by value. Parameters *are* in constant memory (SASS reads them as
+//! `c[0x0][..]`), so `ld.param` is the access to it: every lane reads the same word, through the
+//! constant cache.
 //!
-//! (The notes this follows read an element of local memory that nothing had written; here it is the
-//! one written.)
+//! (The notes that this example follows read an uninitialized element of local memory; here it is
+//! the element that was written.)
 
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
-/// output = 2 · input + shift, by way of every memory.
+/// output = 2 · input + shift, through every kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemWalkthrough;
 
-/// Threads of the only CTA.
+/// Threads of the single CTA.
 const THREADS: u32 = 128;
 /// Elements of a thread's local array.
 const LOCAL: u32 = 64;
@@ -50,7 +50,7 @@ impl MemWalkthrough {
     }
 }
 
-/// Accesses each memory that a thread can reach once.
+/// Accesses each kind of memory once.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct MemWalkthroughWorkload {}
 

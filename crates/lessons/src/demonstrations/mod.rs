@@ -1,5 +1,6 @@
-//! Small kernels that each show one thing about the machine. `warpwright ptx KERNEL --annotate`
-//! prints what each line becomes; `warpwright bench KERNEL` what it costs.
+//! Small kernels that each demonstrate one property of the hardware.
+//! `warpwright ptx KERNEL --annotate` prints what each line compiles to, and
+//! `warpwright bench KERNEL` its cost.
 
 mod bank_conflicts;
 mod coalescing;

@@ -1,10 +1,10 @@
-//! How many CTAs are there at once: they count themselves.
+//! Resident CTAs that count themselves.
 //!
-//! An SM begins a CTA as soon as it has room for one, and what it has room for is the least of four
-//! quotients: warp slots, registers, shared memory, CTA slots (`warpwright occupancy`). Here each
-//! CTA says that it has come, remembers how many are there, and stays until nobody has come for a
-//! while; the most that were there at once is what an SM holds, times the SMs. The CTAs that begin
-//! later go at once.
+//! An SM starts a CTA as soon as it has the resources for one. The number of resident CTAs is the
+//! minimum of four quotients: warp slots, registers, shared memory and CTA slots
+//! (`warpwright occupancy`). Here each CTA increments a counter, updates the maximum, and stays
+//! resident until no other CTA has started for a while. The maximum is the number per SM, times the
+//! number of SMs. CTAs that start later exit immediately.
 //!
 //! ```text
 //! CTA                 present    peak
@@ -18,19 +18,18 @@ use warpwright::prelude::*;
 use warpwright::runtime::Compiled;
 use warpwright_harness::{Options, Prepared, Result, Setup, Work, Workload, exactly};
 
-/// CTAs that count themselves, each taking so much of its SM.
+/// CTAs that count themselves, with a given use of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Occupancy {
-    /// Threads of a CTA.
+    /// Threads per CTA.
     pub threads: u32,
-    /// Words of shared memory of a CTA.
+    /// Shared memory per CTA, in words.
     pub shared_words: u32,
-    /// Registers of a thread, at most; 0 for what the assembler takes.
+    /// Maximum number of registers per thread; 0 leaves it to the assembler.
     pub registers: u32,
 }
 
-/// Where the counts are: CTAs that are there now, the most that were, all that have come, and all
-/// that have gone.
+/// Indices of the counters: resident CTAs, their maximum, started CTAs, and CTAs that exited.
 const PRESENT: usize = 0;
 const PEAK: usize = 1;
 const BEGUN: usize = 2;
@@ -38,7 +37,8 @@ const GONE: usize = 3;
 const COUNTS: usize = 4;
 
 impl Occupancy {
-    /// The counts are 0 before the launch. A CTA goes when none has come for `stay` nanoseconds.
+    /// The counters are 0 before the launch. A CTA exits when no other has started for `stay`
+    /// nanoseconds.
     #[kernel]
     pub fn run(&self, counts: &mut Global<u32>, stay: u64) {
         launch::threads(self.threads);
@@ -46,7 +46,7 @@ impl Occupancy {
             launch::maximum_registers(self.registers);
         }
         if self.shared_words > 0 {
-            // Nobody needs it: it only takes room.
+            // Unused: it only occupies shared memory.
             dynamic_shared::<u32>(self.shared_words);
         }
         if thread_idx().x == 0 {
@@ -54,7 +54,7 @@ impl Occupancy {
             counts.at(PEAK).reduce_max(present);
             let mut begun = counts.at(BEGUN).atomic_add(1) + 1;
             let mut since = global_timer();
-            // Others write these meanwhile.
+            // Other CTAs write these counters concurrently.
             let racing = Access::new().ordered(AccessOrdering::Relaxed(Scope::Device));
             while counts.at(GONE).load_with(racing) == 0 && global_timer() - since < stay {
                 let now = counts.at(BEGUN).load_with(racing);
@@ -70,7 +70,7 @@ impl Occupancy {
     }
 }
 
-/// Counts the CTAs that are resident at once: what an SM holds, times the SMs.
+/// Counts the CTAs that are resident at the same time: CTAs per SM, times the number of SMs.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct OccupancyWorkload {
     /// Threads per CTA.
@@ -79,19 +79,19 @@ pub(crate) struct OccupancyWorkload {
     /// Bytes of shared memory per CTA.
     #[option(default = 0)]
     shared: u32,
-    /// Most registers per thread.
+    /// Maximum number of registers per thread.
     #[option(min = 1, max = 255)]
     registers: Option<u32>,
-    /// CTAs of the grid: automatically twice as many as the device holds.
+    /// CTAs in the grid. By default twice as many as the device can hold.
     #[option(min = 1)]
     ctas: Option<u32>,
 }
 
-/// How long a CTA waits for another on a GPU, in nanoseconds: thousands of times as long as one
-/// takes to begin.
+/// How long a CTA waits for another on a GPU, in nanoseconds: thousands of times the start of a
+/// CTA.
 const STAY: u64 = 1_000_000;
-/// On an emulator, whose CTAs begin one after another on a busy host. It does not last: where all
-/// CTAs wait, its clocks leap.
+/// The same on an emulator, whose CTAs start one after another on a busy host. The wait is short:
+/// when all CTAs wait, the emulated clocks leap.
 const EMULATED_STAY: u64 = 300_000_000;
 
 impl Workload for OccupancyWorkload {
@@ -125,8 +125,8 @@ impl Workload for OccupancyWorkload {
     }
 }
 
-/// The CTAs that the device holds at once. An emulator has no assembler that says how many
-/// registers a thread has: there it is the maximum that the kernel states.
+/// The number of CTAs that the device can hold. The emulator has no assembler to report registers
+/// per thread, so there it is the maximum that the kernel states.
 fn resident<Args>(occupancy: &Occupancy, kernel: &Compiled<Args>) -> Result<u32> {
     let function = kernel.function();
     let (device, attributes) = (function.device(), function.attributes());

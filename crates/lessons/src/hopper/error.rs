@@ -1,38 +1,39 @@
-//! What the lessons refuse.
+//! Problems that the lessons refuse.
 
-/// A shape or a type that a lesson's kernel cannot take.
+/// A shape or a data type that a lesson's kernel does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LessonError {
-    /// TMA reads and writes rows that begin at multiples of 16 bytes. (CUDA driver API,
-    /// `cuTensorMapEncodeTiled`: `globalStrides`.)
+    /// TMA requires row strides that are multiples of 16 bytes (CUDA driver API,
+    /// `cuTensorMapEncodeTiled`: `globalStrides`).
     #[error(
-        "rows of {matrix} are {extent} elements of {element_bytes} bytes, and the tensor memory accelerator takes rows that begin at \
-         multiples of 16 bytes: make --{option} a multiple of {}", 16 / element_bytes
+        "rows of {matrix} are {extent} elements of {element_bytes} bytes, and TMA needs row strides that \
+         are multiples of 16 bytes: make --{option} a multiple of {}", 16 / element_bytes
     )]
     RowsOf16Bytes {
         /// The matrix.
         matrix: &'static str,
         /// The option that sets its contiguous extent.
         option: &'static str,
-        /// That extent.
+        /// Its value.
         extent: u32,
-        /// Bytes of an element.
+        /// Bytes per element.
         element_bytes: u32,
     },
     /// `stmatrix` stores pairs of 16-bit elements.
     #[error(
-        "step {step} writes C by stmatrix, which stores 16-bit elements: choose --output bf16, or a step before tma-store"
+        "step {step} stores C with stmatrix, which needs 16-bit elements: use --output bf16, or a step \
+         before tma-store"
     )]
     StoresPairs {
         /// The step.
         step: String,
     },
-    /// The launch numbers tiles with 31 bits.
-    #[error("C has {tiles} tiles of {} x {}, and a grid at most 2147483647 CTAs: make --m or --n smaller", tile.0, tile.1)]
+    /// The kernels number tiles with 31 bits.
+    #[error("C has {tiles} tiles of {} x {}, and a grid has at most 2147483647 CTAs: make --m or --n smaller", tile.0, tile.1)]
     TooManyTiles {
-        /// Tiles of C.
+        /// Number of tiles of C.
         tiles: u64,
-        /// The tile.
+        /// Extents of a tile.
         tile: (u32, u32),
     },
 }

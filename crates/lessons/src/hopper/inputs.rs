@@ -1,7 +1,7 @@
-//! The factors of the lessons' product, and what it must be.
+//! The operands of the lessons, and the reference result.
 //!
-//! Every step of the ladder multiplies the same factors, so the last that were made are kept, and
-//! the reference with them: those of the launch that is timed, and those of the small one whose
+//! Every step of the ladder multiplies the same operands, so the most recent ones are cached
+//! together with the reference: those of the timed launch, and those of the small launch whose
 //! instructions are counted.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,21 +21,21 @@ pub(super) struct Inputs {
     reference: OnceLock<Reference>,
 }
 
-/// A·Bᵀ in f64, and the lengths of A's and B's rows.
+/// A·Bᵀ in f64, and the norms of the rows of A and B.
 struct Reference {
     product: Vec<f64>,
     a_lengths: Vec<f64>,
     b_lengths: Vec<f64>,
 }
 
-/// Inputs that were made last, the latest at the end.
+/// Recent inputs, the latest at the end.
 static LATEST: Mutex<Vec<Arc<Inputs>>> = Mutex::new(Vec::new());
 
-/// How many are kept.
+/// Number of cached inputs.
 const KEPT: usize = 2;
 
 impl Inputs {
-    /// The inputs of a key, the same each time.
+    /// The inputs for a key, identical each time.
     pub(super) fn of(key: Key) -> Arc<Self> {
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = latest.iter().position(|inputs| inputs.key == key) {
@@ -78,10 +78,10 @@ impl Inputs {
         (m as usize, n as usize, k as usize)
     }
 
-    /// Holds every element of C to the f64 product: one rounding to C's type, and an f32
-    /// accumulation's error. That grows with the sum of the products' magnitudes, which the rows'
-    /// lengths bound (Cauchy and Schwarz); the hardware truncates inside an MMA, so each of its
-    /// k/16 steps may lose two units.
+    /// Compares every element of C with the f64 product. The tolerance is one rounding to C's type
+    /// plus the error of f32 accumulation. That error grows with the sum of the products'
+    /// magnitudes, which the norms of the rows bound (Cauchy-Schwarz). The hardware truncates
+    /// inside an MMA, so each of its k/16 steps may lose two units in the last place.
     pub(super) fn verify_product<C: Rounded + Storable>(&self, c: &Buffer<C>) -> Result<Verified> {
         let (_, n, k) = self.extents();
         let found = c.to_vec()?;
@@ -96,7 +96,7 @@ impl Inputs {
         Ok(compare(elements, |index| vec![index as usize / n, index as usize % n])?)
     }
 
-    /// Holds every element of a copy of A to A.
+    /// Compares every element of a copy of A with A.
     pub(super) fn verify_copy(&self, copy: &Buffer<bf16>) -> Result<Verified> {
         let (_, _, k) = self.extents();
         let found = copy.to_vec()?;

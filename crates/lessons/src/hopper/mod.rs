@@ -1,5 +1,5 @@
-//! The ladder of Hopper lessons: C = A·Bᵀ from one tile at a time to a kernel that keeps up with
-//! cuBLAS, an idea a file.
+//! The ladder of Hopper lessons: C = A·Bᵀ, from one tile at a time to a kernel that matches cuBLAS,
+//! one idea per file.
 //!
 //! | lesson | file | what it adds |
 //! |---|---|---|
@@ -16,11 +16,12 @@
 //! | 11 | [`pingpong`] | consumers that take turns |
 //! | 12 | [`gemm`](warpwright_kernels::gemm) | the library's GEMM, which chooses tile, cluster and the rest by the shape |
 //!
-//! The files up to [`persistent`] say everything by hand: which thread expects how many bytes, who
-//! arrives at which barrier and how often, which slot is next. From [`pipeline`] on the language's
-//! objects know that. Each file can be read alone, and the difference between two is the lesson.
-//! `docs/kernels/hopper-ladder.md` is the chapter, with what each step brought on an H200. What a
-//! file's kernel was measured at stands at the end of its header; the last lesson's is here:
+//! The files up to [`persistent`] write everything out: which thread expects how many bytes, who
+//! arrives at which barrier and how often, which stage is next. From [`pipeline`] on, the
+//! language's objects do that. Each file can be read alone, and the difference between two files is
+//! the lesson. `docs/kernels/hopper-ladder.md` is the chapter, with the gain of each step on an
+//! H200. The end of each file's header gives the kernel's measured speed; this is the last
+//! lesson's:
 //!
 //! Measured (NVIDIA H200, `--m 8192 --n 8192 --k 8192 --output bf16`): `gemm` 703 TFLOP/s, 103.3 %
 //! of cublas.
@@ -46,10 +47,10 @@ use warpwright::prelude::*;
 
 pub(crate) use workload::HopperLadder;
 
-/// Elements of a tile along k: 64 of bf16 are 128 bytes, the span of the widest swizzle.
+/// Elements of a tile along k: 64 elements of bf16 are 128 bytes, the width of the widest swizzle.
 pub const DEPTH: u32 = 64;
 
-/// A tile of `rows` rows of A or B, k contiguous, swizzled over 128 bytes.
+/// A tile of `rows` rows of A or B, K-major, with the 128-byte swizzle.
 pub(crate) fn tile(rows: u32) -> TmaTile {
     TmaTile::new::<bf16>((rows, DEPTH), Major::K).expect("a lesson's rows are a multiple of 8")
 }
@@ -59,7 +60,7 @@ pub(crate) fn wgmma(columns: u32) -> Result<MmaAtom, warpwright::layout::Error> 
     MmaAtom::wgmma(columns, Types::new(DataType::Bf16, DataType::F32))
 }
 
-/// Tiles of A or B in shared memory.
+/// Tiles of A or B in shared memory, one per stage.
 pub(crate) struct SharedTiles {
     first: Shared<bf16>,
     tensor: Tensor<bf16, SharedSpace>,
@@ -67,8 +68,8 @@ pub(crate) struct SharedTiles {
 }
 
 impl SharedTiles {
-    /// Room for `stages` tiles of `rows` rows. A swizzle's pattern repeats every 1024 bytes, and
-    /// the tiles begin where it does.
+    /// `stages` tiles of `rows` rows. The pattern of a swizzle repeats every 1024 bytes, so every
+    /// tile is aligned to that.
     #[track_caller]
     pub(crate) fn new(rows: u32, stages: u32) -> Self {
         let first = dynamic_shared_aligned(stages * rows * DEPTH, 1024);
@@ -76,18 +77,18 @@ impl SharedTiles {
         Self { first, tensor: Tensor::new(first, layout), rows }
     }
 
-    /// Where the tile of a stage begins.
+    /// The tile of a stage.
     #[track_caller]
     pub(crate) fn at(&self, stage: impl Value<u32>) -> Shared<bf16> {
         self.first.at(stage.reg() * (self.rows * DEPTH))
     }
 
-    /// The bytes of one tile: what its load brings.
+    /// The bytes of one tile: the transaction bytes of its load.
     pub(crate) fn bytes(&self) -> u32 {
         self.rows * DEPTH * bf16::BYTES
     }
 
-    /// All tiles, as `wgmma` is told of them: (rows, k, stages).
+    /// All tiles as the operand of `wgmma`: (rows, k, stages).
     pub(crate) fn tensor(&self) -> &Tensor<bf16, SharedSpace> {
         &self.tensor
     }

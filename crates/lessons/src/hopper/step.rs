@@ -1,4 +1,4 @@
-//! The steps of the ladder by name: each step's kernel, and what its launch needs to know.
+//! The steps of the ladder: their kernels, and the parameters of their launches.
 
 use std::marker::PhantomData;
 
@@ -51,13 +51,13 @@ pub(crate) enum HopperStep {
     Gemm,
 }
 
-/// Rows of tiles that a persistent step walks together.
+/// Rows of tiles per rasterization group in the persistent steps.
 const GROUP: u32 = 8;
 
-/// What a kernel that stores elements takes: A, B, C, m, n, k.
+/// Arguments of a kernel that stores elements: A, B, C, m, n, k.
 type ToElements<C> = (MapParameter, MapParameter, Out<C>, u32, u32, u32);
 
-/// What a kernel that stores boxes takes.
+/// Arguments of a kernel that stores by TMA.
 type ToBoxes = (MapParameter, MapParameter, MapParameter, u32, u32, u32);
 
 /// A step's kernel, by how it stores C.
@@ -71,9 +71,9 @@ pub(super) enum Storing<C> {
 /// A step that multiplies.
 pub(super) struct Step<C> {
     pub(super) tile: (u32, u32),
-    /// CTAs of a cluster, which compute tiles below one another and load a part of B each.
+    /// CTAs per cluster. They compute vertically adjacent tiles and load a part of B each.
     pub(super) cluster: u32,
-    /// Whether a CTA computes many tiles.
+    /// Whether its CTAs are persistent.
     stays: bool,
     pub(super) kernel: Storing<C>,
 }
@@ -116,7 +116,7 @@ impl<C: GemmOutput> Step<C> {
                 Self::storing(pingpong::TILE, kernel).staying().clustered(pingpong::CLUSTER)
             }
             HopperStep::TileCopy | HopperStep::Gemm => {
-                return Err(format!("step {} is not a lesson that multiplies", chosen.text()).into());
+                return Err(format!("step {} is not a lesson that multiplies matrices", chosen.text()).into());
             }
         };
         let stores_boxes = matches!(step.kernel, Storing::Boxes(_));
@@ -142,12 +142,12 @@ impl<C: GemmOutput> Step<C> {
         Self { cluster, ..self }
     }
 
-    /// CTAs of a launch on a device of `sms` SMs.
+    /// The number of CTAs to launch on a device with `sms` SMs.
     pub(super) fn grid(&self, (m, n): (u32, u32), sms: u32) -> std::result::Result<u32, LessonError> {
         let rows = u64::from(m).div_ceil(u64::from(self.tile.0) * u64::from(self.cluster));
         let clusters = rows * u64::from(n.div_ceil(self.tile.1));
         let tiles = clusters * u64::from(self.cluster);
-        // The kernels number tiles by 32 bits, and a grid's first extent has 31.
+        // The kernels number tiles with 32 bits, and a grid's first extent has 31.
         match u32::try_from(tiles) {
             Ok(tiles) if tiles <= i32::MAX as u32 => {
                 let most = sms / self.cluster * self.cluster;

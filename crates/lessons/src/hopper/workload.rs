@@ -21,7 +21,7 @@ data_types! {
     pub(crate) enum OutputType by with_output { bf16, f32 }
 }
 
-/// Multiplies bf16 matrices, C = A·Bᵀ, by TMA and wgmma: a step of the ladder of Hopper lessons.
+/// Multiplies bf16 matrices, C = A·Bᵀ, with TMA and wgmma: a step of the ladder of Hopper lessons.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct HopperLadder {
     /// Rows of A and C.
@@ -149,10 +149,10 @@ impl HopperLadder {
     }
 }
 
-/// Rows of C that a warpgroup stores at once.
+/// Rows of C that a warpgroup stores at a time.
 const STORED_ROWS: u32 = 64;
 
-/// Refuses a matrix of 16-bit elements whose rows are not whole multiples of 16 bytes.
+/// Refuses a matrix of 16-bit elements whose row stride is not a multiple of 16 bytes.
 fn rows_of_16_bytes(
     matrix: &'static str,
     option: &'static str,
@@ -165,9 +165,10 @@ fn rows_of_16_bytes(
     }
 }
 
-/// The tensor map of a row-major matrix of 16-bit elements, whose boxes are tiles of `high` rows.
-fn map<T: Storable>(buffer: &Buffer<T>, (rows, columns): (u32, u32), high: u32) -> Result<Map> {
-    Ok(Map::of_tile(buffer, (rows.into(), columns.into()), &tile(high))?)
+/// The tensor map of a row-major matrix of 16-bit elements, with tiles of `tile_rows` rows as
+/// boxes.
+fn map<T: Storable>(buffer: &Buffer<T>, (rows, columns): (u32, u32), tile_rows: u32) -> Result<Map> {
+    Ok(Map::of_tile(buffer, (rows.into(), columns.into()), &tile(tile_rows))?)
 }
 
 impl Workload for HopperLadder {
@@ -177,7 +178,7 @@ impl Workload for HopperLadder {
         capability.target == "sm_90a"
     }
 
-    /// A, B and C are moved once; of the copy, A is read and written.
+    /// A, B and C are moved once; for the copy, A is read and written.
     fn work(&self) -> Work {
         let [m, n, k] = [self.m, self.n, self.k].map(f64::from);
         let operand_bytes = f64::from(bf16::BYTES);
@@ -204,7 +205,7 @@ impl Workload for HopperLadder {
     fn ladder() -> Option<Ladder> {
         Some(Ladder {
             option: "step",
-            // The first step multiplies nothing: its speed is bytes.
+            // The first step multiplies nothing: its speed is in bytes.
             steps: HopperStep::words().split_off(1),
             defaults: &[],
             measure: Measure::MatrixOperations,

@@ -1,5 +1,5 @@
-//! A tree in shared memory, as one first writes it: thread t takes what thread t + stride has, for
-//! strides 1, 2, 4, ...
+//! The naive tree in shared memory: thread t adds the element of thread t + stride, for strides 1,
+//! 2, 4, ...
 //!
 //! ```text
 //! thread      0    1    2    3    4    5    6    7
@@ -7,15 +7,15 @@
 //! stride 2    a-d  .    .    .    e-h  .    .    .       a quarter, still in every warp
 //! ```
 //!
-//! log2(n) steps and n - 1 combinations, but at stride s only one lane in 2s works, so every warp
-//! stays until the last steps, and the working lanes' words are 2s apart: up to 32 of them in one
-//! bank.
+//! log2(n) steps and n - 1 combinations. But at stride s only one lane in 2s is active, so every
+//! warp stays active until the last steps, and the words of the active lanes are 2s apart: up to
+//! 32-way bank conflicts.
 
 use warpwright::prelude::*;
 
 use warpwright_kernels::monoid::InPlace;
 
-/// A CTA's elements combined, one for each of `threads` threads; only thread 0 has the result.
+/// Combines the elements of a CTA, one per thread. Only thread 0 has the result.
 #[device]
 pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, threads: u32) -> Reg<T> {
     let thread = thread_idx().x;

@@ -1,4 +1,4 @@
-//! Reduction: all elements of a buffer combined into one, in steps towards the speed of memory.
+//! Reduction: all elements of a buffer combined into one, in steps toward DRAM bandwidth.
 //!
 //! | File | What it teaches |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The tree with the working threads side by side: thread t takes what thread t + stride has, for
+//! The tree with adjacent active threads: thread t adds the element of thread t + stride, for
 //! strides n/2, n/4, ..., 1.
 //!
 //! ```text
@@ -8,15 +8,15 @@
 //! stride 1    all  .
 //! ```
 //!
-//! As many steps as before, but whole warps fall idle, none diverges before the last 32, and lanes
-//! touch neighboring words: no two meet in a bank. Elements are combined out of order, which is
-//! for operations that commute.
+//! The number of steps is the same, but whole warps become idle, no warp diverges before the last
+//! five steps, and lanes access consecutive words without bank conflicts. Elements are combined out
+//! of order, so the operation must commute.
 
 use warpwright::prelude::*;
 
 use warpwright_kernels::monoid::InPlace;
 
-/// A CTA's elements combined, one for each of `threads` threads; only thread 0 has the result.
+/// Combines the elements of a CTA, one per thread. Only thread 0 has the result.
 #[device]
 pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, threads: u32) -> Reg<T> {
     let thread = thread_idx().x;

@@ -1,10 +1,10 @@
-//! The lessons on the way to [`single_pass`](warpwright_kernels::reduce::single_pass): each CTA
-//! reduces its elements to one, and the launch is repeated on those until one is left.
+//! The lessons that lead to [`single_pass`](warpwright_kernels::reduce::single_pass): each CTA
+//! reduces its elements to one, and the launch is repeated on the results until one is left.
 //!
-//! With an element a thread ([`interleaved`], [`sequential`], and [`block`]'s shuffles) most of the
-//! time goes into starting threads and waiting at barriers. [`Step::GridStride`] launches no more
-//! CTAs than fit the device, and lets each thread combine many elements first: what is left for the
-//! tree no longer matters.
+//! With one element per thread ([`interleaved`], [`sequential`], and the shuffles of [`block`])
+//! most of the time goes into starting threads and waiting at barriers. [`Step::GridStride`]
+//! launches no more CTAs than fit the device, and each thread combines many elements first, so the
+//! cost of the tree is negligible.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -16,32 +16,32 @@ use warpwright_kernels::operations::{
 };
 use warpwright_kernels::reduce::block;
 
-/// A step of the way.
+/// A step of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// [`interleaved`]
     Interleaved,
     /// [`sequential`]
     Sequential,
-    /// [`block`]: the last five levels of the tree, and the five before them, in registers.
+    /// [`block`]: the last five levels of the tree, and the five before them, use shuffles.
     Shuffles,
-    /// The same after each thread has combined elements a grid apart.
+    /// The same, after each thread has combined elements one grid apart.
     GridStride,
 }
 
 /// The reduction by `monoid`, in several launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stepwise<M> {
-    /// What combines.
+    /// The operation.
     pub monoid: M,
-    /// How far on the way.
+    /// The step.
     pub step: Step,
-    /// Threads of a CTA: a power of two from 32 to 1024.
+    /// Threads per CTA: a power of two from 32 to 1024.
     pub threads: u32,
 }
 
 impl<M> Stepwise<M> {
-    /// Leaves what each CTA's elements combine to in `partials`.
+    /// Stores the combined elements of each CTA to `partials`.
     #[kernel]
     pub fn run<T: Storable>(&self, input: &Global<T>, partials: &mut Global<T>, length: u64)
     where
@@ -69,12 +69,12 @@ impl<M> Stepwise<M> {
         }
     }
 
-    /// All of `input` combined into `output[0]`. A sum of floats is off by at most
+    /// Combines all of `input` into `output[0]`. The error of a sum of floats is at most
     /// [`rounding_steps`](Self::rounding_steps) roundings of the sum of the magnitudes.
     ///
     /// # Errors
-    /// `output` has another length than 1, as [`check`](Self::check), there is not enough memory,
-    /// or a launch failed.
+    /// The length of `output` is not 1, as [`check`](Self::check), there is not enough memory, or a
+    /// launch failed.
     pub fn reduce<T: Storable>(
         &self,
         operations: &Operations,
@@ -96,7 +96,7 @@ impl<M> Stepwise<M> {
             let (mut from, mut length) = (input, input.len() as u64);
             let mut counts = LaunchCounts::default();
             for (blocks, partials) in grids.into_iter().zip(partials) {
-                let grid = operations.grid("a reduction with an element a thread", blocks)?;
+                let grid = operations.grid("a reduction with one element per thread", blocks)?;
                 let partials = partials.at_least(operations.device(), grid as usize)?;
                 let launched = kernel.launch(stream, grid, (from, &mut *partials, length))?;
                 counts = both(counts, launched);
@@ -106,11 +106,11 @@ impl<M> Stepwise<M> {
         })
     }
 
-    /// Refuses what it cannot do.
+    /// Refuses unsupported configurations.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024, or the operation does not commute and
-    /// the step asks for that.
+    /// The number of threads is not a power of two from 32 to 1024, or the operation does not
+    /// commute and the step requires that.
     pub fn check<T: Storable>(&self) -> Result<()>
     where
         M: InPlace<T>,
@@ -123,8 +123,8 @@ impl<M> Stepwise<M> {
         Ok(())
     }
 
-    /// The longest chain of combinations that an element goes through: a sum of floats is off by at
-    /// most this many roundings of the sum of the magnitudes.
+    /// The longest chain of combinations of an element: the error of a sum of floats is at most
+    /// this many roundings of the sum of the magnitudes.
     ///
     /// # Errors
     /// As [`check`](Self::check), or the kernel cannot be built for the device.
@@ -135,8 +135,8 @@ impl<M> Stepwise<M> {
         self.check::<T>()?;
         let kernel = operations.kernel(*self, Self::run::<T>)?;
         let grids = self.grids(length, operations.resident(&kernel)?);
-        // A warp's shuffles and those of the warps' results are five each, whatever there is to
-        // combine.
+        // The shuffles within a warp and those of the warps' results are five each, for any number
+        // of elements.
         let tree = match self.step {
             Step::Interleaved | Step::Sequential => u64::from(self.threads.ilog2()),
             Step::Shuffles | Step::GridStride => 5 + 5,
@@ -146,8 +146,8 @@ impl<M> Stepwise<M> {
         Ok(lengths.zip(&grids).map(|(length, grid)| length.div_ceil(grid * threads) + tree).sum())
     }
 
-    /// CTAs of each launch for `length` elements: each leaves as many partial results, the last
-    /// one. With a grid's stride no launch has more than `most`.
+    /// CTAs of each launch for `length` elements. Each CTA leaves one partial result, and the last
+    /// launch has one CTA. With a grid stride no launch has more than `most`.
     fn grids(&self, length: u64, most: u32) -> Vec<u64> {
         let most = if self.step == Step::GridStride { u64::from(most) } else { u64::MAX };
         let mut grids = vec![length.div_ceil(self.threads.into()).clamp(1, most)];
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use warpwright_kernels::monoid::Sum;
 
-    /// As many elements as a grid may have CTAs for, which no test has the memory for: the
-    /// arithmetic alone.
+    /// The maximum number of elements for a grid, which no test has the memory for: the arithmetic
+    /// alone.
     #[test]
     fn every_length_ends_in_one_result() {
         for step in [Step::Interleaved, Step::Sequential, Step::Shuffles, Step::GridStride] {

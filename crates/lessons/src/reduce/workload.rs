@@ -11,15 +11,15 @@ use warpwright_kernels::sample::{Sampled, work_of_one_read};
 use super::stepwise::{Step, Stepwise};
 use crate::library::library;
 
-/// Sums all elements, from a tree in shared memory to one launch at the speed of memory.
+/// Sums all elements: from a tree in shared memory to one launch at DRAM bandwidth.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct ReduceLadder {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Step of the ladder.
     step: ReduceStep,
-    /// Threads per CTA, in the steps before the last.
+    /// Threads per CTA, in all steps but the last.
     #[option(default = 256, min = 256, max = 1024, search = [256, 512, 1024])]
     threads: u32,
 }
@@ -30,7 +30,7 @@ enum ReduceStep {
     /// A tree in shared memory whose active threads are interleaved.
     #[default]
     Interleaved,
-    /// A tree whose active threads are the first ones.
+    /// A tree whose active threads are adjacent.
     Sequential,
     /// Warps reduce by shuffles.
     Shuffles,

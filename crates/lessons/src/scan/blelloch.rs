@@ -1,4 +1,4 @@
-//! Blelloch's scan: a tree up as in Brent and Kung's, then the prefixes are handed down from the
+//! Blelloch's scan: a tree up, as in Brent and Kung's, then the prefixes are passed down from the
 //! root.
 //!
 //! ```text
@@ -10,14 +10,14 @@
 //! down 1      1   a   ab  a-c   a-d a-e  a-f  a-g       an exclusive scan
 //! ```
 //!
-//! The result is exclusive by nature; each thread keeps its own elements to make it inclusive.
+//! The result is exclusive; each thread keeps its own elements to make it inclusive.
 
 use warpwright::prelude::*;
 
 use super::section::Section;
 use warpwright_kernels::monoid::InPlace;
 
-/// Scans a section of twice as many elements as the CTA has threads.
+/// Scans a section of two elements per thread.
 #[device]
 pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let thread = thread_idx().x;

@@ -9,16 +9,16 @@
 //! down 1      a  ab  a-c  a-d   a-e a-f  a-g  a-h
 //! ```
 //!
-//! 2n combinations in 2 log2(n) steps. The indices of a step are a power of two apart, so in shared
-//! memory they meet in few banks: at stride s, `min(2s, 32)` lanes of a warp in one. [`Section`]'s
-//! padding, and lanes that keep to their own part of it, keep them apart.
+//! 2n combinations in 2 log2(n) steps. The indices of a step are a power of two apart, which causes
+//! bank conflicts in shared memory: `min(2s, 32)`-way at stride s. [`Section`] avoids them with
+//! padding, and by giving each lane its own part of the section.
 
 use warpwright::prelude::*;
 
 use super::section::Section;
 use warpwright_kernels::monoid::InPlace;
 
-/// Scans a section of twice as many elements as the CTA has threads.
+/// Scans a section of two elements per thread.
 #[device]
 pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let thread = thread_idx().x;
@@ -37,7 +37,7 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     while stride > 0 {
         sync_threads();
         let pairs = section.length / (2 * stride);
-        // Nothing stands before the first pair.
+        // The first pair has no prefix.
         if (thread > 0) & (thread < pairs) {
             let index = section.pair(thread, pairs) * (2 * stride) - 1;
             let after = section.at(index + stride);

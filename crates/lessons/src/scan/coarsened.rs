@@ -1,5 +1,5 @@
-//! The coarsened scan: each thread scans a run of elements by itself, the threads scan their runs'
-//! ends, and each thread adds what stands before its run.
+//! The coarsened scan: each thread scans a run of elements, the threads scan the totals of their
+//! runs, and each thread adds the prefix of its run.
 //!
 //! ```text
 //! thread 0          thread 1          thread 2
@@ -7,9 +7,8 @@
 //!             |                 |                 |      a scan of as many elements as threads
 //! ```
 //!
-//! Most of the work is now done without talking to anybody. A run is an odd number of words, or
-//! padded, so that the lanes of a warp, which walk along their runs side by side, never meet in a
-//! bank.
+//! Most of the work needs no communication. The length of a run is odd, or padded, so that the
+//! lanes of a warp, which advance along their runs in parallel, have no bank conflicts.
 
 use warpwright::prelude::*;
 
@@ -17,7 +16,7 @@ use super::section::Section;
 use super::warp::scan_threads;
 use warpwright_kernels::monoid::InPlace;
 
-/// Scans a section whose length is a multiple of the CTA's threads.
+/// Scans a section whose length is a multiple of the number of threads.
 #[device]
 pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     sync_threads();
@@ -25,9 +24,9 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let first = thread_idx().x * run;
     let mut of_run = section.at(first).load();
     for position in 1..run {
-        let place = section.at(first + position);
-        of_run = monoid.combine(of_run, place.load());
-        place.store(of_run);
+        let element = section.at(first + position);
+        of_run = monoid.combine(of_run, element.load());
+        element.store(of_run);
     }
     let scanned = scan_threads(monoid, of_run, section.threads);
     let ends = shared_array::<T>(section.threads);
@@ -36,8 +35,8 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     if thread_idx().x > 0 {
         let before = ends.at(thread_idx().x - 1).load();
         for position in 0..run {
-            let place = section.at(first + position);
-            place.store(monoid.combine(before, place.load()));
+            let element = section.at(first + position);
+            element.store(monoid.combine(before, element.load()));
         }
     }
     sync_threads();

@@ -1,4 +1,4 @@
-//! Kogge and Stone's scan: every element takes what stands `stride` before it, for strides 1, 2, 4,
+//! Kogge and Stone's scan: every element adds the element `stride` before it, for strides 1, 2, 4,
 //! ...
 //!
 //! ```text
@@ -6,16 +6,16 @@
 //! stride 2    a  ab  abc  abcd       log2(n) steps, in each almost all threads work
 //! ```
 //!
-//! Few steps, but n log2(n) combinations where n - 1 would do: best where there are more threads
-//! than work, as in a warp. Every step needs two barriers: all must have read before any writes,
-//! and all have written before any reads again.
+//! Few steps, but n log2(n) combinations where n - 1 suffice: best if threads outnumber elements,
+//! as in a warp. Every step needs two barriers: all threads must have read before any writes, and
+//! all must have written before any reads again.
 
 use warpwright::prelude::*;
 
 use super::section::Section;
 use warpwright_kernels::monoid::InPlace;
 
-/// Scans a section of as many elements as the CTA has threads.
+/// Scans a section of one element per thread.
 #[device]
 pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     let thread = thread_idx().x;

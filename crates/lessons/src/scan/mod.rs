@@ -1,5 +1,5 @@
-//! Scans of a section in shared memory, and the scan in three kernels that puts any of them to use.
-//! Each file is an algorithm and what it costs:
+//! Scans of a section in shared memory, and the scan in three kernels that uses them. Each file is
+//! an algorithm and its cost:
 //!
 //! | File | Combinations | Barriers | What it teaches |
 //! |---|---|---|---|
@@ -9,7 +9,7 @@
 //! | [`warp`] | 6n | 2 | registers instead of shared memory, by the thread hierarchy |
 //! | [`coarsened`] | 2n | 2 | runs of elements for each thread |
 //!
-//! [`segmented`] puts any of them into three kernels. The library's
+//! [`segmented`] uses any of them in three kernels. The library's
 //! [`single_pass`](warpwright_kernels::scan::device::single_pass) reads and writes every element
 //! once.
 

@@ -6,30 +6,30 @@ use warpwright::prelude::*;
 #[derive(Clone, Copy)]
 pub struct Section<T: Element> {
     memory: Shared<T>,
-    /// How many elements it has.
+    /// The number of elements.
     pub length: u32,
-    /// How many threads the CTA has.
+    /// The number of threads.
     pub threads: u32,
-    /// Whether a word is left out after every run, and each lane of a step keeps to runs of its
-    /// own.
+    /// Whether the section is padded: one word is skipped after every run, and each lane processes
+    /// its own runs.
     pub padded: bool,
 }
 
 impl<T: Element> Section<T> {
-    /// Room for a section.
+    /// Allocates a section.
     #[track_caller]
     pub fn new(length: u32, threads: u32, padded: bool) -> Self {
         let room = length + if padded { length / run(length) } else { 0 };
         Self { memory: shared_array(room), length, threads, padded }
     }
 
-    /// The element at `index`. In a padded section it is moved on by a word for every run before
-    /// it:
+    /// The element at `index`. In a padded section its address grows by one word for every run
+    /// before it:
     ///
     /// ```text
     /// index     0  1 .. 31     32 33 .. 63      64
     /// word      0  1 .. 31  -  33 34 .. 64  -   66
-    /// bank      0  1 .. 31      1  2 ..  0       2     so what has the same place in its run falls on different banks
+    /// bank      0  1 .. 31      1  2 ..  0       2     elements at the same offset of their runs are in different banks
     /// ```
     #[track_caller]
     pub fn at(&self, index: Reg<u32>) -> Shared<T> {
@@ -37,14 +37,14 @@ impl<T: Element> Section<T> {
         self.memory.at(word)
     }
 
-    /// Which of the `pairs` pairs of a tree's step is this thread's; those of threads from `pairs`
-    /// on are not there.
+    /// Which of the `pairs` pairs of a tree's step this thread processes. Threads with an index of
+    /// `pairs` or more have none.
     ///
-    /// In a plain section neighbors take neighboring pairs. In a padded one each lane has a 32nd
-    /// of the section to itself, and the lanes of a warp are at the same place of theirs. Padding
-    /// alone is not enough: of a warp's neighboring pairs, the left ends are then in different
-    /// banks where the section's 32 pairs begin at a multiple of 32, and the right ends where they
-    /// begin one later.
+    /// In a plain section neighboring threads process neighboring pairs. In a padded section each
+    /// lane has a 32nd of the section, and the lanes of a warp are at the same offset of their
+    /// parts. Padding alone is not enough: for neighboring pairs of a warp, the left ends are in
+    /// different banks if the 32 pairs begin at a multiple of 32, and the right ends if they begin
+    /// one later.
     ///
     /// ```text
     /// lane        0             1             2
@@ -57,8 +57,8 @@ impl<T: Element> Section<T> {
     }
 }
 
-/// Elements between two words that are left out: a lane's share, but at least a row of banks, so
-/// that neighbors in a row stay apart.
+/// Elements between two skipped words: a lane's share, but at least 32, so that neighbors in a row
+/// are in different banks.
 fn run(length: u32) -> u32 {
     (length / 32).max(32)
 }

@@ -1,5 +1,5 @@
-//! The scan in three kernels, as the notes have it: scan each section by itself, scan the sections'
-//! totals, add to each section what stands before it.
+//! The scan in three kernels: scan each section, scan the totals of the sections, and add the
+//! prefix of each section to its elements.
 //!
 //! ```text
 //! sections    [ a ab abc ]  [ d de def ]  [ g gh ghi ]      every element read and written
@@ -7,10 +7,9 @@
 //! add         [ a ab abc ]  [ abcd ..  ]  [ abcdefg .. ]    every element read and written again
 //! ```
 //!
-//! How a section is scanned is the lesson: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`],
-//! [`coarsened`]. Whatever it is, the elements go through memory twice, which is why
-//! [`single_pass`](warpwright_kernels::scan::device::single_pass) is twice as fast as any of them
-//! can be.
+//! The lesson is how a section is scanned: [`kogge_stone`], [`brent_kung`], [`blelloch`], [`warp`],
+//! [`coarsened`]. In every case the elements are read and written twice, which is why
+//! [`single_pass`](warpwright_kernels::scan::device::single_pass) can be twice as fast.
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -30,12 +29,12 @@ pub enum Method {
     KoggeStone,
     /// [`brent_kung`], in padded memory or not.
     BrentKung {
-        /// Whether the section is padded, and lanes keep to their own part of it.
+        /// Whether the section is padded, and each lane has its own part of it.
         padded: bool,
     },
     /// [`blelloch`], in padded memory or not.
     Blelloch {
-        /// Whether the section is padded, and lanes keep to their own part of it.
+        /// Whether the section is padded, and each lane has its own part of it.
         padded: bool,
     },
     /// [`warp`]
@@ -47,36 +46,36 @@ pub enum Method {
 /// The scan by `monoid` in sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segmented<M> {
-    /// What combines.
+    /// The operation.
     pub monoid: M,
-    /// Whether an element's result has the element itself in it.
+    /// Whether a result includes the element at its own index.
     pub kind: ScanKind,
     /// How a section is scanned.
     pub method: Method,
-    /// Threads of a CTA: a power of two from 32 to 1024.
+    /// Threads per CTA: a power of two from 32 to 1024.
     pub threads: u32,
 }
 
 impl<M> Segmented<M> {
-    /// Refuses what it cannot do.
+    /// Refuses unsupported configurations.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024, or a section does not fit shared
-    /// memory.
+    /// The number of threads is not a power of two from 32 to 1024, or a section does not fit
+    /// shared memory.
     pub fn check<T: Storable>(&self) -> Result<()> {
         const WHAT: &str = "a scan in sections";
         expect_power_of_two_threads(WHAT, 32, self.threads)?;
-        // Some methods have an element for each warp or thread beside the section.
+        // Some algorithms need an element per warp or thread in addition to the section.
         let elements = self.section_length() + self.section_length() / 32 + self.threads + self.threads / 32;
         expect_declared_shared(WHAT, u64::from(elements) * u64::from(T::BYTES))
     }
 
-    /// The longest chain of combinations that leads to one of `length` results: a sum of floats is
-    /// off by at most this many roundings of the sum of the magnitudes up to there.
+    /// The longest chain of combinations for one of `length` results: the error of a sum of floats
+    /// is at most this many roundings of the sum of the magnitudes of the prefix.
     pub fn rounding_steps(&self, length: u64) -> u64 {
         let section = u64::from(self.section_length());
         let log = u64::from(section.ilog2());
-        // A warp's scan in registers and that of the warps' ends are five each, and the two are
+        // The scan within a warp and that of the warps' totals are five each, and the two are
         // combined.
         let by_warps = 5 + 5 + 1;
         let within = match self.method {
@@ -86,7 +85,7 @@ impl<M> Segmented<M> {
             Method::Warp => by_warps,
             Method::Coarsened => section / u64::from(self.threads) + by_warps + 1,
         };
-        // One more to add what stands before the section, in each level of sections of totals.
+        // One more to add the prefix of the section, at each level.
         let levels = std::iter::successors(Some(length.div_ceil(section)), |left| {
             (*left > 1).then(|| left.div_ceil(section))
         });
@@ -107,7 +106,7 @@ impl<M> Segmented<M> {
         matches!(self.method, Method::BrentKung { padded: true } | Method::Blelloch { padded: true })
     }
 
-    /// Scans each section of `input` into `output`, and leaves its last result in `totals`.
+    /// Scans each section of `input` into `output`, and stores its last result to `totals`.
     #[kernel]
     pub fn sections<T: Storable>(
         &self,
@@ -150,8 +149,8 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// The result at `index` of a section that is scanned inclusively: where it shall be exclusive,
-    /// the one before.
+    /// The result at `index` of an inclusive scan of a section; for an exclusive scan, the previous
+    /// one.
     #[device]
     fn result<T: Storable>(&self, section: &Section<T>, index: Reg<u32>) -> Reg<T>
     where
@@ -167,8 +166,7 @@ impl<M> Segmented<M> {
         before
     }
 
-    /// Combines what stands before each section, the scanned total of the one before, with its
-    /// results.
+    /// Combines the prefix of each section, the scanned total of the one before, with its results.
     #[kernel]
     pub fn add<T: Storable>(&self, totals: &Global<T>, output: &mut Global<T>, length: u64)
     where
@@ -176,7 +174,7 @@ impl<M> Segmented<M> {
     {
         launch::threads(self.threads);
         let section_length = self.section_length();
-        // The first section has nothing before it.
+        // The first section has no prefix.
         let section = block_idx().x + 1;
         let first = section.convert::<u64>() * u64::from(section_length);
         let before = totals.at(block_idx().x).load();
@@ -189,9 +187,9 @@ impl<M> Segmented<M> {
         }
     }
 
-    /// `output[i]` = `input[0]` to `input[i]` combined, or to `input[i - 1]`, in sections. A scan
-    /// of float sums is off by at most [`rounding_steps`](Self::rounding_steps) roundings of the
-    /// sum of the magnitudes up to there, and the same call gives the same bits.
+    /// `output[i]` = `input[0]` to `input[i]` combined, or to `input[i - 1]`, in sections. The
+    /// error of a scan of float sums is at most [`rounding_steps`](Self::rounding_steps) roundings
+    /// of the sum of the magnitudes of the prefix. The same call gives the same bits.
     ///
     /// # Errors
     /// The lengths differ, as [`check`](Self::check), there is not enough memory, or a launch
@@ -217,7 +215,7 @@ impl<M> Segmented<M> {
         })
     }
 
-    /// The scan of a buffer's first `length` elements, of which the totals are the next level.
+    /// The scan of a buffer's first `length` elements; their totals are the next level.
     fn level<T: Storable>(
         &self,
         operations: &Operations,
@@ -238,7 +236,7 @@ impl<M> Segmented<M> {
             return Ok(counts);
         }
         let scanned = scanned.at_least(operations.device(), count as usize)?;
-        // What stands before a section has all of the section before it.
+        // The prefix of a section includes all of the previous section.
         let inclusive = Self { kind: ScanKind::Inclusive, ..*self };
         let of_totals = inclusive.level(operations, stream, (totals, count.into()), scanned, levels)?;
         let counts = both(counts, of_totals);
@@ -247,7 +245,7 @@ impl<M> Segmented<M> {
     }
 }
 
-/// For each level of a stream's scans, the sections' totals, and those scanned. A grid has fewer
+/// For each level of a stream's scans: the totals of the sections, and their scan. A grid has fewer
 /// than 2^31 sections, of at least 32 elements.
 struct Totals<T>([[Scratch<T>; 2]; 8]);
 

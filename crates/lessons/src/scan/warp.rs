@@ -1,5 +1,5 @@
-//! The scan by the thread hierarchy: each warp scans its elements in registers, the first warp
-//! scans the warps' ends.
+//! The hierarchical scan: each warp scans its elements in registers, and the first warp scans the
+//! totals of the warps.
 //!
 //! ```text
 //! warps       0: a ab abc ..      1: p pq pqr ..      2: ..        five shuffles, no barrier
@@ -7,7 +7,7 @@
 //! warps       1: combine what the warps before have together
 //! ```
 //!
-//! Two barriers in all, and no bank conflicts.
+//! Two barriers, and no bank conflicts.
 
 use warpwright::prelude::*;
 
@@ -15,7 +15,7 @@ use super::section::Section;
 use warpwright_kernels::monoid::InPlace;
 use warpwright_kernels::scan::device::warp::scan_warp;
 
-/// Scans a section of as many elements as the CTA has threads.
+/// Scans a section of one element per thread.
 #[device]
 pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     sync_threads();
@@ -24,7 +24,7 @@ pub fn scan<T: Element, M: InPlace<T>>(monoid: &M, section: &Section<T>) {
     sync_threads();
 }
 
-/// One element a thread, each combined with those of all threads before.
+/// One element per thread, each combined with those of all earlier threads.
 #[device]
 pub fn scan_threads<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, threads: u32) -> Reg<T> {
     let (thread, lane) = (thread_idx().x, lane_id());

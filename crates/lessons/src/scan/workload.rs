@@ -19,14 +19,14 @@ data_types! {
 }
 
 data_types! {
-    /// Types of elements whose sums are kept in elements.
+    /// Types of elements whose sums are accumulated in the same type.
     pub(crate) enum SumType by with_sum { f32, f64, i32, u32, i64, u64 }
 }
 
-/// Combines every prefix, from scans of sections to one launch.
+/// Combines every prefix: from scans of sections to a single launch.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct ScanLadder {
-    /// Elements.
+    /// Number of elements.
     #[option(default = 1_000_003)]
     length: usize,
     /// Data type of the elements.
@@ -36,7 +36,7 @@ pub(crate) struct ScanLadder {
     by: By,
     /// Whether a result includes the element at its own index.
     kind: ScanKind,
-    /// Step of the ladder. The steps before the last take no sums of 16-bit floats.
+    /// Step of the ladder. The steps before the last do not sum 16-bit floats.
     step: ScanStep,
     /// Threads per CTA that scans a section.
     #[option(default = 256, min = 256, max = 1024, search = [256, 512, 1024])]
@@ -109,8 +109,12 @@ impl Workload for ScanLadder {
         match self.by {
             By::Sum => {
                 let element = self.element.text();
-                let refused =
-                    |_| format!("a sum of {element} is kept in f32, which only --step single-pass does");
+                let refused = |_| {
+                    format!(
+                        "a sum of {element} is accumulated in f32, which only --step single-pass \
+                     supports"
+                    )
+                };
                 with_sum!(SumType::parse(&element).map_err(refused)?, T => {
                     self.in_sections::<T, _>(setup, (Sum, method), Reference::sums())
                 })

@@ -1,4 +1,4 @@
-//! Step 2: neighboring threads in neighboring *columns*.
+//! Step 2: neighboring threads compute neighboring *columns*.
 //!
 //! ```text
 //!   a warp at one k     A           B                C
@@ -7,14 +7,14 @@
 //!   ...                             ...              ...
 //! ```
 //!
-//! Nothing but the two words `row` and `column` has changed places since [`naive`](super::naive).
+//! The only difference from [`naive`](super::naive) is that `row` and `column` are exchanged.
 
 use warpwright::prelude::*;
 
 use super::naive::SIDE;
 use warpwright_kernels::sgemm::{Product, at};
 
-/// C = alpha · A·B + beta · C, every access of a warp in a row.
+/// C = alpha · A·B + beta · C, with coalesced accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coalesced;
 

@@ -1,8 +1,7 @@
-//! SGEMM without tensor cores: from a thread an element to the rate at which an SM multiplies and
-//! adds.
+//! SGEMM without tensor cores: from one thread per element to the peak FMA rate of an SM.
 //!
-//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. A file
-//! is a step, and the difference between two files is the lesson:
+//! C = alpha · A·B + beta · C in f32; A is (m, k), B is (k, n), C is (m, n), all row-major. Each
+//! file is a step, and the difference between two files is the lesson:
 //!
 //! | step | file | what it adds |
 //! |---|---|---|
@@ -17,7 +16,7 @@
 //! | `double-buffered` | [`double_buffered`](warpwright_kernels::sgemm::device::double_buffered) | `cp.async` and a ring of slices |
 //! | `tma` | [`tma`](warpwright_kernels::sgemm::device::tma) | the tensor memory accelerator fills the ring |
 //!
-//! The last two are the library's. Every step takes any m, n and k.
+//! The last two are the library's. Every step accepts any m, n and k.
 
 pub mod coalesced;
 pub mod naive;

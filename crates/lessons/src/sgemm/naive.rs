@@ -1,4 +1,4 @@
-//! Step 1: a thread an element of C, neighboring threads in neighboring *rows*.
+//! Step 1: one thread per element of C; neighboring threads compute neighboring *rows*.
 //!
 //! ```text
 //!   a warp at one k     A           B           C
@@ -7,7 +7,7 @@
 //!   ...                 ...                     ...
 //! ```
 //!
-//! Each of the warp's loads of A touches 32 sectors, and so does its store of C.
+//! Each load of A by a warp accesses 32 sectors, and so does each store of C.
 
 use warpwright::prelude::*;
 
@@ -16,7 +16,7 @@ use warpwright_kernels::sgemm::{Product, at};
 /// Rows and columns of C that a CTA computes.
 pub(super) const SIDE: u32 = 32;
 
-/// C = alpha · A·B + beta · C, as it is written on the blackboard.
+/// C = alpha · A·B + beta · C, directly from the definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Naive;
 

@@ -1,5 +1,5 @@
-//! Step 3: a CTA brings 32 x 32 blocks of A and B to shared memory, and each element is used 32
-//! times there.
+//! Step 3: a CTA copies 32 x 32 blocks of A and B to shared memory, where each element is used 32
+//! times.
 //!
 //! ```text
 //!   for each block along k:   A (32, 32)     B (32, 32)
@@ -8,8 +8,8 @@
 //!                           the warp's element of A is one word for all; its row of B is 32 banks
 //! ```
 //!
-//! Global memory is read 32 times less often, but a multiply-add still takes two loads from shared
-//! memory: that is the limit now.
+//! Global memory is read 32 times less often, but a multiply-add still needs two loads from shared
+//! memory: that is now the limit.
 
 use warpwright::prelude::*;
 

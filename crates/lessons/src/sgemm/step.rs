@@ -1,4 +1,4 @@
-//! The steps before the library's kernels: what a launch of each takes.
+//! The steps before the library's kernels, and the parameters of their launches.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use super::warp_tile::WarpTile;
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A thread an element, lanes below each other.
+    /// One thread per element, lanes along a column.
     Naive,
-    /// A thread an element, lanes side by side.
+    /// One thread per element, lanes along a row.
     Coalesced,
     /// 32 x 32 blocks in shared memory.
     Shared,
-    /// A tile of C a thread.
+    /// A tile of C per thread.
     ThreadTile(ThreadTile),
-    /// Four elements an instruction.
+    /// Four elements per instruction.
     Vectorized(Vectorized),
     /// Tiles of warps.
     WarpTile(WarpTile),
 }
 
-/// What the kernels take: the matrices, and m, n, k, alpha and beta.
+/// The kernels' arguments: the matrices, and m, n, k, alpha and beta.
 pub(super) type Arguments = (In<f32>, In<f32>, Out<f32>, (u32, u32, u32, f32, f32));
 
 impl Step {
-    /// The tiles, of a step that has them.
+    /// The tiles, for a step that has them.
     fn tiles(&self) -> Option<Tiles> {
         match self {
             Self::Naive | Self::Coalesced | Self::Shared => None,
@@ -46,7 +46,7 @@ impl Step {
         }
     }
 
-    /// The kernel, compiled.
+    /// The compiled kernel.
     pub(super) fn kernel(&self, operations: &Operations) -> Result<Arc<Compiled<Arguments>>> {
         let checked = match self {
             Self::Naive | Self::Coalesced | Self::Shared => Ok(()),
@@ -68,7 +68,7 @@ impl Step {
     /// C = alpha · A·B + beta · C.
     ///
     /// # Errors
-    /// The tiles break a rule, or the device refuses.
+    /// The tiles break a rule, or the device refuses the launch.
     pub fn launch(
         &self,
         operations: &Operations,

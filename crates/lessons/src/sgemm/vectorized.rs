@@ -1,4 +1,4 @@
-//! Step 7: four elements an instruction, from global memory, to registers, and back.
+//! Step 7: four elements per instruction, from global memory to registers and back.
 //!
 //! ```text
 //!   A (BM, BK) is read four along k and put down transposed     B (BK, BN) as it is
@@ -7,11 +7,10 @@
 //!                                        k2  . . r . .
 //! ```
 //!
-//! Transposed, a thread's TM rows lie side by side, as its TN columns do: both come by 16-byte
-//! loads, an eighth of a tile of 8 x 8 at a time. Two conflicts remain, and step 8 takes both away:
-//! lanes with the same row and other k of A are in one bank when they put it down, and lanes whose
-//! tiles of 8 columns are neighbors read 32 bytes apart, so that the eighth lane is in the bank of
-//! the fourth.
+//! With A transposed, the TM rows of a thread are contiguous, like its TN columns: both are read by
+//! 16-byte loads, two of each for a tile of 8 x 8. Two bank conflicts remain, which step 8 removes:
+//! lanes that store the same row of A at different k use the same bank, and lanes with neighboring
+//! tiles of 8 columns read 32 bytes apart, so that every fourth lane uses the same bank.
 
 use warpwright::prelude::*;
 
@@ -21,30 +20,30 @@ use warpwright_kernels::sgemm::device::fragments::{LaneOrder, Place, add_outer_p
 use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
 use warpwright_kernels::vector::store_lanes;
 
-/// C = alpha · A·B + beta · C, four elements an instruction.
+/// C = alpha · A·B + beta · C, four elements per instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Vectorized {
-    /// The tiles: one step.
+    /// The tiles, with a warp tile of one step.
     pub tiles: Tiles,
-    /// Elements that one access to A, and one to B and C, moves: 4, 2 or 1, which divides k, and n.
+    /// Elements per access to A, and per access to B and C: 4, 2 or 1. They divide k, and n.
     pub widths: (u32, u32),
 }
 
 impl Vectorized {
-    /// 8 x 8 elements a thread.
+    /// 8 x 8 elements per thread.
     pub const TILES: Tiles =
         Tiles { block: (128, 128, 16), warp: (16, 128), steps: (1, 1), thread: (8, 8), stages: 1 };
 
-    /// Refuses tiles that break a rule.
+    /// Returns an error if the tiles break a rule.
     ///
     /// # Errors
-    /// The rule.
+    /// The broken rule.
     pub fn check(&self) -> Result<(), TilesError> {
         self.tiles.check()?;
         self.tiles.check_copies(self.widths)
     }
 
-    /// One CTA a tile of BM x BN.
+    /// One CTA per tile of BM x BN.
     #[kernel]
     pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, product: Product) {
         let tiles = self.tiles;
@@ -57,38 +56,40 @@ impl Vectorized {
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 1);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
-        let a_places = Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
-        let b_places = Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
-        let place = Place::of(thread, &tiles, LaneOrder::Rows);
-        let mut sums = zeros(tiles.sums());
+        let a_offsets =
+            Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
+        let b_offsets =
+            Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
+        let position = Place::of(thread, &tiles, LaneOrder::Rows);
+        let mut accumulators = zeros(tiles.sums());
 
         for first in (0..product.k).step_by(bk) {
-            for &(row, column) in &a_places {
+            for &(row, column) in &a_offsets {
                 let at = (first_row + row, first + column);
                 let values = load_or_zero(*a, (product.m, product.k), at, a_width);
                 for (index, value) in values.iter().enumerate() {
                     a_slice.at((column + index as u32) * bm + row).store(*value);
                 }
             }
-            for &(row, column) in &b_places {
+            for &(row, column) in &b_offsets {
                 let at = (first + row, first_column + column);
                 let values = load_or_zero(*b, (product.k, product.n), at, b_width);
                 store_lanes(b_slice.at(row * bn + column), &values, Access::new());
             }
             sync_threads();
-            let (a_mine, b_mine) = (a_slice.at(place.row), b_slice.at(place.column));
+            let (a_mine, b_mine) = (a_slice.at(position.row), b_slice.at(position.column));
             for depth in 0..bk {
                 let vectors = |from: Shared<f32>, elements: u32| -> Vec<Reg<f32>> {
                     (0..elements).step_by(4).flat_map(|first| from.at(first).load_vector::<4>()).collect()
                 };
                 let a_column = vectors(a_mine.at(depth * bm), tiles.thread.0);
                 let b_row = vectors(b_mine.at(depth * bn), tiles.thread.1);
-                add_outer_product(&mut sums, &a_column, &b_row);
+                add_outer_product(&mut accumulators, &a_column, &b_row);
             }
             sync_threads();
         }
 
-        let mine = (first_row + place.row, first_column + place.column);
-        product.store_sums(*c, mine, &sums, (|row| row, |column| column), b_width);
+        let mine = (first_row + position.row, first_column + position.column);
+        product.store_sums(*c, mine, &accumulators, (|row| row, |column| column), b_width);
     }
 }

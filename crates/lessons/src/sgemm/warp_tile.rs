@@ -1,4 +1,4 @@
-//! Step 8: a level more, the warp's tile, and with it shared memory without conflicts.
+//! Step 8: warp tiles, and shared memory without bank conflicts.
 //!
 //! ```text
 //!   CTA 128 x 128           warp 32 x 64: 2 x 2 steps        a step 16 x 32: 4 x 8 lanes of 4 x 4
@@ -8,11 +8,11 @@
 //!   | w2   | w3   | ...     | (1, 0) | (1, 1) |
 //! ```
 //!
-//! A warp now needs 32 rows of A and 64 columns of B at each k, where 2 lanes by 16 needed 16 and
-//! 128: fewer words from shared memory for as many multiply-adds. Since a thread takes four columns
-//! of each step and not eight together, the eight lanes of a row read 128 bytes side by side. And
-//! row r of A lies, at k, at r ^ 8 (k / 4): the four lanes that hold different k of one row put
-//! them down in four different groups of eight banks.
+//! A warp now needs 32 rows of A and 64 columns of B at each k; with 2 by 16 lanes it needed 16 and
+//! 128. These are fewer words from shared memory for the same multiply-adds. A thread takes four
+//! columns of each step instead of eight adjacent ones, so the eight lanes of a row read 128
+//! contiguous bytes. Row r of A is stored, at k, at r ^ 8 (k / 4): the four lanes that hold
+//! different k of one row store them to four different groups of eight banks.
 
 use warpwright::prelude::*;
 
@@ -24,31 +24,31 @@ use warpwright_kernels::sgemm::device::fragments::{
 use warpwright_kernels::sgemm::tiles::{Tiles, TilesError};
 use warpwright_kernels::vector::store_lanes;
 
-/// C = alpha · A·B + beta · C, by warps' tiles.
+/// C = alpha · A·B + beta · C, by warp tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpTile {
     /// The tiles.
     pub tiles: Tiles,
-    /// Elements that one access to A, and one to B and C, moves: 4, 2 or 1, which divides k, and n.
+    /// Elements per access to A, and per access to B and C: 4, 2 or 1. They divide k, and n.
     pub widths: (u32, u32),
 }
 
 impl WarpTile {
-    /// 8 x 8 elements a thread, in four quarters.
+    /// 8 x 8 elements per thread, in four quarters.
     pub const TILES: Tiles =
         Tiles { block: (128, 128, 16), warp: (32, 64), steps: (2, 2), thread: (4, 4), stages: 1 };
 
-    /// Refuses tiles that break a rule.
+    /// Returns an error if the tiles break a rule.
     ///
     /// # Errors
-    /// The rule.
+    /// The broken rule.
     pub fn check(&self) -> Result<(), TilesError> {
         self.tiles.check()?;
         self.tiles.check_exchange()?;
         self.tiles.check_copies(self.widths)
     }
 
-    /// One CTA a tile of BM x BN.
+    /// One CTA per tile of BM x BN.
     #[kernel]
     pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, product: Product) {
         let tiles = self.tiles;
@@ -62,14 +62,16 @@ impl WarpTile {
         let thread = thread_idx().x;
         let (tile_row, tile_column) = product.tile_of_block(block_idx().x, (bm, bn), 8);
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
-        let a_places = Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
-        let b_places = Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
-        let place = Place::of(thread, &tiles, LaneOrder::Pairs);
-        let (a_rows, b_mine) = (Rows::new(a_slice, place.row), b_slice.at(place.column));
-        let mut sums = zeros(tiles.sums());
+        let a_offsets =
+            Slice { shape: (bm, bk), threads, width: a_width }.places(thread, Spread::Interleaved);
+        let b_offsets =
+            Slice { shape: (bk, bn), threads, width: b_width }.places(thread, Spread::Interleaved);
+        let position = Place::of(thread, &tiles, LaneOrder::Pairs);
+        let (a_rows, b_mine) = (Rows::new(a_slice, position.row), b_slice.at(position.column));
+        let mut accumulators = zeros(tiles.sums());
 
         for first in (0..product.k).step_by(bk) {
-            for &(row, column) in &a_places {
+            for &(row, column) in &a_offsets {
                 let at = (first_row + row, first + column);
                 let values = load_or_zero(*a, (product.m, product.k), at, a_width);
                 for (index, value) in values.iter().enumerate() {
@@ -77,18 +79,18 @@ impl WarpTile {
                     a_slice.at(k * bm + (row ^ exchange_at(k))).store(*value);
                 }
             }
-            for &(row, column) in &b_places {
+            for &(row, column) in &b_offsets {
                 let at = (first + row, first_column + column);
                 let values = load_or_zero(*b, (product.k, product.n), at, b_width);
                 store_lanes(b_slice.at(row * bn + column), &values, Access::new());
             }
             sync_threads();
-            multiply_slice(&tiles, &mut sums, (a_rows, b_mine), 0..bk);
+            multiply_slice(&tiles, &mut accumulators, (a_rows, b_mine), 0..bk);
             sync_threads();
         }
 
-        let mine = (first_row + place.row, first_column + place.column);
+        let mine = (first_row + position.row, first_column + position.column);
         let within = (|row| tiles.row_at(row), |column| tiles.column_at(column));
-        product.store_sums(*c, mine, &sums, within, b_width);
+        product.store_sums(*c, mine, &accumulators, within, b_width);
     }
 }

@@ -12,7 +12,7 @@ use super::vectorized::Vectorized;
 use super::warp_tile::WarpTile;
 use crate::library::{baseline, library};
 
-/// Multiplies f32 matrices without tensor cores, from one thread per element to the limit of an SM.
+/// Multiplies f32 matrices without tensor cores: from one thread per element to the limit of an SM.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct SgemmLadder {
     /// The problem.
@@ -22,7 +22,7 @@ pub(crate) struct SgemmLadder {
     step: SgemmStep,
     /// CTA tile of C (double-buffered, tma).
     tile: Option<Tile>,
-    /// Parts of k that are multiplied apart (double-buffered, tma).
+    /// Number of splits along k (double-buffered, tma).
     #[option(min = 1)]
     splits: Option<u32>,
 }

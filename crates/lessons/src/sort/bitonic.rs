@@ -1,8 +1,8 @@
-//! Bitonic sort: a network of comparisons that does not depend on the keys.
+//! Bitonic sort: a sorting network, whose comparisons do not depend on the keys.
 //!
-//! Blocks of 2, 4, 8, .. keys are put in order, each from two ordered halves: first every key is
-//! compared with the one as far from the block's other end (which leaves the smaller ones in the
-//! lower half), then keys at half, a quarter, .. of the block's length apart.
+//! Blocks of 2, 4, 8, .. keys are sorted, each from two sorted halves. First every key is compared
+//! with its mirror image in the block, which leaves the smaller keys in the lower half. Then keys
+//! at half, a quarter, .. of the block's length apart are compared.
 //!
 //! ```text
 //! block of 8     0 1 2 3 4 5 6 7      0 with 7, 1 with 6, 2 with 5, 3 with 4
@@ -10,27 +10,26 @@
 //!                                     0 with 1, 2 with 3;  4 with 5, 6 with 7
 //! ```
 //!
-//! Every comparison leaves the smaller key in the lower place, so keys that are not there count as
-//! the largest, and a comparison with one of them does nothing: any length will do.
+//! Every comparison leaves the smaller key at the lower index. Missing keys count as the largest,
+//! so a comparison with one of them does nothing, and any length is possible.
 //!
-//! There are log² n / 2 steps. Were each to read and write all keys, memory would be all that they
-//! wait for, so a thread makes four at a time: it takes 16 keys whose places differ in four
-//! neighboring bits into registers, and these are all that the steps of those bits compare. Steps
-//! within a tile pass through shared memory, all in one launch; between tiles four steps are a
-//! launch.
+//! The network has log² n / 2 steps. If each step read and wrote all keys, DRAM bandwidth would be
+//! the limit, so a thread executes four steps at a time: it loads the 16 keys whose indices differ
+//! in four adjacent bits into registers, and the steps of those bits compare only these. All steps
+//! within a tile go through shared memory in one launch; between tiles a launch executes four
+//! steps.
 //!
 //! ```text
-//! a place in a block of 2^20 keys:   b b b b  b b b b  b b b b  b b b b  b b b b    a step for each bit, from the highest
+//! a index in a block of 2^20 keys:   b b b b  b b b b  b b b b  b b b b  b b b b    a step for each bit, from the highest
 //!                                    -------  -------  -------  -------  -------    a pass: four steps on 16 keys in registers
 //!                                    launch   launch   launch ------------------    tiles of 2^12 keys
 //! ```
 //!
-//! That is log² n / 8 passes over memory, which is why [`radix`](warpwright_kernels::sort::radix)
-//! wins all the same.
+//! That is log² n / 8 passes over memory; [`radix`](warpwright_kernels::sort::radix) needs fewer
+//! and is faster.
 //!
-//! Values go where their keys go. Equal keys do not stay in their order, and neither do their
-//! values: where that matters, take [`merge`](super::merge) or
-//! [`radix`](warpwright_kernels::sort::radix).
+//! Values move with their keys. The sort is not stable: [`merge`](super::merge) and
+//! [`radix`](warpwright_kernels::sort::radix) are.
 //!
 //! (Batcher, "Sorting Networks and Their Applications", 1968.)
 
@@ -46,41 +45,41 @@ use warpwright_kernels::operations::{
 use warpwright_kernels::sort::radix::expect_pairs;
 use warpwright_kernels::sort::{Direction, SortKey};
 
-/// Steps that a thread makes at a time.
+/// Steps that a thread executes at a time.
 const STEPS: u32 = 4;
 
-/// Keys that it takes for them.
+/// Keys per thread for these steps.
 const KEYS: u32 = 1 << STEPS;
 
-/// Registers of an SM. (CUDA Programming Guide, "Technical Specifications per Compute Capability",
-/// all since 5.0.)
+/// Registers per SM (CUDA Programming Guide, "Technical Specifications per Compute Capability", all
+/// since 5.0).
 const REGISTERS: u32 = 65_536;
 
-/// What errors call it.
+/// Its name in errors.
 const WHAT: &str = "a bitonic sort";
 
-/// The sort: a tile is 16 keys for each thread.
+/// The sort. A tile is 16 keys per thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bitonic {
     /// Which key comes first.
     pub direction: Direction,
-    /// Threads of a CTA: a power of two from 32 to 1024.
+    /// Threads per CTA: a power of two from 32 to 1024.
     pub threads: u32,
 }
 
 /// Steps of the network on a thread's 16 keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Steps {
-    /// All steps of blocks of 2 to 16 keys, which put 16 neighbors in order.
+    /// All steps of blocks of 2 to 16 keys, which sort 16 adjacent keys.
     Order,
-    /// The first so many steps of a larger block: between its ends, then the halves of its halves,
-    /// ..
+    /// The first steps, by their number, of a larger block: between mirror images, then between
+    /// halves of halves.
     Begin(u32),
-    /// So many steps further within a block.
+    /// This number of further steps within a block.
     Continue(u32),
 }
 
-/// Steps, and which keys a thread takes for them: those that lie `1 << low_bits` apart.
+/// Steps, and the keys that a thread loads for them: those at distance `1 << low_bits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pass {
     low_bits: u32,
@@ -88,7 +87,7 @@ struct Pass {
 }
 
 impl Steps {
-    /// The pairs of keys that are compared, step after step, by their numbers of 16: the lower one
+    /// The pairs of keys that are compared, step by step, as indices of the 16 keys, the lower one
     /// first.
     fn pairs(self) -> Vec<(usize, usize)> {
         let between_ends = |bit: u32| (bit, (2usize << bit) - 1);
@@ -106,14 +105,14 @@ impl Steps {
         steps.into_iter().flat_map(of_step).collect()
     }
 
-    /// Whether key `number` of 16 is in the upper half of a block whose ends are compared: then its
-    /// partner counts from the other end.
+    /// Whether key `number` of 16 is in the upper half of a block whose mirror images are compared.
+    /// Its partner then counts from the end.
     fn counts_from_end(self, number: u32) -> bool {
         matches!(self, Self::Begin(count) if number >> (count - 1) & 1 == 1)
     }
 }
 
-/// The passes over the steps of these bits, of blocks of `2 << block` keys, from the highest.
+/// The passes over the steps of these bits, in blocks of `2 << block` keys, from the highest bit.
 fn passes(bits: Range<u32>, block: u32) -> Vec<Pass> {
     let ends: Vec<_> = (bits.start + 1..=bits.end).rev().step_by(STEPS as usize).collect();
     let of_end = |end: u32| {
@@ -124,17 +123,17 @@ fn passes(bits: Range<u32>, block: u32) -> Vec<Pass> {
     ends.into_iter().map(of_end).collect()
 }
 
-/// The kernel of passes between tiles.
+/// The kernel for passes between tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BetweenTiles {
     /// The sort.
     pub sort: Bitonic,
-    /// What each thread does.
+    /// The steps.
     pub steps: Steps,
 }
 
 impl BetweenTiles {
-    /// Makes the steps on keys that lie `1 << low_bits` apart.
+    /// Executes the steps on keys at distance `1 << low_bits`.
     #[kernel]
     pub fn keys<K: SortKey>(&self, keys: &mut Global<K>, length: u64, low_bits: u32) {
         let memory = Memory::<K, u8> { keys: *keys, values: None, direction: self.sort.direction };
@@ -161,18 +160,18 @@ impl BetweenTiles {
         let group = block_idx().x.convert::<u64>() * u64::from(threads) + thread_idx().x.convert::<u64>();
         let first = with_zero_bits(group, low_bits);
         let to_end = (constant(1u64) << low_bits) - 1;
-        let places: Vec<_> = (0..KEYS)
+        let indices: Vec<_> = (0..KEYS)
             .map(|number| {
-                let place = first ^ (constant(u64::from(number)) << low_bits);
-                if self.steps.counts_from_end(number) { place ^ to_end } else { place }
+                let index = first ^ (constant(u64::from(number)) << low_bits);
+                if self.steps.counts_from_end(number) { index ^ to_end } else { index }
             })
             .collect();
         let mut pairs: Vec<_> =
-            places.iter().map(|place| memory.at(*place).load_if(place.lt(length))).collect();
+            indices.iter().map(|index| memory.at(*index).load_if(index.lt(length))).collect();
         order::<K, V>(&mut pairs, self.steps);
-        for (place, pair) in places.iter().zip(pairs) {
-            if *place < length {
-                memory.at(*place).store(pair);
+        for (index, pair) in indices.iter().zip(pairs) {
+            if *index < length {
+                memory.at(*index).store(pair);
             }
         }
     }
@@ -184,14 +183,14 @@ impl Bitonic {
         Self { direction, threads: if K::BYTES == 8 { 128 } else { 256 } }
     }
 
-    /// Keys of a tile.
+    /// Keys per tile.
     pub fn tile(&self) -> u32 {
         KEYS * self.threads
     }
 
-    /// Says how many threads a CTA has, and how many CTAs an SM is to hold: as many as leave each
-    /// thread room for its keys, as many addresses and 48 more words. (Left to itself the assembler
-    /// keeps the addresses of all passes in registers; with less room it spills.)
+    /// States the block size and the CTAs per SM: as many as leave each thread registers for its
+    /// keys, as many addresses, and 48 more. (By default the assembler keeps the addresses of all
+    /// passes in registers; with fewer registers it spills.)
     fn launch<K: SortKey, V: Element>(&self, memory: &Memory<K, V>) {
         let words = |bytes: u32| bytes.div_ceil(4) * KEYS;
         let keys = words(K::Bits::BYTES) + memory.values.map_or(0, |_| words(V::BYTES));
@@ -200,16 +199,18 @@ impl Bitonic {
         launch::blocks_per_sm((room / self.threads).max(1));
     }
 
-    /// Refuses what it cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
+    /// Refuses unsupported configurations, with values of `value_bytes` bytes for each key, or 0
+    /// for none.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 32 to 1024, or a tile does not fit shared memory.
+    /// The number of threads is not a power of two from 32 to 1024, or a tile does not fit shared
+    /// memory.
     pub fn check<K: SortKey>(&self, value_bytes: u32) -> Result<()> {
         expect_power_of_two_threads(WHAT, 32, self.threads)?;
         expect_declared_shared(WHAT, u64::from(self.tile()) * u64::from(K::Bits::BYTES + value_bytes))
     }
 
-    /// `sorted` = `keys`, each tile in order.
+    /// `sorted` = `keys`, with each tile sorted.
     #[kernel]
     pub fn order_tiles<K: SortKey>(&self, keys: &Global<K>, sorted: &mut Global<K>, length: u64) {
         let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
@@ -231,7 +232,7 @@ impl Bitonic {
         self.in_tiles(&from, &to, length, &self.order_passes());
     }
 
-    /// Makes the steps of a larger block that stay within tiles.
+    /// Executes the steps of a larger block that stay within tiles.
     #[kernel]
     pub fn finish_tiles<K: SortKey>(&self, keys: &mut Global<K>, length: u64) {
         let memory = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
@@ -250,7 +251,7 @@ impl Bitonic {
         self.in_tiles(&memory, &memory, length, &self.finish_passes());
     }
 
-    /// The passes that order a tile.
+    /// The passes that sort a tile.
     fn order_passes(&self) -> Vec<Pass> {
         let order = Pass { low_bits: 0, steps: Steps::Order };
         let blocks = (STEPS..self.tile().ilog2()).flat_map(|block| passes(0..block + 1, block));
@@ -263,7 +264,7 @@ impl Bitonic {
         passes(0..bits, bits)
     }
 
-    /// Makes passes over each tile, in shared memory.
+    /// Executes passes over each tile, in shared memory.
     #[device]
     fn in_tiles<K: SortKey, V: Storable>(
         &self,
@@ -276,53 +277,53 @@ impl Bitonic {
         let tile = Tile::new(self.tile(), from);
         let thread = thread_idx().x;
         let first = block_idx().x.convert::<u64>() * u64::from(self.tile());
-        let places: Vec<_> = (0..KEYS).map(|round| thread + round * self.threads).collect();
-        let is_there = |place: Reg<u32>| (first + place.convert::<u64>()).lt(length);
+        let indices: Vec<_> = (0..KEYS).map(|round| thread + round * self.threads).collect();
+        let is_there = |index: Reg<u32>| (first + index.convert::<u64>()).lt(length);
         let mut pairs: Vec<_> =
-            places.iter().map(|place| from.at(first).at(*place).load_if(is_there(*place))).collect();
-        // What a thread loads differs in the highest four bits of its places. A pass over these
-        // needs no shared memory if it is the first.
+            indices.iter().map(|index| from.at(first).at(*index).load_if(is_there(*index))).collect();
+        // The keys that a thread loads differ in the highest four bits of their indices. If the
+        // first pass is over these bits, it needs no shared memory.
         let of_loaded = Pass { low_bits: self.threads.ilog2(), steps: Steps::Continue(STEPS) };
         let is_of_loaded = passes.first() == Some(&of_loaded);
         if is_of_loaded {
             order::<K, V>(&mut pairs, of_loaded.steps);
         }
-        for (place, pair) in places.iter().zip(pairs) {
-            tile.at(banked(*place)).store(pair);
+        for (index, pair) in indices.iter().zip(pairs) {
+            tile.at(banked(*index)).store(pair);
         }
         sync_threads();
         for pass in &passes[usize::from(is_of_loaded)..] {
             self.in_tile(&tile, *pass);
             sync_threads();
         }
-        for place in &places {
-            if is_there(*place) {
-                to.at(first).at(*place).store(tile.at(banked(*place)).load());
+        for index in &indices {
+            if is_there(*index) {
+                to.at(first).at(*index).store(tile.at(banked(*index)).load());
             }
         }
     }
 
-    /// Makes a pass over a tile.
+    /// Executes a pass over a tile.
     #[device]
     fn in_tile<K: SortKey, V: Storable>(&self, tile: &Tile<K, V>, Pass { low_bits, steps }: Pass) {
         let thread = thread_idx().x.convert::<u64>();
         let first = banked(with_zero_bits(thread, constant(low_bits)).convert::<u32>());
         let to_end = (1 << low_bits) - 1;
-        let places: Vec<_> = (0..KEYS)
+        let indices: Vec<_> = (0..KEYS)
             .map(|number| {
                 let offset = number << low_bits;
                 first ^ banked(if steps.counts_from_end(number) { offset ^ to_end } else { offset })
             })
             .collect();
-        let mut pairs: Vec<_> = places.iter().map(|place| tile.at(*place).load()).collect();
+        let mut pairs: Vec<_> = indices.iter().map(|index| tile.at(*index).load()).collect();
         order::<K, V>(&mut pairs, steps);
-        for (place, pair) in places.iter().zip(pairs) {
-            tile.at(*place).store(pair);
+        for (index, pair) in indices.iter().zip(pairs) {
+            tile.at(*index).store(pair);
         }
     }
 }
 
-/// Makes steps on a thread's keys.
+/// Executes steps on a thread's keys.
 #[track_caller]
 fn order<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], steps: Steps) {
     for (low, high) in steps.pairs() {
@@ -330,23 +331,23 @@ fn order<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], steps: Steps) {
     }
 }
 
-/// `number` with four zero bits put in above its lowest `low_bits`.
+/// `number` with four zero bits inserted above its lowest `low_bits` bits.
 fn with_zero_bits(number: Reg<u64>, low_bits: Reg<u32>) -> Reg<u64> {
     let above = number >> low_bits;
     (above << (low_bits + STEPS)) | (number - (above << low_bits))
 }
 
-/// Where a tile keeps its key of `place`: a warp's 32 keys are in 32 banks, whichever four bits a
-/// thread's keys differ in. It is linear: the exclusive-or of two places is kept at that of where
-/// they are kept.
-fn banked<N>(place: N) -> N
+/// The index at which a tile stores its key of index `index`: the 32 keys of a warp are in 32
+/// banks, for any four bits in which a thread's keys differ. The function is linear over exclusive
+/// or.
+fn banked<N>(index: N) -> N
 where
     N: Copy + Shr<u32, Output = N> + BitAnd<u32, Output = N> + BitXor<Output = N>,
 {
-    place ^ (place >> STEPS & 31)
+    index ^ (index >> STEPS & 31)
 }
 
-/// `sorted` = `keys` in order.
+/// Sorts `keys` into `sorted`.
 ///
 /// # Errors
 /// The lengths differ, as [`Bitonic::check`], the kernel cannot be built for the device, or a
@@ -376,8 +377,7 @@ pub fn keys<K: SortKey>(
     })
 }
 
-/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys come
-/// in any order.
+/// Sorts `(keys, values)` by key into `sorted`. The order of equal keys is undefined.
 ///
 /// # Errors
 /// As [`keys`].
@@ -409,16 +409,16 @@ pub fn pairs<K: SortKey, V: Storable>(
 
 /// A launch of the sort.
 enum Launch {
-    /// Of the kernel that orders tiles.
+    /// The kernel that sorts tiles.
     Order,
-    /// Of a pass between tiles.
+    /// A pass between tiles.
     Between(Pass),
-    /// Of the kernel that makes the steps within tiles.
+    /// The kernel for the steps within tiles.
     Finish,
 }
 
 impl Bitonic {
-    /// Calls `launch` for each launch that `length` keys take, with its grid.
+    /// Calls `launch` with the grid of each launch for `length` keys.
     fn launches(
         &self,
         operations: &Operations,
@@ -434,7 +434,7 @@ impl Bitonic {
         let mut counts = launch(Launch::Order, tiles)?;
         for block in bits..length.next_power_of_two().ilog2() {
             for pass in passes(bits..block + 1, block) {
-                // As many threads as 16 neighbors of `1 << low_bits` places have a thread each.
+                // Enough threads that each group of 16 keys at distance `1 << low_bits` has one.
                 let groups = length.div_ceil(1 << (pass.low_bits + STEPS)) << pass.low_bits;
                 counts = both(counts, launch(Launch::Between(pass), grid(groups.div_ceil(threads))?)?);
             }
@@ -483,7 +483,7 @@ mod tests {
         }
     }
 
-    /// Whatever a pass takes, the lanes of a warp find their keys in different banks.
+    /// For every pass, the lanes of a warp access their keys in different banks.
     #[test]
     fn no_pass_has_bank_conflicts() {
         let with_zero_bits =
@@ -492,7 +492,7 @@ mod tests {
             for number in 0..KEYS {
                 let bank = |lane| banked(with_zero_bits(lane, low_bits) ^ (number << low_bits)) % 32;
                 let banks: std::collections::HashSet<_> = (0..32).map(bank).collect();
-                assert_eq!(banks.len(), 32, "key {number} of those that lie 2^{low_bits} apart");
+                assert_eq!(banks.len(), 32, "key {number} of those at distance 2^{low_bits}");
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Merge sort: ordered runs merged two by two, every CTA, and in it every thread, making an equal
-//! share of the output.
+//! Merge sort: sorted runs are merged pairwise; every CTA, and every thread in it, produces an
+//! equal share of the output.
 //!
-//! Where a share of the output begins in the two runs is found by a binary search along a diagonal
-//! of the *merge path*: the path that steps right for each key taken from `a` and down for each
-//! from `b`. It crosses diagonal `d` where `d` keys are taken.
+//! The start of a share in the two runs is found by a binary search along a diagonal of the *merge
+//! path*: the path that steps right for each key taken from `a` and down for each key taken from
+//! `b`. It crosses diagonal `d` after `d` keys.
 //!
 //! ```text
 //!        a  1  4  6  9
@@ -13,11 +13,10 @@
 //!     7  .  .  +--+  .
 //! ```
 //!
-//! Tiles are first ordered on their own: each thread's keys by a network in registers, then merged
-//! by the same search in shared memory. After that each pass over memory doubles the runs. Of equal
-//! keys those of `a` come first and neighbors are exchanged only where they must be, so equal keys
-//! stay in their order, and their values with them. (Green, McColl and Bader, "GPU Merge Path",
-//! 2012.)
+//! Tiles are sorted first: each thread's keys by a network in registers, then by merging in shared
+//! memory with the same search. After that, each pass over memory doubles the length of the runs.
+//! Of equal keys those of `a` come first, and the network exchanges neighbors only if they differ,
+//! so the sort is stable. (Green, McColl and Bader, "GPU Merge Path", 2012.)
 
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
@@ -35,19 +34,20 @@ use warpwright_kernels::sort::{Direction, SortKey};
 pub struct Merge {
     /// Which key comes first.
     pub direction: Direction,
-    /// Threads of a CTA: a power of two from 64 to 1024.
+    /// Threads per CTA: a power of two from 64 to 1024.
     pub threads: u32,
-    /// Keys of a thread, at least one; odd numbers keep the threads' shares in different banks.
+    /// Keys per thread, at least one; with an odd number the threads' shares are in different
+    /// banks.
     pub items: u32,
 }
 
-/// Two ordered runs that lie behind one another, from `start` on.
+/// Two adjacent sorted runs, from `start` on.
 #[derive(Clone, Copy, DeviceValue)]
 struct Runs {
     start: Reg<u64>,
-    /// Keys of the first.
+    /// Length of the first run.
     first: Reg<u64>,
-    /// Keys of the second.
+    /// Length of the second run.
     second: Reg<u64>,
 }
 
@@ -57,19 +57,20 @@ impl Merge {
         Self { direction, threads: 256, items: if K::BYTES == 8 { 11 } else { 15 } }
     }
 
-    /// Keys of a tile.
+    /// Keys per tile.
     pub fn tile(&self) -> u32 {
         self.threads * self.items
     }
 
-    /// Refuses what it cannot do, for values of `value_bytes` bytes beside each key: 0 for none.
+    /// Refuses unsupported configurations, with values of `value_bytes` bytes for each key, or 0
+    /// for none.
     ///
     /// # Errors
-    /// A CTA's threads are no power of two from 64 to 1024, a thread has no keys, or a tile does
-    /// not fit shared memory.
+    /// The number of threads is not a power of two from 64 to 1024, a thread has no keys, or a tile
+    /// does not fit shared memory.
     pub fn check<K: SortKey>(&self, value_bytes: u32) -> Result<()> {
         const WHAT: &str = "a merge sort";
-        // A tile's begin and its end in the two runs are looked for by two warps.
+        // Two warps search for the start and the end of a tile in the two runs.
         expect_power_of_two_threads(WHAT, 64, self.threads)?;
         if self.items == 0 {
             let reason = "its threads have no keys; give each at least one".to_owned();
@@ -80,7 +81,7 @@ impl Merge {
         expect_declared_shared(WHAT, keys * u64::from(K::Bits::BYTES + value_bytes) + bounds)
     }
 
-    /// `sorted` = `keys`, each tile in order.
+    /// `sorted` = `keys`, with each tile sorted.
     #[kernel]
     pub fn order_tiles<K: SortKey>(&self, keys: &Global<K>, sorted: &mut Global<K>, length: u64) {
         let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
@@ -102,8 +103,8 @@ impl Merge {
         self.order(&from, &to, length);
     }
 
-    /// `merged` = `keys`, whose runs of `width` keys are in order, with runs of twice that width in
-    /// order. The width is a whole number of tiles.
+    /// `merged` = `keys`: sorted runs of `width` keys are merged into runs of twice that width. The
+    /// width is a whole number of tiles.
     #[kernel]
     pub fn merge_runs<K: SortKey>(&self, keys: &Global<K>, merged: &mut Global<K>, length: u64, width: u64) {
         let from = Memory::<K, u8> { keys: *keys, values: None, direction: self.direction };
@@ -126,15 +127,15 @@ impl Merge {
         self.merge(&from, &to, length, width);
     }
 
-    /// Puts each tile in order.
+    /// Sorts each tile.
     #[device]
     fn order<K: SortKey, V: Storable>(&self, from: &Memory<K, V>, to: &Memory<K, V>, length: Reg<u64>) {
         launch::threads(self.threads);
         let tile = Tile::new(self.tile(), from);
         let first = block_idx().x.convert::<u64>() * u64::from(self.tile());
-        self.for_each_place(first, length, |place, is_there| {
-            // What is not there counts as the largest, and stays behind its equals.
-            tile.at(place).store(from.at(first).at(place).load_if(is_there));
+        self.for_each_index(first, length, |index, is_there| {
+            // Missing keys count as the largest, and stay behind equal keys.
+            tile.at(index).store(from.at(first).at(index).load_if(is_there));
         });
         sync_threads();
 
@@ -145,16 +146,16 @@ impl Merge {
             sync_threads();
             store_share(&mine, &share);
             sync_threads();
-            let place = thread_idx().x * self.items;
-            let start = place / (2 * merged) * (2 * merged);
+            let index = thread_idx().x * self.items;
+            let start = index / (2 * merged) * (2 * merged);
             let width = constant(u64::from(merged));
             let runs = Runs { start: start.convert(), first: width, second: width };
-            share = self.merged_share(&tile, runs, (place - start).convert());
+            share = self.merged_share(&tile, runs, (index - start).convert());
         }
         self.store_shares(to, first, length, &tile, &share);
     }
 
-    /// Makes runs of twice the width.
+    /// Merges pairs of runs.
     #[device]
     fn merge<K: SortKey, V: Storable>(
         &self,
@@ -171,10 +172,10 @@ impl Merge {
         let start = first / (width * 2) * (width * 2);
         let middle = (start + width).min(length);
         let runs = Runs { start, first: middle - start, second: (middle + width).min(length) - middle };
-        let ordered = |place: Reg<u64>| from.at(place).load_key();
+        let ordered = |index: Reg<u64>| from.at(index).load_key();
 
-        // Where this tile begins and ends in the two runs: the first thread of each of two warps
-        // looks.
+        // The start and end of this tile in the two runs: the first thread of each of two warps
+        // searches.
         let begin = first - start;
         let end = (begin + u64::from(self.tile())).min(runs.first + runs.second);
         if thread == 0 {
@@ -187,25 +188,25 @@ impl Merge {
         let (first_of_one, to_of_one) = (bounds.at(0u32).load(), bounds.at(1u32).load());
         let of_first = to_of_one - first_of_one;
         let of_second = (end - to_of_one) - (begin - first_of_one);
-        self.for_each_place(first, length, |place, is_there| {
+        self.for_each_index(first, length, |index, is_there| {
             if is_there {
-                let place_in_tile = place.convert::<u64>();
-                let in_first = runs.start + first_of_one + place_in_tile;
-                let in_second = runs.start + runs.first + (begin - first_of_one) + (place_in_tile - of_first);
-                let source = place_in_tile.lt(of_first).select(in_first, in_second);
-                tile.at(place).store((ordered(source), from.values.map(|values| values.at(source).load())));
+                let index_in_tile = index.convert::<u64>();
+                let in_first = runs.start + first_of_one + index_in_tile;
+                let in_second = runs.start + runs.first + (begin - first_of_one) + (index_in_tile - of_first);
+                let source = index_in_tile.lt(of_first).select(in_first, in_second);
+                tile.at(index).store((ordered(source), from.values.map(|values| values.at(source).load())));
             }
         });
         sync_threads();
 
         let local = Runs { start: constant(0u64), first: of_first, second: of_second };
-        let place = (thread * self.items).convert::<u64>().min(of_first + of_second);
-        let share = self.merged_share(&tile, local, place);
+        let index = (thread * self.items).convert::<u64>().min(of_first + of_second);
+        let share = self.merged_share(&tile, local, index);
         self.store_shares(to, first, length, &tile, &share);
     }
 
-    /// This thread's share of two runs merged: `items` keys from place `begin` of the output on, as
-    /// far as there are.
+    /// This thread's share of two merged runs: `items` keys from index `begin` of the output, as
+    /// far as they exist.
     #[device]
     fn merged_share<K: SortKey, V: Storable>(
         &self,
@@ -213,7 +214,7 @@ impl Merge {
         runs: Runs,
         begin: Reg<u64>,
     ) -> Vec<Pair<K, V>> {
-        let of_first = merge_path::<K>(runs, begin, |place| tile.keys.at(place).load());
+        let of_first = merge_path::<K>(runs, begin, |index| tile.keys.at(index).load());
         let first_end = (runs.start + runs.first).convert::<u32>();
         let second_end = first_end + runs.second.convert::<u32>();
         let mut one = (runs.start + of_first).convert::<u32>();
@@ -235,8 +236,7 @@ impl Merge {
         share
     }
 
-    /// Stores the threads' shares, by way of shared memory, so that neighbors in memory are stored
-    /// together.
+    /// Stores the threads' shares through shared memory, so that the stores are coalesced.
     #[device]
     fn store_shares<K: SortKey, V: Storable>(
         &self,
@@ -249,26 +249,26 @@ impl Merge {
         sync_threads();
         store_share(&tile.at(thread_idx().x * self.items), share);
         sync_threads();
-        self.for_each_place(first, length, |place, is_there| {
+        self.for_each_index(first, length, |index, is_there| {
             if is_there {
-                to.at(first).at(place).store(tile.at(place).load());
+                to.at(first).at(index).store(tile.at(index).load());
             }
         });
     }
 
-    /// Calls `visit` for this thread's places of the tile, each `threads` after the one before,
-    /// with whether there is a key.
+    /// Calls `visit` for this thread's indices in the tile, `threads` apart, with whether a key
+    /// exists.
     #[device]
-    fn for_each_place(&self, first: Reg<u64>, length: Reg<u64>, visit: impl Fn(Reg<u32>, Reg<bool>)) {
+    fn for_each_index(&self, first: Reg<u64>, length: Reg<u64>, visit: impl Fn(Reg<u32>, Reg<bool>)) {
         for round in 0..self.items {
-            let place = thread_idx().x + round * self.threads;
-            visit(place, (first + place.convert::<u64>()).lt(length));
+            let index = thread_idx().x + round * self.threads;
+            visit(index, (first + index.convert::<u64>()).lt(length));
         }
     }
 }
 
-/// How many of the first `taken` keys of two runs merged come from the first run; of equal keys
-/// those of the first come first.
+/// The number of keys from the first run among the first `taken` keys of two merged runs; of equal
+/// keys those of the first run come first.
 #[device]
 fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) -> Reg<K::Bits>) -> Reg<u64> {
     let mut least = taken.gt(runs.second).select(taken - runs.second, 0u64);
@@ -286,8 +286,8 @@ fn merge_path<K: SortKey>(runs: Runs, taken: Reg<u64>, key: impl Fn(Reg<u64>) ->
     least
 }
 
-/// Puts a thread's keys in order: neighbors are compared and exchanged, at even and odd places in
-/// turn.
+/// Sorts a thread's keys: neighbors are compared and exchanged, alternately at even and odd
+/// indices.
 #[track_caller]
 fn order_share<K: SortKey, V: Element>(share: &mut [Pair<K, V>]) {
     for round in 0..share.len() {
@@ -297,7 +297,7 @@ fn order_share<K: SortKey, V: Element>(share: &mut [Pair<K, V>]) {
     }
 }
 
-/// Stores a thread's share from the tile's begin on, one pair after the other.
+/// Stores a thread's share to the tile from `begin` on.
 #[track_caller]
 fn store_share<K: SortKey, V: Storable>(tile: &Tile<K, V>, share: &[Pair<K, V>]) {
     for (item, pair) in share.iter().enumerate() {
@@ -317,8 +317,8 @@ impl<K, V> Default for MergeScratch<K, V> {
     }
 }
 
-/// How a sort of `length` keys is cut into launches. The runs go to and fro between spare memory
-/// and the output, and end in the output.
+/// The launches for `length` keys. The runs alternate between scratch memory and the output, and
+/// end in the output.
 struct Plan {
     tile: u64,
     tiles: u32,
@@ -333,12 +333,12 @@ impl Plan {
         Ok(Self { tile, tiles: operations.grid("a merge sort", tiles)?, passes })
     }
 
-    /// Where the ordered tiles go.
+    /// The destination of the sorted tiles.
     fn first_target<'a, T>(&self, output: &'a mut Buffer<T>, spare: &'a mut Buffer<T>) -> &'a mut Buffer<T> {
         if self.passes.is_multiple_of(2) { output } else { spare }
     }
 
-    /// What a pass reads and what it writes.
+    /// The source and destination of a pass.
     fn turn<'a, T>(
         &self,
         pass: u32,
@@ -349,13 +349,13 @@ impl Plan {
         if lands_in_output { (spare, output) } else { (output, spare) }
     }
 
-    /// Keys of a run before a pass.
+    /// Keys per run before a pass.
     fn width(&self, pass: u32) -> u64 {
         self.tile << pass
     }
 }
 
-/// `sorted` = `keys` in order.
+/// Sorts `keys` into `sorted`.
 ///
 /// # Errors
 /// The lengths differ, as [`Merge::check`], the kernel cannot be built for the device, there is not
@@ -389,8 +389,7 @@ pub fn keys<K: SortKey>(
     })
 }
 
-/// Keys in order, each with its value: of `(keys, values)` into `sorted`. Values of equal keys stay
-/// in their order.
+/// Sorts `(keys, values)` by key into `sorted`. The sort is stable.
 ///
 /// # Errors
 /// As [`keys`].

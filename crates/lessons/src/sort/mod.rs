@@ -1,5 +1,5 @@
-//! Sorts that compare keys: [`bitonic`] and [`merge`]. The library's
-//! [`radix`](warpwright_kernels::sort::radix) looks at their digits.
+//! Comparison sorts: [`bitonic`] and [`merge`]. The library's
+//! [`radix`](warpwright_kernels::sort::radix) sorts by digits.
 
 pub mod bitonic;
 pub mod merge;

@@ -1,5 +1,4 @@
-//! What the sorts by comparing move: keys as ordered numbers, each with its value if values are
-//! carried.
+//! The elements of the comparison sorts: keys as ordered numbers, each with an optional value.
 
 use warpwright::lang::index::Index;
 use warpwright::prelude::*;
@@ -8,10 +7,10 @@ use warpwright::runtime::Storable;
 use warpwright_kernels::sort::in_direction;
 use warpwright_kernels::sort::{Direction, SortKey};
 
-/// A key in a register, and its value if values are carried.
+/// A key in a register, with its value if the sort has values.
 pub(super) type Pair<K, V> = (Reg<<K as SortKey>::Bits>, Option<Reg<V>>);
 
-/// Keys in global memory, and their values if there are any.
+/// Keys in global memory, with their values if the sort has values.
 pub(super) struct Memory<K: SortKey, V: Element> {
     pub(super) keys: Global<K>,
     pub(super) values: Option<Global<V>>,
@@ -19,27 +18,27 @@ pub(super) struct Memory<K: SortKey, V: Element> {
     pub(super) direction: Direction,
 }
 
-/// A tile's keys in shared memory, and their values if there are any.
+/// A tile's keys in shared memory, with their values if the sort has values.
 pub(super) struct Tile<K: SortKey, V: Element> {
     pub(super) keys: Shared<K::Bits>,
     pub(super) values: Option<Shared<V>>,
 }
 
 impl<K: SortKey, V: Storable> Memory<K, V> {
-    /// From `place` on.
+    /// The part from index `index` on.
     #[track_caller]
-    pub(super) fn at(&self, place: impl Index) -> Self {
-        let values = self.values.map(|values| values.at(place));
-        Self { keys: self.keys.at(place), values, direction: self.direction }
+    pub(super) fn at(&self, index: impl Index) -> Self {
+        let values = self.values.map(|values| values.at(index));
+        Self { keys: self.keys.at(index), values, direction: self.direction }
     }
 
-    /// The first key's number in the order of the sort.
+    /// The first key, as a number in the order of the sort.
     #[track_caller]
     pub(super) fn load_key(&self) -> Reg<K::Bits> {
         in_direction::<K>(K::ordered(self.keys.load()), self.direction)
     }
 
-    /// The first pair, if it `is_there`. A key that is not there counts as the largest.
+    /// The first pair, if it `is_there`. A missing key counts as the largest.
     #[device]
     pub(super) fn load_if(&self, is_there: Reg<bool>) -> Pair<K, V> {
         let mut key = constant(K::MOST);
@@ -61,17 +60,17 @@ impl<K: SortKey, V: Storable> Memory<K, V> {
 }
 
 impl<K: SortKey, V: Storable> Tile<K, V> {
-    /// Room for `length` keys, and for values where `memory` has them.
+    /// Allocates `length` keys, and values if `memory` has them.
     #[track_caller]
     pub(super) fn new(length: u32, memory: &Memory<K, V>) -> Self {
         let keys = shared_array(length);
         Self { keys, values: memory.values.map(|_| shared_array(length)) }
     }
 
-    /// The tile from `place` on.
+    /// The tile from index `index` on.
     #[track_caller]
-    pub(super) fn at(&self, place: impl Index) -> Self {
-        Self { keys: self.keys.at(place), values: self.values.map(|values| values.at(place)) }
+    pub(super) fn at(&self, index: impl Index) -> Self {
+        Self { keys: self.keys.at(index), values: self.values.map(|values| values.at(index)) }
     }
 
     #[track_caller]
@@ -88,8 +87,7 @@ impl<K: SortKey, V: Storable> Tile<K, V> {
     }
 }
 
-/// Leaves the smaller of two keys at `low` and the larger at `high`; equal ones stay where they
-/// are.
+/// Moves the smaller of two keys to `low` and the larger to `high`; equal keys are not exchanged.
 #[track_caller]
 pub(super) fn order_two<K: SortKey, V: Element>(pairs: &mut [Pair<K, V>], low: usize, high: usize) {
     let ((one, of_one), (other, of_other)) = (pairs[low], pairs[high]);

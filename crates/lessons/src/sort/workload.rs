@@ -22,16 +22,16 @@ pub(crate) struct SortLadder {
     /// Data type of the keys.
     #[option(name = "type")]
     key: KeyType,
-    /// Data type of the value beside each key.
+    /// Data type of the values.
     values: ValueType,
-    /// Algorithm. Bitonic sort does not keep the order of equal keys.
+    /// Algorithm. Bitonic sort is not stable.
     algorithm: SortAlgorithm,
     /// The keys.
     #[option(flatten)]
     keys: Keys,
 }
 
-/// An algorithm that sorts.
+/// An algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, OptionValue)]
 enum SortAlgorithm {
     /// Bitonic sort.

@@ -1,4 +1,4 @@
-//! B = Aᵀ, from a thread an element to the library's kernel, which makes only 16-byte accesses.
+//! B = Aᵀ, from one thread per element to the library's kernel, which uses only 16-byte accesses.
 
 pub mod tile;
 mod workload;

@@ -1,7 +1,7 @@
-//! The ladder up to a tile without bank conflicts, an element a thread and step.
+//! The ladder up to a tile without bank conflicts: one element per thread and step.
 //!
 //! A warp writes a row of the tile and later reads a column. In a plain 32 x 32 tile of 32-bit
-//! elements a column lies in one bank: 32-way conflicts. Two cures:
+//! elements a column is in one bank: 32-way conflicts. Two remedies:
 //!
 //! ```text
 //! padded    row stride 33: element (r, c) is in bank (33r + c) % 32 = (r + c) % 32
@@ -17,12 +17,12 @@ use warpwright_kernels::transpose::tile::{ROWS, SIDE, at, transpose_tile};
 /// How elements get from rows to columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Straight: a warp reads along a row and writes down a column, each element to a sector of its
-    /// own.
+    /// Directly: a warp reads along a row and writes down a column, each element to a different
+    /// sector.
     Naive,
     /// Through a tile in shared memory.
     Shared,
-    /// Through a tile with a column more.
+    /// Through a tile with one extra column.
     Padded,
 }
 
@@ -34,7 +34,7 @@ pub struct TileLesson {
 }
 
 impl TileLesson {
-    /// One CTA a tile.
+    /// One CTA per tile.
     #[kernel]
     pub fn run<T: Element>(&self, a: &Global<T>, b: &mut Global<T>, m: u32, n: u32) {
         launch::required_block(SIDE, ROWS, 1);

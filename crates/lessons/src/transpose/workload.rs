@@ -16,13 +16,13 @@ data_types! {
     pub(crate) enum ElementType by with_element { f32, f16, bf16, f64, u8 }
 }
 
-/// Transposes a matrix: naive, through shared memory, padded, swizzled, and in vectors of 16 bytes.
+/// Transposes a matrix: naive, through shared memory, padded, swizzled, and in 16-byte vectors.
 #[derive(Clone, Debug, Options)]
 pub(crate) struct TransposeLadder {
-    /// Rows of A.
+    /// Number of rows of A.
     #[option(default = 1000)]
     m: u32,
-    /// Columns of A.
+    /// Number of columns of A.
     #[option(default = 776)]
     n: u32,
     /// Data type of the elements.
@@ -49,7 +49,7 @@ enum TransposeStep {
     Naive,
     /// Through a tile in shared memory.
     Shared,
-    /// Through a tile with one column more.
+    /// Through a tile with one extra column.
     Padded,
     /// The library's kernel, through a swizzled tile.
     Swizzled,
